@@ -1,0 +1,45 @@
+// What a kind declares. Everything that a user meets of it comes from this one value: validation,
+// defaults, OpenAPI, discovery, tables, CLI columns, TypeScript types, CRDs and reference pages.
+
+import type { Resource } from './object.ts';
+import type { Infer, ObjectSchema } from './schema/schema.ts';
+
+export interface Column {
+  /** As kubectl prints it, in upper case there. */
+  readonly name: string;
+  readonly type: 'string' | 'integer' | 'boolean' | 'date';
+  /** A simple JSON path below the object, for example `.spec.role`. Dates are shown as ages. */
+  readonly jsonPath: string;
+  readonly description: string;
+  /** Columns with a priority above 0 are shown by `-o wide` only. */
+  readonly priority?: number;
+}
+
+/** Which names objects of a kind may have. The grammar of trust domains also has `_` (a deviation from kube-apiserver). */
+export type NameRule = 'dns-subdomain' | 'trust-domain';
+
+export interface Kind<
+  Spec extends ObjectSchema = ObjectSchema,
+  Status extends ObjectSchema = ObjectSchema,
+> {
+  readonly kind: string;
+  readonly plural: string;
+  readonly singular: string;
+  readonly shortNames: readonly string[];
+  readonly description: string;
+  readonly names: NameRule;
+  /** The only name that objects of this kind may have; users can neither create nor delete it. */
+  readonly singleton?: string;
+  readonly spec: Spec;
+  /** Whether `spec` must be there. */
+  readonly specRequired: boolean;
+  /** Kinds with a status have the status subresource. */
+  readonly status?: Status;
+  /** Between NAME and AGE. */
+  readonly columns: readonly Column[];
+  /** Spec fields (as `spec.peer`) that field selectors understand beside `metadata.name`. */
+  readonly selectableFields?: readonly string[];
+}
+
+export type ResourceOf<K> =
+  K extends Kind<infer Spec, infer Status> ? Resource<Infer<Spec>, Infer<Status>> : never;

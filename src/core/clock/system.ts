@@ -1,0 +1,43 @@
+// The real clock and the real randomness: the only file that reads either.
+
+import { randomBytes, randomUUID } from 'node:crypto';
+import { promisify } from 'node:util';
+import type { Clock, Random, Timer } from './clock.ts';
+
+/** setTimeout takes a signed 32-bit count of milliseconds; longer delays are counted in steps. */
+const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+
+class SystemTimer implements Timer {
+  #handle: NodeJS.Timeout | undefined;
+
+  constructor(delayMs: number, fire: () => void) {
+    this.#arm(performance.now() + Math.max(0, delayMs), fire);
+  }
+
+  #arm(deadline: number, fire: () => void): void {
+    const remaining = deadline - performance.now();
+    const step = Math.min(Math.max(0, remaining), LONGEST_TIMEOUT_MS);
+    this.#handle = setTimeout(() => {
+      if (step < remaining) this.#arm(deadline, fire);
+      else fire();
+    }, step).unref();
+  }
+
+  cancel(): void {
+    clearTimeout(this.#handle);
+  }
+}
+
+export const systemClock: Clock = {
+  now: () => Date.now(),
+  monotonic: () => performance.now(),
+  timer: (delayMs, fire) => new SystemTimer(delayMs, fire),
+};
+
+const strongBytes = promisify(randomBytes);
+
+export const systemRandom: Random = {
+  bytes: (count) => strongBytes(count),
+  unit: () => Math.random(),
+  uuid: () => randomUUID(),
+};

@@ -1,0 +1,193 @@
+// The one error taxonomy of Hansa.
+//
+// An error that a caller must tell apart has a stable code here; each wire (HTTP, exit codes,
+// later gRPC) maps these codes once, in its own folder. Anything else is internal: its cause goes
+// to the log and never to the caller.
+
+export type ErrorCode = keyof typeof errorCatalog;
+
+/** What `hansa explain CODE` prints: what it means, and what to do about it. */
+export interface ErrorExplanation {
+  readonly meaning: string;
+  readonly remedy: string;
+}
+
+export const errorCatalog = {
+  HANSA_BAD_REQUEST: {
+    meaning:
+      'The request could not be understood: malformed JSON or YAML, a wrong kind, or a parameter out of range.',
+    remedy: 'Correct what the message names and send the request again.',
+  },
+  HANSA_INVALID: {
+    meaning:
+      'The object was understood, but one or more of its fields are not acceptable. Each is listed with its path.',
+    remedy:
+      'Correct every field that the message lists. `kubectl explain KIND.spec` or `hansa explain KIND` tells what is accepted.',
+  },
+  HANSA_NOT_FOUND: {
+    meaning: 'There is no such object or path.',
+    remedy: 'Check the spelling of kind and name with `hansa get KIND`.',
+  },
+  HANSA_ALREADY_EXISTS: {
+    meaning: 'An object of this name exists already.',
+    remedy: 'Choose another name, or use `hansa apply` to change the one that exists.',
+  },
+  HANSA_CONFLICT: {
+    meaning:
+      'The object was changed by someone else since it was read, or another field manager owns a field.',
+    remedy:
+      'Read the object again and repeat the change; for apply, use --force-conflicts to take the fields over.',
+  },
+  HANSA_EXPIRED: {
+    meaning: 'The resourceVersion or continue token is older than the history that the site keeps.',
+    remedy: 'List again and go on from the resourceVersion of that list.',
+  },
+  HANSA_UNAUTHENTICATED: {
+    meaning:
+      'The caller presented no credential, or one that is expired, revoked or not of this trust domain.',
+    remedy: 'Run `hansa login`, or make a new token with `hansa access token create`.',
+  },
+  HANSA_FORBIDDEN: {
+    meaning: 'The caller is known, but no role allows this.',
+    remedy:
+      'Ask an administrator for a role that allows the verb on this kind; `hansa access list` shows who has what.',
+  },
+  HANSA_METHOD_NOT_ALLOWED: {
+    meaning: 'The path exists, but does not support this method.',
+    remedy: 'Use one of the verbs that `kubectl api-resources -o wide` lists for the kind.',
+  },
+  HANSA_NOT_ACCEPTABLE: {
+    meaning: 'None of the media types that the caller accepts can be produced.',
+    remedy: 'Accept application/json or application/yaml.',
+  },
+  HANSA_UNSUPPORTED_MEDIA_TYPE: {
+    meaning: 'The body is of a media type that this path does not read.',
+    remedy:
+      'Send application/json or application/yaml, or for PATCH one of the patch types that the message lists.',
+  },
+  HANSA_TOO_LARGE: {
+    meaning: 'A body, header, value or list is larger than the limit.',
+    remedy: 'Send less at once. The message names the limit.',
+  },
+  HANSA_TOO_MANY_REQUESTS: {
+    meaning: 'The caller, or all callers together, sent more than the site takes at once.',
+    remedy: 'Wait as long as Retry-After says and try again.',
+  },
+  HANSA_TIMEOUT: {
+    meaning: 'The request was not complete, or could not be answered, in time.',
+    remedy: 'Try again; if it persists, look at `hansa doctor`.',
+  },
+  HANSA_UNAVAILABLE: {
+    meaning: 'The site is starting, draining, or a part of it is not ready.',
+    remedy: 'Try again shortly; /readyz and `hansa doctor` tell which part is not ready.',
+  },
+  HANSA_STORE_FULL: {
+    meaning: 'The disk under the data folder is full. Nothing was changed; reads go on.',
+    remedy: 'Free some space. Writes work again by themselves.',
+  },
+  HANSA_STORE_CORRUPT: {
+    meaning: 'The store holds something that this site did not write, or not whole.',
+    remedy: 'Do not write to it. Run `hansa doctor` and restore from a backup.',
+  },
+  HANSA_STORE_NEWER: {
+    meaning: 'The data folder was written by a newer Hansa than this one.',
+    remedy: 'Start the newer version, or use another data folder.',
+  },
+  HANSA_STORE_LOCKED: {
+    meaning: 'Another daemon uses this data folder.',
+    remedy: 'Stop the other daemon, or start this one with another --data-dir.',
+  },
+  HANSA_FENCED: {
+    meaning: 'The writer held a lease that someone else has taken since.',
+    remedy: 'Nothing: the new holder goes on with the work.',
+  },
+  HANSA_SEAL_BROKEN: {
+    meaning: 'A sealed secret could not be opened: another key file, or the record was changed.',
+    remedy: 'Start with the --key-file with which the secret was sealed.',
+  },
+  HANSA_CERTIFICATE_INVALID: {
+    meaning: 'A certificate breaks a rule of X.509 or of X.509-SVID. The message names the rule.',
+    remedy: 'Ask the issuer of the certificate for one that follows the rule.',
+  },
+  HANSA_AUDIT_INVALID: {
+    meaning:
+      'The audit log does not verify: a record was changed, removed or added outside of the site.',
+    remedy: 'Keep the log as evidence, and compare it with an export or checkpoint that you trust.',
+  },
+  HANSA_CONFIG_INVALID: {
+    meaning: 'The configuration has a value that is not accepted.',
+    remedy:
+      'Correct the key that the message names; `hansa config show` tells where each value came from.',
+  },
+  HANSA_USAGE: {
+    meaning: 'The command line could not be understood.',
+    remedy: 'See --help of the command.',
+  },
+  HANSA_UNREACHABLE: {
+    meaning: 'The site did not answer at the address given.',
+    remedy: 'Check that it runs (`hansa server`), and --data-dir or --site.',
+  },
+  HANSA_CONDITION_NOT_MET: {
+    meaning: 'What was waited for did not happen in time.',
+    remedy:
+      'Look at the conditions in the status of the object (`hansa describe`), or wait longer with --timeout.',
+  },
+  HANSA_UNHEALTHY: {
+    meaning: 'A check found a problem. The output names each with how to mend it.',
+    remedy: 'Follow the advice below each line marked ✗.',
+  },
+  HANSA_INTERNAL: {
+    meaning: 'A fault of Hansa itself. The cause is in the log of the site.',
+    remedy: 'Report it with the lines of the log around the time it happened.',
+  },
+} as const satisfies Record<string, ErrorExplanation>;
+
+/** One offending field, in the words and the shape of a Kubernetes `StatusCause`. */
+export interface Cause {
+  /** For example FieldValueInvalid, FieldValueRequired, FieldManagerConflict. */
+  readonly reason: string;
+  readonly message: string;
+  readonly field?: string;
+}
+
+export interface ErrorDetails {
+  /** Which object the error is about, as in a Kubernetes `StatusDetails`. */
+  readonly group?: string;
+  readonly kind?: string;
+  readonly name?: string;
+  readonly uid?: string;
+  readonly causes?: readonly Cause[];
+  readonly retryAfterSeconds?: number;
+}
+
+export class HansaError extends Error {
+  override readonly name = 'HansaError';
+  readonly code: ErrorCode;
+  readonly details: ErrorDetails | undefined;
+
+  constructor(
+    code: ErrorCode,
+    message: string,
+    options: { cause?: unknown; details?: ErrorDetails } = {},
+  ) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.details = options.details;
+  }
+}
+
+/** The one gate for caught values: what is not ours already becomes an opaque internal error. */
+export function toHansaError(caught: unknown): HansaError {
+  if (caught instanceof HansaError) return caught;
+  return new HansaError(
+    'HANSA_INTERNAL',
+    'An internal error occurred. Its cause is in the log of the site.',
+    {
+      cause: caught,
+    },
+  );
+}
+
+export function hasCode(caught: unknown, code: ErrorCode): caught is HansaError {
+  return caught instanceof HansaError && caught.code === code;
+}

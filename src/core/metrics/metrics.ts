@@ -1,0 +1,41 @@
+// Metrics in the Prometheus data model, without a global registry: parts are handed a `Metrics`.
+
+export interface MetricOptions<Labels extends string> {
+  readonly name: string;
+  readonly help: string;
+  readonly labels?: readonly Labels[];
+}
+
+type LabelValues<Labels extends string> = Readonly<Record<Labels, string>>;
+
+export interface Counter<Labels extends string> {
+  add(labels: LabelValues<Labels>, by?: number): void;
+}
+
+export interface Gauge<Labels extends string> {
+  set(labels: LabelValues<Labels>, value: number): void;
+}
+
+export interface Histogram<Labels extends string> {
+  observe(labels: LabelValues<Labels>, value: number): void;
+}
+
+/**
+ * Declaring the same name twice is a programming error and throws. Label values must come from a
+ * bounded set: never from a request as it came in.
+ */
+export interface Metrics {
+  counter<Labels extends string = never>(options: MetricOptions<Labels>): Counter<Labels>;
+  gauge<Labels extends string = never>(options: MetricOptions<Labels>): Gauge<Labels>;
+  /** Buckets are upper bounds in ascending order; +Inf is implied. */
+  histogram<Labels extends string = never>(
+    options: MetricOptions<Labels> & { readonly buckets: readonly number[] },
+  ): Histogram<Labels>;
+  /** Reads a value when scraped; for sizes and ages that already exist somewhere. */
+  observe<Labels extends string = never>(
+    options: MetricOptions<Labels>,
+    read: (report: (labels: LabelValues<Labels>, value: number) => void) => void,
+  ): void;
+  /** The Prometheus text exposition format, version 0.0.4. */
+  expose(): string;
+}
