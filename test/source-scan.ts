@@ -1,0 +1,130 @@
+// Reads TypeScript closely enough to know what is code, what is a comment and what is a string,
+// and which modules a file imports. TypeScript 7 has no compiler API to ask.
+
+export interface Source {
+  /** The text with comments and the insides of strings blanked; offsets and lines stay. */
+  readonly code: string;
+  readonly imports: readonly Import[];
+}
+
+export interface Import {
+  readonly specifier: string;
+  /** `import type` and `export type` leave nothing at run time. */
+  readonly typeOnly: boolean;
+  readonly line: number;
+}
+
+export function scan(text: string): Source {
+  const code = [...text];
+  const strings = new Map<number, string>();
+  const blank = (from: number, to: number): void => {
+    for (let i = from; i < to; i += 1) if (code[i] !== '\n') code[i] = ' ';
+  };
+  // Array.from splits by code points; offsets below are in those.
+  const source = code.slice();
+  const end = source.length;
+  /** Depths of braces at which a template literal goes on after `${ … }`. */
+  const templates: number[] = [];
+  let depth = 0;
+  let at = 0;
+  let previous = '';
+
+  const templateFrom = (start: number): number => {
+    let i = start;
+    while (i < end && source[i] !== '`') {
+      if (source[i] === '\\') i += 1;
+      else if (source[i] === '$' && source[i + 1] === '{') {
+        blank(start, i);
+        templates.push(depth);
+        depth += 1;
+        return i + 2;
+      }
+      i += 1;
+    }
+    blank(start, i);
+    return i + 1;
+  };
+
+  while (at < end) {
+    const char = source[at] ?? '';
+    const next = source[at + 1];
+    if (char === '/' && next === '/') {
+      const stop = indexFrom(source, '\n', at);
+      blank(at, stop);
+      at = stop;
+    } else if (char === '/' && next === '*') {
+      let stop = at + 2;
+      while (stop < end && !(source[stop] === '*' && source[stop + 1] === '/')) stop += 1;
+      blank(at, stop + 2);
+      at = stop + 2;
+    } else if (char === "'" || char === '"') {
+      let stop = at + 1;
+      while (stop < end && source[stop] !== char && source[stop] !== '\n') {
+        stop += source[stop] === '\\' ? 2 : 1;
+      }
+      strings.set(at, source.slice(at + 1, stop).join(''));
+      blank(at + 1, stop);
+      at = stop + 1;
+      previous = char;
+    } else if (char === '`') {
+      at = templateFrom(at + 1);
+      previous = '`';
+    } else if (char === '/' && startsRegExp(previous, code, at)) {
+      let stop = at + 1;
+      let inClass = false;
+      while (stop < end && source[stop] !== '\n' && (inClass || source[stop] !== '/')) {
+        if (source[stop] === '\\') stop += 1;
+        else if (source[stop] === '[') inClass = true;
+        else if (source[stop] === ']') inClass = false;
+        stop += 1;
+      }
+      blank(at + 1, stop);
+      at = stop + 1;
+      previous = '/';
+    } else {
+      if (char === '{') depth += 1;
+      if (char === '}') {
+        depth -= 1;
+        if (templates.at(-1) === depth) {
+          templates.pop();
+          at = templateFrom(at + 1);
+          previous = '`';
+          continue;
+        }
+      }
+      if (char.trim() !== '') previous = char;
+      at += 1;
+    }
+  }
+  return { code: code.join(''), imports: findImports(code, strings) };
+}
+
+function indexFrom(source: readonly string[], char: string, from: number): number {
+  const found = source.indexOf(char, from);
+  return found < 0 ? source.length : found;
+}
+
+/** A slash after a value divides; after an operator, an opening bracket or a keyword it opens an expression. */
+function startsRegExp(previous: string, code: readonly string[], at: number): boolean {
+  if (previous === '' || '(,=:[!&|?{};+-*%<>~^'.includes(previous)) return true;
+  const before = code
+    .slice(Math.max(0, at - 12), at)
+    .join('')
+    .trimEnd();
+  return /\b(?:return|typeof|case|in|of|void|yield|await)$/.test(before);
+}
+
+function findImports(code: readonly string[], strings: ReadonlyMap<number, string>): Import[] {
+  const found: Import[] = [];
+  for (const [at, specifier] of strings) {
+    const before = code.slice(Math.max(0, at - 4000), at).join('');
+    const statement =
+      /(?:^|[\n;}])\s*(import|export)(\s+type)?\b[\w\s{},*$'"]*\bfrom\s*$/.exec(before) ??
+      /(?:^|[\n;}])\s*(import)()\s*$/.exec(before) ??
+      /\b(import)()\(\s*$/.exec(before);
+    if (statement === null) continue;
+    const line = code.slice(0, at).filter((char) => char === '\n').length + 1;
+    found.push({ specifier, typeOnly: statement[2]?.trim() === 'type', line });
+  }
+  return found;
+}
