@@ -136,7 +136,7 @@ export function inclusionPath(index: number, size: number): LeafRange[] {
       from = middle;
     }
   }
-  return path.reverse();
+  return path.toReversed();
 }
 
 /** PROOF(m, D[n]): the subtrees whose roots prove that the first `size1` of `size2` leaves are as they were. */
@@ -157,7 +157,7 @@ export function consistencyPath(size1: number, size2: number): LeafRange[] {
     }
   }
   if (from !== 0) path.push({ from, to });
-  return path.reverse();
+  return path.toReversed();
 }
 
 export interface InclusionClaim {
@@ -169,18 +169,13 @@ export interface InclusionClaim {
 }
 
 /** RFC 9162 §2.1.3.2. Total: whatever is malformed is simply not a proof. */
-export function verifyInclusion({
-  index,
-  leafHash,
-  size,
-  rootHash,
-  proof,
-}: InclusionClaim): boolean {
+export function verifyInclusion(claim: InclusionClaim): boolean {
+  const { index, size, rootHash, proof } = claim;
   if (!isCount(index) || !isCount(size) || index >= size) return false;
-  if (![leafHash, rootHash, ...proof].every(isHash)) return false;
+  if (![claim.leafHash, rootHash, ...proof].every(isHash)) return false;
   let fn = index;
   let sn = size - 1;
-  let node: Uint8Array = leafHash;
+  let node: Uint8Array = claim.leafHash;
   for (const sister of proof) {
     if (sn === 0) return false;
     if (fn % 2 === 1 || fn === sn) {

@@ -1,0 +1,172 @@
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { describe, test } from 'node:test';
+import * as fc from 'fast-check';
+import { systemClock } from '../clock/system.ts';
+import { registerProcessMetrics } from './process-metrics.ts';
+import { MetricsRegistry } from './registry.ts';
+
+describe('the metrics registry', () => {
+  test('exposes counters and gauges with help, type and labels, sorted by name', () => {
+    const metrics = new MetricsRegistry();
+    const depth = metrics.gauge({ name: 'queue_depth', help: 'Waiting keys.' });
+    const requests = metrics.counter({
+      name: 'api_requests_total',
+      help: 'Requests.',
+      labels: ['verb', 'code'],
+    });
+    requests.add({ verb: 'get', code: '200' });
+    requests.add({ code: '200', verb: 'get' }, 2);
+    requests.add({ verb: 'list', code: '200' });
+    depth.set({}, -1.5);
+    assert.equal(
+      metrics.expose(),
+      `# HELP api_requests_total Requests.
+# TYPE api_requests_total counter
+api_requests_total{verb="get",code="200"} 3
+api_requests_total{verb="list",code="200"} 1
+# HELP queue_depth Waiting keys.
+# TYPE queue_depth gauge
+queue_depth -1.5
+`,
+    );
+  });
+
+  test('shows a metric without labels from the start, as zero', () => {
+    const metrics = new MetricsRegistry();
+    metrics.counter({ name: 'a_total', help: 'A.' });
+    assert.match(metrics.expose(), /^a_total 0$/m);
+  });
+
+  test('exposes histograms with cumulative buckets, sum and count', () => {
+    const metrics = new MetricsRegistry();
+    const seconds = metrics.histogram({
+      name: 'took_seconds',
+      help: 'Took.',
+      labels: ['verb'],
+      buckets: [0.1, 1],
+    });
+    for (const value of [0.05, 0.1, 0.5, 1, 7]) seconds.observe({ verb: 'get' }, value);
+    seconds.observe({ verb: 'get' }, Number.NaN);
+    assert.equal(
+      metrics.expose(),
+      `# HELP took_seconds Took.
+# TYPE took_seconds histogram
+took_seconds_bucket{verb="get",le="0.1"} 2
+took_seconds_bucket{verb="get",le="1"} 4
+took_seconds_bucket{verb="get",le="+Inf"} 5
+took_seconds_sum{verb="get"} 8.65
+took_seconds_count{verb="get"} 5
+`,
+    );
+  });
+
+  test('escapes help and label values', () => {
+    const metrics = new MetricsRegistry();
+    metrics
+      .counter({ name: 'a_total', help: 'one\\two\nthree', labels: ['l'] })
+      .add({ l: 'q"b\\n\nend' });
+    assert.equal(
+      metrics.expose(),
+      '# HELP a_total one\\\\two\\nthree\n# TYPE a_total counter\na_total{l="q\\"b\\\\n\\nend"} 1\n',
+    );
+  });
+
+  test('keeps every sample on one line, whatever the label values', () => {
+    fc.assert(
+      fc.property(fc.string(), fc.string(), (a, b) => {
+        const metrics = new MetricsRegistry();
+        metrics.counter({ name: 'a_total', help: 'A.', labels: ['a', 'b'] }).add({ a, b });
+        assert.equal(metrics.expose().split('\n').length, 4);
+      }),
+    );
+  });
+
+  test('reads observed values at each scrape and forgets what is not reported any more', () => {
+    const metrics = new MetricsRegistry();
+    const ages = new Map([['a', 1]]);
+    metrics.observe({ name: 'age_seconds', help: 'Age.', labels: ['of'] }, (report) => {
+      for (const [of, value] of ages) report({ of }, value);
+    });
+    metrics.observe({ name: 'read_total', help: 'Reads.' }, (report) => report({}, 4));
+    assert.match(metrics.expose(), /^age_seconds\{of="a"\} 1$/m);
+    assert.match(metrics.expose(), /^# TYPE read_total counter$/m);
+    ages.clear();
+    assert.doesNotMatch(metrics.expose(), /age_seconds\{/);
+  });
+
+  test('writes infinities as Prometheus does', () => {
+    const metrics = new MetricsRegistry();
+    const gauge = metrics.gauge({ name: 'g', help: 'G.', labels: ['i'] });
+    gauge.set({ i: 'a' }, Number.POSITIVE_INFINITY);
+    gauge.set({ i: 'b' }, Number.NEGATIVE_INFINITY);
+    gauge.set({ i: 'c' }, Number.NaN);
+    const lines = metrics.expose().split('\n').slice(2, 5);
+    assert.deepEqual(lines, ['g{i="a"} +Inf', 'g{i="b"} -Inf', 'g{i="c"} NaN']);
+  });
+
+  test('counts label values beyond its bound together as other', () => {
+    const metrics = new MetricsRegistry();
+    const counter = metrics.counter({ name: 'a_total', help: 'A.', labels: ['name'] });
+    for (let i = 0; i < 5000; i++) counter.add({ name: `n${i}` });
+    const lines = metrics.expose().trimEnd().split('\n');
+    assert.equal(lines.length, 2 + 2001);
+    assert.equal(lines.at(-1), 'a_total{name="other"} 3000');
+  });
+
+  test('refuses what cannot be exposed: bad names, bad labels, bad buckets, twice the same name', () => {
+    const metrics = new MetricsRegistry();
+    metrics.counter({ name: 'a_total', help: 'A.' });
+    assert.throws(() => metrics.gauge({ name: 'a_total', help: 'A.' }), /declared twice/);
+    assert.throws(() => metrics.gauge({ name: 'a b', help: 'A.' }), /cannot be the name/);
+    assert.throws(() => metrics.gauge({ name: 'b', help: '', labels: ['__x'] }), /cannot have/);
+    assert.throws(() => metrics.gauge({ name: 'b', help: '', labels: ['x', 'x'] }), /twice/);
+    const histogram = { name: 'h', help: 'H.' };
+    assert.throws(() => metrics.histogram({ ...histogram, buckets: [1, 1] }), /ascending/);
+    assert.throws(() => metrics.histogram({ ...histogram, buckets: [Infinity] }), /finite/);
+    assert.throws(() => metrics.histogram({ ...histogram, labels: ['le'], buckets: [1] }), /le/);
+  });
+
+  test('refuses to let a counter shrink', () => {
+    const counter = new MetricsRegistry().counter({ name: 'a_total', help: 'A.' });
+    assert.throws(() => counter.add({}, -1), RangeError);
+    assert.throws(() => counter.add({}, Number.NaN), RangeError);
+  });
+});
+
+describe('the metrics of the process', () => {
+  test('tell the build, what it uses, and how late the event loop is', async () => {
+    const metrics = new MetricsRegistry();
+    const running = registerProcessMetrics(metrics, systemClock, { version: '1.2.3' });
+    try {
+      await new Promise((resolve) => setTimeout(resolve, 100));
+      const text = metrics.expose();
+      assert.match(
+        text,
+        /^hansa_build_info\{version="1\.2\.3",commit="unknown",node="v\d+\..*"\} 1$/m,
+      );
+      assert.match(text, /^process_open_fds [1-9]\d*$/m);
+      assert.match(text, /^process_max_fds [1-9]\d*$/m);
+      assert.match(text, /^process_resident_memory_bytes [1-9]\d+$/m);
+      assert.match(text, /^hansa_event_loop_delay_seconds\{quantile="0\.99"\} \d/m);
+      const start = Number(/^process_start_time_seconds (.*)$/m.exec(text)?.[1]);
+      assert.ok(Math.abs(start - systemClock.now() / 1000) < 60);
+    } finally {
+      running.stop();
+    }
+  });
+
+  const promtool = spawnSync('promtool', ['--version']);
+  const skip =
+    promtool.error === undefined ? false : 'promtool is not installed (Debian package prometheus)';
+  test('pass promtool check metrics', { skip }, () => {
+    const metrics = new MetricsRegistry();
+    registerProcessMetrics(metrics, systemClock, { version: '1' }).stop();
+    metrics
+      .histogram({ name: 'h_seconds', help: 'H.', labels: ['l'], buckets: [0.5, 1] })
+      .observe({ l: 'a"\\\n' }, 1);
+    const checked = spawnSync('promtool', ['check', 'metrics'], { input: metrics.expose() });
+    assert.equal(checked.status, 0, String(checked.stderr));
+    assert.equal(String(checked.stderr), '');
+  });
+});

@@ -1,0 +1,217 @@
+// Metrics as values that live in memory and are written out when scraped, in the Prometheus text
+// exposition format 0.0.4.
+
+import type { Counter, Gauge, Histogram, MetricOptions, Metrics } from './metrics.ts';
+
+/**
+ * Label sets of one metric. Labels must come from bounded sets; where a mistake makes them grow all
+ * the same, the rest is counted together under `other` rather than fill the memory.
+ */
+const mostChildren = 2000;
+
+const metricName = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
+const labelName = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
+
+type Labels = Readonly<Record<string, string>>;
+
+interface Family {
+  readonly name: string;
+  expose(): string;
+}
+
+/** Adding, setting and observing cost one map lookup and no allocation for up to one label. */
+export class MetricsRegistry implements Metrics {
+  readonly #families = new Map<string, Family>();
+
+  counter<L extends string = never>(options: MetricOptions<L>): Counter<L> {
+    const children = this.#declare(options, 'counter', () => ({ value: 0 }), exposeValue);
+    return {
+      add(labels, by = 1) {
+        // Also refuses NaN, which would stay for ever.
+        if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
+        children.get(labels).value += by;
+      },
+    };
+  }
+
+  gauge<L extends string = never>(options: MetricOptions<L>): Gauge<L> {
+    const children = this.#declare(options, 'gauge', () => ({ value: 0 }), exposeValue);
+    return {
+      set(labels, value) {
+        children.get(labels).value = value;
+      },
+    };
+  }
+
+  histogram<L extends string = never>(
+    options: MetricOptions<L> & { readonly buckets: readonly number[] },
+  ): Histogram<L> {
+    const { name, buckets } = options;
+    if (options.labels?.some((label) => label === 'le')) {
+      throw new Error(`histogram ${name} cannot have the label "le"`);
+    }
+    if (
+      buckets.some((bound, i) => !Number.isFinite(bound) || bound <= (buckets[i - 1] ?? -Infinity))
+    ) {
+      throw new Error(`the buckets of histogram ${name} must be finite and ascending`);
+    }
+    const children = this.#declare(
+      options,
+      'histogram',
+      (): HistogramChild => ({ counts: new Float64Array(buckets.length + 1), sum: 0 }),
+      (_, labels, child) => exposeHistogram(name, labels, buckets, child),
+    );
+    return {
+      observe(labels, value) {
+        if (Number.isNaN(value)) return;
+        const child = children.get(labels);
+        let bucket = 0;
+        while (bucket < buckets.length && value > (buckets[bucket] as number)) bucket++;
+        child.counts[bucket] = (child.counts[bucket] as number) + 1;
+        child.sum += value;
+      },
+    };
+  }
+
+  /** A name that ends in `_total` is exposed as a counter, any other as a gauge. */
+  observe<L extends string = never>(
+    options: MetricOptions<L>,
+    read: (report: (labels: Readonly<Record<L, string>>, value: number) => void) => void,
+  ): void {
+    const { name } = options;
+    this.#add(options, {
+      name,
+      expose: () => {
+        // Read into children of this one scrape, so that what is gone is not shown any more.
+        const children = new Children(options, () => ({ value: 0 }));
+        read((labels, value) => {
+          children.get(labels).value = value;
+        });
+        let text = header(options, name.endsWith('_total') ? 'counter' : 'gauge');
+        for (const [labels, child] of children) text += exposeValue(name, labels, child);
+        return text;
+      },
+    });
+  }
+
+  expose(): string {
+    let text = '';
+    for (const name of [...this.#families.keys()].toSorted()) {
+      text += this.#families.get(name)?.expose() ?? '';
+    }
+    return text;
+  }
+
+  #declare<Child>(
+    options: MetricOptions<string>,
+    type: string,
+    create: () => Child,
+    expose: (name: string, labels: string, child: Child) => string,
+  ): Children<Child> {
+    const children = new Children(options, create);
+    const { name } = options;
+    this.#add(options, {
+      name,
+      expose: () => {
+        let text = header(options, type);
+        for (const [labels, child] of children) text += expose(name, labels, child);
+        return text;
+      },
+    });
+    return children;
+  }
+
+  #add(options: MetricOptions<string>, family: Family): void {
+    const { name, labels = [] } = options;
+    if (!metricName.test(name)) throw new Error(`"${name}" cannot be the name of a metric`);
+    for (const label of labels) {
+      if (!labelName.test(label))
+        throw new Error(`metric ${name} cannot have the label "${label}"`);
+    }
+    if (new Set(labels).size !== labels.length) throw new Error(`metric ${name} has a label twice`);
+    if (this.#families.has(name)) throw new Error(`metric ${name} is declared twice`);
+    this.#families.set(name, family);
+  }
+}
+
+/** The time series of one metric, by their label values. */
+class Children<Child> {
+  readonly #names: readonly string[];
+  readonly #create: () => Child;
+  readonly #byKey = new Map<string, { readonly labels: string; readonly child: Child }>();
+
+  constructor(options: MetricOptions<string>, create: () => Child) {
+    this.#names = options.labels ?? [];
+    this.#create = create;
+    // A metric without labels shows from the start, as zero, so that its absence means something.
+    if (this.#names.length === 0) this.get({});
+  }
+
+  get(labels: Labels): Child {
+    const names = this.#names;
+    let key = names.length === 0 ? '' : String(labels[names[0] as string]);
+    // No label value of ours holds a NUL; one that did could only be counted with its neighbour.
+    for (let i = 1; i < names.length; i++) key += `\0${labels[names[i] as string]}`;
+    return (this.#byKey.get(key) ?? this.#add(key, labels)).child;
+  }
+
+  *[Symbol.iterator](): Generator<[labels: string, child: Child]> {
+    for (const { labels, child } of this.#byKey.values()) yield [labels, child];
+  }
+
+  #add(key: string, labels: Labels): { readonly labels: string; readonly child: Child } {
+    const full = this.#byKey.size >= mostChildren;
+    const effectiveKey = full ? '\0other' : key;
+    const existing = this.#byKey.get(effectiveKey);
+    if (existing !== undefined) return existing;
+    const text = this.#names
+      .map((name) => `${name}="${full ? 'other' : escapeLabel(String(labels[name]))}"`)
+      .join(',');
+    const added = { labels: text, child: this.#create() };
+    this.#byKey.set(effectiveKey, added);
+    return added;
+  }
+}
+
+interface HistogramChild {
+  /** Observations of each bucket alone; added up when exposed. The last is +Inf. */
+  readonly counts: Float64Array;
+  sum: number;
+}
+
+function header({ name, help }: MetricOptions<string>, type: string): string {
+  const escaped = help.replaceAll('\\', '\\\\').replaceAll('\n', '\\n');
+  return `# HELP ${name} ${escaped}\n# TYPE ${name} ${type}\n`;
+}
+
+function exposeValue(name: string, labels: string, child: { readonly value: number }): string {
+  return `${name}${labels === '' ? '' : `{${labels}}`} ${formatNumber(child.value)}\n`;
+}
+
+function exposeHistogram(
+  name: string,
+  labels: string,
+  buckets: readonly number[],
+  { counts, sum }: HistogramChild,
+): string {
+  const prefix = labels === '' ? '' : `${labels},`;
+  const suffix = labels === '' ? '' : `{${labels}}`;
+  let text = '';
+  let total = 0;
+  for (let i = 0; i < counts.length; i++) {
+    total += counts[i] as number;
+    const bound = i < buckets.length ? formatNumber(buckets[i] as number) : '+Inf';
+    text += `${name}_bucket{${prefix}le="${bound}"} ${total}\n`;
+  }
+  return `${text}${name}_sum${suffix} ${formatNumber(sum)}\n${name}_count${suffix} ${total}\n`;
+}
+
+function formatNumber(value: number): string {
+  if (value === Number.POSITIVE_INFINITY) return '+Inf';
+  if (value === Number.NEGATIVE_INFINITY) return '-Inf';
+  return String(value);
+}
+
+function escapeLabel(value: string): string {
+  return value.replaceAll('\\', '\\\\').replaceAll('"', '\\"').replaceAll('\n', '\\n');
+}
