@@ -1,0 +1,47 @@
+// Refusals in the words of kube-apiserver, so that kubectl and people who know it understand them.
+
+import { group } from '../../api/object.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Attributes } from './authorizer.ts';
+import type { Caller } from './identity.ts';
+
+/** kube-apiserver keeps what could be read as HTML out of its refusals. */
+function withoutMarkup(text: string): string {
+  return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
+}
+
+export function forbidden(caller: Caller, request: Attributes): HansaError {
+  const resource =
+    request.subresource === undefined || request.subresource === ''
+      ? request.plural
+      : `${request.plural}/${request.subresource}`;
+  return forbiddenObject(
+    request.plural,
+    request.name,
+    withoutMarkup(
+      `User ${JSON.stringify(caller.user)} cannot ${request.verb} resource ${JSON.stringify(resource)} in API group "${group}" at the cluster scope`,
+    ),
+  );
+}
+
+export function forbiddenPath(caller: Caller, verb: string, path: string): HansaError {
+  return new HansaError(
+    'HANSA_FORBIDDEN',
+    withoutMarkup(
+      `forbidden: User ${JSON.stringify(caller.user)} cannot ${verb} path ${JSON.stringify(path)}`,
+    ),
+  );
+}
+
+/** `sites.hansa.dev "lubeck" is forbidden: …`, with the object in the details of the status. */
+export function forbiddenObject(plural: string, name: string | undefined, why: string): HansaError {
+  const named = name === undefined || name === '' ? '' : ` ${JSON.stringify(name)}`;
+  return new HansaError('HANSA_FORBIDDEN', `${plural}.${group}${named} is forbidden: ${why}`, {
+    details: { group, kind: plural, ...(named === '' ? {} : { name: name as string }) },
+  });
+}
+
+/** kube-apiserver tells nobody why a credential is not good; the reason goes to the log. */
+export function unauthorized(reason: string): HansaError {
+  return new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized', { cause: reason });
+}

@@ -1,0 +1,189 @@
+// Nobody grants what they do not have. Before a Role or RoleBinding is written, by whatever verb,
+// its writer must hold every right in it already, or hold `escalate` on that role or `bind` on the
+// role that is bound (as in Kubernetes: pkg/registry/rbac/clusterrole/policybased).
+//
+// The answer holds at one moment, the commit comes later. So a check returns what it relied upon
+// (the bound role, and the roles and bindings that gave the writer its rights) as expectations for
+// the commit: where one of them changes in between, the commit fails and the check runs again.
+
+import { group } from '../../api/object.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Expectation } from '../store/store.ts';
+import type { Authorizer } from './authorizer.ts';
+import { forbiddenObject } from './denial.ts';
+import type { Caller } from './identity.ts';
+import {
+  bindingsCollection,
+  readRoleBindingSpec,
+  readRoleSpec,
+  rolesCollection,
+} from './policy.ts';
+import { isPresetRole, presetBindingName } from './presets.ts';
+import {
+  describeSimpleRules,
+  maxSimpleRules,
+  quoted,
+  type Rule,
+  tooManyToCompare,
+  uncovered,
+} from './rules.ts';
+
+/** A refusal is for people: they need not read thousands of lines. */
+const maxLines = 32;
+
+/** As much of a resource as the check looks at. */
+export interface GrantingObject {
+  readonly metadata: {
+    readonly name?: string;
+    readonly ownerReferences?: unknown;
+    readonly finalizers?: unknown;
+  };
+  readonly spec?: unknown;
+}
+
+/**
+ * Throws HANSA_FORBIDDEN where the caller may not write `next`, else returns what the commit must
+ * expect. For a deletion `next` is undefined: taking rights away needs no right but `delete`. Any
+ * other kind passes.
+ */
+export function checkEscalation(
+  authorizer: Authorizer,
+  caller: Caller,
+  kind: string,
+  next: GrantingObject | undefined,
+  old: GrantingObject | undefined,
+): readonly Expectation[] {
+  if ((kind !== 'Role' && kind !== 'RoleBinding') || caller.via === 'controller') return [];
+  const name = (next ?? old)?.metadata.name ?? '';
+  if (kind === 'Role' ? isPresetRole(name) : name === presetBindingName)
+    throw forbiddenObject(
+      kind === 'Role' ? rolesCollection : bindingsCollection,
+      name,
+      'it is built in and always the same: give yours another name',
+    );
+  if (next === undefined || onlyReleases(next, old)) return [];
+  return kind === 'Role'
+    ? checkRole(authorizer, caller, name, readRoleSpec(next.spec).rules)
+    : checkBinding(authorizer, caller, name, readRoleBindingSpec(next.spec).role);
+}
+
+/**
+ * A garbage collector removes owners and finalizers of what it is about to delete, and holds none
+ * of the rights. Nothing else may change with it.
+ */
+function onlyReleases(next: GrantingObject, old: GrantingObject | undefined): boolean {
+  if (old === undefined) return false;
+  const kept = ({ metadata, ...rest }: GrantingObject): string => {
+    const {
+      ownerReferences: _owners,
+      finalizers: _finalizers,
+      ...others
+    } = metadata as Record<string, unknown>;
+    delete others.managedFields;
+    delete others.resourceVersion;
+    return JSON.stringify([
+      rest.spec,
+      Object.entries(others).toSorted(([a], [b]) => (a < b ? -1 : 1)),
+    ]);
+  };
+  return kept(next) === kept(old);
+}
+
+function checkRole(
+  authorizer: Authorizer,
+  caller: Caller,
+  name: string,
+  rules: readonly Rule[],
+): readonly Expectation[] {
+  // Kubernetes asks for `escalate` with the name where there is one in the path; a name is known for a create, too.
+  if (authorizer.authorize(caller, { verb: 'escalate', plural: rolesCollection, name }).allowed)
+    return rightsOf(authorizer, caller);
+  confirmHeld(authorizer, caller, rules, rolesCollection, name);
+  return rightsOf(authorizer, caller);
+}
+
+function checkBinding(
+  authorizer: Authorizer,
+  caller: Caller,
+  name: string,
+  roleName: string,
+): readonly Expectation[] {
+  return checkBind(authorizer, caller, roleName, bindingsCollection, name);
+}
+
+/** Whether the caller may give the role to somebody; `plural` and `name` say by what, for the refusal. */
+export function checkBind(
+  authorizer: Authorizer,
+  caller: Caller,
+  roleName: string,
+  plural: string,
+  name: string,
+): readonly Expectation[] {
+  if (
+    authorizer.authorize(caller, { verb: 'bind', plural: rolesCollection, name: roleName }).allowed
+  )
+    return rightsOf(authorizer, caller);
+  const role = authorizer.policy.role(roleName);
+  // Else one would bind a name now and get whatever somebody makes of it later.
+  if (role === undefined)
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `${rolesCollection}.${group} ${JSON.stringify(roleName)} not found`,
+      { details: { group, kind: rolesCollection, name: roleName } },
+    );
+  confirmHeld(authorizer, caller, role.rules, plural, name);
+  const expectations = rightsOf(authorizer, caller);
+  return role.expectation === undefined ? expectations : merge([role.expectation], expectations);
+}
+
+/** Throws, in the words of kube-apiserver, where the caller does not hold all of `rules`. */
+export function confirmHeld(
+  authorizer: Authorizer,
+  caller: Caller,
+  rules: readonly Rule[],
+  plural: string,
+  name: string,
+): void {
+  if (tooManyToCompare(rules))
+    throw forbiddenObject(
+      plural,
+      name,
+      `its rules stand for more than ${maxSimpleRules} combinations of kind, verb, name and subresource, too many to compare with what you hold; use "*" or split the role`,
+    );
+  const missing = uncovered(authorizer.rulesFor(caller), rules);
+  if (missing.length === 0) return;
+  const lines = describeSimpleRules(missing, group, (kind) => authorizer.pluralOf(kind));
+  if (lines.length > maxLines)
+    lines.splice(maxLines, lines.length, `and ${lines.length - maxLines} more`);
+  throw forbiddenObject(
+    plural,
+    name,
+    `user ${JSON.stringify(caller.user)} (groups=${quoted(caller.groups)}) is attempting to grant RBAC permissions not currently held:\n${lines.join('\n')}`,
+  );
+}
+
+/** What the caller's rights rest upon. Presets are not in it: they cannot change. */
+export function rightsOf(
+  authorizer: Authorizer,
+  caller: Pick<Caller, 'user' | 'groups'>,
+): readonly Expectation[] {
+  const policy = authorizer.policy;
+  const found: Expectation[] = [];
+  for (const { binding } of policy.bindingsOf(caller)) {
+    const role = policy.role(binding.role);
+    if (role === undefined) continue;
+    if (binding.expectation !== undefined) found.push(binding.expectation);
+    if (role.expectation !== undefined) found.push(role.expectation);
+  }
+  return merge(found, []);
+}
+
+export function merge(
+  first: readonly Expectation[],
+  second: readonly Expectation[],
+): readonly Expectation[] {
+  const byKey = new Map<string, Expectation>();
+  for (const expectation of [...first, ...second])
+    byKey.set(`${expectation.collection}/${expectation.name}`, expectation);
+  return [...byKey.values()];
+}

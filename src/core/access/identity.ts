@@ -1,0 +1,112 @@
+// Access: who a caller is, and what that caller may do.
+//
+// Here live callers and how a credential becomes one (authenticator, tokens, user certificates),
+// roles and how they are evaluated (rules, policy, authorizer), the guard against handing out more
+// than one has (escalation), and the reviews by which a caller asks about itself. Nothing here
+// opens a socket or knows HTTP: the server mounts what is exported, and the registry of kinds
+// comes in as plain data.
+
+export interface Caller {
+  /** `alice` for a person, `token:ci` for the token `ci`. Only tokens have a colon in their name. */
+  readonly user: string;
+  readonly groups: readonly string[];
+  readonly via: 'certificate' | 'token' | 'socket' | 'controller' | 'anonymous';
+  /** What authenticated the caller, for the audit log: a token's name or a certificate's serial number. */
+  readonly credential?: string;
+}
+
+/** Every caller that presented a good credential, as in Kubernetes. */
+export const authenticatedGroup = 'system:authenticated';
+/** Callers without a credential. No listener lets them further than health checks. */
+export const unauthenticatedGroup = 'system:unauthenticated';
+/** Whoever owns the data folder: the admin socket, and certificates for `admin` that came through it. */
+export const adminsGroup = 'hansa:admins';
+/** Every bearer token, and every certificate that was obtained with one. */
+export const tokensGroup = 'hansa:tokens';
+/** The controllers inside this process, who alone write `status`. No credential leads here. */
+export const controllersGroup = 'system:controllers';
+
+/** The user that the owner of the data folder acts as, unless `hansa login --user` says another. */
+export const adminUser = 'admin';
+
+export const anonymous: Caller = {
+  user: 'system:anonymous',
+  groups: [unauthenticatedGroup],
+  via: 'anonymous',
+};
+
+const adminGroups = [adminsGroup, authenticatedGroup];
+const personGroups = [authenticatedGroup];
+const tokenGroups = [tokensGroup, authenticatedGroup];
+
+export const socketOwner: Caller = { user: adminUser, groups: adminGroups, via: 'socket' };
+
+/** A person with a user SVID. `admin` is in the group of admins because only the socket's owner obtains that name. */
+export function personCaller(name: string, serialNumber: string): Caller {
+  return {
+    user: name,
+    groups: name === adminUser ? adminGroups : personGroups,
+    via: 'certificate',
+    credential: serialNumber,
+  };
+}
+
+export function tokenUser(tokenName: string): string {
+  return `token:${tokenName}`;
+}
+
+/** A token, or a certificate obtained with it: the same user with the same rights either way. */
+export function tokenCaller(
+  tokenName: string,
+  via: 'token' | 'certificate' = 'token',
+  credential: string = tokenName,
+): Caller {
+  return { user: tokenUser(tokenName), groups: tokenGroups, via, credential };
+}
+
+export function controllerCaller(name: string): Caller {
+  return {
+    user: `system:controller:${name}`,
+    groups: [controllersGroup, authenticatedGroup],
+    via: 'controller',
+  };
+}
+
+export function isAuthenticated(caller: Caller): boolean {
+  return caller.via !== 'anonymous';
+}
+
+/**
+ * Names of people and of tokens: one segment of a SPIFFE ID's path (SPIFFE-ID §2.2) in lower case,
+ * short enough for a label. What looks like a token's segment (see `tokenSegment`) is not a person's name.
+ */
+const namePattern = /^[a-z0-9](?:[-._a-z0-9]{0,61}[a-z0-9])?$/;
+export const nameRule =
+  'a lower case name of at most 63 letters, digits, ".", "-" and "_" that begins and ends with a letter or digit';
+
+export function isTokenName(name: string): boolean {
+  return namePattern.test(name);
+}
+
+export function isPersonName(name: string): boolean {
+  return namePattern.test(name) && !name.startsWith(tokenSegmentPrefix);
+}
+
+const tokenSegmentPrefix = 'token.';
+const tokenSegmentPattern = /^token\.(.+)\.([0-9a-f]{16})$/;
+
+/**
+ * The last segment of the SPIFFE ID in a certificate that was obtained with a token. It carries
+ * the token's own id, so that a certificate dies with its token, and a later token of the same
+ * name does not revive it.
+ */
+export function tokenSegment(name: string, id: string): string {
+  return `${tokenSegmentPrefix}${name}.${id}`;
+}
+
+export function parseTokenSegment(segment: string): { name: string; id: string } | undefined {
+  const match = tokenSegmentPattern.exec(segment);
+  return match?.[1] !== undefined && match[2] !== undefined && isTokenName(match[1])
+    ? { name: match[1], id: match[2] }
+    : undefined;
+}

@@ -1,0 +1,205 @@
+// The policy of a site at one moment: roles by name and bindings by subject, compiled from the
+// presets and from what the store holds.
+
+import type { Entry, Expectation, Listing } from '../store/store.ts';
+import { type Caller, tokenUser } from './identity.ts';
+import { presetBindings } from './presets.ts';
+import type { Rule } from './rules.ts';
+
+export const rolesCollection = 'roles';
+export const bindingsCollection = 'rolebindings';
+
+export interface Subject {
+  readonly kind: 'User' | 'Group' | 'Token';
+  readonly name: string;
+}
+
+export interface RoleSpec {
+  readonly rules: readonly Rule[];
+}
+
+export interface RoleBindingSpec {
+  readonly role: string;
+  readonly subjects: readonly Subject[];
+}
+
+export interface Role {
+  readonly name: string;
+  readonly rules: readonly Rule[];
+  /** Undefined for presets, which no change of the store can touch. */
+  readonly expectation: Expectation | undefined;
+}
+
+export interface Binding {
+  readonly name: string;
+  readonly role: string;
+  readonly subjects: readonly Subject[];
+  readonly expectation: Expectation | undefined;
+}
+
+/** A rule that applies to a caller, and by which binding. */
+export interface Grant {
+  readonly rule: Rule;
+  readonly binding: Binding;
+  readonly role: Role;
+  readonly subject: Subject;
+}
+
+export interface Policy {
+  role(name: string): Role | undefined;
+  /** In order of the bindings' names, presets first. */
+  bindingsOf(
+    caller: Pick<Caller, 'user' | 'groups'>,
+  ): readonly { binding: Binding; subject: Subject }[];
+  grantsOf(caller: Pick<Caller, 'user' | 'groups'>): readonly Grant[];
+}
+
+function subjectKey(subject: Subject): string {
+  // A token is the user `token:NAME`: the two ways to name it must reach the same bindings.
+  return subject.kind === 'Group' ? `group ${subject.name}` : `user ${subjectUser(subject)}`;
+}
+
+function subjectUser(subject: Subject): string {
+  return subject.kind === 'Token' ? tokenUser(subject.name) : subject.name;
+}
+
+function strings(value: unknown): readonly string[] {
+  return Array.isArray(value) ? value.filter((item) => typeof item === 'string') : [];
+}
+
+function optionalStrings(value: unknown): readonly string[] | undefined {
+  return Array.isArray(value) ? strings(value) : undefined;
+}
+
+function fields(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {};
+}
+
+function emptied(raw: unknown, kept: readonly string[] | undefined): boolean {
+  return Array.isArray(raw) && raw.length > 0 && kept?.length === 0;
+}
+
+/**
+ * Reads the `spec` of a Role. Objects were validated before they were stored, so this only has to
+ * be safe: whatever it does not understand grants nothing. A list of names that holds anything but
+ * strings must not become "all names", which is why the unknown is dropped but the list is kept.
+ */
+export function readRoleSpec(spec: unknown): RoleSpec {
+  const rules = fields(spec).rules;
+  if (!Array.isArray(rules)) return { rules: [] };
+  return {
+    rules: rules.flatMap((item: unknown): Rule[] => {
+      const { kinds, verbs, names, subresources } = fields(item);
+      const narrowed = {
+        names: optionalStrings(names),
+        subresources: optionalStrings(subresources),
+      };
+      if (emptied(names, narrowed.names) || emptied(subresources, narrowed.subresources)) return [];
+      return [
+        {
+          kinds: strings(kinds),
+          verbs: strings(verbs),
+          ...(narrowed.names === undefined ? {} : { names: narrowed.names }),
+          ...(narrowed.subresources === undefined ? {} : { subresources: narrowed.subresources }),
+        },
+      ];
+    }),
+  };
+}
+
+export function readRoleBindingSpec(spec: unknown): RoleBindingSpec {
+  const { role, subjects } = fields(spec);
+  return {
+    role: typeof role === 'string' ? role : '',
+    subjects: (Array.isArray(subjects) ? subjects : []).flatMap((item: unknown): Subject[] => {
+      const { kind, name } = fields(item);
+      return (kind === 'User' || kind === 'Group' || kind === 'Token') && typeof name === 'string'
+        ? [{ kind, name }]
+        : [];
+    }),
+  };
+}
+
+function specOf(entry: Entry): unknown {
+  return fields(JSON.parse(entry.value.toString('utf8'))).spec;
+}
+
+function expectationOf(entry: Entry): Expectation {
+  return { collection: entry.collection, name: entry.name, at: entry.revision };
+}
+
+/** An entry never changes, so what was read from it is kept as long as the entry itself. */
+const readRoles = new WeakMap<Entry, Role>();
+const readBindings = new WeakMap<Entry, Binding>();
+
+function roleOf(entry: Entry): Role {
+  let role = readRoles.get(entry);
+  if (role === undefined) {
+    role = {
+      name: entry.name,
+      rules: readRoleSpec(specOf(entry)).rules,
+      expectation: expectationOf(entry),
+    };
+    readRoles.set(entry, role);
+  }
+  return role;
+}
+
+function bindingOf(entry: Entry): Binding {
+  let binding = readBindings.get(entry);
+  if (binding === undefined) {
+    binding = {
+      name: entry.name,
+      ...readRoleBindingSpec(specOf(entry)),
+      expectation: expectationOf(entry),
+    };
+    readBindings.set(entry, binding);
+  }
+  return binding;
+}
+
+/**
+ * O(roles + subjects of bindings), and only after one of them changed; entries that did not change
+ * are not parsed again.
+ */
+export function compilePolicy(
+  presets: ReadonlyMap<string, readonly Rule[]>,
+  roles: Pick<Listing, 'entries'>,
+  bindings: Pick<Listing, 'entries'>,
+): Policy {
+  const roleByName = new Map<string, Role>();
+  for (const entry of roles.entries) roleByName.set(entry.name, roleOf(entry));
+  // After the stored ones: their image in the store is for display only.
+  for (const [name, rules] of presets)
+    roleByName.set(name, { name, rules, expectation: undefined });
+
+  const bySubject = new Map<string, { binding: Binding; subject: Subject }[]>();
+  const index = (binding: Binding): void => {
+    for (const subject of binding.subjects) {
+      const key = subjectKey(subject);
+      const known = bySubject.get(key);
+      if (known) known.push({ binding, subject });
+      else bySubject.set(key, [{ binding, subject }]);
+    }
+  };
+  const builtIn = new Set<string>(presetBindings.map((binding) => binding.name));
+  for (const binding of presetBindings) index({ ...binding, expectation: undefined });
+  for (const entry of bindings.entries) if (!builtIn.has(entry.name)) index(bindingOf(entry));
+
+  const bindingsOf: Policy['bindingsOf'] = (caller) => {
+    const found = [...(bySubject.get(`user ${caller.user}`) ?? [])];
+    for (const group of caller.groups) found.push(...(bySubject.get(`group ${group}`) ?? []));
+    return found;
+  };
+  return {
+    role: (name) => roleByName.get(name),
+    bindingsOf,
+    grantsOf: (caller) =>
+      bindingsOf(caller).flatMap(({ binding, subject }) => {
+        const role = roleByName.get(binding.role);
+        return role === undefined
+          ? []
+          : role.rules.map((rule) => ({ rule, binding, role, subject }));
+      }),
+  };
+}

@@ -1,0 +1,78 @@
+// The built-in roles. They always exist and always mean the same: the authorizer takes them from
+// here, whatever the store says, and `preset-objects.ts` keeps their image in the store so that
+// kubectl shows them.
+
+import { adminsGroup } from './identity.ts';
+import { everything, type Rule } from './rules.ts';
+
+/** What access needs to know of a kind. */
+export interface KindName {
+  readonly kind: string;
+  readonly plural: string;
+  readonly singleton?: string;
+}
+
+/**
+ * Guarded like a kind, with rules that name it, but not a resource: tokens are served by routes of
+ * their own, so that no manifest or annotation ever holds one.
+ */
+export const tokenKind: KindName = { kind: 'Token', plural: 'tokens' };
+
+export const presetRoleNames = ['viewer', 'editor', 'approver', 'admin'] as const;
+export type PresetRole = (typeof presetRoleNames)[number];
+
+/** Binds the owner of the data folder to `admin`. Built in as well, so that nobody locks themselves out. */
+export const presetBindingName = 'hansa-admins';
+
+export const presetBindings = [
+  {
+    name: presetBindingName,
+    role: 'admin',
+    subjects: [{ kind: 'Group', name: adminsGroup }],
+  },
+] as const;
+
+/**
+ * Who may change these decides who may do what, so an editor only reads them. The rest of the
+ * kinds are listed by name, because rules can only add: there is no "all but".
+ */
+const decidingKinds: readonly string[] = ['Role', 'RoleBinding', 'Approval', tokenKind.kind];
+
+const reading = ['get', 'list', 'watch'];
+
+export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
+  viewer: 'Reads everything and changes nothing.',
+  editor:
+    'Reads everything, and creates and changes all but roles, bindings, approvals and tokens. Deletes nothing.',
+  approver: 'Reads everything and approves what waits for approval.',
+  admin: 'Does everything, roles, bindings and tokens included.',
+};
+
+export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, readonly Rule[]> {
+  const read: Rule = { kinds: [everything], verbs: reading };
+  const editable = kinds
+    .filter((kind) => !decidingKinds.includes(kind.kind))
+    .map((kind) => kind.kind)
+    .toSorted();
+  const presets: Readonly<Record<PresetRole, readonly Rule[]>> = {
+    viewer: [read],
+    editor: [
+      read,
+      {
+        kinds: editable,
+        verbs: ['create', 'update', 'patch'],
+      },
+    ],
+    // An approval is decided by changing it, which the verb `approve` guards in addition.
+    approver: [read, { kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }],
+    admin: [
+      { kinds: [everything], verbs: [everything] },
+      { kinds: [everything], verbs: [everything], subresources: [everything] },
+    ],
+  };
+  return new Map(Object.entries(presets));
+}
+
+export function isPresetRole(name: string): name is PresetRole {
+  return (presetRoleNames as readonly string[]).includes(name);
+}

@@ -1,0 +1,166 @@
+// Rules, purely: what a rule allows, and whether one set of rules covers another. The semantics are
+// those of Kubernetes RBAC, with kinds in place of API groups and resources: rules only add, `*`
+// stands for everything including what does not exist yet, and absent `names` mean every object.
+
+export interface Rule {
+  /** Kinds such as `Site`, or `*`. */
+  readonly kinds: readonly string[];
+  readonly verbs: readonly string[];
+  /** Only these objects. Such a rule never allows what has no name: create, and list or watch of all. */
+  readonly names?: readonly string[];
+  /** Only these subresources of the kinds, or `*`; without it, the kinds themselves. */
+  readonly subresources?: readonly string[];
+}
+
+export const verbs = [
+  'get',
+  'list',
+  'watch',
+  'create',
+  'update',
+  'patch',
+  'delete',
+  'deletecollection',
+  'approve',
+  'bind',
+  'escalate',
+] as const;
+
+export type Verb = (typeof verbs)[number];
+
+export interface Action {
+  readonly verb: string;
+  readonly kind: string;
+  readonly name?: string;
+  readonly subresource?: string;
+}
+
+export const everything = '*';
+
+function holds(list: readonly string[], value: string): boolean {
+  return list.includes(value) || list.includes(everything);
+}
+
+/** An empty list of names or subresources says the same as none: the API treats both alike. */
+function given(list: readonly string[] | undefined): list is readonly string[] {
+  return list !== undefined && list.length > 0;
+}
+
+export function ruleMatchesTarget(
+  rule: Rule,
+  kind: string,
+  verb: string,
+  subresource: string | undefined,
+): boolean {
+  if (!holds(rule.verbs, verb) || !holds(rule.kinds, kind)) return false;
+  return subresource === undefined || subresource === ''
+    ? !given(rule.subresources)
+    : given(rule.subresources) && holds(rule.subresources, subresource);
+}
+
+export function ruleAllows(rule: Rule, action: Action): boolean {
+  if (!ruleMatchesTarget(rule, action.kind, action.verb, action.subresource)) return false;
+  if (!given(rule.names)) return true;
+  return action.name !== undefined && action.name !== '' && rule.names.includes(action.name);
+}
+
+/** The names that the rule is limited to; undefined where it is not. */
+export function ruleNames(rule: Rule): readonly string[] | undefined {
+  return given(rule.names) ? rule.names : undefined;
+}
+
+/** A rule of one kind, one verb, at most one name and at most one subresource. */
+export interface SimpleRule {
+  readonly kind: string;
+  readonly verb: string;
+  readonly name?: string;
+  readonly subresource?: string;
+}
+
+/**
+ * A rule stands for the product of its lists, which a hostile author can make enormous. More than
+ * this many are not compared: it would hold up everyone else for more than some 10 ms.
+ */
+export const maxSimpleRules = 10_000;
+
+function countSimple(rule: Rule): number {
+  return (
+    rule.kinds.length *
+    rule.verbs.length *
+    Math.max(1, rule.names?.length ?? 0) *
+    Math.max(1, rule.subresources?.length ?? 0)
+  );
+}
+
+export function tooManyToCompare(rules: readonly Rule[]): boolean {
+  let count = 0;
+  for (const rule of rules) count += countSimple(rule);
+  return count > maxSimpleRules;
+}
+
+function* simpleRules(rule: Rule): Generator<SimpleRule> {
+  const names = given(rule.names) ? new Set(rule.names) : [undefined];
+  const subresources = given(rule.subresources) ? new Set(rule.subresources) : [undefined];
+  for (const kind of new Set(rule.kinds))
+    for (const subresource of subresources)
+      for (const name of names)
+        for (const verb of new Set(rule.verbs))
+          yield {
+            kind,
+            verb,
+            ...(name === undefined ? {} : { name }),
+            ...(subresource === undefined ? {} : { subresource }),
+          };
+}
+
+/**
+ * What `wanted` allows and `held` does not. Exact: a simple rule is allowed whole by a single rule
+ * or not at all, since `*` also means kinds, verbs and names that no list can name.
+ */
+export function uncovered(held: readonly Rule[], wanted: readonly Rule[]): SimpleRule[] {
+  const missing: SimpleRule[] = [];
+  for (const rule of wanted) {
+    for (const simple of simpleRules(rule)) {
+      // A wildcard in `simple` is only matched by a wildcard, since no kind or verb is called `*`.
+      if (!held.some((owned) => ruleAllows(owned, simple))) missing.push(simple);
+    }
+  }
+  return missing;
+}
+
+export function covers(held: readonly Rule[], wanted: readonly Rule[]): boolean {
+  return uncovered(held, wanted).length === 0;
+}
+
+/** As kube-apiserver prints what is missing: one line for each resource and name, with all its verbs. */
+export function describeSimpleRules(
+  simple: readonly SimpleRule[],
+  group: string,
+  pluralOf: (kind: string) => string,
+): string[] {
+  const grouped = new Map<
+    string,
+    { resource: string; name: string | undefined; verbs: string[] }
+  >();
+  for (const rule of simple) {
+    const plural = pluralOf(rule.kind);
+    const resource = rule.subresource === undefined ? plural : `${plural}/${rule.subresource}`;
+    const key = JSON.stringify([resource, rule.name]);
+    const known = grouped.get(key);
+    if (known) known.verbs.push(rule.verb);
+    else grouped.set(key, { resource, name: rule.name, verbs: [rule.verb] });
+  }
+  return [...grouped.values()]
+    .map(({ resource, name, verbs: missing }) => {
+      const parts = [`APIGroups:${quoted([group])}`, `Resources:${quoted([resource])}`];
+      if (name !== undefined) parts.push(`ResourceNames:${quoted([name])}`);
+      parts.push(`Verbs:${quoted(missing)}`);
+      return `{${parts.join(', ')}}`;
+    })
+    .toSorted();
+}
+
+/** Go's `%q` of a list of strings. */
+export function quoted(values: readonly string[]): string {
+  return `[${values.map((value) => JSON.stringify(value)).join(' ')}]`;
+}
