@@ -77,7 +77,7 @@ async function start(
   const [clientPort, peerPort, securePort] = await freePorts(3);
   const etcdUrl = `http://127.0.0.1:${clientPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
-  const etcd = run(folder, children, 'etcd', [
+  const etcd = await run(folder, children, 'etcd', [
     '--name=oracle',
     `--data-dir=${join(folder, 'etcd')}`,
     `--listen-client-urls=${etcdUrl}`,
@@ -98,7 +98,7 @@ async function start(
     mode: 0o600,
   });
   await writeFile(tokens, `${token},oracle-admin,oracle-admin,"system:masters"\n`, { mode: 0o600 });
-  const apiserver = run(folder, children, 'kube-apiserver', [
+  const apiserver = await run(folder, children, 'kube-apiserver', [
     `--etcd-servers=${etcdUrl}`,
     `--cert-dir=${certificates}`,
     '--bind-address=127.0.0.1',
@@ -128,14 +128,15 @@ async function start(
   };
 }
 
-function run(
+async function run(
   folder: string,
   children: ChildProcess[],
   name: 'etcd' | 'kube-apiserver',
   flags: readonly string[],
-): ChildProcess {
+): Promise<ChildProcess> {
+  const program = await requireTool(name);
   const log = openSync(join(folder, `${name}.log`), 'a');
-  const child = spawn(requireTool(name), flags, { stdio: ['ignore', log, log] });
+  const child = spawn(program, flags, { stdio: ['ignore', log, log] });
   children.push(child);
   return child;
 }

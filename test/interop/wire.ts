@@ -56,7 +56,8 @@ export class WireClient {
           }),
         );
       });
-      outgoing.once('error', reject);
+      // Not once: a server that refuses a body half way causes more than one.
+      outgoing.on('error', reject);
       outgoing.setTimeout(ANSWER_WITHIN_MS, () =>
         outgoing.destroy(new Error(`no answer to ${wanted.method} ${wanted.path}`)),
       );
@@ -87,7 +88,7 @@ export class WireClient {
         });
         resolve({ status: incoming.statusCode ?? 0, stop: () => outgoing.destroy(), ended });
       });
-      outgoing.once('error', reject);
+      outgoing.on('error', reject);
       outgoing.end(wanted.body);
     });
   }

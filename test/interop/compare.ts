@@ -1,0 +1,296 @@
+// Plays a transcript on two servers and says where their answers differ.
+
+import type { Json } from '../../src/api/object.ts';
+import { isTree, Ledger } from './ledger.ts';
+import type { Story } from './story.ts';
+import type { Query, Step, Subject } from './transcript.ts';
+import type { WireAnswer, WireClient, WireRequest } from './wire.ts';
+
+export interface Side {
+  readonly name: string;
+  readonly client: WireClient;
+}
+
+export interface Exchange {
+  readonly request: WireRequest;
+  readonly answer: WireAnswer;
+}
+
+export interface Difference {
+  readonly index: number;
+  readonly what: string;
+  /** Where in the answer, with both values, one line each. */
+  readonly lines: readonly string[];
+  readonly exchanges: Readonly<Record<string, Exchange>>;
+}
+
+type Tree = { [key: string]: Json };
+
+const base = '/apis/hansa.dev/v1alpha1';
+
+/** Headers that a client acts on. Dates, lengths and request ids belong to one server alone. */
+const compared = ['content-type', 'warning', 'retry-after', 'allow', 'location'] as const;
+
+/**
+ * A step, or a ready-made request for what no generator would think of, or a look back: `history`
+ * watches from where `mark` was, and so gets every event since then in one answer.
+ */
+export type Play =
+  | Step
+  | ({ readonly op: 'raw' } & WireRequest)
+  | { readonly op: 'mark'; readonly subject: Subject }
+  | {
+      readonly op: 'history';
+      readonly subject: Subject;
+      readonly accept: string;
+      readonly query: Query;
+    };
+
+export async function compareStory(
+  sides: readonly [Side, Side],
+  story: Story,
+): Promise<readonly Difference[]> {
+  const ledgers = [new Ledger(), new Ledger()] as const;
+  const differences: Difference[] = [];
+  let index = 0;
+  const play = async (step: Play): Promise<void> => {
+    const at = index;
+    index += 1;
+    const found = await comparePlay(sides, ledgers, step, at);
+    if (found !== undefined) differences.push(found);
+  };
+  for (const step of story.steps) await play(step);
+  await Promise.all(story.histories.map(play));
+  for (const step of story.cleanUp) await play(step);
+  return differences;
+}
+
+async function comparePlay(
+  sides: readonly [Side, Side],
+  ledgers: readonly [Ledger, Ledger],
+  step: Play,
+  index: number,
+): Promise<Difference | undefined> {
+  const [left, right] = sides;
+  const [one, other] = await Promise.all([
+    exchange(left, ledgers[0], step),
+    exchange(right, ledgers[1], step),
+  ]);
+  const lines: string[] = [];
+  // Named here and in this order, so that names are given alike on both sides, also where several
+  // answers are under way.
+  diff(
+    '',
+    normalise(step, one.answer, ledgers[0]),
+    normalise(step, other.answer, ledgers[1]),
+    lines,
+  );
+  for (const [at, ledger] of ledgers.entries())
+    for (const complaint of ledger.complaints.splice(0))
+      lines.push(`${sides[at]?.name}: ${complaint}`);
+  if (lines.length === 0) return undefined;
+  const exchanges = { [left.name]: one, [right.name]: other };
+  return { index, what: describe(step), lines, exchanges };
+}
+
+async function exchange(side: Side, ledger: Ledger, step: Play): Promise<Exchange> {
+  const request = requestOf(step, ledger);
+  try {
+    return { request, answer: await side.client.send(request) };
+  } catch (error) {
+    // A connection that is cut is an answer too, if a poor one.
+    return { request, answer: { status: 0, headers: {}, text: (error as Error).message } };
+  }
+}
+
+export function requestOf(step: Play, ledger: Ledger): WireRequest {
+  if (step.op === 'raw') return step;
+  const collection = `${base}/${step.subject.plural}`;
+  const key = (name: string): string => `${step.subject.plural}/${name}`;
+  switch (step.op) {
+    case 'create':
+      return write('POST', collection, step.query, step.body);
+    case 'update': {
+      const found = ledger.object(key(step.name), step.base);
+      const object: Tree = found ?? {
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: step.subject.kind,
+        metadata: { name: step.name },
+        spec: {},
+      };
+      if (step.base === 'none') delete (object['metadata'] as Tree)['resourceVersion'];
+      for (const [path, value] of Object.entries(step.changes)) change(object, path, value);
+      const path = `${collection}/${step.name}${step.status ? '/status' : ''}`;
+      return write('PUT', path, step.query, object);
+    }
+    case 'patch': {
+      let body = step.body;
+      if (step.base !== 'none' && isTree(body)) {
+        const version = ledger.version(key(step.name), step.base);
+        const metadata = isTree(body['metadata']) ? body['metadata'] : {};
+        body = { ...body, metadata: { ...metadata, resourceVersion: version } };
+      }
+      const type = {
+        json: 'json-patch+json',
+        merge: 'merge-patch+json',
+        apply: 'apply-patch+yaml',
+      };
+      const path = `${collection}/${step.name}${step.status ? '/status' : ''}`;
+      return write('PATCH', path, step.query, body, `application/${type[step.type]}`);
+    }
+    case 'delete': {
+      const preconditions: Tree = {
+        ...(step.uid === undefined ? {} : { uid: ledger.uid(key(step.name), step.uid) }),
+        ...(step.base === 'none'
+          ? {}
+          : { resourceVersion: ledger.version(key(step.name), step.base) }),
+      };
+      const options: Tree = {
+        ...step.options,
+        ...(Object.keys(preconditions).length === 0 ? {} : { preconditions }),
+      };
+      const path = `${collection}/${step.name}`;
+      return Object.keys(options).length === 0
+        ? { method: 'DELETE', path: path + search(step.query) }
+        : write('DELETE', path, step.query, {
+            apiVersion: 'meta.k8s.io/v1',
+            kind: 'DeleteOptions',
+            ...options,
+          });
+    }
+    case 'read':
+      return {
+        method: 'GET',
+        path: `${collection}${step.name === undefined ? '' : `/${step.name}`}${search(step.query)}`,
+        headers: { accept: step.accept },
+      };
+    case 'mark':
+      return { method: 'GET', path: `${collection}?limit=1` };
+    case 'history':
+      return {
+        method: 'GET',
+        path:
+          collection +
+          search({
+            watch: 'true',
+            resourceVersion: ledger.marks.get(step.subject.plural) ?? '0',
+            timeoutSeconds: '1',
+            ...step.query,
+          }),
+        headers: { accept: step.accept },
+      };
+    case 'delete-all':
+    default:
+      return { method: 'DELETE', path: collection + search(step.query) };
+  }
+}
+
+function write(
+  method: string,
+  path: string,
+  query: Query,
+  body: Json,
+  type = 'application/json',
+): WireRequest {
+  return {
+    method,
+    path: path + search(query),
+    headers: { 'content-type': type },
+    body: JSON.stringify(body),
+  };
+}
+
+function search(query: Query): string {
+  const text = new URLSearchParams(query).toString();
+  return text === '' ? '' : `?${text}`;
+}
+
+function change(object: Tree, path: string, value: Json): void {
+  const [first = '', second] = path.split('.');
+  if (second === undefined) {
+    object[first] = value;
+    return;
+  }
+  const found = object[first];
+  const inner: Tree = isTree(found) ? found : {};
+  if (value === null) delete inner[second];
+  else inner[second] = value;
+  object[first] = inner;
+}
+
+function normalise(step: Play, answer: WireAnswer, ledger: Ledger): Json {
+  const headers: Tree = {};
+  for (const name of compared) {
+    const value = answer.headers[name];
+    if (value !== undefined) headers[name] = ledger.text(String(value));
+  }
+  const body = parse(answer.text);
+  if (body === undefined) return { status: answer.status, headers, text: ledger.text(answer.text) };
+  const normal = ledger.normalise(body);
+  if (answer.status < 300) learn(step, body, ledger);
+  return { status: answer.status, headers, body: normal };
+}
+
+/** JSON, or one JSON value a line as in a watch, or undefined. */
+function parse(text: string): Json | undefined {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    // Not one value.
+  }
+  try {
+    return text
+      .trimEnd()
+      .split('\n')
+      .map((line) => JSON.parse(line) as Json);
+  } catch {
+    return undefined;
+  }
+}
+
+function learn(step: Play, body: Json, ledger: Ledger): void {
+  if (!isTree(body) || step.op === 'raw' || step.op === 'history') return;
+  if (step.op === 'mark') {
+    const version = isTree(body['metadata']) ? body['metadata']['resourceVersion'] : undefined;
+    if (typeof version === 'string') ledger.marks.set(step.subject.plural, version);
+    return;
+  }
+  if (step.op !== 'read' && JSON.stringify(step).includes('"dryRun"')) return;
+  const objects = Array.isArray(body['items']) ? body['items'] : [body];
+  for (const object of objects) {
+    if (!isTree(object) || !isTree(object['metadata'])) continue;
+    // Table and PartialObjectMetadata are not objects to edit.
+    if (object['kind'] !== step.subject.kind) continue;
+    const name = object['metadata']['name'];
+    if (typeof name === 'string') ledger.remember(`${step.subject.plural}/${name}`, object);
+  }
+}
+
+/** Every place where two JSON values differ. */
+export function diff(
+  path: string,
+  one: Json | undefined,
+  other: Json | undefined,
+  lines: string[],
+): void {
+  if (isTree(one) && isTree(other)) {
+    for (const key of new Set([...Object.keys(one), ...Object.keys(other)]))
+      diff(`${path}.${key}`, one[key], other[key], lines);
+    return;
+  }
+  if (Array.isArray(one) && Array.isArray(other) && one.length === other.length) {
+    for (const [index, value] of one.entries())
+      diff(`${path}[${index}]`, value as Json, other[index] as Json, lines);
+    return;
+  }
+  if (JSON.stringify(one) !== JSON.stringify(other))
+    lines.push(`${path}: ${JSON.stringify(one)} ≠ ${JSON.stringify(other)}`);
+}
+
+function describe(step: Play): string {
+  if (step.op === 'raw') return `${step.method} ${step.path}`;
+  const name = 'name' in step && step.name !== undefined ? `/${step.name}` : '';
+  const status = 'status' in step && step.status ? '/status' : '';
+  const type = step.op === 'patch' ? `${step.type} ` : '';
+  return `${type}${step.op} ${step.subject.plural}${name}${status}`;
+}

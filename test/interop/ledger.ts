@@ -1,0 +1,162 @@
+// What one side of a comparison has told us so far. Servers choose their own uids,
+// resourceVersions and times; the ledger gives each the name under which both sides can be
+// compared ("the third resourceVersion seen"), and fills such names into requests.
+
+import type { Json } from '../../src/api/object.ts';
+import type { Base } from './transcript.ts';
+
+type Tree = { [key: string]: Json };
+
+const uuid = /[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}/g;
+const seconds = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/;
+
+/**
+ * Some refusals quote the object as it would have become, with its times and versions and the
+ * managers in the order of those times.
+ */
+const quotedObject = /"\{(?:[^"\\]|\\.)*\}"|'\{"apiVersion"[^']*\}'/g;
+
+/** How far back a history reaches is each server's own. */
+const tooOld = /(too old resource version: )\d+ \(\d+\)/g;
+
+export class Ledger {
+  readonly #uids = new Map<string, string>();
+  readonly #versions = new Map<string, string>();
+  readonly #objects = new Map<string, Tree[]>();
+  /** The resourceVersion at which a transcript began, by plural name. */
+  readonly marks = new Map<string, string>();
+  /** What is wrong with this side's answers by themselves: rules that need no other side. */
+  readonly complaints: string[] = [];
+
+  /** Remembers an object that exists (or was just deleted) as this answer shows it. */
+  remember(key: string, object: Tree): void {
+    const seen = this.#objects.get(key) ?? [];
+    if (seen.at(-1)?.['metadata'] === undefined || versionOf(seen.at(-1)) !== versionOf(object))
+      seen.push(object);
+    this.#objects.set(key, seen);
+  }
+
+  object(key: string, base: Base): Tree | undefined {
+    const seen = this.#objects.get(key) ?? [];
+    return structuredClone(base === 'stale' ? (seen.at(-2) ?? seen.at(-1)) : seen.at(-1));
+  }
+
+  /** The resourceVersion for a request. One that was never seen is a number that cannot be current. */
+  version(key: string, base: 'current' | 'stale'): string {
+    return versionOf(this.object(key, base)) ?? '1';
+  }
+
+  uid(key: string, which: 'right' | 'wrong'): string {
+    const known = (this.object(key, 'current')?.['metadata'] as Tree | undefined)?.['uid'];
+    return which === 'right' && typeof known === 'string'
+      ? known
+      : '00000000-0000-4000-8000-000000000000';
+  }
+
+  /** The answer with everything that a server chooses replaced by its name. */
+  normalise(value: Json): Json {
+    return this.#walk(value, undefined);
+  }
+
+  /** Uids and resourceVersions inside messages. Objects that a message quotes whole are cut out. */
+  text(text: string): string {
+    return text
+      .replaceAll(quotedObject, '<object>')
+      .replaceAll(/(Too large resource version: \d+, current: )\d+/g, '$1<revision>')
+      .replaceAll(tooOld, '$1<revision> (<revision>)')
+      .replaceAll(uuid, (found) => this.#name(this.#uids, 'uid', found))
+      .replaceAll(
+        /(ResourceVersion in [a-z ]+(?:: |\())(\d+)/gi,
+        (_, before: string, found: string) => before + this.#name(this.#versions, 'version', found),
+      );
+  }
+
+  #walk(value: Json, parent: string | undefined): Json {
+    if (typeof value === 'string') return this.text(value);
+    if (typeof value !== 'object' || value === null) return value;
+    if (Array.isArray(value)) return value.map((item: Json) => this.#walk(item, parent));
+    const tree = value as Tree;
+    const result: Tree = {};
+    // Sorted, so that names are given in the same order whatever order a server writes in.
+    for (const key of Object.keys(tree).toSorted()) {
+      const field = tree[key] as Json;
+      if (key === 'metadata' && isTree(field)) result[key] = this.#metadata(field);
+      else if (key === 'causes' && Array.isArray(field)) result[key] = this.#causes(field);
+      else result[key] = this.#walk(field, key);
+    }
+    return result;
+  }
+
+  #metadata(metadata: Tree): Tree {
+    const isObject = typeof metadata['uid'] === 'string';
+    const result: Tree = {};
+    for (const key of Object.keys(metadata).toSorted()) {
+      const value = metadata[key] as Json;
+      if (key === 'managedFields' && Array.isArray(value)) result[key] = this.#managers(value);
+      else if (key === 'resourceVersion' && typeof value === 'string')
+        // A list is as new as its store, which on either side also holds other things.
+        result[key] = isObject ? this.#name(this.#versions, 'version', value) : '<of the store>';
+      else if (key === 'continue' && typeof value === 'string') result[key] = '<token>';
+      else if (key.endsWith('Timestamp')) result[key] = time(value);
+      else result[key] = this.#walk(value, key);
+    }
+    return result;
+  }
+
+  /**
+   * kube-apiserver sorts by operation, then time (in seconds), then name. Times differ between
+   * sides, so the order is judged here and taken out of the comparison.
+   */
+  #managers(entries: readonly Json[]): Json {
+    const keys = entries.map((entry) => {
+      const { operation, time: at, manager }: Tree = isTree(entry) ? entry : {};
+      return JSON.stringify([operation, at, manager]);
+    });
+    if (keys.some((key, index) => index > 0 && key < (keys[index - 1] as string)))
+      this.complaints.push(`managedFields are not sorted: ${JSON.stringify(keys)}`);
+    return entries
+      .map((entry) =>
+        isTree(entry)
+          ? { ...(this.#walk(entry, undefined) as Tree), time: time(entry['time']) }
+          : entry,
+      )
+      .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
+  }
+
+  /** kube-apiserver reports conflicts manager by manager, in the random order of a Go map. */
+  #causes(causes: readonly Json[]): Json {
+    const walked = causes.map((cause) => this.#walk(cause, undefined));
+    const conflicts = walked.every(
+      (cause) => isTree(cause) && cause['reason'] === 'FieldManagerConflict',
+    );
+    return conflicts
+      ? walked.toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1))
+      : walked;
+  }
+
+  #name(names: Map<string, string>, prefix: string, value: string): string {
+    const known = names.get(value);
+    if (known !== undefined) return known;
+    const name = value === '' ? '' : `<${prefix} ${names.size + 1}>`;
+    names.set(value, name);
+    return name;
+  }
+}
+
+function rank(entry: Json): string {
+  const { operation, manager, apiVersion, subresource }: Tree = isTree(entry) ? entry : {};
+  return JSON.stringify([operation, manager, apiVersion, subresource]);
+}
+
+function time(value: Json | undefined): Json {
+  return typeof value === 'string' && seconds.test(value) ? '<time>' : (value ?? null);
+}
+
+function versionOf(object: Tree | undefined): string | undefined {
+  const version = (object?.['metadata'] as Tree | undefined)?.['resourceVersion'];
+  return typeof version === 'string' ? version : undefined;
+}
+
+export function isTree(value: Json | undefined): value is Tree {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
