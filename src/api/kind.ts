@@ -43,3 +43,10 @@ export interface Kind<
 
 export type ResourceOf<K> =
   K extends Kind<infer Spec, infer Status> ? Resource<Infer<Spec>, Infer<Status>> : never;
+
+/** Keeps the literal types of a declaration, so that `ResourceOf` gives exact types. */
+export function defineKind<const Spec extends ObjectSchema, const Status extends ObjectSchema>(
+  kind: Kind<Spec, Status>,
+): Kind<Spec, Status> {
+  return kind;
+}

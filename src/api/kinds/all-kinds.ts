@@ -1,0 +1,9 @@
+// Every kind of Hansa, one file each beside this one. A kind is declared here once; nothing in
+// this folder computes, and nothing here knows who serves or reconciles the kind.
+
+import type { Kind } from '../kind.ts';
+import { roleKind } from './role.ts';
+import { roleBindingKind } from './role-binding.ts';
+import { siteKind } from './site.ts';
+
+export const allKinds: readonly Kind[] = [siteKind, roleKind, roleBindingKind];

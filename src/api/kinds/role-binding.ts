@@ -1,0 +1,85 @@
+// RoleBinding: who has a role.
+
+import { defineKind } from '../kind.ts';
+import { required, s } from '../schema/dsl.ts';
+
+interface Spec {
+  readonly role: string;
+}
+
+export const roleBindingKind = defineKind({
+  kind: 'RoleBinding',
+  plural: 'rolebindings',
+  singular: 'rolebinding',
+  shortNames: ['rb'],
+  description:
+    'Gives a role to users, groups or tokens. Nobody can bind a role that allows more than they may do themselves, unless they have the verb bind on that role.',
+  names: 'dns-subdomain',
+  specRequired: true,
+  spec: s.object({
+    description: 'Which role, and who has it.',
+    fields: {
+      role: required(
+        s.string({
+          description:
+            'The name of the Role. It cannot be changed: delete the binding and make another.',
+          minLength: 1,
+          maxLength: 253,
+        }),
+      ),
+      subjects: required(
+        s.list({
+          description: 'Who has the role.',
+          listType: 'map',
+          keys: ['kind', 'name'],
+          maxItems: 256,
+          items: s.object({
+            description: 'One of those who have the role.',
+            fields: {
+              kind: required(
+                s.string({
+                  description:
+                    'User is the name in a user SVID (spiffe://TRUST-DOMAIN/hansa/user/NAME), Token the name of an access token, Group a group that users or tokens belong to.',
+                  enum: ['User', 'Group', 'Token'],
+                }),
+              ),
+              name: required(
+                s.string({
+                  description: 'The name of the user, group or token.',
+                  minLength: 1,
+                  maxLength: 253,
+                  pattern: '^[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?$',
+                }),
+              ),
+            },
+          }),
+        }),
+      ),
+    },
+    rules: [
+      {
+        cel: 'self.role == oldSelf.role',
+        message: 'role cannot be changed: delete the binding and make another',
+        // Whoever may change the subjects of a binding should not thereby choose its role.
+        holds: (value: Spec, old: Spec | undefined) =>
+          old === undefined || value.role === old.role,
+      },
+    ],
+  }),
+  columns: [
+    {
+      name: 'Role',
+      type: 'string',
+      jsonPath: '.spec.role',
+      description: 'The role that is given.',
+    },
+    {
+      name: 'Subjects',
+      type: 'string',
+      jsonPath: '.spec.subjects',
+      description: 'Who has it.',
+      priority: 1,
+    },
+  ],
+  selectableFields: ['spec.role'],
+});

@@ -1,0 +1,148 @@
+// Site: the site itself. There is one in each store; the daemon makes it and keeps its status.
+
+import { defineKind } from '../kind.ts';
+import { optional, required, s } from '../schema/dsl.ts';
+import { conditions } from './conditions.ts';
+
+export const siteKind = defineKind({
+  kind: 'Site',
+  plural: 'sites',
+  singular: 'site',
+  shortNames: [],
+  description:
+    'This site: what it is called, where others reach it, and how it is doing. There is exactly one, named site; it cannot be created or deleted.',
+  names: 'dns-subdomain',
+  singleton: 'site',
+  specRequired: false,
+  spec: s.object({
+    description: 'What people may say about the site.',
+    fields: {
+      displayName: optional(
+        s.string({
+          description: 'A short name for people. Peers see it.',
+          minLength: 1,
+          maxLength: 128,
+        }),
+      ),
+      description: optional(
+        s.string({ description: 'What this site is for, in a sentence or two.', maxLength: 1024 }),
+      ),
+      location: optional(
+        s.string({ description: 'Where it stands, for people.', maxLength: 256 }),
+      ),
+      contact: optional(
+        s.string({
+          description: 'Whom peers should ask: an address, a number, a page.',
+          maxLength: 256,
+        }),
+      ),
+      advertiseURL: optional(
+        s.string({
+          description:
+            'The https URL of the federation listener as others reach it: invitations carry it. Overrides --advertise.',
+          maxLength: 2048,
+          pattern: '^https://[^\\s/?#@]+(/[^\\s?#]*)?$',
+        }),
+      ),
+    },
+  }),
+  status: s.object({
+    description: 'What the daemon reports.',
+    fields: {
+      trustDomain: optional(
+        s.string({ description: 'The trust domain of the site.', maxLength: 255 }),
+      ),
+      version: optional(s.string({ description: 'The version of Hansa that runs.', maxLength: 64 })),
+      startedAt: optional(s.time({ description: 'When the daemon started.' })),
+      advertiseURL: optional(
+        s.string({ description: 'The URL that invitations carry.', maxLength: 2048 }),
+      ),
+      listeners: optional(
+        s.list({
+          description: 'Where the daemon listens.',
+          listType: 'map',
+          keys: ['name'],
+          maxItems: 32,
+          items: s.object({
+            description: 'One listener.',
+            fields: {
+              name: required(
+                s.string({
+                  description: 'Which one: api, federation, metrics and so on.',
+                  maxLength: 63,
+                }),
+              ),
+              address: required(
+                s.string({
+                  description: 'host:port, or the path of a socket.',
+                  maxLength: 512,
+                }),
+              ),
+            },
+          }),
+        }),
+      ),
+      authorities: optional(
+        s.list({
+          description: 'The root certificates of the trust domain that are in use.',
+          listType: 'map',
+          keys: ['fingerprint'],
+          maxItems: 32,
+          items: s.object({
+            description: 'One authority.',
+            fields: {
+              fingerprint: required(
+                s.string({
+                  description: 'SHA-256 of its public key, in hexadecimal.',
+                  maxLength: 128,
+                }),
+              ),
+              notAfter: required(s.time({ description: 'When it expires.' })),
+            },
+          }),
+        }),
+      ),
+      conditions: optional(conditions),
+    },
+  }),
+  columns: [
+    {
+      name: 'Trust-Domain',
+      type: 'string',
+      jsonPath: '.status.trustDomain',
+      description: 'The trust domain of the site.',
+    },
+    {
+      name: 'Ready',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: 'Whether every part of the site works.',
+    },
+    {
+      name: 'Version',
+      type: 'string',
+      jsonPath: '.status.version',
+      description: 'The version of Hansa that runs.',
+    },
+    {
+      name: 'Started',
+      type: 'date',
+      jsonPath: '.status.startedAt',
+      description: 'How long ago the daemon started.',
+    },
+    {
+      name: 'Display-Name',
+      type: 'string',
+      jsonPath: '.spec.displayName',
+      description: 'What people call it.',
+      priority: 1,
+    },
+    {
+      name: 'Advertised',
+      type: 'string',
+      jsonPath: '.status.advertiseURL',
+      description: 'The URL that invitations carry.',
+      priority: 1,
+    },
+  ],
+});

@@ -1,0 +1,221 @@
+// The rules of metadata, for an object that is made and for one that is changed, with
+// kube-apiserver's own words (apimachinery/pkg/api/validation/objectmeta.go). What comes in here
+// went through `coerceMetadata`: its types are right.
+
+import type { Kind } from './kind.ts';
+import type { ManagedFieldsEntry, ObjectMeta, OwnerReference } from './object.ts';
+import { checkLabelValue, checkName, checkQualifiedName, maskTrailingDash } from './names.ts';
+import { type FieldError, forbidden, invalid, required, tooLong } from './schema/field-error.ts';
+import { quoteGo } from './schema/go-text.ts';
+import { TrustDomain } from './trust-domain.ts';
+
+type Metadata = Partial<ObjectMeta> & { readonly namespace?: string };
+
+const maxAnnotationsBytes = 256 * 1024;
+
+export function validateNewMetadata(kind: Kind, metadata: Metadata): FieldError[] {
+  const errors: FieldError[] = [];
+  checkNames(kind, metadata, errors);
+  if (metadata.namespace !== undefined && metadata.namespace !== '') {
+    errors.push(forbidden('metadata.namespace', 'not allowed on this type'));
+  }
+  if ((metadata.generation ?? 0) < 0) {
+    errors.push(
+      invalid('metadata.generation', metadata.generation, 'must be greater than or equal to 0'),
+    );
+  }
+  checkLabels(metadata.labels, errors);
+  checkAnnotations(metadata.annotations, errors);
+  checkOwners(metadata.ownerReferences, errors);
+  checkFinalizers(metadata.finalizers, errors);
+  checkManagedFields(metadata.managedFields, errors);
+  return errors;
+}
+
+function checkNames(kind: Kind, metadata: Metadata, errors: FieldError[]): void {
+  const { generateName, name } = metadata;
+  if (generateName !== undefined && generateName !== '') {
+    const sample = maskTrailingDash(generateName);
+    for (const message of nameErrors(kind, sample)) {
+      errors.push(invalid('metadata.generateName', generateName, message));
+    }
+  }
+  if (name === undefined || name === '') {
+    errors.push(required('metadata.name', 'name or generateName is required'));
+    return;
+  }
+  for (const message of nameErrors(kind, name)) errors.push(invalid('metadata.name', name, message));
+}
+
+function nameErrors(kind: Kind, name: string): readonly string[] {
+  if (kind.singleton !== undefined && name !== kind.singleton) {
+    return [`must be ${quoteGo(kind.singleton)}: there is only one ${kind.kind}`];
+  }
+  if (kind.names === 'dns-subdomain') return checkName(name);
+  return TrustDomain.problem(name) === undefined ? [] : [`must be a trust domain: ${TrustDomain.problem(name)}`];
+}
+
+function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
+  for (const key in labels) {
+    for (const message of checkQualifiedName(key)) {
+      errors.push(invalid('metadata.labels', key, message));
+    }
+    const value = labels[key] ?? '';
+    for (const message of checkLabelValue(value)) {
+      errors.push(invalid('metadata.labels', value, message));
+    }
+  }
+}
+
+function checkAnnotations(annotations: Metadata['annotations'], errors: FieldError[]): void {
+  let bytes = 0;
+  for (const key in annotations) {
+    for (const message of checkQualifiedName(key.toLowerCase())) {
+      errors.push(invalid('metadata.annotations', key, message));
+    }
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? '');
+  }
+  if (bytes > maxAnnotationsBytes) errors.push(tooLong('metadata.annotations', maxAnnotationsBytes));
+}
+
+function checkOwners(owners: readonly OwnerReference[] | undefined, errors: FieldError[]): void {
+  const path = 'metadata.ownerReferences';
+  let controller = '';
+  for (const owner of owners ?? []) {
+    // Go's ParseGroupVersion: "v1" or "group/v1"; with more slashes there is no version at all.
+    const parts = owner.apiVersion.split('/');
+    const version = parts.length > 2 ? '' : parts.at(-1);
+    if (version === '') {
+      errors.push(invalid(`${path}.apiVersion`, owner.apiVersion, 'version must not be empty'));
+    }
+    if (owner.kind === '') errors.push(invalid(`${path}.kind`, owner.kind, 'must not be empty'));
+    if (owner.name === '') errors.push(invalid(`${path}.name`, owner.name, 'must not be empty'));
+    if (owner.uid === '') errors.push(invalid(`${path}.uid`, owner.uid, 'must not be empty'));
+    if (owner.apiVersion === 'v1' && owner.kind === 'Event') {
+      errors.push(invalid(path, owner, '/v1, Kind=Event is disallowed from being an owner'));
+    }
+    if (owner.controller !== true) continue;
+    const name = `${owner.kind}/${owner.name}`;
+    if (controller === '') controller = name;
+    else {
+      const detail = `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`;
+      errors.push(invalid(path, owners, detail));
+    }
+  }
+}
+
+function checkFinalizers(finalizers: readonly string[] | undefined, errors: FieldError[]): void {
+  if (finalizers === undefined) return;
+  for (const finalizer of finalizers) {
+    for (const message of checkQualifiedName(finalizer)) {
+      errors.push(invalid('metadata.finalizers', finalizer, message));
+    }
+  }
+  if (finalizers.includes('orphan') && finalizers.includes('foregroundDeletion')) {
+    const detail = 'finalizer orphan and foregroundDeletion cannot be both set';
+    errors.push(invalid('metadata.finalizers', finalizers, detail));
+  }
+}
+
+const maxManagerBytes = 128;
+const maxSubresourceBytes = 256;
+const unprintable = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/u;
+
+/** Also the rule of the fieldManager parameter of requests. */
+export function checkFieldManager(manager: string, path: string): FieldError[] {
+  const errors: FieldError[] = [];
+  if (Buffer.byteLength(manager) > maxManagerBytes) errors.push(tooLong(path, maxManagerBytes));
+  let position = 0;
+  for (const rune of manager) {
+    if (unprintable.test(rune)) {
+      const code = (rune.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+      const detail = `invalid character U+${code} (at position ${position})`;
+      errors.push(invalid(path, manager, detail));
+    }
+    position += Buffer.byteLength(rune);
+  }
+  return errors;
+}
+
+function checkManagedFields(
+  entries: readonly ManagedFieldsEntry[] | undefined,
+  errors: FieldError[],
+): void {
+  for (const [i, entry] of (entries ?? []).entries()) {
+    const path = `metadata.managedFields[${i}]`;
+    const { operation, fieldsType, manager, subresource } = entry as Partial<
+      Record<keyof ManagedFieldsEntry, string>
+    >;
+    if (operation !== 'Apply' && operation !== 'Update') {
+      errors.push(invalid(`${path}.operation`, operation ?? '', 'must be `Apply` or `Update`'));
+    }
+    if (fieldsType !== undefined && fieldsType !== '' && fieldsType !== 'FieldsV1') {
+      errors.push(invalid(`${path}.fieldsType`, fieldsType, 'must be `FieldsV1`'));
+    }
+    errors.push(...checkFieldManager(manager ?? '', `${path}.manager`));
+    if (Buffer.byteLength(subresource ?? '') > maxSubresourceBytes) {
+      errors.push(tooLong(`${path}.subresource`, maxSubresourceBytes));
+    }
+  }
+}
+
+const immutable = [
+  ['name', ''],
+  ['namespace', ''],
+  ['uid', ''],
+  ['creationTimestamp', null],
+  ['deletionTimestamp', null],
+  ['deletionGracePeriodSeconds', null],
+] as const;
+
+export function validateChangedMetadata(metadata: Metadata, old: Metadata): FieldError[] {
+  const errors: FieldError[] = [];
+  if (old.deletionTimestamp !== undefined) checkNoNewFinalizers(metadata, old, errors);
+  if (metadata.resourceVersion === undefined || metadata.resourceVersion === '') {
+    errors.push(invalid('metadata.resourceVersion', '', 'must be specified for an update'));
+  }
+  if ((metadata.generation ?? 0) < (old.generation ?? 0)) {
+    const generation = metadata.generation ?? 0;
+    errors.push(invalid('metadata.generation', generation, 'must not be decremented'));
+  }
+  for (const [name, empty] of immutable) {
+    if ((metadata[name] ?? empty) === (old[name] ?? empty)) continue;
+    errors.push(invalid(`metadata.${name}`, metadata[name] ?? empty, 'field is immutable'));
+  }
+  checkLabels(metadata.labels, errors);
+  checkAnnotations(metadata.annotations, errors);
+  checkOwners(metadata.ownerReferences, errors);
+  checkManagedFields(metadata.managedFields, errors);
+  return errors;
+}
+
+function checkNoNewFinalizers(metadata: Metadata, old: Metadata, errors: FieldError[]): void {
+  const known = new Set(old.finalizers);
+  const added = [...new Set(metadata.finalizers)].filter((finalizer) => !known.has(finalizer));
+  if (added.length === 0) return;
+  const list = `[]string{${added.toSorted().map(quoteGo).join(', ')}}`;
+  errors.push(
+    forbidden(
+      'metadata.finalizers',
+      `no new finalizers can be added if the object is being deleted, found new finalizers ${list}`,
+    ),
+  );
+}
+
+/** What kube-apiserver warns of (in a Warning header) when finalizers without a domain are added. */
+export function finalizerWarnings(metadata: Metadata, old?: Metadata): string[] {
+  const known = new Set(old?.finalizers);
+  const warnings: string[] = [];
+  for (const finalizer of [...new Set(metadata.finalizers)].toSorted()) {
+    if (known.has(finalizer)) continue;
+    const start = `metadata.finalizers: ${quoteGo(finalizer)}: `;
+    for (const message of checkQualifiedName(finalizer)) warnings.push(`${start}${message}`);
+    if (finalizer.includes('/')) continue;
+    if (['orphan', 'foregroundDeletion', 'kubernetes'].includes(finalizer)) continue;
+    const including = finalizer.includes('.') ? ' including a path (/)' : '';
+    warnings.push(
+      `${start}prefer a domain-qualified finalizer name${including} to avoid accidental conflicts with other finalizer writers`,
+    );
+  }
+  return warnings;
+}

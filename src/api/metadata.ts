@@ -1,0 +1,191 @@
+// Reading metadata as kube-apiserver reads it: into a struct and out again. What has no value is
+// left out, timestamps come out in UTC with whole seconds, unknown fields are named, and a value
+// of a wrong type fails the whole request, in the words of Go's JSON decoder.
+
+import { HansaError } from '../core/errors/error.ts';
+import { objectMetaSchema } from './object-meta.ts';
+import { parseTimestamp } from './schema/date-time.ts';
+import { quoteGo } from './schema/go-text.ts';
+import { isObject } from './schema/json.ts';
+import { joinPath } from './schema/prune.ts';
+import type { ObjectSchema, Schema, StringSchema } from './schema/schema.ts';
+
+export interface CoercedMetadata {
+  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly unknown: readonly string[];
+}
+
+/** Go's pointers and required fields: they are printed even where they hold a zero. */
+const printedWhenEmpty: ReadonlySet<string> = new Set([
+  'deletionGracePeriodSeconds',
+  'ownerReferences[].apiVersion',
+  'ownerReferences[].kind',
+  'ownerReferences[].name',
+  'ownerReferences[].uid',
+  'ownerReferences[].controller',
+  'ownerReferences[].blockOwnerDeletion',
+]);
+
+/** The input is not changed; where there is nothing to change the same value comes back. */
+export function coerceMetadata(metadata: unknown): CoercedMetadata {
+  if (metadata === null) return { metadata: {}, unknown: [] };
+  if (!isObject(metadata)) throw mismatch(metadata, '', 'v1.ObjectMeta');
+  const unknown: string[] = [];
+  const coerced = coerceObject(objectMetaSchema, metadata, 'ObjectMeta', '', '', unknown);
+  return { metadata: coerced, unknown: unknown.map((path) => `metadata.${path}`) };
+}
+
+function jsonName(value: unknown): string {
+  if (Array.isArray(value)) return 'array';
+  if (typeof value === 'boolean') return 'bool';
+  return typeof value;
+}
+
+function mismatch(value: unknown, field: string, goType: string): HansaError {
+  const where = field === '' ? 'value' : `struct field ${field}`;
+  return new HansaError(
+    'HANSA_BAD_REQUEST',
+    `json: cannot unmarshal ${jsonName(value)} into Go ${where} of type ${goType}`,
+  );
+}
+
+/**
+ * `path` has indices (for unknown fields), `shape` has `[]` (to look up what is special), `field`
+ * names Go's struct (for errors).
+ */
+function coerceObject(
+  schema: ObjectSchema,
+  value: Readonly<Record<string, unknown>>,
+  struct: string,
+  path: string,
+  shape: string,
+  unknown: string[],
+): Readonly<Record<string, unknown>> {
+  let copy: Record<string, unknown> | undefined;
+  for (const name of Object.keys(value)) {
+    const field = Object.hasOwn(schema.fields, name) ? schema.fields[name] : undefined;
+    const before = value[name];
+    let after: unknown;
+    if (field === undefined) {
+      unknown.push(joinPath(path, name));
+    } else {
+      const fieldShape = joinPath(shape, name);
+      after = coerce(
+        field.schema,
+        before,
+        `${struct}.${name}`,
+        joinPath(path, name),
+        fieldShape,
+        unknown,
+      );
+      if (isEmpty(after) && !printedWhenEmpty.has(fieldShape)) after = undefined;
+    }
+    if (after === before) continue;
+    copy ??= { ...value };
+    if (after === undefined) delete copy[name];
+    else copy[name] = after;
+  }
+  return copy ?? value;
+}
+
+function isEmpty(value: unknown): boolean {
+  if (value === '' || value === 0 || value === false) return true;
+  if (Array.isArray(value)) return value.length === 0;
+  if (!isObject(value)) return false;
+  for (const _ in value) return false;
+  return true;
+}
+
+function coerce(
+  schema: Schema,
+  value: unknown,
+  field: string,
+  path: string,
+  shape: string,
+  unknown: string[],
+): unknown {
+  if (value === null || value === undefined) return undefined;
+  switch (schema.type) {
+    case 'string':
+      return coerceString(schema, value, field);
+    case 'integer':
+      if (typeof value !== 'number') throw mismatch(value, field, 'int64');
+      if (!Number.isInteger(value)) {
+        throw new HansaError(
+          'HANSA_BAD_REQUEST',
+          `json: cannot unmarshal number ${value} into Go struct field ${field} of type int64`,
+        );
+      }
+      return value;
+    case 'boolean':
+      if (typeof value !== 'boolean') throw mismatch(value, field, 'bool');
+      return value;
+    case 'map':
+      return coerceStrings(value, field);
+    case 'list':
+      return coerceList(schema.items, value, field, path, shape, unknown);
+    case 'object':
+    case 'any':
+      return value;
+  }
+}
+
+function coerceString(schema: StringSchema, value: unknown, field: string): string {
+  if (typeof value !== 'string') throw mismatch(value, field, schema.format ? 'time' : 'string');
+  if (schema.format === undefined) return value;
+  const moment = parseTimestamp(value);
+  if (moment === undefined) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `parsing time ${quoteGo(value)} as "2006-01-02T15:04:05Z07:00": cannot parse ${quoteGo(value)} as "2006"`,
+    );
+  }
+  return formatTimestamp(moment);
+}
+
+/** RFC 3339 in UTC with whole seconds, as every timestamp of Kubernetes is written. */
+export function formatTimestamp(momentMs: number): string {
+  return `${new Date(momentMs).toISOString().slice(0, 19)}Z`;
+}
+
+function coerceStrings(value: unknown, field: string): unknown {
+  if (!isObject(value)) throw mismatch(value, field, 'map[string]string');
+  let copy: Record<string, unknown> | undefined;
+  for (const key of Object.keys(value)) {
+    const item = value[key];
+    if (typeof item === 'string') continue;
+    if (item !== null) throw mismatch(item, field, 'string');
+    copy ??= { ...value };
+    copy[key] = '';
+  }
+  return copy ?? value;
+}
+
+function coerceList(
+  items: Schema,
+  value: unknown,
+  field: string,
+  path: string,
+  shape: string,
+  unknown: string[],
+): unknown {
+  const struct = field.endsWith('.ownerReferences') ? 'OwnerReference' : 'ManagedFieldsEntry';
+  const itemType = items.type === 'object' ? `v1.${struct}` : 'string';
+  if (!Array.isArray(value)) throw mismatch(value, field, `[]${itemType}`);
+  let copy: unknown[] | undefined;
+  for (let i = 0; i < value.length; i++) {
+    const before: unknown = value[i];
+    let after = before;
+    if (items.type === 'object') {
+      if (before !== null && !isObject(before)) throw mismatch(before, field, itemType);
+      after = coerceObject(items, before ?? {}, struct, `${path}[${i}]`, `${shape}[]`, unknown);
+    } else if (typeof before !== 'string') {
+      if (before !== null) throw mismatch(before, field, itemType);
+      after = '';
+    }
+    if (after === before) continue;
+    copy ??= [...value];
+    copy[i] = after;
+  }
+  return copy ?? value;
+}

@@ -1,0 +1,164 @@
+// What is asked of whole objects of a kind, as a server meets them: prune and default what came
+// in, then validate it as something new, as a change, or as a change of its status.
+
+import type { Kind } from './kind.ts';
+import { coerceMetadata } from './metadata.ts';
+import { validateChangedMetadata, validateNewMetadata } from './metadata-rules.ts';
+import { apiVersion, type ObjectMeta } from './object.ts';
+import { objectMetaSchema } from './object-meta.ts';
+import { applyDefaults } from './schema/default.ts';
+import { optional, s } from './schema/dsl.ts';
+import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';
+import { deepEqual, isObject } from './schema/json.ts';
+import { prune } from './schema/prune.ts';
+import { brokenRules, hasRules } from './schema/rules.ts';
+import type { Field, ObjectSchema, Schema } from './schema/schema.ts';
+import {
+  isBlocking,
+  rulesNotAsked,
+  validateStructure,
+  validateUniqueness,
+} from './schema/validate.ts';
+
+/** A decoded object. Never changed by anything in here. */
+export type Untyped = Readonly<Record<string, unknown>>;
+
+const whole = new WeakMap<Kind, ObjectSchema>();
+const bodies = new WeakMap<Kind, ObjectSchema>();
+
+/** The schema of whole objects: apiVersion, kind, metadata, spec, status. One value a kind. */
+export function objectSchema(kind: Kind): ObjectSchema {
+  let schema = whole.get(kind);
+  if (schema === undefined) {
+    schema = s.object({
+      description: kind.description,
+      fields: {
+        apiVersion: optional(s.string({ description: `Always ${apiVersion}.` })),
+        kind: optional(s.string({ description: `Always ${kind.kind}.` })),
+        metadata: optional(objectMetaSchema),
+        ...bodySchema(kind).fields,
+      },
+    });
+    whole.set(kind, schema);
+  }
+  return schema;
+}
+
+/** What the kind itself declares: the object without its type and metadata. */
+function bodySchema(kind: Kind): ObjectSchema {
+  let schema = bodies.get(kind);
+  if (schema === undefined) {
+    const spec: Field = { schema: kind.spec, required: kind.specRequired };
+    const status: Readonly<Record<string, Field>> =
+      kind.status === undefined ? {} : { status: optional(kind.status) };
+    schema = s.object({ description: kind.description, fields: { spec, ...status } });
+    bodies.set(kind, schema);
+  }
+  return schema;
+}
+
+/** The schema at a path such as `spec.role`; undefined where there is none. */
+export function fieldAt(kind: Kind, path: string): Schema | undefined {
+  let schema: Schema | undefined = objectSchema(kind);
+  for (const name of path.split('.')) {
+    if (schema?.type !== 'object') return undefined;
+    schema = Object.hasOwn(schema.fields, name) ? schema.fields[name]?.schema : undefined;
+  }
+  return schema;
+}
+
+export function defaultObject(kind: Kind, object: Untyped): Untyped {
+  return applyDefaults(bodySchema(kind), object) as Untyped;
+}
+
+export interface PrunedObject {
+  readonly object: Untyped;
+  /** Paths for `unknown field "…"`: those of metadata first, then the others in byte order. */
+  readonly unknown: readonly string[];
+}
+
+/** Throws HANSA_BAD_REQUEST where metadata holds a value of a wrong type. */
+export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
+  const { apiVersion: version, kind: name, metadata, ...body } = object;
+  const pruned = prune(bodySchema(kind), body);
+  const coerced = metadata === undefined ? undefined : coerceMetadata(metadata);
+  if (pruned.value === body && coerced?.metadata === metadata) return { object, unknown: [] };
+  const unknown = [...(coerced?.unknown ?? []), ...pruned.unknown];
+  const result: Record<string, unknown> = {};
+  if (version !== undefined) result['apiVersion'] = version;
+  if (name !== undefined) result['kind'] = name;
+  if (coerced !== undefined) result['metadata'] = coerced.metadata;
+  return { object: Object.assign(result, pruned.value), unknown };
+}
+
+function metadataOf(object: Untyped): Partial<ObjectMeta> {
+  return isObject(object['metadata']) ? (object['metadata'] as Partial<ObjectMeta>) : {};
+}
+
+function typeErrors(kind: Kind, object: Untyped): FieldError[] {
+  const errors: FieldError[] = [];
+  if (object['kind'] !== kind.kind) {
+    errors.push(invalid('kind', object['kind'] ?? '', `must be ${kind.kind}`));
+  }
+  if (object['apiVersion'] !== apiVersion) {
+    errors.push(invalid('apiVersion', object['apiVersion'] ?? '', `must be ${apiVersion}`));
+  }
+  return errors;
+}
+
+/**
+ * What is wrong with an object that is about to be made, or (with `old`) to take the place of
+ * another. Expects that it was pruned and defaulted, and that the server set what is its to set:
+ * name from generateName, uid, timestamps and generation.
+ */
+export function validateObject(kind: Kind, object: Untyped, old?: Untyped): FieldError[] {
+  const wrongType = typeErrors(kind, object);
+  if (wrongType.length > 0) return wrongType;
+  const metadata = metadataOf(object);
+  const errors =
+    old === undefined
+      ? validateNewMetadata(kind, metadata)
+      : validateChangedMetadata(metadata, metadataOf(old));
+  const schema = bodySchema(kind);
+  const options = old === undefined ? {} : { old };
+  errors.push(...validateStructure(schema, object, options));
+  askTheRest(schema, object, old, errors);
+  return errors;
+}
+
+/** What is wrong with an object whose status is about to be replaced; all else is as it was. */
+export function validateStatus(kind: Kind, object: Untyped, old: Untyped): FieldError[] {
+  const wrongType = typeErrors(kind, object);
+  if (wrongType.length > 0) return wrongType;
+  const errors = validateChangedMetadata(metadataOf(object), metadataOf(old));
+  if (kind.status !== undefined && object['status'] !== undefined) {
+    const options = old['status'] === undefined ? {} : { old: old['status'] };
+    for (const error of validateStructure(kind.status, object['status'], options)) {
+      // kube-apiserver names the field from the root, but within the sentence from the status.
+      const rootless = error.field === '' || error.field === wholeObject;
+      errors.push({ ...error, field: rootless ? 'status' : `status.${error.field}` });
+    }
+  }
+  askTheRest(bodySchema(kind), object, old, errors);
+  return errors;
+}
+
+/** Uniqueness, and rules unless an earlier error forbids to ask them. */
+function askTheRest(
+  schema: ObjectSchema,
+  object: Untyped,
+  old: Untyped | undefined,
+  errors: FieldError[],
+): void {
+  errors.push(...validateUniqueness(schema, object, old === undefined ? {} : { old }));
+  if (!hasRules(schema)) return;
+  if (errors.some(isBlocking)) errors.push(rulesNotAsked);
+  else errors.push(...brokenRules(schema, object, old, ''));
+}
+
+/** Whether anything but metadata differs: that is when `metadata.generation` grows. */
+export function differsBeyondMetadata(object: Untyped, old: Untyped): boolean {
+  const { metadata: _, ...body } = object;
+  const { metadata: __, ...oldBody } = old;
+  return !deepEqual(body, oldBody);
+}

@@ -1,0 +1,58 @@
+// How Go prints values. kube-apiserver's messages hold values as Go's %q, %v and json.Marshal
+// print them, and ours are the same to the byte.
+
+const shortEscapes: Readonly<Record<string, string>> = {
+  '\u0007': '\\a',
+  '\b': '\\b',
+  '\f': '\\f',
+  '\n': '\\n',
+  '\r': '\\r',
+  '\t': '\\t',
+  '\v': '\\v',
+  '"': '\\"',
+  '\\': '\\\\',
+};
+
+/** What strconv.Quote escapes: quotes, backslashes, and all that unicode.IsPrint denies. */
+const unprintable = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
+const plain = /^[ !#-[\]-~]*$/;
+
+function escapeRune(rune: string): string {
+  const short = shortEscapes[rune];
+  if (short !== undefined) return short;
+  const code = rune.codePointAt(0) ?? 0;
+  if (code < 0x80) return `\\x${code.toString(16).padStart(2, '0')}`;
+  // A lone surrogate cannot be in a Go string: its JSON decoder puts U+FFFD there.
+  if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
+  if (code < 0x10000) return `\\u${code.toString(16).padStart(4, '0')}`;
+  return `\\U${code.toString(16).padStart(8, '0')}`;
+}
+
+/** strconv.Quote, that is %q. */
+export function quoteGo(text: string): string {
+  if (plain.test(text)) return `"${text}"`;
+  return `"${text.replace(unprintable, escapeRune)}"`;
+}
+
+const jsonEscaped = /[<>&\u2028\u2029]/g;
+
+/** json.Marshal: keys in order of their bytes, and what could end a script element escaped. */
+export function stringifyGo(value: unknown): string {
+  if (value === undefined) return 'null';
+  return JSON.stringify(sortKeys(value)).replace(
+    jsonEscaped,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}
+
+function sortKeys(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(sortKeys);
+  if (typeof value !== 'object' || value === null) return value;
+  const entries = Object.entries(value).toSorted(([a], [b]) => compareBytes(a, b));
+  return Object.fromEntries(entries.map(([key, item]) => [key, sortKeys(item)]));
+}
+
+/** The order of the UTF-8 bytes, in which Go sorts strings. */
+export function compareBytes(a: string, b: string): number {
+  return Buffer.compare(Buffer.from(a), Buffer.from(b));
+}

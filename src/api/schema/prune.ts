@@ -1,0 +1,117 @@
+// Pruning: what the schema does not know is dropped, and named as kube-apiserver names it
+// (`unknown field "spec.rules[0].x"`). Nulls go with it, where the field has no default to take
+// their place: no field of ours is nullable, but what an `any` holds.
+
+import { compareBytes } from './go-text.ts';
+import { isObject } from './json.ts';
+import type { ObjectSchema, Schema } from './schema.ts';
+
+export interface Pruned {
+  readonly value: unknown;
+  /** Paths of what was dropped because it is unknown, in the order of their bytes. */
+  readonly unknown: readonly string[];
+}
+
+const nothingUnknown: readonly string[] = [];
+
+/** The input is never changed; where nothing is dropped, the same value comes back. */
+export function prune(schema: Schema, value: unknown, path = ''): Pruned {
+  const unknown: string[] = [];
+  const pruned = pruneAt(schema, value, path, unknown);
+  if (unknown.length === 0) return { value: pruned, unknown: nothingUnknown };
+  return { value: pruned, unknown: unknown.toSorted(compareBytes) };
+}
+
+export function joinPath(path: string, key: string): string {
+  return path === '' ? key : `${path}.${key}`;
+}
+
+/** An undefined schema knows nothing: that is the case below values that are not of their type. */
+function pruneAt(
+  schema: Schema | undefined,
+  value: unknown,
+  path: string,
+  unknown: string[],
+): unknown {
+  if (typeof value !== 'object' || value === null || schema?.type === 'any') return value;
+  if (Array.isArray(value)) {
+    const items = schema?.type === 'list' ? schema.items : undefined;
+    return pruneList(items, value, path, unknown);
+  }
+  if (!isObject(value)) return value;
+  if (schema?.type === 'map') return pruneMap(schema.values, value, path, unknown);
+  return pruneObject(schema?.type === 'object' ? schema : undefined, value, path, unknown);
+}
+
+function pruneList(
+  items: Schema | undefined,
+  value: readonly unknown[],
+  path: string,
+  unknown: string[],
+): unknown {
+  let copy: unknown[] | undefined;
+  for (let i = 0; i < value.length; i++) {
+    const before = value[i];
+    if (typeof before !== 'object') continue;
+    const after = pruneAt(items, before, `${path}[${i}]`, unknown);
+    if (after === before) continue;
+    copy ??= [...value];
+    copy[i] = after;
+  }
+  return copy ?? value;
+}
+
+function pruneMap(
+  values: Schema,
+  value: Readonly<Record<string, unknown>>,
+  path: string,
+  unknown: string[],
+): unknown {
+  let copy: Record<string, unknown> | undefined;
+  for (const key of Object.keys(value)) {
+    const before = value[key];
+    if (before === null && dropsNull(values)) {
+      copy ??= { ...value };
+      delete copy[key];
+    } else if (typeof before === 'object') {
+      const after = pruneAt(values, before, joinPath(path, key), unknown);
+      if (after === before) continue;
+      copy ??= { ...value };
+      copy[key] = after;
+    }
+  }
+  return copy ?? value;
+}
+
+function pruneObject(
+  schema: ObjectSchema | undefined,
+  value: Readonly<Record<string, unknown>>,
+  path: string,
+  unknown: string[],
+): unknown {
+  let copy: Record<string, unknown> | undefined;
+  for (const key of Object.keys(value)) {
+    const field =
+      schema !== undefined && Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined;
+    const before = value[key];
+    if (field === undefined) {
+      unknown.push(joinPath(path, key));
+      copy ??= { ...value };
+      delete copy[key];
+    } else if (before === null && dropsNull(field.schema)) {
+      copy ??= { ...value };
+      delete copy[key];
+    } else if (typeof before === 'object') {
+      const after = pruneAt(field.schema, before, joinPath(path, key), unknown);
+      if (after === before) continue;
+      copy ??= { ...value };
+      copy[key] = after;
+    }
+  }
+  return copy ?? value;
+}
+
+/** A null with a default stays for defaulting to replace. */
+function dropsNull(schema: Schema): boolean {
+  return schema.type !== 'any' && !('default' in schema);
+}
