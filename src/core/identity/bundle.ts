@@ -1,0 +1,57 @@
+// What one trust domain's SVIDs are verified against: its X.509 authorities, and nobody else's.
+
+import { createHash } from 'node:crypto';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import { Certificate } from './certificate.ts';
+import { certificatePem } from './pem.ts';
+
+/** More authorities than any rotation needs; bounds the work of one validation. */
+export const maxAuthorities = 64;
+
+/** Immutable. Two bundles with the same authorities have the same hash, whatever their order. */
+export class Bundle {
+  readonly trustDomain: TrustDomain;
+  readonly authorities: readonly Certificate[];
+  /** SHA-256, in hex, over the trust domain and the authorities. */
+  readonly hash: string;
+  readonly #bySubject = new Map<string, Certificate[]>();
+
+  constructor(trustDomain: TrustDomain, authorities: Iterable<Certificate>) {
+    this.trustDomain = trustDomain;
+    const distinct = new Map<string, Certificate>();
+    for (const authority of authorities) distinct.set(authority.fingerprint, authority);
+    if (distinct.size > maxAuthorities) {
+      throw new RangeError(
+        `Cannot hold a bundle of ${trustDomain}: it has ${distinct.size} authorities, and ${maxAuthorities} are accepted.`,
+      );
+    }
+    this.authorities = Object.freeze([...distinct.values()]);
+    const digest = createHash('sha256').update(`${trustDomain}\n`);
+    for (const fingerprint of [...distinct.keys()].sort()) digest.update(`${fingerprint}\n`);
+    this.hash = digest.digest('hex');
+    for (const authority of this.authorities) {
+      const key = authority.subject.toString('latin1');
+      const same = this.#bySubject.get(key);
+      if (same === undefined) this.#bySubject.set(key, [authority]);
+      else same.push(authority);
+    }
+  }
+
+  /** The authorities of this subject; after a rotation there may be several. */
+  withSubject(subject: Buffer): readonly Certificate[] {
+    return this.#bySubject.get(subject.toString('latin1')) ?? none;
+  }
+
+  /** The authorities as a PEM file, for tools that know no trust domains. */
+  get pem(): string {
+    return this.authorities.map((authority) => certificatePem(authority.der)).join('');
+  }
+}
+
+const none: readonly Certificate[] = Object.freeze([]);
+
+/** Answers from memory, at once: it is asked on every request. */
+export interface BundleSource {
+  /** Undefined where this site does not trust the trust domain (any more). */
+  bundleFor(trustDomain: TrustDomain): Bundle | undefined;
+}

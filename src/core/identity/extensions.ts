@@ -1,0 +1,232 @@
+// The extensions of a certificate that mean something to an SVID (RFC 5280 §4.2). The rest are
+// counted only where they are critical: then nobody may trust the certificate without knowing them.
+
+import { contextConstructed, contextPrimitive, DerReader, dottedOid, tags } from './der.ts';
+import { ipAddressText } from './ip-address.ts';
+import { refuse } from './rules.ts';
+
+export interface SubjectAlternativeName {
+  readonly critical: boolean;
+  /** As they stand in the certificate; not yet known to be URIs. */
+  readonly uris: readonly string[];
+  readonly dnsNames: readonly string[];
+  readonly ipAddresses: readonly string[];
+  /** Names of other types: e-mail addresses, directory names and so on. */
+  readonly others: number;
+}
+
+export interface BasicConstraints {
+  readonly critical: boolean;
+  readonly ca: boolean;
+  readonly pathLength: number | undefined;
+}
+
+export interface KeyUsage {
+  readonly critical: boolean;
+  readonly bits: number;
+}
+
+/** RFC 5280 §4.2.1.3, bit 0 lowest. */
+export const keyUsageBits = {
+  digitalSignature: 1 << 0,
+  keyEncipherment: 1 << 2,
+  keyAgreement: 1 << 4,
+  keyCertSign: 1 << 5,
+  crlSign: 1 << 6,
+} as const;
+
+export const serverAuth = '1.3.6.1.5.5.7.3.1';
+export const clientAuth = '1.3.6.1.5.5.7.3.2';
+
+export interface Extensions {
+  readonly subjectAlternativeName: SubjectAlternativeName | undefined;
+  readonly basicConstraints: BasicConstraints | undefined;
+  readonly keyUsage: KeyUsage | undefined;
+  /** Dotted object identifiers. */
+  readonly extendedKeyUsage: readonly string[] | undefined;
+  readonly subjectKeyId: Buffer | undefined;
+  readonly authorityKeyId: Buffer | undefined;
+  readonly nameConstraints: boolean;
+  /** Dotted object identifiers of critical extensions that nothing here understands. */
+  readonly unknownCritical: readonly string[];
+}
+
+/** More than these is no certificate that anyone needs; the bound keeps the search for duplicates cheap. */
+const maxExtensions = 32;
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+/** `bytes` is the whole SEQUENCE of extensions. */
+export function readExtensions(bytes: Uint8Array): Extensions {
+  const found: Mutable<Extensions> = {
+    subjectAlternativeName: undefined,
+    basicConstraints: undefined,
+    keyUsage: undefined,
+    extendedKeyUsage: undefined,
+    subjectKeyId: undefined,
+    authorityKeyId: undefined,
+    nameConstraints: false,
+    unknownCritical: [],
+  };
+  const unknown: string[] = [];
+  const seen: Buffer[] = [];
+  const reader = new DerReader(bytes);
+  const outer = reader.enter(tags.sequence);
+  while (reader.peek() !== -1) {
+    const extension = reader.enter(tags.sequence);
+    const oid = reader.oid();
+    if (seen.some((other) => other.equals(oid))) {
+      throw refuse('duplicate-extension', `it has the extension ${dottedOid(oid)} twice`);
+    }
+    if (seen.push(oid) > maxExtensions) {
+      throw refuse('size-limit', `it has more than ${maxExtensions} extensions`);
+    }
+    let critical = false;
+    if (reader.peek() === tags.boolean) {
+      critical = reader.boolean();
+      // X.690 §11.5: a default value is left out.
+      if (!critical) throw reader.malformed('it spells out a default');
+    }
+    const value = reader.content(tags.octetString);
+    reader.leave(extension);
+    if (!readKnown(found, oid, critical, value) && critical) unknown.push(dottedOid(oid));
+  }
+  if (seen.length === 0) throw reader.malformed('it has an empty list of extensions');
+  reader.leave(outer);
+  reader.finish();
+  found.unknownCritical = unknown;
+  return found;
+}
+
+/** Tells whether the extension is one that this site understands. */
+function readKnown(
+  found: Mutable<Extensions>,
+  oid: Buffer,
+  critical: boolean,
+  value: Buffer,
+): boolean {
+  // All of them are 2.5.29.n.
+  if (oid.length !== 3 || oid[0] !== 0x55 || oid[1] !== 0x1d) return false;
+  const reader = new DerReader(value);
+  switch (oid[2]) {
+    case 14:
+      found.subjectKeyId = reader.content(tags.octetString);
+      break;
+    case 15:
+      found.keyUsage = { critical, bits: reader.namedBits() };
+      break;
+    case 17:
+      found.subjectAlternativeName = readSubjectAlternativeName(reader, critical);
+      break;
+    case 19:
+      found.basicConstraints = readBasicConstraints(reader, critical);
+      break;
+    case 30:
+      reader.raw(tags.sequence);
+      found.nameConstraints = true;
+      break;
+    case 35:
+      found.authorityKeyId = readAuthorityKeyId(reader);
+      break;
+    case 37:
+      found.extendedKeyUsage = readExtendedKeyUsage(reader);
+      break;
+    default:
+      return false;
+  }
+  reader.finish();
+  return true;
+}
+
+const generalName = {
+  dns: contextPrimitive(2),
+  uri: contextPrimitive(6),
+  ip: contextPrimitive(7),
+} as const;
+
+/** RFC 5280 §4.2.1.6. */
+function readSubjectAlternativeName(reader: DerReader, critical: boolean): SubjectAlternativeName {
+  const uris: string[] = [];
+  const dnsNames: string[] = [];
+  const ipAddresses: string[] = [];
+  let others = 0;
+  const outer = reader.enter(tags.sequence);
+  for (let tag = reader.peek(); tag !== -1; tag = reader.peek()) {
+    if (tag === generalName.uri) {
+      uris.push(ia5(reader.content(tag)));
+    } else if (tag === generalName.dns) {
+      dnsNames.push(ia5(reader.content(tag)));
+    } else if (tag === generalName.ip) {
+      const address = reader.content(tag);
+      if (address.length !== 4 && address.length !== 16) {
+        throw refuse('subject-alternative-name', `it has an IP address of ${address.length} bytes`);
+      }
+      ipAddresses.push(ipAddressText(address));
+    } else if ((tag & 0xc0) === 0x80 && (tag & 0x1f) <= 8) {
+      reader.raw(tag);
+      others++;
+    } else {
+      throw reader.malformed('it has an alternative name of no known type');
+    }
+  }
+  reader.leave(outer);
+  if (uris.length + dnsNames.length + ipAddresses.length + others === 0) {
+    throw refuse('subject-alternative-name', 'it has an empty subject alternative name');
+  }
+  return { critical, uris, dnsNames, ipAddresses, others };
+}
+
+function ia5(content: Buffer): string {
+  if (content.some((byte) => byte >= 0x80)) {
+    throw refuse('subject-alternative-name', 'it has an alternative name that is not ASCII');
+  }
+  return content.toString('latin1');
+}
+
+/** RFC 5280 §4.2.1.9. */
+function readBasicConstraints(reader: DerReader, critical: boolean): BasicConstraints {
+  const outer = reader.enter(tags.sequence);
+  let ca = false;
+  let pathLength: number | undefined;
+  if (reader.peek() === tags.boolean) {
+    ca = reader.boolean();
+    if (!ca) throw reader.malformed('it spells out a default');
+  }
+  if (reader.peek() === tags.integer) {
+    pathLength = reader.smallInteger();
+    if (!ca) throw refuse('leaf-not-ca', 'it has a path length though it is no CA');
+  }
+  reader.leave(outer);
+  return { critical, ca, pathLength };
+}
+
+/** RFC 5280 §4.2.1.1; issuer and serial number in it name what the path already tells. */
+function readAuthorityKeyId(reader: DerReader): Buffer | undefined {
+  const outer = reader.enter(tags.sequence);
+  const id =
+    reader.peek() === contextPrimitive(0) ? reader.content(contextPrimitive(0)) : undefined;
+  if (reader.peek() === contextConstructed(1)) reader.raw(contextConstructed(1));
+  if (reader.peek() === contextPrimitive(2)) reader.raw(contextPrimitive(2));
+  reader.leave(outer);
+  return id;
+}
+
+const oidServerAuth = Buffer.from('2b06010505070301', 'hex');
+const oidClientAuth = Buffer.from('2b06010505070302', 'hex');
+
+/** RFC 5280 §4.2.1.12. */
+function readExtendedKeyUsage(reader: DerReader): readonly string[] {
+  const purposes: string[] = [];
+  const outer = reader.enter(tags.sequence);
+  while (reader.peek() !== -1) {
+    const oid = reader.oid();
+    if (oid.equals(oidServerAuth)) purposes.push(serverAuth);
+    else if (oid.equals(oidClientAuth)) purposes.push(clientAuth);
+    else purposes.push(dottedOid(oid));
+  }
+  reader.leave(outer);
+  if (purposes.length === 0) {
+    throw refuse('extended-key-usage', 'it has an empty extended key usage');
+  }
+  return purposes;
+}

@@ -1,0 +1,250 @@
+// May this chain be believed, and whom does it name? Path validation (RFC 5280 §6.1) with the rules
+// of X.509-SVID §5. Trust is chosen by the leaf's trust domain alone: its own bundle is asked, and
+// there is no pool of roots in which one domain's authority could vouch for another's names.
+
+import { verify } from 'node:crypto';
+import type { SpiffeId } from '../../api/spiffe-id.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import { digestOf, matches } from './algorithms.ts';
+import type { Bundle, BundleSource } from './bundle.ts';
+import { Certificate } from './certificate.ts';
+import { keyUsageBits } from './extensions.ts';
+import { refuse } from './rules.ts';
+import { checkLeaf, checkSigning } from './svid-rules.ts';
+
+/** A leaf and seven above it: deeper than any hierarchy that was seen, and a bound on signatures checked. */
+export const maxChainLength = 8;
+
+/** A caller whose chain was believed. Only `validateChain` makes these. */
+export class ValidatedSvid {
+  readonly id: SpiffeId;
+  /** The time from which, and the last millisecond to which, every certificate of the path is valid. */
+  readonly notBeforeMs: number;
+  readonly notAfterMs: number;
+  readonly serialHex: string;
+  /** SHA-256 of the leaf, in hex. */
+  readonly fingerprint: string;
+  /** SHA-256 of the authority at the path's end, in hex. */
+  readonly authorityFingerprint: string;
+  /** The bundle that it was believed by: with another one, ask again. */
+  readonly bundleHash: string;
+  readonly leaf: Certificate;
+
+  private constructor(id: SpiffeId, path: readonly Certificate[], bundle: Bundle) {
+    const leaf = path[0] as Certificate;
+    this.id = id;
+    this.notBeforeMs = Math.max(...path.map((certificate) => certificate.notBeforeMs));
+    this.notAfterMs = Math.min(...path.map(lastValidMs));
+    this.serialHex = leaf.serialHex;
+    this.fingerprint = leaf.fingerprint;
+    this.authorityFingerprint = (path[path.length - 1] as Certificate).fingerprint;
+    this.bundleHash = bundle.hash;
+    this.leaf = leaf;
+    Object.freeze(this);
+  }
+
+  /**
+   * `chain` is the leaf first, then each one's issuer, with or without the authority itself at the
+   * end. Throws HANSA_CERTIFICATE_INVALID naming the rule. Checks at most one signature for each
+   * certificate and each authority of the same name.
+   */
+  static validate(
+    chain: readonly Certificate[],
+    bundles: BundleSource,
+    nowMs: number,
+  ): ValidatedSvid {
+    const leaf = chain[0];
+    if (leaf === undefined) throw refuse('no-certificate', 'none was presented');
+    if (chain.length > maxChainLength) {
+      throw refuse(
+        'size-limit',
+        `its chain has ${chain.length} certificates, and ${maxChainLength} are accepted`,
+      );
+    }
+    const id = checkLeaf(leaf);
+    checkTime(leaf, nowMs);
+    // Refuses keys that are not allowed; that the peer holds it, the handshake has shown.
+    void leaf.subjectPublicKey;
+    const bundle = bundles.bundleFor(id.trustDomain);
+    if (bundle === undefined) {
+      throw refuse('no-bundle', `this site holds no bundle of the trust domain ${id.trustDomain}`);
+    }
+    return new ValidatedSvid(id, findPath(chain, bundle, id.trustDomain, nowMs), bundle);
+  }
+}
+
+/** Parses a chain as it came over the wire. */
+export function parseChain(ders: readonly Uint8Array[]): readonly Certificate[] {
+  if (ders.length > maxChainLength) {
+    throw refuse(
+      'size-limit',
+      `its chain has ${ders.length} certificates, and ${maxChainLength} are accepted`,
+    );
+  }
+  return ders.map((der) => Certificate.parse(der));
+}
+
+/** See `ValidatedSvid.validate`. */
+export function validateChain(
+  chain: readonly Certificate[],
+  bundles: BundleSource,
+  nowMs: number,
+): ValidatedSvid {
+  return ValidatedSvid.validate(chain, bundles, nowMs);
+}
+
+/** The leaf, the intermediates that were needed, and the authority that ends the path. */
+function findPath(
+  chain: readonly Certificate[],
+  bundle: Bundle,
+  trustDomain: TrustDomain,
+  nowMs: number,
+): readonly Certificate[] {
+  const path: Certificate[] = [];
+  let refusal: unknown;
+  for (const [depth, certificate] of chain.entries()) {
+    if (depth > 0) {
+      const child = path[depth - 1] as Certificate;
+      checkIntermediate(certificate, child, trustDomain, nowMs);
+      checkPathLength(certificate, path);
+      checkSignature(child, certificate);
+    }
+    path.push(certificate);
+    for (const authority of bundle.withSubject(certificate.issuer)) {
+      try {
+        checkAuthority(authority, path, trustDomain, nowMs);
+        checkSignature(certificate, authority);
+        return [...path, authority];
+      } catch (caught) {
+        // Another of the same name may do; if none does, this tells more than "not found".
+        refusal ??= caught;
+      }
+    }
+  }
+  if (refusal !== undefined) throw refusal;
+  throw refuse(
+    'unknown-authority',
+    `no authority in the bundle of ${trustDomain} signed it (${bundle.authorities.length} are known)`,
+  );
+}
+
+function checkIntermediate(
+  certificate: Certificate,
+  child: Certificate,
+  trustDomain: TrustDomain,
+  nowMs: number,
+): void {
+  if (!certificate.subject.equals(child.issuer)) {
+    throw refuse(
+      'unknown-authority',
+      `no authority in the bundle of ${trustDomain} signed it, and the next certificate of its chain did not either`,
+    );
+  }
+  const id = checkSigning(certificate);
+  if (id !== undefined && !id.trustDomain.equals(trustDomain)) {
+    throw refuse(
+      'trust-domain',
+      `it is of the trust domain ${trustDomain}, but its chain has a signing certificate of ${id.trustDomain}`,
+    );
+  }
+  checkTime(certificate, nowMs);
+}
+
+/**
+ * An authority is trusted because its operator put it into the bundle; it need not be an SVID, but
+ * what it says of its own limits counts.
+ */
+function checkAuthority(
+  authority: Certificate,
+  path: readonly Certificate[],
+  trustDomain: TrustDomain,
+  nowMs: number,
+): void {
+  const { basicConstraints, keyUsage, nameConstraints, unknownCritical, subjectAlternativeName } =
+    authority.extensions;
+  if (basicConstraints?.ca !== true) {
+    throw refuse('signing-is-ca', `the authority of ${trustDomain} that signed it is no CA`);
+  }
+  if (keyUsage !== undefined && (keyUsage.bits & keyUsageBits.keyCertSign) === 0) {
+    throw refuse(
+      'signing-key-usage',
+      `the key usage of the authority of ${trustDomain} that signed it lacks keyCertSign`,
+    );
+  }
+  if (nameConstraints) {
+    throw refuse(
+      'name-constraints',
+      `the authority of ${trustDomain} that signed it has name constraints, which this site does not evaluate`,
+    );
+  }
+  if (unknownCritical.length > 0) {
+    throw refuse(
+      'unknown-critical-extension',
+      `the authority of ${trustDomain} that signed it has a critical extension, ${unknownCritical[0]}, that is not known here`,
+    );
+  }
+  // Farther up, X.509-SVID §3.2 allows an authority of another trust domain: an upstream CA.
+  const uri = subjectAlternativeName?.uris[0];
+  if (path.length === 1 && uri !== undefined && uri !== trustDomain.id) {
+    throw refuse(
+      'trust-domain',
+      `it is of ${trustDomain}, but was signed as ${JSON.stringify(uri)}`,
+    );
+  }
+  checkTime(authority, nowMs);
+  checkPathLength(authority, path);
+}
+
+/** A validity includes its last second (RFC 5280 §4.1.2.5), down to that second's last millisecond. */
+function lastValidMs(certificate: Certificate): number {
+  return certificate.notAfterMs + 999;
+}
+
+function checkTime(certificate: Certificate, nowMs: number): void {
+  if (nowMs < certificate.notBeforeMs) {
+    throw refuse(
+      'not-yet-valid',
+      `it is valid from ${isoSeconds(certificate.notBeforeMs)}, and it is ${isoSeconds(nowMs)}; check both clocks`,
+    );
+  }
+  if (nowMs > lastValidMs(certificate)) {
+    throw refuse(
+      'expired',
+      `it was valid until ${isoSeconds(certificate.notAfterMs)}, and it is ${isoSeconds(nowMs)}`,
+    );
+  }
+}
+
+function isoSeconds(ms: number): string {
+  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
+}
+
+/** How many intermediates may stand below: self-issued ones do not count (RFC 5280 §6.1.4 (l)). */
+function checkPathLength(issuer: Certificate, below: readonly Certificate[]): void {
+  const limit = issuer.extensions.basicConstraints?.pathLength;
+  if (limit === undefined) return;
+  let intermediates = 0;
+  for (const certificate of below.slice(1)) {
+    if (!certificate.subject.equals(certificate.issuer)) intermediates++;
+  }
+  if (intermediates > limit) {
+    throw refuse(
+      'path-length',
+      `${intermediates} signing certificates stand below one that allows ${limit}`,
+    );
+  }
+}
+
+function checkSignature(certificate: Certificate, issuer: Certificate): void {
+  const algorithm = certificate.signatureAlgorithm;
+  const { publicKey, subjectPublicKey } = issuer;
+  if (!matches(algorithm, subjectPublicKey.algorithm)) {
+    throw refuse(
+      'signature',
+      `its signature is ${algorithm}, but its issuer's key is ${subjectPublicKey.algorithm}`,
+    );
+  }
+  if (!verify(digestOf(algorithm), certificate.tbs, publicKey, certificate.signature)) {
+    throw refuse('signature', 'its signature does not verify with the key of its issuer');
+  }
+}
