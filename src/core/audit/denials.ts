@@ -1,0 +1,80 @@
+// Denials, gathered: a caller who is refused a thousand times a minute makes one record, not a
+// thousand. Pure state; log.ts says when it is written.
+
+import type { AuditActor, AuditDraft } from './event.ts';
+
+/** Different (who, why) that are kept apart at once; the rest is counted together. */
+const mostGroups = 1000;
+
+interface Group {
+  readonly draft: AuditDraft;
+  readonly since: string;
+  count: number;
+  /** Whether all were about this object. */
+  sameObject: boolean;
+}
+
+const manyActors: AuditActor = { user: 'system:many', groups: [], via: 'many' };
+
+export class DenialGroups {
+  readonly #groups = new Map<string, Group>();
+
+  get size(): number {
+    return this.#groups.size;
+  }
+
+  add(draft: AuditDraft, time: string): void {
+    const { actor, verb, kind, subresource, code } = draft;
+    const key = JSON.stringify([
+      actor.user,
+      actor.via,
+      actor.address,
+      verb,
+      kind,
+      subresource,
+      code,
+    ]);
+    const known = this.#groups.get(key);
+    if (known !== undefined) {
+      known.count++;
+      known.sameObject &&= known.draft.name === draft.name;
+      return;
+    }
+    if (this.#groups.size < mostGroups) {
+      this.#groups.set(key, { draft, since: time, count: 1, sameObject: true });
+      return;
+    }
+    const rest = this.#groups.get('');
+    if (rest !== undefined) {
+      rest.count++;
+      return;
+    }
+    this.#groups.set('', {
+      draft: {
+        actor: manyActors,
+        verb: '*',
+        outcome: 'deny',
+        reason: `more than ${mostGroups} different denials within the window`,
+      },
+      since: time,
+      count: 1,
+      sameObject: true,
+    });
+  }
+
+  /** One draft a group, and begins anew. */
+  take(): AuditDraft[] {
+    const drafts = [...this.#groups.values()].map(({ draft, since, count, sameObject }) => {
+      if (count === 1) return draft;
+      const { name: _, uid: __, requestId: ___, ...common } = draft;
+      return {
+        ...common,
+        ...(sameObject && draft.name !== undefined ? { name: draft.name } : {}),
+        count,
+        since,
+      };
+    });
+    this.#groups.clear();
+    return drafts;
+  }
+}

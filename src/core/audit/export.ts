@@ -1,0 +1,61 @@
+// The log as a file that needs nothing else to be verified: one line of JSON with the public key and
+// the checkpoint, then every record, byte for byte as it was hashed, one a line. The checkpoint comes
+// first, so that a file that was cut short is known to be.
+
+import type { AuditLog } from '../store/store.ts';
+import type { NoteVerifier, SignedCheckpoint } from './checkpoint.ts';
+import type { EventProof } from './log.ts';
+import { readRange } from './query.ts';
+
+export const exportFormat = 'hansa-audit-export/1';
+export const proofFormat = 'hansa-audit-proof/1';
+
+export interface ExportHeader {
+  readonly format: typeof exportFormat;
+  readonly publicKey: string;
+  readonly checkpoint: string;
+}
+
+/** One event with its proof, as `hansa audit proof` writes it. */
+export interface ProofFile {
+  readonly format: typeof proofFormat;
+  readonly publicKey: string;
+  readonly checkpoint: string;
+  readonly index: number;
+  /** The record as text; its UTF-8 bytes are the leaf. */
+  readonly event: string;
+  /** The inclusion path of RFC 6962 §2.1.1 in base64, deepest first. */
+  readonly inclusion: readonly string[];
+}
+
+const chunkRows = 1024;
+const newline = Buffer.from('\n');
+
+/** The file in pieces of about a megabyte at most; as many rows as the checkpoint counts. */
+export async function* exportLog(
+  log: AuditLog,
+  checkpoint: SignedCheckpoint,
+  verifier: NoteVerifier,
+): AsyncGenerator<Buffer> {
+  const header: ExportHeader = {
+    format: exportFormat,
+    publicKey: verifier.text,
+    checkpoint: checkpoint.note,
+  };
+  yield Buffer.from(`${JSON.stringify(header)}\n`);
+  for (let start = 0; start < checkpoint.size; start += chunkRows) {
+    const rows = await readRange(log, start, Math.min(start + chunkRows, checkpoint.size));
+    yield Buffer.concat(rows.flatMap((row) => [row, newline]));
+  }
+}
+
+export function proofFile(proven: EventProof, verifier: NoteVerifier): ProofFile {
+  return {
+    format: proofFormat,
+    publicKey: verifier.text,
+    checkpoint: proven.checkpoint.note,
+    index: proven.index,
+    event: proven.row.toString('utf8'),
+    inclusion: proven.proof.map((node) => node.toString('base64')),
+  };
+}

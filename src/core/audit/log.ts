@@ -1,0 +1,339 @@
+// Audit: what happened on this site, in a log that cannot be rewritten unnoticed.
+//
+// Here live the records (event.ts), the Merkle tree over them (merkle.ts, proof.ts), signed tree
+// heads (checkpoint.ts), searching (query.ts), export and offline verification (export.ts,
+// verify.ts), and this service, which ties them to the store. The rows themselves and the tree's
+// hashes are kept by core/store, in the same transaction as the change that they tell of. Nothing
+// here decides what is worth a record; whoever makes a change says so.
+
+import type { Clock, Timer } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Log } from '../log/log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import type { AuditRow, Store } from '../store/store.ts';
+import {
+  type NoteSigner,
+  parseCheckpoint,
+  type SignedCheckpoint,
+  signCheckpoint,
+  verifyCheckpoint,
+} from './checkpoint.ts';
+import { DenialGroups } from './denials.ts';
+import { type AuditDraft, encodeEvent } from './event.ts';
+import { verifyConsistency } from './merkle.ts';
+import { consistencyProof, inclusionProof } from './proof.ts';
+import { type AuditPage, type AuditQuery, isoTime, queryLog } from './query.ts';
+
+export interface AuditOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly signer: NoteSigner;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+const checkpointCollection = 'audit.checkpoints';
+const latestCheckpoint = 'latest';
+
+/** New rows are under a signed checkpoint after this long at the latest. */
+const checkpointDelayMs = 1000;
+/** How often it is looked whether a row has been committed before its commit is taken to have failed. */
+const mostLooks = 30;
+const denialWindowMs = 60_000;
+/** Rows of `later` are written within this long. */
+const laterDelayMs = 1000;
+/** Rows of `later` that wait for a full disk; beyond it the oldest are given up and counted. */
+const mostWaiting = 10_000;
+
+export interface EventProof {
+  readonly index: number;
+  /** The exact bytes of the record. */
+  readonly row: Buffer;
+  readonly checkpoint: SignedCheckpoint;
+  readonly proof: readonly Buffer[];
+}
+
+/** One to a store. `start` it, and `stop` it before the store is closed. */
+export class Audit {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #signer: NoteSigner;
+  readonly #log: Log;
+  readonly #denials = new DenialGroups();
+  readonly #countDenial: () => void;
+  readonly #countLost: (rows: number) => void;
+  #waiting: { readonly draft: AuditDraft; readonly time: string }[] = [];
+  #lost = 0;
+  #latest: SignedCheckpoint | undefined;
+  #making: Promise<SignedCheckpoint> | undefined;
+  #checkpointTimer: Timer | undefined;
+  #denialTimer: Timer | undefined;
+  #laterTimer: Timer | undefined;
+  #looksLeft = 0;
+  #problem: HansaError | undefined;
+  #stopped = false;
+
+  constructor({ store, clock, signer, log, metrics }: AuditOptions) {
+    this.#store = store;
+    this.#clock = clock;
+    this.#signer = signer;
+    this.#log = log.with({ component: 'audit' });
+    const denials = metrics.counter({
+      name: 'hansa_audit_denials_total',
+      help: 'Denied requests, before they are aggregated.',
+    });
+    this.#countDenial = () => denials.add({});
+    const lost = metrics.counter({
+      name: 'hansa_audit_lost_total',
+      help: 'Records that could not be written, of events that do not wait for their record.',
+    });
+    this.#countLost = (rows) => lost.add({}, rows);
+    const gauge = (name: string, help: string, read: () => number): void =>
+      metrics.observe({ name, help }, (report) => report({}, read()));
+    gauge('hansa_audit_events', 'Records in the log.', () => store.auditLog.size);
+    gauge(
+      'hansa_audit_signed_events',
+      'Records under the newest checkpoint.',
+      () => this.#latest?.size ?? 0,
+    );
+    gauge(
+      'hansa_audit_waiting_events',
+      'Records that wait to be written.',
+      () => this.#waiting.length + this.#denials.size,
+    );
+    gauge('hansa_audit_problem', 'Whether the log contradicts an earlier checkpoint.', () =>
+      this.#problem === undefined ? 0 : 1,
+    );
+  }
+
+  /**
+   * Reads the last checkpoint and checks that the log still extends it. Where it does not, nothing
+   * is signed any more, `problem` tells so, and everything else goes on: an audit problem must not
+   * become an outage.
+   */
+  async start(): Promise<void> {
+    try {
+      await this.#resume();
+    } catch (error) {
+      if (!(error instanceof HansaError) || error.code !== 'HANSA_AUDIT_INVALID') throw error;
+      this.#problem = error;
+      this.#log.error('the audit log does not extend its last checkpoint', { error });
+      return;
+    }
+    if (this.#latest?.size !== this.#store.auditLog.size) await this.checkpoint();
+  }
+
+  /** Why no checkpoint is signed, if so. */
+  get problem(): HansaError | undefined {
+    return this.#problem;
+  }
+
+  get verifier(): NoteSigner['verifier'] {
+    return this.#signer.verifier;
+  }
+
+  /** A row to put into the commit of the change that it tells of. */
+  record(draft: AuditDraft): AuditRow {
+    this.#looksLeft = mostLooks;
+    this.#scheduleCheckpoint();
+    const time = isoTime(this.#clock.now());
+    return { encode: ({ index, revision }) => encodeEvent({ ...draft, time, index, revision }) };
+  }
+
+  /** For what was refused: one record for each who and why, a minute. */
+  deny(draft: AuditDraft): void {
+    this.#countDenial();
+    this.#denials.add(draft, isoTime(this.#clock.now()));
+    if (this.#stopped) return;
+    this.#denialTimer ??= this.#clock.timer(denialWindowMs, () => {
+      this.#denialTimer = undefined;
+      this.#flushDenials();
+    });
+  }
+
+  /** For renewals of what exists already: written in batches, and never a reason to fail. */
+  later(draft: AuditDraft): void {
+    this.#push({ draft, time: isoTime(this.#clock.now()) });
+    this.#scheduleLater(laterDelayMs);
+  }
+
+  /** The signed head over all rows that are committed now. Signing happens outside of any commit. */
+  async checkpoint(): Promise<SignedCheckpoint> {
+    if (this.#problem !== undefined) throw this.#problem;
+    const latest = this.#latest;
+    if (latest !== undefined && latest.size === this.#store.auditLog.size) return latest;
+    // One at a time: those who ask meanwhile may need a newer head than the one in the making.
+    while (this.#making !== undefined) await this.#making.catch(() => undefined);
+    if (this.#latest?.size === this.#store.auditLog.size) return this.#latest;
+    this.#making = this.#makeCheckpoint();
+    try {
+      return await this.#making;
+    } finally {
+      this.#making = undefined;
+    }
+  }
+
+  /** The newest checkpoint that was made, at most about a second old while rows come in. */
+  get latestCheckpoint(): SignedCheckpoint | undefined {
+    return this.#latest;
+  }
+
+  list(query: AuditQuery): Promise<AuditPage> {
+    return queryLog(this.#store.auditLog, query);
+  }
+
+  /** A record and the proof that it is under the current checkpoint. */
+  async prove(index: number): Promise<EventProof> {
+    const checkpoint = await this.checkpoint();
+    const known = Number.isSafeInteger(index) && index >= 0 && index < checkpoint.size;
+    const [row] = known ? await this.#store.auditLog.read(index, 1) : [];
+    if (row === undefined) {
+      throw new HansaError(
+        'HANSA_NOT_FOUND',
+        `There is no audit record ${index}: the log has records 0 to ${checkpoint.size - 1}.`,
+      );
+    }
+    const proof = await inclusionProof(this.#store.auditLog, index, checkpoint.size);
+    return { index, row, checkpoint, proof };
+  }
+
+  /** The proof that the current checkpoint extends the tree of the first `size` records. */
+  async proveConsistency(
+    size: number,
+  ): Promise<{ readonly checkpoint: SignedCheckpoint; readonly proof: readonly Buffer[] }> {
+    const checkpoint = await this.checkpoint();
+    if (!Number.isSafeInteger(size) || size < 0 || size > checkpoint.size) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot prove consistency with a tree of ${size} records: the log has ${checkpoint.size}.`,
+      );
+    }
+    return {
+      checkpoint,
+      proof: await consistencyProof(this.#store.auditLog, size, checkpoint.size),
+    };
+  }
+
+  /** Writes what waits and signs a last checkpoint. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    for (const timer of [this.#checkpointTimer, this.#denialTimer, this.#laterTimer])
+      timer?.cancel();
+    this.#flushDenials();
+    await this.#flushLater();
+    if (this.#problem === undefined) await this.checkpoint();
+  }
+
+  #push(item: { readonly draft: AuditDraft; readonly time: string }): void {
+    this.#waiting.push(item);
+    if (this.#waiting.length > mostWaiting) {
+      this.#waiting.shift();
+      this.#lost++;
+      this.#countLost(1);
+    }
+  }
+
+  #flushDenials(): void {
+    const time = isoTime(this.#clock.now());
+    for (const draft of this.#denials.take()) this.#push({ draft, time });
+    this.#scheduleLater(0);
+  }
+
+  #scheduleLater(delayMs: number): void {
+    if (this.#stopped || this.#waiting.length === 0) return;
+    this.#laterTimer ??= this.#clock.timer(delayMs, () => {
+      this.#laterTimer = undefined;
+      void this.#flushLater();
+    });
+  }
+
+  async #flushLater(): Promise<void> {
+    const batch = this.#waiting;
+    if (batch.length === 0) return;
+    this.#waiting = [];
+    const lost = this.#lost;
+    this.#lost = 0;
+    const rows = batch.map(({ draft, time }) => rowAlone(draft, time));
+    if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(this.#clock.now())));
+    try {
+      await this.#store.commit({ audit: rows });
+      this.#looksLeft = mostLooks;
+      this.#scheduleCheckpoint();
+    } catch (error) {
+      this.#lost += lost;
+      const newer = this.#waiting;
+      this.#waiting = batch;
+      for (const item of newer) this.#push(item);
+      this.#log.warn('cannot write audit records that wait', { error, waiting: batch.length });
+      this.#scheduleLater(denialWindowMs);
+    }
+  }
+
+  #scheduleCheckpoint(): void {
+    if (this.#stopped || this.#problem !== undefined) return;
+    this.#checkpointTimer ??= this.#clock.timer(checkpointDelayMs, () => {
+      this.#checkpointTimer = undefined;
+      if (this.#latest?.size === this.#store.auditLog.size) {
+        // The commit of the row is slower than we are, or failed.
+        if (--this.#looksLeft > 0) this.#scheduleCheckpoint();
+        return;
+      }
+      this.checkpoint().catch((error: unknown) => {
+        this.#log.warn('cannot make a checkpoint of the audit log', { error });
+        this.#scheduleCheckpoint();
+      });
+    });
+  }
+
+  async #makeCheckpoint(): Promise<SignedCheckpoint> {
+    // Both are read in one turn, between commits.
+    const { size, rootHash } = this.#store.auditLog;
+    const made = await signCheckpoint(this.#signer, { size, rootHash });
+    const note = Buffer.from(made.note);
+    await this.#store.commit({
+      put: [{ collection: checkpointCollection, name: latestCheckpoint, encode: () => note }],
+    });
+    this.#latest = made;
+    return made;
+  }
+
+  async #resume(): Promise<void> {
+    const stored = this.#store.get(checkpointCollection, latestCheckpoint);
+    if (stored === undefined) return;
+    const last = parseCheckpoint(stored.value.toString('utf8'));
+    verifyCheckpoint(last, this.#signer.verifier);
+    const log = this.#store.auditLog;
+    const { size, rootHash } = log;
+    const extended =
+      last.size <= size &&
+      verifyConsistency({
+        size1: last.size,
+        rootHash1: last.rootHash,
+        size2: size,
+        rootHash2: rootHash,
+        proof: await consistencyProof(log, last.size, size),
+      });
+    if (!extended) {
+      throw new HansaError(
+        'HANSA_AUDIT_INVALID',
+        `The audit log has ${size} records that do not extend its signed checkpoint of ${last.size} records: it was changed while the site did not run.`,
+      );
+    }
+    this.#latest = last;
+  }
+}
+
+/** A row that comes with no change, and so has no revision. */
+function rowAlone(draft: AuditDraft, time: string): AuditRow {
+  return { encode: ({ index }) => encodeEvent({ ...draft, time, index }) };
+}
+
+function lostDraft(count: number): AuditDraft {
+  return {
+    actor: { user: 'system:audit', groups: [], via: 'controller' },
+    verb: 'lose',
+    outcome: 'error',
+    reason: 'records of renewals and denials could not be written and were given up',
+    count,
+  };
+}

@@ -1,0 +1,256 @@
+// Verifies a log, an export of it, or one event, with nothing but the bytes and a public key. What is
+// wrong is said in words, as HANSA_AUDIT_INVALID.
+
+import { HansaError } from '../errors/error.ts';
+import type { AuditLog } from '../store/store.ts';
+import {
+  type NoteVerifier,
+  parseCheckpoint,
+  parseVerifier,
+  type SignedCheckpoint,
+  verifyCheckpoint,
+} from './checkpoint.ts';
+import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
+import { exportFormat, proofFormat } from './export.ts';
+import { letOthersRun } from './let-others-run.ts';
+import { LineSplitter } from './lines.ts';
+import { Frontier, hashBytes, leafHash, verifyInclusion } from './merkle.ts';
+
+export interface VerifyOptions {
+  /** The log's public key, known from elsewhere. Without it the file's own key is used and reported. */
+  readonly key?: NoteVerifier;
+  /**
+   * A checkpoint that was seen earlier: the log must begin with the very tree that it signed.
+   * Guards against a log that was rewritten and signed anew.
+   */
+  readonly earlier?: SignedCheckpoint;
+  readonly progress?: (rows: number, total: number) => void;
+}
+
+export interface Verified {
+  readonly origin: string;
+  readonly size: number;
+  readonly rootHash: Buffer;
+  readonly key: NoteVerifier;
+  /** Whether the key came from the caller; otherwise a forger could have put in a key of their own. */
+  readonly keyIsTrusted: boolean;
+}
+
+/** Rows that are hashed in one go: about 4 ms. */
+const chunkRows = 1024;
+
+/** Verifies an export as it streams in: O(rows) time, O(log rows) memory. A million rows take seconds. */
+export async function verifyExport(
+  pieces: AsyncIterable<Uint8Array> | Iterable<Uint8Array>,
+  options: VerifyOptions = {},
+): Promise<Verified> {
+  const splitter = new LineSplitter(largestRowBytes);
+  let tree: TreeCheck | undefined;
+  for await (const piece of pieces) {
+    const bytes = Buffer.from(piece.buffer, piece.byteOffset, piece.byteLength);
+    for (const line of splitter.push(bytes)) {
+      if (tree === undefined) tree = new TreeCheck(readHeader(line), options);
+      else {
+        tree.add(line);
+        if (tree.size % chunkRows === 0) await letOthersRun();
+      }
+    }
+  }
+  if (tree === undefined)
+    throw invalid('the file is not an export: it does not even hold a header');
+  if (splitter.rest.length > 0) {
+    throw invalid(
+      `the export was cut short in the middle of record ${tree.size}: its checkpoint signs ${tree.checkpoint.size} records`,
+    );
+  }
+  return tree.finish('the export');
+}
+
+/** Verifies the rows and hashes that a store holds against a checkpoint of it. */
+export async function verifyLog(
+  log: AuditLog,
+  checkpoint: SignedCheckpoint,
+  options: VerifyOptions & { readonly key: NoteVerifier },
+): Promise<Verified> {
+  const tree = new TreeCheck({ checkpoint, key: options.key }, options);
+  if (log.size < checkpoint.size) {
+    throw invalid(
+      `the log holds ${log.size} records, but its checkpoint signs ${checkpoint.size}: the last ones were removed`,
+    );
+  }
+  while (tree.size < checkpoint.size) {
+    const start = tree.size;
+    const rows = await log.read(start, Math.min(chunkRows, checkpoint.size - start));
+    if (rows.length === 0) break;
+    const stored = await log.leafHashes(start, rows.length);
+    rows.forEach((row, i) => {
+      const leaf = tree.add(row);
+      if (stored.compare(leaf, 0, hashBytes, i * hashBytes, (i + 1) * hashBytes) !== 0) {
+        throw invalid(
+          `record ${start + i} was changed: it no longer has the hash that was stored with it`,
+        );
+      }
+    });
+    await letOthersRun();
+  }
+  return tree.finish('the log');
+}
+
+/** Verifies one event with its proof, as `hansa audit proof` writes it. */
+export function verifyProof(
+  text: string,
+  options: Pick<VerifyOptions, 'key'> = {},
+): Verified & { readonly event: AuditEvent; readonly index: number } {
+  const file = readJson(text, proofFormat, 'a proof');
+  const { index, event, inclusion } = file;
+  if (
+    typeof index !== 'number' ||
+    typeof event !== 'string' ||
+    !Array.isArray(inclusion) ||
+    !inclusion.every((node) => typeof node === 'string')
+  ) {
+    throw invalid('the file is not a proof: index, event or inclusion is missing');
+  }
+  const signed = readSigned(file);
+  const { key, trusted } = chooseKey(signed.key, options.key);
+  verifyCheckpoint(signed.checkpoint, key);
+  const row = Buffer.from(event);
+  const parsed = parseEvent(row);
+  const { origin, size, rootHash } = signed.checkpoint;
+  const proof = inclusion.map((node: string) => Buffer.from(node, 'base64'));
+  if (
+    parsed.index !== index ||
+    !verifyInclusion({ index, leafHash: leafHash(row), size, rootHash, proof })
+  ) {
+    throw invalid(
+      `the proof does not show that this event is record ${index} of the log: the event or the proof was changed`,
+    );
+  }
+  return { origin, size, rootHash, key, keyIsTrusted: trusted, event: parsed, index };
+}
+
+interface Signed {
+  readonly checkpoint: SignedCheckpoint;
+  readonly key: NoteVerifier;
+}
+
+/** Builds the tree again, row by row, and compares it with what was signed. */
+class TreeCheck {
+  readonly checkpoint: SignedCheckpoint;
+  readonly #key: NoteVerifier;
+  readonly #trusted: boolean;
+  readonly #earlier: SignedCheckpoint | undefined;
+  readonly #progress: VerifyOptions['progress'];
+  readonly #frontier = Frontier.empty();
+
+  constructor(signed: Signed, options: VerifyOptions) {
+    const { key, trusted } = chooseKey(signed.key, options.key);
+    verifyCheckpoint(signed.checkpoint, key);
+    this.checkpoint = signed.checkpoint;
+    this.#key = key;
+    this.#trusted = trusted;
+    this.#earlier = options.earlier;
+    this.#progress = options.progress;
+    if (options.earlier !== undefined) {
+      verifyCheckpoint(options.earlier, key);
+      if (options.earlier.size > signed.checkpoint.size) {
+        throw invalid(
+          `the log was rolled back: an earlier checkpoint signs ${options.earlier.size} records, this one ${signed.checkpoint.size}`,
+        );
+      }
+      this.#compareEarlier();
+    }
+  }
+
+  get size(): number {
+    return this.#frontier.size;
+  }
+
+  add(row: Buffer): Buffer {
+    const index = this.#frontier.size;
+    if (index >= this.checkpoint.size) {
+      throw invalid(
+        `there are records beyond the ${this.checkpoint.size} that the checkpoint signs: they were added`,
+      );
+    }
+    checkIndex(row, index);
+    const leaf = leafHash(row);
+    this.#frontier.append(leaf);
+    this.#compareEarlier();
+    if (this.size % chunkRows === 0) this.#progress?.(this.size, this.checkpoint.size);
+    return leaf;
+  }
+
+  finish(what: string): Verified {
+    const { origin, size, rootHash } = this.checkpoint;
+    if (this.size < size) {
+      throw invalid(
+        `${what} ends after ${this.size} records, but its checkpoint signs ${size}: it was cut short or records were removed`,
+      );
+    }
+    if (!this.#frontier.root().equals(rootHash)) {
+      throw invalid(
+        `the ${size} records do not add up to the signed tree head: at least one was changed`,
+      );
+    }
+    this.#progress?.(size, size);
+    return { origin, size, rootHash, key: this.#key, keyIsTrusted: this.#trusted };
+  }
+
+  #compareEarlier(): void {
+    const earlier = this.#earlier;
+    if (earlier === undefined || earlier.size !== this.size) return;
+    if (!this.#frontier.root().equals(earlier.rootHash)) {
+      throw invalid(
+        `the first ${earlier.size} records are not those that an earlier checkpoint signed: the log was rewritten and signed anew`,
+      );
+    }
+  }
+}
+
+/** Canonical records carry their index at a known place: `{"time":"…24 characters…","index":N,` */
+function checkIndex(row: Buffer, index: number): void {
+  const expected = `,"index":${index},`;
+  if (row.toString('latin1', 34, 34 + expected.length) === expected) return;
+  const found = parseEvent(row).index;
+  throw invalid(
+    found > index
+      ? `record ${index} is missing: record ${found} stands in its place, so records were removed or reordered`
+      : `record ${found} stands in the place of record ${index}: records were inserted or reordered`,
+  );
+}
+
+function readHeader(line: Buffer): Signed {
+  return readSigned(readJson(line.toString('utf8'), exportFormat, 'an export'));
+}
+
+function readJson(text: string, format: string, what: string): Record<string, unknown> {
+  let json: unknown;
+  try {
+    json = JSON.parse(text);
+  } catch {
+    throw invalid(`the file is not ${what} of an audit log: it does not begin with JSON`);
+  }
+  if (typeof json !== 'object' || json === null || !('format' in json) || json.format !== format) {
+    throw invalid(`the file is not ${what} of an audit log: its format is not ${format}`);
+  }
+  return { ...json };
+}
+
+function readSigned({ checkpoint, publicKey }: Record<string, unknown>): Signed {
+  if (typeof checkpoint !== 'string' || typeof publicKey !== 'string') {
+    throw invalid('the file holds no checkpoint or no public key');
+  }
+  return { checkpoint: parseCheckpoint(checkpoint), key: parseVerifier(publicKey) };
+}
+
+function chooseKey(
+  own: NoteVerifier,
+  given: NoteVerifier | undefined,
+): { readonly key: NoteVerifier; readonly trusted: boolean } {
+  return given === undefined ? { key: own, trusted: false } : { key: given, trusted: true };
+}
+
+function invalid(why: string): HansaError {
+  return new HansaError('HANSA_AUDIT_INVALID', `Cannot verify the audit log: ${why}.`);
+}
