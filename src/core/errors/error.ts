@@ -38,6 +38,11 @@ export const errorCatalog = {
     remedy:
       'Read the object again and repeat the change; for apply, use --force-conflicts to take the fields over.',
   },
+  HANSA_APPLY_MISMATCH: {
+    meaning:
+      'The configuration of a server-side apply does not fit the schema of the kind: an undeclared field, a wrong type, or list items that cannot be told apart.',
+    remedy: 'Correct the field that the message names; `kubectl explain KIND` tells what is there.',
+  },
   HANSA_EXPIRED: {
     meaning: 'The resourceVersion or continue token is older than the history that the site keeps.',
     remedy: 'List again and go on from the resourceVersion of that list.',
@@ -158,6 +163,8 @@ export interface ErrorDetails {
   readonly uid?: string;
   readonly causes?: readonly Cause[];
   readonly retryAfterSeconds?: number;
+  /** With HANSA_EXPIRED of a chunked list: goes on without consistency. Carried in the metadata of a Status. */
+  readonly continueToken?: string;
 }
 
 export class HansaError extends Error {

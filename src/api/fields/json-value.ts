@@ -1,0 +1,75 @@
+// JSON values as data: own properties only, so that keys such as `__proto__` or `constructor`
+// are fields like any other and never reach an object's prototype.
+
+import type { Json, JsonObject } from '../object.ts';
+
+/** kube-apiserver's decoder refuses deeper documents too, at 10,000; our recursion must fit the stack. */
+export const maxJsonDepth = 1000;
+
+export function isJsonObject(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function isJsonArray(value: Json | undefined): value is readonly Json[] {
+  return Array.isArray(value);
+}
+
+export function ownValue(object: JsonObject, key: string): Json | undefined {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+/** Sets a property as data: plain assignment of `__proto__` would change the prototype instead. */
+export function setOwn(target: Record<string, Json>, key: string, value: Json): void {
+  if (key === '__proto__') {
+    Object.defineProperty(target, key, {
+      value,
+      writable: true,
+      enumerable: true,
+      configurable: true,
+    });
+  } else {
+    target[key] = value;
+  }
+}
+
+/** A shallow copy without one key; the same object when it has no such key. */
+export function withoutKey(object: JsonObject, key: string): JsonObject {
+  if (!Object.hasOwn(object, key)) return object;
+  const copy: Record<string, Json> = { ...object };
+  delete copy[key];
+  return copy;
+}
+
+export function jsonEquals(a: Json | undefined, b: Json | undefined): boolean {
+  if (a === b) return true;
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
+  if (isJsonArray(a)) {
+    if (!isJsonArray(b) || a.length !== b.length) return false;
+    for (let i = 0; i < a.length; i++) if (!jsonEquals(a[i], b[i])) return false;
+    return true;
+  }
+  if (isJsonArray(b)) return false;
+  const keys = Object.keys(a);
+  if (keys.length !== Object.keys(b).length) return false;
+  for (const key of keys) {
+    if (!Object.hasOwn(b, key) || !jsonEquals(a[key], b[key])) return false;
+  }
+  return true;
+}
+
+/** Whether a value nests at most `limit` levels. Not recursive: the value may be arbitrarily deep. */
+export function isWithinDepth(value: Json, limit: number): boolean {
+  let level: Json[] = [value];
+  for (let depth = 0; level.length > 0; depth++) {
+    if (depth > limit) return false;
+    const next: Json[] = [];
+    for (const item of level) {
+      if (typeof item !== 'object' || item === null) continue;
+      for (const child of isJsonArray(item) ? item : Object.values(item)) {
+        if (typeof child === 'object' && child !== null) next.push(child);
+      }
+    }
+    level = next;
+  }
+  return true;
+}

@@ -1,0 +1,184 @@
+// One step of a field path, in the canonical text of FieldsV1: `f:name` a field, `k:{"name":"x"}`
+// the item of a list with these keys, `v:"x"` the item of a set, `i:0` an index. Because the text is
+// canonical, two elements are equal exactly when their texts are.
+
+import type { Json } from '../object.ts';
+import { compareUtf8, goJsonString, goQuote } from './go-text.ts';
+import { isJsonArray, isJsonObject } from './json-value.ts';
+
+export type PathElement = string;
+
+export function fieldElement(name: string): PathElement {
+  return `f:${name}`;
+}
+
+export function valueElement(value: Json): PathElement {
+  return `v:${elementJson(value)}`;
+}
+
+/** `fields` must be sorted by name. */
+export function keyElement(fields: readonly (readonly [name: string, value: Json])[]): PathElement {
+  let text = 'k:{';
+  let separator = '';
+  for (const [name, value] of fields) {
+    text += `${separator}${goJsonString(name)}:${elementJson(value)}`;
+    separator = ',';
+  }
+  return `${text}}`;
+}
+
+/** As jsoniter writes a value inside of a path element. */
+function elementJson(value: Json): string {
+  if (typeof value === 'string') return goJsonString(value);
+  if (isJsonArray(value)) return `[${value.map(elementJson).join(',')}]`;
+  if (isJsonObject(value)) {
+    const keys = Object.keys(value).sort(compareUtf8);
+    return `{${keys.map((key) => `${goJsonString(key)}:${elementJson(value[key] ?? null)}`).join(',')}}`;
+  }
+  return JSON.stringify(value);
+}
+
+/** A malformed element; an element of an unknown type is `undefined` instead, for later versions may know it. */
+export class PathElementError extends Error {}
+
+/** Parses the text of an element and returns it in canonical form. */
+export function parsePathElement(text: string): PathElement | undefined {
+  if (text.length < 2) throw new PathElementError('key must be 2 characters long:');
+  if (text[1] !== ':') throw new PathElementError(`missing colon: ${text}`);
+  const rest = text.slice(2);
+  switch (text[0]) {
+    case 'f':
+      return text;
+    case 'v':
+      return valueElement(parseJson(rest));
+    case 'k': {
+      const fields = parseJson(rest);
+      if (!isJsonObject(fields)) throw new PathElementError(`not an object: ${text}`);
+      const entries = Object.entries(fields);
+      return keyElement(entries.sort(([a], [b]) => compareUtf8(a, b)));
+    }
+    case 'i':
+      if (!/^[+-]?\d+$/.test(rest)) throw new PathElementError(`not an index: ${text}`);
+      return `i:${Number(rest)}`;
+    default:
+      return undefined;
+  }
+}
+
+function parseJson(text: string): Json {
+  try {
+    return JSON.parse(text) as Json;
+  } catch {
+    throw new PathElementError(`not JSON: ${text}`);
+  }
+}
+
+const kindOrder = 'fkvi';
+
+/** The order of elements in FieldsV1: fields, keys, values, indices; each among themselves by value. */
+export function comparePathElements(a: PathElement, b: PathElement): number {
+  if (a === b) return 0;
+  const kindA = a.charCodeAt(0);
+  const kindB = b.charCodeAt(0);
+  if (kindA !== kindB) return kindOrder.indexOf(a.charAt(0)) - kindOrder.indexOf(b.charAt(0));
+  switch (kindA) {
+    case 0x6b: // k
+      return compareKeys(parseJson(a.slice(2)), parseJson(b.slice(2)));
+    case 0x76: // v
+      return compareValues(parseJson(a.slice(2)), parseJson(b.slice(2)));
+    case 0x69: // i
+      return Number(a.slice(2)) - Number(b.slice(2));
+    default:
+      return compareUtf8(a, b);
+  }
+}
+
+/** Sorts in place. */
+export function sortPathElements(elements: PathElement[]): PathElement[] {
+  return elements.length < 2 ? elements : elements.sort(comparePathElements);
+}
+
+function compareKeys(a: Json, b: Json): number {
+  return compareFieldLists(sortedEntries(a), sortedEntries(b));
+}
+
+function compareFieldLists(
+  a: readonly (readonly [string, Json])[],
+  b: readonly (readonly [string, Json])[],
+): number {
+  for (let i = 0; ; i++) {
+    const x = a[i];
+    const y = b[i];
+    if (x === undefined || y === undefined) return a.length - b.length;
+    const order = compareUtf8(x[0], y[0]) || compareValues(x[1], y[1]);
+    if (order !== 0) return order;
+  }
+}
+
+/** Numbers before strings before booleans before lists before objects before null. */
+function compareValues(a: Json, b: Json): number {
+  const rankA = valueRank(a);
+  const rankB = valueRank(b);
+  if (rankA !== rankB) return rankA - rankB;
+  if (typeof a === 'number' && typeof b === 'number') return a - b;
+  if (typeof a === 'string' && typeof b === 'string') return compareUtf8(a, b);
+  if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
+  if (isJsonArray(a) && isJsonArray(b)) {
+    for (let i = 0; ; i++) {
+      const x = a[i];
+      const y = b[i];
+      if (x === undefined || y === undefined) return a.length - b.length;
+      const order = compareValues(x, y);
+      if (order !== 0) return order;
+    }
+  }
+  if (isJsonObject(a) && isJsonObject(b)) {
+    return compareFieldLists(sortedEntries(a), sortedEntries(b));
+  }
+  return 0;
+}
+
+function sortedEntries(value: Json): [string, Json][] {
+  if (!isJsonObject(value)) return [];
+  return Object.entries(value).sort(([a], [b]) => compareUtf8(a, b));
+}
+
+function valueRank(value: Json): number {
+  if (typeof value === 'number') return 0;
+  if (typeof value === 'string') return 1;
+  if (typeof value === 'boolean') return 2;
+  if (isJsonArray(value)) return 3;
+  return value === null ? 5 : 4;
+}
+
+/** As conflict messages print it: `.name`, `[name="x"]`, `[="x"]`, `[0]`. */
+export function printPathElement(element: PathElement): string {
+  const rest = element.slice(2);
+  switch (element[0]) {
+    case 'f':
+      return `.${rest}`;
+    case 'k': {
+      const fields = Object.entries(parseJson(rest) as Record<string, Json>);
+      return `[${fields.map(([name, value]) => `${name}=${printValue(value)}`).join(',')}]`;
+    }
+    case 'v':
+      return `[=${printValue(parseJson(rest))}]`;
+    default:
+      return `[${rest}]`;
+  }
+}
+
+export function printPath(path: readonly PathElement[]): string {
+  return path.map(printPathElement).join('');
+}
+
+function printValue(value: Json): string {
+  if (typeof value === 'string') return goQuote(value);
+  if (isJsonArray(value)) return `[${value.map(printValue).join(',')}]`;
+  if (isJsonObject(value)) {
+    return Object.entries(value)
+      .map(([key, item]) => `${key}=${printValue(item)}`)
+      .join('');
+  }
+  return String(value);
+}

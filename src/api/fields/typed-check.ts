@@ -1,0 +1,129 @@
+// Whether a value fits its schema as far as field ownership needs: kinds of values, declared fields,
+// list items that can be told apart. The words are kube-apiserver's, because tools look for them
+// (`field not declared in schema`).
+
+import type { Json } from '../object.ts';
+import type { ListSchema, Schema } from '../schema/schema.ts';
+import { goQuote } from './go-text.ts';
+import { isJsonArray, isJsonObject } from './json-value.ts';
+import { type PathElement, fieldElement, printPathElement } from './path-element.ts';
+import { SchemaMismatch, fieldSchema, itemElement, printGo } from './shape.ts';
+
+interface Finding {
+  path: string;
+  readonly message: string;
+}
+
+/** Throws a SchemaMismatch that lists every finding. */
+export function checkTyped(schema: Schema, value: Json, allowDuplicates: boolean): void {
+  const findings = check(schema, value, allowDuplicates);
+  if (findings.length === 0) return;
+  const lines = findings.map(({ path, message }) =>
+    path === '' ? message : `${path}: ${message}`,
+  );
+  throw new SchemaMismatch(
+    lines.length === 1
+      ? String(lines[0])
+      : ['errors:', ...lines.map((line) => `  ${line}`)].join('\n'),
+  );
+}
+
+function finding(message: string): Finding[] {
+  return [{ path: '', message }];
+}
+
+function below(element: PathElement, findings: Finding[]): Finding[] {
+  for (const item of findings) item.path = printPathElement(element) + item.path;
+  return findings;
+}
+
+function check(schema: Schema, value: Json, allowDuplicates: boolean): Finding[] {
+  if (value === null) return [];
+  switch (schema.type) {
+    case 'string':
+      if (schema.format !== undefined) {
+        return typeof value === 'object'
+          ? finding(`expected any scalar, got &{${printGo(value)}}`)
+          : [];
+      }
+      if (typeof value === 'string') return [];
+      return finding(
+        `expected string, got &value.valueUnstructured{Value:${printGoSyntax(value)}}`,
+      );
+    case 'integer':
+      return typeof value === 'number'
+        ? []
+        : finding(`expected numeric (int or float), got ${goTypeName(value)}`);
+    case 'boolean':
+      return typeof value === 'boolean'
+        ? []
+        : finding(`expected boolean, got &{${printGo(value)}}`);
+    case 'list':
+      return isJsonArray(value)
+        ? checkItems(schema, value, allowDuplicates)
+        : finding(`expected list, got &{${printGo(value)}}`);
+    case 'any':
+      return [];
+    default: {
+      if (!isJsonObject(value)) return finding(`expected map, got &{${printGo(value)}}`);
+      const findings: Finding[] = [];
+      for (const name of Object.keys(value)) {
+        const inner = fieldSchema(schema, name);
+        if (inner === undefined) {
+          // The first undeclared field ends the walk of its object, in kube-apiserver as well.
+          findings.push(...below(fieldElement(name), finding('field not declared in schema')));
+          break;
+        }
+        findings.push(
+          ...below(fieldElement(name), check(inner, value[name] as Json, allowDuplicates)),
+        );
+      }
+      return findings;
+    }
+  }
+}
+
+function checkItems(list: ListSchema, items: readonly Json[], allowDuplicates: boolean): Finding[] {
+  const findings: Finding[] = [];
+  const seen = new Set<PathElement>();
+  for (const [i, item] of items.entries()) {
+    let element: PathElement = `i:${i}`;
+    if (list.listType !== 'atomic') {
+      try {
+        element = itemElement(list, item);
+      } catch (mismatch) {
+        if (!(mismatch instanceof SchemaMismatch)) throw mismatch;
+        findings.push(...finding(`element ${i}: ${mismatch.message}`));
+        return findings;
+      }
+      if (seen.has(element) && !allowDuplicates) {
+        findings.push(...finding(`duplicate entries for key ${printPathElement(element)}`));
+      }
+      seen.add(element);
+    }
+    findings.push(...below(element, check(list.items, item, allowDuplicates)));
+  }
+  return findings;
+}
+
+/** Go's `%T` of a decoded JSON value. */
+function goTypeName(value: Json): string {
+  if (typeof value === 'string') return 'string';
+  if (typeof value === 'boolean') return 'bool';
+  if (typeof value === 'number') return Number.isInteger(value) ? 'int64' : 'float64';
+  return isJsonArray(value) ? '[]interface {}' : 'map[string]interface {}';
+}
+
+/** Go's `%#v` of a decoded JSON value. */
+function printGoSyntax(value: Json): string {
+  if (typeof value === 'string') return goQuote(value);
+  if (value === null) return 'interface {}(nil)';
+  if (isJsonArray(value)) return `[]interface {}{${value.map(printGoSyntax).join(', ')}}`;
+  if (isJsonObject(value)) {
+    const fields = Object.keys(value)
+      .sort()
+      .map((key) => `${goQuote(key)}:${printGoSyntax(value[key] ?? null)}`);
+    return `map[string]interface {}{${fields.join(', ')}}`;
+  }
+  return String(value);
+}
