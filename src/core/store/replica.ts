@@ -1,0 +1,271 @@
+// The store of one process: everything current in memory, one committer in front of a driver.
+
+import type { Clock, Timer } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Log } from '../log/log.ts';
+import type { Metrics } from '../metrics/metrics.ts';
+import { StoredAuditLog } from './audit-log.ts';
+import { checkCommit } from './check-commit.ts';
+import { Collections } from './collections.ts';
+import { closedError, Committer } from './committer.ts';
+import { Draft } from './draft.ts';
+import type { Base, Batch, Driver, FactRow, Foreign, Head } from './driver.ts';
+import { FactTable } from './facts.ts';
+import type { HistoryLimits } from './history.ts';
+import { History } from './history.ts';
+import { CommittedLeases } from './lease-table.ts';
+import type { Loaded } from './load.ts';
+import { changeOfRow, loadState } from './load.ts';
+import type {
+  AuditLog,
+  Commit,
+  Committed,
+  Entry,
+  Facts,
+  LeaseState,
+  LeaseTable,
+  Listing,
+  Store,
+  Watch,
+  Watcher,
+} from './store.ts';
+import { StoreMetrics } from './store-metrics.ts';
+import { Watchers } from './watchers.ts';
+
+export interface ReplicaOptions {
+  readonly clock: Clock;
+  readonly log?: Log | undefined;
+  readonly metrics?: Metrics | undefined;
+  readonly history: HistoryLimits;
+}
+
+/** How long facts are gathered before they are written. */
+const factsIntervalMs = 1000;
+/** Rows of facts, and changes to forget, in one transaction: others wait behind it. */
+const housekeepingRows = 512;
+
+export class Replica implements Store {
+  readonly facts: Facts;
+  readonly leases: LeaseTable;
+  readonly auditLog: AuditLog;
+
+  readonly #options: ReplicaOptions;
+  readonly #driver: Driver;
+  readonly #collections: Collections;
+  readonly #history: History;
+  readonly #leases: Map<string, LeaseState>;
+  readonly #watchers: Watchers;
+  readonly #facts: FactTable;
+  readonly #committer: Committer;
+  #head: Head;
+  /** What `compact` was asked for and is not done yet. */
+  #compactTarget = 0;
+  /** Facts that are in the transaction being written. */
+  #factsInFlight: readonly FactRow[] = [];
+  #factsTimer: Timer | undefined;
+  #factsDue = false;
+  #closed: Promise<void> | undefined;
+
+  static async open(driver: Driver, options: ReplicaOptions): Promise<Replica> {
+    try {
+      return new Replica(driver, options, await loadState(driver));
+    } catch (error) {
+      await driver.close();
+      throw error;
+    }
+  }
+
+  private constructor(driver: Driver, options: ReplicaOptions, loaded: Loaded) {
+    this.#driver = driver;
+    this.#options = options;
+    this.#head = loaded.head;
+    this.#collections = loaded.collections;
+    this.#history = loaded.history;
+    this.#leases = new Map(loaded.leases.map((lease) => [lease.name, lease]));
+    this.#watchers = new Watchers(options.log);
+    const { clock, log } = options;
+    const metrics =
+      options.metrics === undefined
+        ? undefined
+        : new StoreMetrics(options.metrics, () => ({
+            revision: this.#head.revision,
+            compactedRevision: this.#head.compactedRevision,
+            records: this.#collections.size,
+            watchers: this.#watchers.count,
+            waiting: this.#committer.waiting,
+            auditSize: this.#head.treeSize,
+          }));
+    this.#committer = new Committer({
+      driver,
+      clock,
+      log,
+      metrics,
+      host: {
+        draft: (base) => this.#draft(base),
+        housekeep: (draft) => this.#housekeep(draft),
+        needsHousekeeping: () => this.#factsDue || this.#compactionTarget() !== undefined,
+        written: (draft, batch) => this.#written(draft, batch),
+        notWritten: () => this.#notWritten(),
+      },
+    });
+    this.#facts = new FactTable(loaded.facts, () => this.#armFacts());
+    this.facts = this.#facts;
+    this.leases = new CommittedLeases(this.#committer, this.#leases);
+    this.auditLog = new StoredAuditLog(
+      driver,
+      () => this.#head,
+      () => this.#refuseIfClosed(),
+    );
+  }
+
+  get revision(): number {
+    return this.#head.revision;
+  }
+
+  get compactedRevision(): number {
+    return this.#history.compactedRevision;
+  }
+
+  get(collection: string, name: string): Entry | undefined {
+    this.#refuseIfClosed();
+    return this.#collections.get(collection, name);
+  }
+
+  list(collection: string): Listing {
+    this.#refuseIfClosed();
+    return { entries: this.#collections.list(collection), revision: this.#head.revision };
+  }
+
+  count(collection: string): number {
+    this.#refuseIfClosed();
+    return this.#collections.count(collection);
+  }
+
+  watch(collection: string, after: number, watcher: Watcher): Watch {
+    this.#refuseIfClosed();
+    if (!Number.isSafeInteger(after) || after < this.compactedRevision || after > this.revision) {
+      throw new HansaError(
+        'HANSA_EXPIRED',
+        `Cannot watch ${collection} from revision ${after}: the store can tell of changes from ${this.compactedRevision} to ${this.revision}. List again and go on from there.`,
+      );
+    }
+    const backlog = this.#history.since(collection, after);
+    return this.#watchers.add(collection, this.revision, backlog, watcher);
+  }
+
+  async commit(commit: Commit): Promise<Committed> {
+    checkCommit(commit);
+    return this.#committer.run((draft) => draft.commit(commit));
+  }
+
+  async compact(revision: number): Promise<void> {
+    this.#refuseIfClosed();
+    if (!Number.isSafeInteger(revision) || revision > this.revision) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot compact to revision ${revision}: the store is at ${this.revision}.`,
+      );
+    }
+    // A long way is gone in steps, so that commits get their turn in between.
+    while (this.compactedRevision < revision) {
+      this.#compactTarget = Math.max(this.#compactTarget, revision);
+      await this.#committer.run(() => undefined);
+    }
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.#close();
+    return this.#closed;
+  }
+
+  async #close(): Promise<void> {
+    this.#factsTimer?.cancel();
+    this.#factsDue = this.#facts.dirty;
+    // Within this time a healthy database has written what waits; one that does not even tell
+    // whether it has a batch must not hold up the end of the process for ever.
+    const patience = this.#options.clock.timer(5000, () => this.#committer.giveUp());
+    await this.#committer.close();
+    patience.cancel();
+    this.#watchers.endAll(closedError());
+    await this.#driver.close();
+  }
+
+  #refuseIfClosed(): void {
+    if (this.#closed !== undefined) throw closedError();
+  }
+
+  #draft(base: Base): Draft {
+    if (base.foreign !== undefined) this.#adopt(base.foreign);
+    return new Draft(
+      { head: this.#head, collections: this.#collections, leases: this.#leases },
+      base.nowMs,
+    );
+  }
+
+  /** What another replica committed becomes current here as if it had been committed here. */
+  #adopt(foreign: Foreign): void {
+    const changes = foreign.changes.map((row) => changeOfRow(this.#collections, row));
+    for (const change of changes) {
+      this.#collections.apply(change);
+      this.#history.push(change);
+    }
+    for (const lease of foreign.leases) this.#leases.set(lease.name, lease);
+    this.#head = foreign.head;
+    if (this.#history.compactedRevision < foreign.head.compactedRevision) {
+      this.#history.compact(foreign.head.compactedRevision);
+    }
+    this.#watchers.deliver(changes);
+  }
+
+  #compactionTarget(): number | undefined {
+    const overdue = this.#history.overdue(this.#options.history) ?? 0;
+    const target = Math.max(this.#compactTarget, overdue);
+    return target > this.compactedRevision ? target : undefined;
+  }
+
+  #housekeep(draft: Draft): void {
+    const target = this.#compactionTarget();
+    if (target !== undefined) {
+      const step = Math.min(target, this.compactedRevision + housekeepingRows);
+      draft.compact(step, this.#history.supersededBy(step));
+    }
+    if (this.#factsDue) {
+      this.#factsInFlight = this.#facts.take(housekeepingRows);
+      draft.setFacts(this.#factsInFlight);
+    }
+  }
+
+  #written(draft: Draft, batch: Batch): void {
+    this.#head = batch.head;
+    for (const change of draft.changes) {
+      this.#collections.apply(change);
+      this.#history.push(change);
+      if (change.entry === undefined) this.#facts.delete(change.collection, change.name);
+    }
+    for (const lease of batch.leases) this.#leases.set(lease.name, lease);
+    if (batch.head.compactedRevision > this.#history.compactedRevision) {
+      this.#history.compact(batch.head.compactedRevision);
+    }
+    if (batch.head.compactedRevision >= this.#compactTarget) this.#compactTarget = 0;
+    this.#factsInFlight = [];
+    this.#factsDue &&= this.#facts.dirty;
+    this.#watchers.deliver(draft.changes);
+  }
+
+  #notWritten(): void {
+    this.#compactTarget = 0;
+    const rows = this.#factsInFlight;
+    this.#factsInFlight = [];
+    this.#factsDue = false;
+    this.#facts.giveBack(rows);
+  }
+
+  #armFacts(): void {
+    if (this.#closed !== undefined || this.#factsDue || this.#factsTimer !== undefined) return;
+    this.#factsTimer = this.#options.clock.timer(factsIntervalMs, () => {
+      this.#factsTimer = undefined;
+      this.#factsDue = true;
+      this.#committer.wake();
+    });
+  }
+}

@@ -1,0 +1,259 @@
+// SQLite's side of the driver: SQL and nothing else. It runs in a thread of its own, because every
+// call blocks until the disk has answered.
+
+import type { StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
+import { corrupt } from './load.ts';
+import { edgeCounts, hashBytes } from './merkle.ts';
+import { makePrivateFile } from './private-file.ts';
+import type { Answers, Packed, Questions, WireBatch, WireHead } from './sqlite-messages.ts';
+import { pack, unpack } from './sqlite-messages.ts';
+import { migrate } from './sqlite-schema.ts';
+
+/** A page of changes at start. */
+const pageRows = 2000;
+const pageBytes = 4 * 1024 * 1024;
+
+/** Only a reader or an operator's own sqlite3 can stand in the way, and briefly. */
+const busyTimeoutMs = 5000;
+
+const writerPragmas = [
+  'journal_mode = WAL',
+  // Flushes the log with every commit: an acknowledged write survives loss of power.
+  'synchronous = FULL',
+  'temp_store = MEMORY',
+  // 16 MiB: the tail of both tables and all inner pages.
+  'cache_size = -16384',
+  // After a burst the log is cut back, so that it does not hold on to the disk's space.
+  'journal_size_limit = 16777216',
+];
+
+/** Thrown where COMMIT itself failed for another reason than a lack of space. */
+export class CommitUncertain extends Error {
+  override readonly name = 'CommitUncertain';
+}
+
+export class SqliteDatabase {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+
+  private constructor(database: DatabaseSync) {
+    this.#database = database;
+  }
+
+  /** Makes the file where there is none, and brings its schema up to date. */
+  static open(path: string): SqliteDatabase {
+    // SQLite gives its other files the mode of this one.
+    makePrivateFile(path);
+    const database = new DatabaseSync(path, { timeout: busyTimeoutMs });
+    try {
+      for (const pragma of writerPragmas) database.exec(`PRAGMA ${pragma}`);
+      migrate(database);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    return new SqliteDatabase(database);
+  }
+
+  static openReader(path: string): SqliteDatabase {
+    return new SqliteDatabase(new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs }));
+  }
+
+  opened(): Answers['open'] {
+    const head = this.#head();
+    const beyond = this.#get('SELECT count(*) AS count FROM audit WHERE idx >= ?', head.treeSize);
+    if (beyond['count'] !== 0) throw corrupt('the audit log has rows beyond its recorded size');
+    const edges = edgeCounts(head.treeSize).map((count, level) => {
+      const from = Math.floor(head.treeSize / 256 ** level) - count;
+      return level === 0
+        ? this.leafHashes({ from, count }).bytes
+        : this.subtreeHashes({ level, from, count }).bytes;
+    });
+    return {
+      head,
+      leases: this.#all(
+        'SELECT name, holder, epoch, expires_at_ms AS expiresAtMs FROM lease',
+      ) as never,
+      facts: this.#all('SELECT collection, name, value FROM fact') as never,
+      edges: pack(edges),
+    };
+  }
+
+  changes({ after }: Questions['changes']): Answers['changes'] {
+    const revisions: number[] = [];
+    const collections: string[] = [];
+    const names: string[] = [];
+    const previous: number[] = [];
+    const values: (Uint8Array | undefined)[] = [];
+    let bytes = 0;
+    const rows = this.#statement(
+      'SELECT revision, collection, name, previous, value FROM changes WHERE revision > ? ORDER BY revision LIMIT ?',
+    ).iterate(after, pageRows);
+    for (const row of rows) {
+      const value = (row['value'] as Uint8Array | null) ?? undefined;
+      revisions.push(row['revision'] as number);
+      collections.push(row['collection'] as string);
+      names.push(row['name'] as string);
+      previous.push(row['previous'] as number);
+      values.push(value);
+      bytes += value?.byteLength ?? 0;
+      if (bytes > pageBytes) break;
+    }
+    return { revisions, collections, names, previous, packed: pack(values) };
+  }
+
+  write(batch: WireBatch): undefined {
+    this.#statement('BEGIN IMMEDIATE').run();
+    try {
+      this.#insert(batch);
+    } catch (error) {
+      this.#rollback();
+      throw error;
+    }
+    try {
+      this.#statement('COMMIT').run();
+    } catch (error) {
+      this.#rollback();
+      // SQLITE_FULL comes from write(2), before the frame that makes the transaction valid is
+      // whole; a failed flush leaves a frame of which nobody knows whether it reached the disk.
+      if (isFull(error)) throw error;
+      throw new CommitUncertain('COMMIT failed', { cause: error });
+    }
+    return undefined;
+  }
+
+  audit({ from, limit, maxBytes }: Questions['audit']): Packed {
+    const bodies: Uint8Array[] = [];
+    let bytes = 0;
+    const rows = this.#statement(
+      'SELECT body FROM audit WHERE idx >= ? ORDER BY idx LIMIT ?',
+    ).iterate(from, limit);
+    for (const row of rows) {
+      const body = row['body'] as Uint8Array;
+      bytes += body.byteLength;
+      if (bodies.length > 0 && bytes > maxBytes) break;
+      bodies.push(body);
+    }
+    return pack(bodies);
+  }
+
+  leafHashes({ from, count }: Questions['leafHashes']): Packed {
+    const sql = 'SELECT leaf_hash AS hash FROM audit WHERE idx >= ? ORDER BY idx LIMIT ?';
+    return this.#hashes(this.#all(sql, from, count), count);
+  }
+
+  subtreeHashes({ level, from, count }: Questions['subtreeHashes']): Packed {
+    const sql =
+      'SELECT hash FROM audit_subtree WHERE level = ? AND number >= ? ORDER BY number LIMIT ?';
+    return this.#hashes(this.#all(sql, level, from, count), count);
+  }
+
+  close(): undefined {
+    if (this.#database.isOpen) this.#database.close();
+    return undefined;
+  }
+
+  #insert(batch: WireBatch): void {
+    const { head, changes, packed } = batch;
+    const parts = unpack(packed);
+    const next = (): Uint8Array | null => parts.next().value ?? null;
+    const moved = this.#statement(
+      'UPDATE head SET sequence = ?, revision = ?, compacted_revision = ?, tree_size = ?, frontier = ? WHERE id = 1 AND sequence = ?',
+    ).run(
+      head.sequence,
+      head.revision,
+      head.compactedRevision,
+      head.treeSize,
+      head.frontier,
+      batch.baseSequence,
+    );
+    if (moved.changes !== 1) throw corrupt('someone else wrote to it since it was opened');
+    const insertChange = this.#statement('INSERT INTO changes VALUES (?, ?, ?, ?, ?)');
+    for (let at = 0; at < changes.revisions.length; at++) {
+      insertChange.run(
+        changes.revisions[at] as number,
+        changes.collections[at] as string,
+        changes.names[at] as string,
+        changes.previous[at] as number,
+        next(),
+      );
+    }
+    const insertAudit = this.#statement('INSERT INTO audit VALUES (?, ?, ?)');
+    for (let at = 0; at < batch.auditRows; at++) {
+      insertAudit.run(batch.auditFrom + at, next(), next());
+    }
+    const insertSubtree = this.#statement('INSERT INTO audit_subtree VALUES (?, ?, ?)');
+    for (const { level, number } of batch.subtrees) insertSubtree.run(level, number, next());
+    const deleteChange = this.#statement('DELETE FROM changes WHERE revision = ?');
+    for (const revision of batch.superseded) deleteChange.run(revision);
+    this.#insertBeside(batch);
+  }
+
+  /** What lives beside the resources. */
+  #insertBeside(batch: WireBatch): void {
+    const upsertLease = this.#statement('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)');
+    for (const lease of batch.leases) {
+      upsertLease.run(lease.name, lease.holder, lease.epoch, lease.expiresAtMs);
+    }
+    for (const { collection, name, value } of batch.facts) {
+      if (value === undefined) {
+        this.#statement('DELETE FROM fact WHERE collection = ? AND name = ?').run(collection, name);
+      } else {
+        this.#statement('INSERT OR REPLACE INTO fact VALUES (?, ?, ?)').run(
+          collection,
+          name,
+          value,
+        );
+      }
+    }
+  }
+
+  #head(): WireHead {
+    return this.#get(
+      'SELECT sequence, revision, compacted_revision AS compactedRevision, tree_size AS treeSize, frontier FROM head',
+    ) as unknown as WireHead;
+  }
+
+  #hashes(rows: readonly Record<string, unknown>[], count: number): Packed {
+    if (rows.length !== count) throw corrupt('hashes of the audit log are missing');
+    const bytes = new Uint8Array(new ArrayBuffer(count * hashBytes));
+    rows.forEach((row, at) => bytes.set(row['hash'] as Uint8Array, at * hashBytes));
+    return { bytes, lengths: [bytes.byteLength] };
+  }
+
+  #rollback(): void {
+    // Some errors roll back by themselves.
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+  }
+
+  #get(sql: string, ...values: (number | string)[]): Record<string, unknown> {
+    const row = this.#statement(sql).get(...values);
+    if (row === undefined) throw corrupt('a row is missing');
+    return row;
+  }
+
+  #all(sql: string, ...values: (number | string)[]): Record<string, unknown>[] {
+    return this.#statement(sql).all(...values);
+  }
+
+  #statement(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#database.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+/** The primary result code of SQLite, or undefined where the error is not SQLite's. */
+export function resultCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error)) return undefined;
+  return typeof error.errcode === 'number' ? error.errcode & 0xff : undefined;
+}
+
+/** SQLITE_FULL. */
+export function isFull(error: unknown): boolean {
+  return resultCode(error) === 13;
+}

@@ -1,0 +1,142 @@
+// The embedded driver: SQLite in a thread of its own, so that a slow disk delays writers and
+// nobody else. A second thread, started when it is first needed, reads the audit log beside the
+// writer; WAL lets both go on at once.
+
+import type { Clock } from '../clock/clock.ts';
+import type { Base, Batch, ChangeRow, Driver, Opened } from './driver.ts';
+import { TransactionFailed } from './driver.ts';
+import { HansaError } from '../errors/error.ts';
+import { StoreLock } from './sqlite-lock.ts';
+import type { Packed, WireOpened } from './sqlite-messages.ts';
+import { packBatch, unpack, unpackChanges } from './sqlite-messages.ts';
+import { SqliteThread } from './sqlite-thread.ts';
+
+export class SqliteDriver implements Driver {
+  readonly #path: string;
+  readonly #clock: Clock;
+  #lock: StoreLock | undefined;
+  #writer: SqliteThread | undefined;
+  #reader: Promise<SqliteThread> | undefined;
+
+  constructor(path: string, clock: Clock) {
+    this.#path = path;
+    this.#clock = clock;
+  }
+
+  async open(): Promise<Opened> {
+    this.#lock = StoreLock.take(this.#path);
+    const opened = await unwrap(this.#startWriter());
+    return {
+      head: { ...opened.head, frontier: Buffer.from(opened.head.frontier) },
+      leases: opened.leases,
+      facts: opened.facts,
+      edges: buffers(opened.edges),
+    };
+  }
+
+  async readChanges(after: number): Promise<readonly ChangeRow[]> {
+    const writer = this.#writer;
+    if (writer === undefined) throw notOpen();
+    return unpackChanges(await unwrap(writer.ask('changes', { after })));
+  }
+
+  async transact(build: (base: Base) => Batch | undefined): Promise<void> {
+    // After a failure of the thread: the head is compared by the write itself.
+    if (this.#writer?.dead === true) await this.#startWriter();
+    const batch = build({ nowMs: this.#clock.now() });
+    if (batch === undefined) return;
+    if (this.#writer === undefined) throw new TransactionFailed(notOpen(), 'none');
+    const wire = packBatch(batch);
+    await this.#writer.ask('write', wire, [wire.packed.bytes.buffer]);
+  }
+
+  /**
+   * Opens the database anew: only then does it read its log as it would after a crash, and not as
+   * it remembers having written it.
+   */
+  async holds(batch: Batch): Promise<boolean> {
+    await this.#endReader();
+    await this.#writer?.end();
+    const { head } = await unwrap(this.#startWriter());
+    return head.sequence === batch.head.sequence;
+  }
+
+  async readAudit(from: number, limit: number, maxBytes: number): Promise<readonly Buffer[]> {
+    const reader = await this.#startReader();
+    return buffers(await unwrap(reader.ask('audit', { from, limit, maxBytes })));
+  }
+
+  async readLeafHashes(from: number, count: number): Promise<Buffer> {
+    const reader = await this.#startReader();
+    return whole(await unwrap(reader.ask('leafHashes', { from, count })));
+  }
+
+  async readSubtreeHashes(level: number, from: number, count: number): Promise<Buffer> {
+    const reader = await this.#startReader();
+    return whole(await unwrap(reader.ask('subtreeHashes', { level, from, count })));
+  }
+
+  async close(): Promise<void> {
+    await this.#endReader();
+    await this.#writer?.end();
+    this.#writer = undefined;
+    this.#lock?.free();
+    this.#lock = undefined;
+  }
+
+  #startWriter(): Promise<WireOpened> {
+    this.#writer = new SqliteThread();
+    return this.#writer.ask('open', { path: this.#path });
+  }
+
+  async #startReader(): Promise<SqliteThread> {
+    if (this.#lock === undefined) throw notOpen();
+    this.#reader ??= this.#openReader();
+    const starting = this.#reader;
+    const reader = await starting;
+    if (!reader.dead) return reader;
+    if (this.#reader === starting) this.#reader = undefined;
+    return this.#startReader();
+  }
+
+  async #openReader(): Promise<SqliteThread> {
+    const reader = new SqliteThread();
+    try {
+      await unwrap(reader.ask('openReader', { path: this.#path }));
+      return reader;
+    } catch (error) {
+      this.#reader = undefined;
+      await reader.end();
+      throw error;
+    }
+  }
+
+  async #endReader(): Promise<void> {
+    const reader = await this.#reader?.catch(() => undefined);
+    this.#reader = undefined;
+    await reader?.end();
+  }
+}
+
+/** For readers, who are told the error itself. */
+async function unwrap<T>(answer: Promise<T>): Promise<T> {
+  try {
+    return await answer;
+  } catch (error) {
+    throw error instanceof TransactionFailed ? error.error : error;
+  }
+}
+
+function buffers(packed: Packed): Buffer[] {
+  return [...unpack(packed)].map((part) => whole(part === undefined ? empty : { bytes: part }));
+}
+
+const empty = { bytes: new Uint8Array(0) };
+
+function whole({ bytes }: { readonly bytes: Uint8Array }): Buffer {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+function notOpen(): HansaError {
+  return new HansaError('HANSA_UNAVAILABLE', 'Cannot use the store: it is not open.');
+}

@@ -1,0 +1,20 @@
+// The order of names: that of their UTF-8 bytes, as in etcd and SQLite, so that a list reads the
+// same whatever holds it.
+
+/**
+ * UTF-16 code units compare like UTF-8 bytes, except that a surrogate pair (U+10000 and above)
+ * must come after the units U+E000 to U+FFFF.
+ */
+export function compareUtf8(a: string, b: string): number {
+  const length = Math.min(a.length, b.length);
+  for (let at = 0; at < length; at++) {
+    const x = a.charCodeAt(at);
+    const y = b.charCodeAt(at);
+    if (x !== y) return x >= 0xd800 && y >= 0xd800 ? rank(x) - rank(y) : x - y;
+  }
+  return a.length - b.length;
+}
+
+function rank(unit: number): number {
+  return unit < 0xe000 ? unit + 0x10000 : unit;
+}
