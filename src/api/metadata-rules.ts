@@ -9,7 +9,10 @@ import { type FieldError, forbidden, invalid, required, tooLong } from './schema
 import { quoteGo } from './schema/go-text.ts';
 import { TrustDomain } from './trust-domain.ts';
 
-type Metadata = Partial<ObjectMeta> & { readonly namespace?: string };
+type Metadata = Partial<Omit<ObjectMeta, 'managedFields'>> & {
+  readonly namespace?: string;
+  readonly managedFields?: readonly Partial<ManagedFieldsEntry>[];
+};
 
 const maxAnnotationsBytes = 256 * 1024;
 
@@ -44,7 +47,8 @@ function checkNames(kind: Kind, metadata: Metadata, errors: FieldError[]): void 
     errors.push(required('metadata.name', 'name or generateName is required'));
     return;
   }
-  for (const message of nameErrors(kind, name)) errors.push(invalid('metadata.name', name, message));
+  for (const message of nameErrors(kind, name))
+    errors.push(invalid('metadata.name', name, message));
 }
 
 function nameErrors(kind: Kind, name: string): readonly string[] {
@@ -52,7 +56,9 @@ function nameErrors(kind: Kind, name: string): readonly string[] {
     return [`must be ${quoteGo(kind.singleton)}: there is only one ${kind.kind}`];
   }
   if (kind.names === 'dns-subdomain') return checkName(name);
-  return TrustDomain.problem(name) === undefined ? [] : [`must be a trust domain: ${TrustDomain.problem(name)}`];
+  return TrustDomain.problem(name) === undefined
+    ? []
+    : [`must be a trust domain: ${TrustDomain.problem(name)}`];
 }
 
 function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
@@ -75,7 +81,8 @@ function checkAnnotations(annotations: Metadata['annotations'], errors: FieldErr
     }
     bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? '');
   }
-  if (bytes > maxAnnotationsBytes) errors.push(tooLong('metadata.annotations', maxAnnotationsBytes));
+  if (bytes > maxAnnotationsBytes)
+    errors.push(tooLong('metadata.annotations', maxAnnotationsBytes));
 }
 
 function checkOwners(owners: readonly OwnerReference[] | undefined, errors: FieldError[]): void {
@@ -137,15 +144,11 @@ export function checkFieldManager(manager: string, path: string): FieldError[] {
   return errors;
 }
 
-function checkManagedFields(
-  entries: readonly ManagedFieldsEntry[] | undefined,
-  errors: FieldError[],
-): void {
+function checkManagedFields(entries: Metadata['managedFields'], errors: FieldError[]): void {
   for (const [i, entry] of (entries ?? []).entries()) {
     const path = `metadata.managedFields[${i}]`;
-    const { operation, fieldsType, manager, subresource } = entry as Partial<
-      Record<keyof ManagedFieldsEntry, string>
-    >;
+    const { operation, manager, subresource } = entry;
+    const fieldsType: string | undefined = entry.fieldsType;
     if (operation !== 'Apply' && operation !== 'Update') {
       errors.push(invalid(`${path}.operation`, operation ?? '', 'must be `Apply` or `Update`'));
     }

@@ -126,8 +126,9 @@ function coerce(
       return coerceList(schema.items, value, field, path, shape, unknown);
     case 'object':
     case 'any':
-      return value;
+      break;
   }
+  return value;
 }
 
 function coerceString(schema: StringSchema, value: unknown, field: string): string {

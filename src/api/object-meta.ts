@@ -50,7 +50,9 @@ export const objectMetaSchema = s.object({
     ),
     selfLink: optional(s.string({ description: 'Not used.' })),
     uid: optional(
-      s.string({ description: 'Unique over time: an object made anew has another. Set by the server.' }),
+      s.string({
+        description: 'Unique over time: an object made anew has another. Set by the server.',
+      }),
     ),
     resourceVersion: optional(
       s.string({
@@ -67,7 +69,8 @@ export const objectMetaSchema = s.object({
     creationTimestamp: optional(s.time({ description: 'When it was created. Set by the server.' })),
     deletionTimestamp: optional(
       s.time({
-        description: 'When its deletion was asked for. It is gone once the list of finalizers is empty.',
+        description:
+          'When its deletion was asked for. It is gone once the list of finalizers is empty.',
       }),
     ),
     deletionGracePeriodSeconds: optional(

@@ -92,7 +92,8 @@ export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
 }
 
 function metadataOf(object: Untyped): Partial<ObjectMeta> {
-  return isObject(object['metadata']) ? (object['metadata'] as Partial<ObjectMeta>) : {};
+  const metadata: unknown = object['metadata'];
+  return isObject(metadata) ? metadata : {};
 }
 
 function typeErrors(kind: Kind, object: Untyped): FieldError[] {

@@ -36,7 +36,9 @@ export class SpiffeId {
     const path = slash === -1 ? '' : uri.slice(slash);
     const trustDomainProblem = TrustDomain.problem(name);
     if (trustDomainProblem !== undefined) {
-      return refuse(`its trust domain ${JSON.stringify(excerpt(name))} is wrong: ${trustDomainProblem}`);
+      return refuse(
+        `its trust domain ${JSON.stringify(excerpt(name))} is wrong: ${trustDomainProblem}`,
+      );
     }
     const problem = pathProblem(path);
     if (problem !== undefined) return refuse(problem);

@@ -61,8 +61,7 @@ export const roleBindingKind = defineKind({
         cel: 'self.role == oldSelf.role',
         message: 'role cannot be changed: delete the binding and make another',
         // Whoever may change the subjects of a binding should not thereby choose its role.
-        holds: (value: Spec, old: Spec | undefined) =>
-          old === undefined || value.role === old.role,
+        holds: (value: Spec, old: Spec | undefined) => old === undefined || value.role === old.role,
       },
     ],
   }),

@@ -27,9 +27,7 @@ export const siteKind = defineKind({
       description: optional(
         s.string({ description: 'What this site is for, in a sentence or two.', maxLength: 1024 }),
       ),
-      location: optional(
-        s.string({ description: 'Where it stands, for people.', maxLength: 256 }),
-      ),
+      location: optional(s.string({ description: 'Where it stands, for people.', maxLength: 256 })),
       contact: optional(
         s.string({
           description: 'Whom peers should ask: an address, a number, a page.',
@@ -52,7 +50,9 @@ export const siteKind = defineKind({
       trustDomain: optional(
         s.string({ description: 'The trust domain of the site.', maxLength: 255 }),
       ),
-      version: optional(s.string({ description: 'The version of Hansa that runs.', maxLength: 64 })),
+      version: optional(
+        s.string({ description: 'The version of Hansa that runs.', maxLength: 64 }),
+      ),
       startedAt: optional(s.time({ description: 'When the daemon started.' })),
       advertiseURL: optional(
         s.string({ description: 'The URL that invitations carry.', maxLength: 2048 }),

@@ -27,8 +27,7 @@ export function checkSchema(schema: Schema, path: string): void {
   }
   switch (schema.type) {
     case 'string':
-      // Throws where the expression itself is wrong.
-      if (schema.pattern !== undefined) new RegExp(schema.pattern, 'u');
+      if (schema.pattern !== undefined) checkPattern(schema.pattern, path);
       if (schema.enum?.length === 0) refuse(path, 'an empty enum accepts nothing');
       break;
     case 'list':
@@ -47,8 +46,18 @@ export function checkSchema(schema: Schema, path: string): void {
     case 'map':
       checkSchema(schema.values, `${path}{}`);
       break;
-    default:
+    case 'integer':
+    case 'boolean':
+    case 'any':
       break;
+  }
+}
+
+function checkPattern(pattern: string, path: string): void {
+  try {
+    ''.match(new RegExp(pattern, 'u'));
+  } catch {
+    refuse(path, `"${pattern}" is not a regular expression`);
   }
 }
 

@@ -2,7 +2,7 @@
 // takes the default of its schema, and then the value (the default too) is walked for more.
 
 import { isObject } from './json.ts';
-import type { Schema } from './schema.ts';
+import type { ListSchema, MapSchema, ObjectSchema, Schema } from './schema.ts';
 
 const withDefaults = new WeakMap<Schema, boolean>();
 
@@ -16,16 +16,9 @@ function hasDefaults(schema: Schema): boolean {
 }
 
 function childrenOf(schema: Schema): readonly Schema[] {
-  switch (schema.type) {
-    case 'object':
-      return Object.values(schema.fields).map((field) => field.schema);
-    case 'list':
-      return [schema.items];
-    case 'map':
-      return [schema.values];
-    default:
-      return [];
-  }
+  if (schema.type === 'object') return Object.values(schema.fields).map((field) => field.schema);
+  if (schema.type === 'list') return [schema.items];
+  return schema.type === 'map' ? [schema.values] : [];
 }
 
 /**
@@ -34,45 +27,46 @@ function childrenOf(schema: Schema): readonly Schema[] {
  */
 export function applyDefaults(schema: Schema, value: unknown): unknown {
   if (!hasDefaults(schema)) return value;
-  switch (schema.type) {
-    case 'object': {
-      if (!isObject(value)) return value;
-      let copy: Record<string, unknown> | undefined;
-      for (const [name, field] of Object.entries(schema.fields)) {
-        if (!hasDefaults(field.schema)) continue;
-        const before = Object.hasOwn(value, name) ? value[name] : undefined;
-        const after = defaultChild(field.schema, before);
-        if (after === before) continue;
-        copy ??= { ...value };
-        copy[name] = after;
-      }
-      return copy ?? value;
-    }
-    case 'map': {
-      if (!isObject(value)) return value;
-      let copy: Record<string, unknown> | undefined;
-      for (const [key, before] of Object.entries(value)) {
-        const after = defaultChild(schema.values, before);
-        if (after === before) continue;
-        copy ??= { ...value };
-        copy[key] = after;
-      }
-      return copy ?? value;
-    }
-    case 'list': {
-      if (!Array.isArray(value)) return value;
-      let copy: unknown[] | undefined;
-      for (let i = 0; i < value.length; i++) {
-        const after = defaultChild(schema.items, value[i]);
-        if (after === value[i]) continue;
-        copy ??= [...value];
-        copy[i] = after;
-      }
-      return copy ?? value;
-    }
-    default:
-      return value;
+  if (schema.type === 'list') return Array.isArray(value) ? defaultItems(schema, value) : value;
+  if (!isObject(value)) return value;
+  if (schema.type === 'object') return defaultFields(schema, value);
+  return schema.type === 'map' ? defaultValues(schema, value) : value;
+}
+
+function defaultFields(schema: ObjectSchema, value: Readonly<Record<string, unknown>>): unknown {
+  let copy: Record<string, unknown> | undefined;
+  for (const name in schema.fields) {
+    const child = schema.fields[name]?.schema;
+    if (child === undefined || !hasDefaults(child)) continue;
+    const before = Object.hasOwn(value, name) ? value[name] : undefined;
+    const after = defaultChild(child, before);
+    if (after === before) continue;
+    copy ??= { ...value };
+    copy[name] = after;
   }
+  return copy ?? value;
+}
+
+function defaultValues(schema: MapSchema, value: Readonly<Record<string, unknown>>): unknown {
+  let copy: Record<string, unknown> | undefined;
+  for (const key of Object.keys(value)) {
+    const after = defaultChild(schema.values, value[key]);
+    if (after === value[key]) continue;
+    copy ??= { ...value };
+    copy[key] = after;
+  }
+  return copy ?? value;
+}
+
+function defaultItems(schema: ListSchema, value: readonly unknown[]): unknown {
+  let copy: unknown[] | undefined;
+  for (let i = 0; i < value.length; i++) {
+    const after = defaultChild(schema.items, value[i]);
+    if (after === value[i]) continue;
+    copy ??= [...value];
+    copy[i] = after;
+  }
+  return copy ?? value;
 }
 
 function defaultChild(schema: Schema, value: unknown): unknown {

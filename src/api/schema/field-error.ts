@@ -32,7 +32,12 @@ function printed(value: unknown): string {
   return typeof value === 'string' ? quoteGo(value) : stringifyGo(value);
 }
 
-function withValue(type: FieldErrorType, field: string, value: unknown, detail: string): FieldError {
+function withValue(
+  type: FieldErrorType,
+  field: string,
+  value: unknown,
+  detail: string,
+): FieldError {
   const tail = detail === '' ? '' : `: ${detail}`;
   return { type, field, message: `${typeWords[type]}: ${printed(value)}${tail}` };
 }

@@ -78,7 +78,7 @@ function ask(
 function isBroken(rule: Rule, value: unknown, old: unknown): boolean {
   const transition = isTransitionRule(rule);
   if (transition && old === undefined) return false;
-  if (rule.holds(value as never, old as never | undefined)) return false;
+  if (rule.holds(value as never, old as never)) return false;
   // What was already so may stay so; only a rule about the change itself is asked in any case.
   return transition || old === undefined || !deepEqual(value, old);
 }

@@ -89,7 +89,7 @@ export interface Field {
 export interface Rule {
   readonly cel: string;
   readonly message: string;
-  readonly holds: (value: never, old: never | undefined) => boolean;
+  readonly holds: (value: never, old: never) => boolean;
 }
 
 type InferField<F extends Field> = Infer<F['schema']>;

@@ -214,9 +214,7 @@ function checkText(schema: StringSchema, value: string, path: string, errors: Fi
   if (maxLength !== undefined && value.length > maxLength && runeCount(value) > maxLength) {
     errors.push(tooLong(path, maxLength));
   } else if (minLength !== undefined && runeCount(value) < minLength) {
-    errors.push(
-      invalid(path, value, `${path} in body should be at least ${minLength} chars long`),
-    );
+    errors.push(invalid(path, value, `${path} in body should be at least ${minLength} chars long`));
   } else if (pattern !== undefined && !compiledPattern(pattern).test(value)) {
     errors.push(invalid(path, value, `${path} in body should match '${pattern}'`));
   }
@@ -235,7 +233,8 @@ function checkInteger(
   }
   if (typeof value !== 'number') return;
   if (!sound || (schema.format === 'int32' && (value < -(2 ** 31) || value >= 2 ** 31))) {
-    const format = schema.format === undefined ? '(default format)' : `with format ${schema.format}`;
+    const format =
+      schema.format === undefined ? '(default format)' : `with format ${schema.format}`;
     const detail = `Checked value must be of type integer ${format} in ${path}`;
     errors.push(invalid(wholeObject, '', detail));
   }

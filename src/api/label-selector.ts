@@ -1,0 +1,273 @@
+// Label selectors in the grammar of Kubernetes, with its words for what is wrong:
+//
+//   selector    = requirement *( "," requirement )
+//   requirement = [ "!" ] key | key ( "=" | "==" | "!=" | "<" | ">" ) value
+//               | key ( "in" | "notin" ) "(" [ value *( "," value ) ] ")"
+
+import { HansaError } from '../core/errors/error.ts';
+import { checkLabelValue, checkQualifiedName } from './names.ts';
+import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';
+import { compareBytes } from './schema/go-text.ts';
+
+type Labels = Readonly<Record<string, string>> | undefined;
+
+export interface LabelSelector {
+  /** Whether it selects everything. */
+  readonly empty: boolean;
+  matches(labels: Labels): boolean;
+}
+
+type Operator = 'in' | 'notin' | '=' | '==' | '!=' | 'gt' | 'lt' | 'exists' | '!';
+
+interface Requirement {
+  readonly key: string;
+  readonly operator: Operator;
+  readonly values: readonly string[];
+}
+
+interface Token {
+  readonly type: 'identifier' | 'in' | 'notin' | 'symbol' | 'end';
+  readonly literal: string;
+}
+
+const symbols: ReadonlySet<string> = new Set(['!', '!=', '=', '==', ',', '(', ')', '<', '>']);
+const symbolCharacters = '=!(),><';
+const whitespace = ' \t\r\n';
+/** kube-apiserver bounds the URL; we bound the selector too, since its parts are kept per watch. */
+const maxLength = 16 * 1024;
+
+function fail(message: string): never {
+  throw new HansaError('HANSA_BAD_REQUEST', message);
+}
+
+/** Throws HANSA_BAD_REQUEST. */
+export function parseLabelSelector(text: string): LabelSelector {
+  if (text.length > maxLength) fail(`label selector is longer than ${maxLength} characters`);
+  const requirements = new Parser(tokenize(text)).parse();
+  return {
+    empty: requirements.length === 0,
+    matches: (labels) => requirements.every((requirement) => holds(requirement, labels)),
+  };
+}
+
+function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
+  const value = labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined;
+  switch (operator) {
+    case 'in':
+    case '=':
+    case '==':
+      return value !== undefined && values.includes(value);
+    case 'notin':
+    case '!=':
+      return value === undefined || !values.includes(value);
+    case 'exists':
+      return value !== undefined;
+    case '!':
+      return value === undefined;
+    case 'gt':
+    case 'lt':
+      return value !== undefined && compares(value, operator, values[0] ?? '');
+  }
+  return false;
+}
+
+function compares(value: string, operator: 'gt' | 'lt', bound: string): boolean {
+  const [left, right] = [parseInteger(value), parseInteger(bound)];
+  if (left === undefined || right === undefined) return false;
+  return operator === 'gt' ? left > right : left < right;
+}
+
+/** Go's ParseInt in base 10 and 64 bits. */
+function parseInteger(text: string): bigint | undefined {
+  if (!/^[+-]?[0-9]+$/.test(text)) return undefined;
+  const value = BigInt(text.startsWith('+') ? text.slice(1) : text);
+  return BigInt.asIntN(64, value) === value ? value : undefined;
+}
+
+function tokenize(text: string): Token[] {
+  const tokens: Token[] = [];
+  let i = 0;
+  while (i < text.length) {
+    const character = text.charAt(i);
+    if (whitespace.includes(character)) {
+      i++;
+    } else if (symbolCharacters.includes(character)) {
+      const two = text.slice(i, i + 2);
+      const literal = symbols.has(two) ? two : character;
+      tokens.push({ type: 'symbol', literal });
+      i += literal.length;
+    } else {
+      const start = i;
+      while (i < text.length && !(symbolCharacters + whitespace).includes(text.charAt(i))) i++;
+      const literal = text.slice(start, i);
+      const type = literal === 'in' || literal === 'notin' ? literal : 'identifier';
+      tokens.push({ type, literal });
+    }
+  }
+  tokens.push({ type: 'end', literal: '' });
+  return tokens;
+}
+
+class Parser {
+  readonly #tokens: readonly Token[];
+  #position = 0;
+
+  constructor(tokens: readonly Token[]) {
+    this.#tokens = tokens;
+  }
+
+  #peek(): Token {
+    return this.#tokens[this.#position] ?? { type: 'end', literal: '' };
+  }
+
+  #next(): Token {
+    const token = this.#peek();
+    this.#position++;
+    return token;
+  }
+
+  parse(): Requirement[] {
+    const requirements: Requirement[] = [];
+    for (;;) {
+      const token = this.#peek();
+      if (token.type === 'end') return requirements;
+      if (!startsRequirement(token)) {
+        fail(`found '${token.literal}', expected: !, identifier, or 'end of string'`);
+      }
+      requirements.push(this.#requirement());
+      const after = this.#next();
+      if (after.type === 'end') return requirements;
+      if (after.literal !== ',' || after.type !== 'symbol') {
+        fail(`found '${after.literal}', expected: ',' or 'end of string'`);
+      }
+      const following = this.#peek();
+      if (!startsRequirement(following)) {
+        fail(`found '${following.literal}', expected: identifier after ','`);
+      }
+    }
+  }
+
+  #requirement(): Requirement {
+    try {
+      return this.#parseRequirement();
+    } catch (caught) {
+      if (!(caught instanceof HansaError)) throw caught;
+      return fail(`unable to parse requirement: ${caught.message}`);
+    }
+  }
+
+  #parseRequirement(): Requirement {
+    let token = this.#next();
+    const negated = isSymbol(token, '!');
+    if (negated) token = this.#next();
+    if (!isWord(token)) fail(`found '${token.literal}', expected: identifier`);
+    const key = token.literal;
+    const problems = checkQualifiedName(key);
+    if (problems.length > 0) refuseAny([invalid(wholeObject, key, problems.join('; '))]);
+    if (negated) return { key, operator: '!', values: [] };
+    const after = this.#peek();
+    if (after.type === 'end' || isSymbol(after, ','))
+      return { key, operator: 'exists', values: [] };
+    const operator = this.#operator();
+    const values =
+      operator === 'in' || operator === 'notin' ? this.#values() : [this.#exactValue()];
+    refuseAny(valueErrors(key, operator, values));
+    return { key, operator, values };
+  }
+
+  #operator(): Operator {
+    const token = this.#next();
+    if (token.type === 'in' || token.type === 'notin') return token.type;
+    if (token.type === 'symbol') {
+      if (token.literal === '=' || token.literal === '==' || token.literal === '!=') {
+        return token.literal;
+      }
+      if (token.literal === '>') return 'gt';
+      if (token.literal === '<') return 'lt';
+    }
+    return fail(`found '${token.literal}', expected: in, notin, =, ==, !=, gt, lt`);
+  }
+
+  #values(): string[] {
+    const open = this.#next();
+    if (!isSymbol(open, '(')) fail(`found '${open.literal}' expected: '('`);
+    const first = this.#peek();
+    if (isSymbol(first, ')')) {
+      this.#next();
+      return [''];
+    }
+    if (!isWord(first) && !isSymbol(first, ',')) {
+      fail(`found '${first.literal}', expected: ',', ')' or identifier`);
+    }
+    const values = this.#identifiers();
+    this.#next();
+    return [...values].toSorted(compareBytes);
+  }
+
+  /** A comma at either end, or two in a row, stand for an empty value. */
+  #identifiers(): Set<string> {
+    const values = new Set<string>();
+    for (;;) {
+      const token = this.#next();
+      const after = this.#peek();
+      if (isWord(token)) {
+        values.add(token.literal);
+        if (isSymbol(after, ')')) return values;
+        if (!isSymbol(after, ',')) fail(`found '${after.literal}', expected: ',' or ')'`);
+      } else if (isSymbol(token, ',')) {
+        if (values.size === 0) values.add('');
+        if (isSymbol(after, ')')) {
+          values.add('');
+          return values;
+        }
+        if (isSymbol(after, ',')) values.add('');
+      } else {
+        fail(`found '${token.literal}', expected: ',', or identifier`);
+      }
+    }
+  }
+
+  #exactValue(): string {
+    const token = this.#peek();
+    if (token.type === 'end' || isSymbol(token, ',')) return '';
+    this.#next();
+    if (!isWord(token)) fail(`found '${token.literal}', expected: identifier`);
+    return token.literal;
+  }
+}
+
+function isSymbol(token: Token, literal: string): boolean {
+  return token.type === 'symbol' && token.literal === literal;
+}
+
+/** `in` and `notin` are words like any other, except where an operator is expected. */
+function isWord(token: Token): boolean {
+  return token.type === 'identifier' || token.type === 'in' || token.type === 'notin';
+}
+
+function startsRequirement(token: Token): boolean {
+  return isWord(token) || isSymbol(token, '!');
+}
+
+function valueErrors(key: string, operator: Operator, values: readonly string[]): FieldError[] {
+  const errors: FieldError[] = [];
+  if (operator === 'gt' || operator === 'lt') {
+    for (const [i, value] of values.entries()) {
+      if (parseInteger(value) !== undefined) continue;
+      const detail = "for 'Gt', 'Lt' operators, the value must be an integer";
+      errors.push(invalid(`values[${i}]`, value, detail));
+    }
+  }
+  for (const [i, value] of values.entries()) {
+    const messages = checkLabelValue(value);
+    if (messages.length === 0) continue;
+    errors.push(invalid(`values[${i}][${key}]`, value, messages.join('; ')));
+  }
+  return errors;
+}
+
+function refuseAny(errors: readonly FieldError[]): void {
+  if (errors.length === 0) return;
+  const sentences = errors.map((error) => `${error.field}: ${error.message}`);
+  fail(sentences.length === 1 ? (sentences[0] ?? '') : `[${sentences.join(', ')}]`);
+}

@@ -1,0 +1,100 @@
+// Tables (meta.k8s.io/v1): what `kubectl get` prints comes from the server, column by column.
+
+import { humanDuration } from './duration.ts';
+import { compileJsonPath, type JsonPath } from './json-path.ts';
+import type { Column, Kind } from './kind.ts';
+import { parseTimestamp } from './schema/date-time.ts';
+import { stringifyGo } from './schema/go-text.ts';
+
+export interface TableColumn {
+  readonly name: string;
+  readonly type: string;
+  readonly format: string;
+  readonly description: string;
+  readonly priority: number;
+}
+
+export type Cell = string | number | boolean | null;
+
+interface CompiledTable {
+  readonly columns: readonly TableColumn[];
+  readonly cells: readonly { readonly type: Column['type']; readonly path: JsonPath }[];
+}
+
+const compiled = new WeakMap<Kind, CompiledTable>();
+
+/** What the columns of a kind are in its table and in its CRD: the declared ones, then AGE. */
+export function printerColumns(kind: Kind): readonly Column[] {
+  return [
+    ...kind.columns,
+    {
+      name: 'Age',
+      type: 'date',
+      jsonPath: '.metadata.creationTimestamp',
+      description: 'How long ago it was created.',
+    },
+  ];
+}
+
+function compile(kind: Kind): CompiledTable {
+  let table = compiled.get(kind);
+  if (table === undefined) {
+    const columns = printerColumns(kind);
+    table = {
+      columns: [
+        {
+          name: 'Name',
+          type: 'string',
+          format: 'name',
+          description: 'The name, unique among objects of this kind.',
+          priority: 0,
+        },
+        ...columns.map((column) => ({
+          name: column.name,
+          type: column.type,
+          format: '',
+          description: column.description,
+          priority: column.priority ?? 0,
+        })),
+      ],
+      cells: columns.map(({ type, jsonPath }) => ({ type, path: compileJsonPath(jsonPath) })),
+    };
+    compiled.set(kind, table);
+  }
+  return table;
+}
+
+/** `columnDefinitions` of the Table. */
+export function tableColumns(kind: Kind): readonly TableColumn[] {
+  return compile(kind).columns;
+}
+
+/** `cells` of one row. Ages count up to `nowMs`. */
+export function tableRow(kind: Kind, object: unknown, nowMs: number): Cell[] {
+  const { cells } = compile(kind);
+  const row: Cell[] = [nameOf(object)];
+  for (const cell of cells) row.push(cellOf(cell.type, cell.path(object), nowMs));
+  return row;
+}
+
+const namePath = compileJsonPath('.metadata.name');
+
+function nameOf(object: unknown): string {
+  const name = namePath(object);
+  return typeof name === 'string' ? name : '';
+}
+
+/** A value that is not of the column's type shows as nothing. */
+function cellOf(type: Column['type'], value: unknown, nowMs: number): Cell {
+  if (value === undefined || value === null) return null;
+  if (type === 'string') return typeof value === 'string' ? value : stringifyGo(value);
+  if (type === 'integer') return typeof value === 'number' ? Math.trunc(value) : null;
+  if (type === 'boolean') return typeof value === 'boolean' ? value : null;
+  return typeof value === 'string' ? ageOf(value, nowMs) : null;
+}
+
+function ageOf(timestamp: string, nowMs: number): string {
+  if (timestamp === '') return '<unknown>';
+  const moment = parseTimestamp(timestamp);
+  return moment === undefined ? '<invalid>' : humanDuration(nowMs - moment);
+}
