@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { scan } from './source-scan.ts';
 
-suite('reading imports', () => {
-  const specifiers = (text: string): string[] => scan(text).imports.map((found) => found.specifier);
+const specifiers = (text: string): string[] => scan(text).imports.map((found) => found.specifier);
 
+suite('reading imports', () => {
   test('finds every form of import and export', () => {
     const text = [
       "import 'node:a';",

@@ -15,12 +15,11 @@ export interface Import {
 }
 
 export function scan(text: string): Source {
-  const code = [...text];
+  const code = Array.from(text);
   const strings = new Map<number, string>();
   const blank = (from: number, to: number): void => {
     for (let i = from; i < to; i += 1) if (code[i] !== '\n') code[i] = ' ';
   };
-  // Array.from splits by code points; offsets below are in those.
   const source = code.slice();
   const end = source.length;
   /** Depths of braces at which a template literal goes on after `${ … }`. */

@@ -1,0 +1,97 @@
+// The command line. One file a command, each exporting `xCommand(cli): Command`; program.ts puts
+// them together. Commands speak to a site through client.ts only, print results through this
+// file, and never reach into the store of a running daemon. Standard output carries the result
+// and nothing else; notes, prompts and errors go to standard error.
+
+import { createInterface } from 'node:readline/promises';
+import type { Readable, Writable } from 'node:stream';
+import type { Command } from 'commander';
+import type { Registry } from '../api/registry.ts';
+import type { Clock, Random } from '../core/clock/clock.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { createClient, type SiteClient } from './client.ts';
+import { type ConnectionOptions, openTransport } from './connection.ts';
+
+/** Everything of the process that a command may touch. */
+export interface Io {
+  readonly stdout: Writable & { readonly isTTY?: boolean };
+  readonly stderr: Writable & { readonly isTTY?: boolean };
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The absolute path of the program, for files that call it again, such as a kubeconfig. */
+  readonly launcher: string;
+  /** From its first call on, SIGINT and SIGTERM abort this signal instead of ending the process. */
+  readonly interruption: () => AbortSignal;
+}
+
+/** The flags that every command takes. */
+export interface GlobalOptions extends ConnectionOptions {
+  readonly yes?: boolean;
+  readonly color?: boolean;
+}
+
+export interface Cli {
+  readonly io: Io;
+  readonly registry: Registry;
+  readonly version: string;
+  /** To standard output, with a newline. */
+  print(text: string): void;
+  /** To standard error, with a newline. */
+  note(text: string): void;
+  /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
+  withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
+  /** Resolves when the user says yes; `--yes` says so beforehand. Refused where nobody can be asked. */
+  confirm(command: Command, question: string): Promise<void>;
+}
+
+export interface CliParts {
+  readonly registry: Registry;
+  readonly version: string;
+}
+
+export function createCli(io: Io, parts: CliParts): Cli {
+  const note = (text: string): void => {
+    io.stderr.write(`${text}\n`);
+  };
+  return {
+    io,
+    registry: parts.registry,
+    version: parts.version,
+    print: (text) => {
+      io.stdout.write(`${text}\n`);
+    },
+    note,
+    withClient: async (command, work) => {
+      const transport = openTransport(globalOptions(command), io);
+      try {
+        return await work(createClient(transport, (warning) => note(`Warning: ${warning}`)));
+      } finally {
+        transport.close();
+      }
+    },
+    confirm: (command, question) => confirm(io, globalOptions(command).yes === true, question),
+  };
+}
+
+export function globalOptions(command: Command): GlobalOptions {
+  return command.optsWithGlobals<GlobalOptions>();
+}
+
+async function confirm(io: Io, yes: boolean, question: string): Promise<void> {
+  if (yes) return;
+  if (io.stdin.isTTY !== true) {
+    throw new HansaError('HANSA_USAGE', `${question} Nobody can be asked here: add --yes.`);
+  }
+  const prompt = createInterface({ input: io.stdin, output: io.stderr });
+  try {
+    const answer = await prompt.question(`${question} [y/N] `);
+    if (!/^(?:y|yes)$/i.test(answer.trim())) {
+      throw new HansaError('HANSA_USAGE', 'Nothing was done, as the answer was not yes.');
+    }
+  } finally {
+    prompt.close();
+  }
+}

@@ -1,0 +1,288 @@
+// A client of the resource API, by the conventions of Kubernetes. The same calls work over the
+// admin socket and over TLS.
+
+import type { IncomingMessage } from 'node:http';
+import { apiVersion, type JsonObject, type Resource } from '../api/object.ts';
+import type { Kind } from '../api/kind.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { Transport } from './connection.ts';
+import { errorFromStatus } from './status-error.ts';
+
+export interface RequestOptions {
+  readonly method?: string;
+  readonly path: string;
+  readonly query?: Readonly<Record<string, string | undefined>>;
+  readonly accept?: string;
+  readonly contentType?: string;
+  readonly body?: unknown;
+  readonly signal?: AbortSignal | undefined;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: unknown;
+}
+
+export interface Selection {
+  readonly labelSelector?: string | undefined;
+  readonly fieldSelector?: string | undefined;
+}
+
+export interface List<T = Resource> {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: { readonly resourceVersion: string; readonly continue?: string };
+  readonly items: readonly T[];
+}
+
+/** meta.k8s.io/v1 Table: rows that the site has laid out. */
+export interface Table {
+  readonly kind: 'Table';
+  readonly metadata: { readonly resourceVersion?: string; readonly continue?: string };
+  readonly columnDefinitions: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly priority?: number;
+  }[];
+  readonly rows: readonly {
+    readonly cells: readonly unknown[];
+    readonly object?: { readonly metadata?: { readonly name?: string } };
+  }[];
+}
+
+export interface WatchEvent<T = Resource> {
+  readonly type: 'ADDED' | 'MODIFIED' | 'DELETED' | 'BOOKMARK' | 'ERROR';
+  readonly object: T;
+}
+
+export interface ApplyOptions {
+  readonly force?: boolean;
+  readonly dryRun?: boolean;
+  readonly fieldManager?: string;
+}
+
+export interface SiteClient {
+  readonly target: string;
+  /** Any request; throws the site's refusal as a HansaError. */
+  request(options: RequestOptions): Promise<Answer>;
+  get(kind: Kind, name: string): Promise<Resource>;
+  /** All pages. */
+  list(kind: Kind, selection?: Selection): Promise<List>;
+  table(kind: Kind, name: string | undefined, selection?: Selection): Promise<Table>;
+  /** `created` tells whether the object is new. */
+  apply(
+    kind: Kind,
+    name: string,
+    object: JsonObject,
+    options?: ApplyOptions,
+  ): Promise<{ object: Resource; created: boolean }>;
+  create(kind: Kind, object: JsonObject, options?: { dryRun?: boolean }): Promise<Resource>;
+  /** The object as it was, or is now where finalizers hold it. */
+  delete(kind: Kind, name: string, options?: { dryRun?: boolean }): Promise<Resource>;
+  /** Events after `resourceVersion`, until the site ends the stream (it does so now and then). */
+  watch(
+    kind: Kind,
+    options: Selection & { resourceVersion?: string; signal?: AbortSignal; table?: boolean },
+  ): AsyncGenerator<WatchEvent<Resource | Table>, void>;
+}
+
+/** Names what this program owns in server-side apply. */
+export const fieldManager = 'hansa';
+
+const tableAccept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
+
+/** A page of a list. Large enough for one round trip as a rule, small enough for the site. */
+const pageLimit = 500;
+
+/** No answer or event of a site is larger; what is, is not a site. */
+const maxAnswerBytes = 64 * 1024 * 1024;
+
+export function collectionPath(kind: Kind): string {
+  return `/apis/${apiVersion}/${kind.plural}`;
+}
+
+export function objectPath(kind: Kind, name: string): string {
+  return `${collectionPath(kind)}/${encodeURIComponent(name)}`;
+}
+
+export function createClient(transport: Transport, warn: (text: string) => void): SiteClient {
+  const open = async (options: RequestOptions): Promise<IncomingMessage> => {
+    const query = new URLSearchParams();
+    for (const [key, value] of Object.entries(options.query ?? {})) {
+      if (value !== undefined) query.set(key, value);
+    }
+    const search = query.size > 0 ? `?${query.toString()}` : '';
+    const body = options.body === undefined ? undefined : Buffer.from(JSON.stringify(options.body));
+    const answer = await transport.send({
+      method: options.method ?? 'GET',
+      path: options.path + search,
+      headers: {
+        accept: options.accept ?? 'application/json',
+        'user-agent': fieldManager,
+        ...(body === undefined
+          ? {}
+          : { 'content-type': options.contentType ?? 'application/json' }),
+      },
+      body,
+      signal: options.signal,
+    });
+    for (const warning of warningsOf(answer.headers['warning'])) warn(warning);
+    return answer;
+  };
+
+  const request = async (options: RequestOptions): Promise<Answer> => {
+    const answer = await open(options);
+    const status = answer.statusCode ?? 0;
+    const body = parseBody(await readAll(answer), transport.target, status);
+    if (status < 200 || status > 299) throw errorFromStatus(status, body);
+    return { status, body };
+  };
+
+  const pages = async <T extends List | Table>(options: RequestOptions): Promise<T[]> => {
+    const all: T[] = [];
+    let next: string | undefined;
+    do {
+      const query = { ...options.query, limit: String(pageLimit), continue: next };
+      const page = (await request({ ...options, query })).body as T;
+      all.push(page);
+      next = page.metadata.continue === '' ? undefined : page.metadata.continue;
+    } while (next !== undefined);
+    return all;
+  };
+
+  return {
+    target: transport.target,
+    request,
+    get: async (kind, name) => (await request({ path: objectPath(kind, name) })).body as Resource,
+    list: async (kind, selection) => {
+      const lists = await pages<List>({ path: collectionPath(kind), query: { ...selection } });
+      const { apiVersion: version, kind: listKind, metadata } = lists[0] as List;
+      return {
+        apiVersion: version,
+        kind: listKind,
+        metadata: { resourceVersion: metadata.resourceVersion },
+        items: lists.flatMap((list) => list.items),
+      };
+    },
+    table: async (kind, name, selection) => {
+      if (name !== undefined) {
+        const path = objectPath(kind, name);
+        return (await request({ path, accept: tableAccept })).body as Table;
+      }
+      const query = { ...selection };
+      const path = collectionPath(kind);
+      const tables = await pages<Table>({ path, query, accept: tableAccept });
+      return { ...(tables[0] as Table), rows: tables.flatMap((table) => table.rows) };
+    },
+    apply: async (kind, name, object, options = {}) => {
+      const answer = await request({
+        method: 'PATCH',
+        path: objectPath(kind, name),
+        query: {
+          fieldManager: options.fieldManager ?? fieldManager,
+          force: options.force === true ? 'true' : undefined,
+          dryRun: options.dryRun === true ? 'All' : undefined,
+          fieldValidation: 'Strict',
+        },
+        contentType: 'application/apply-patch+yaml',
+        body: object,
+      });
+      return { object: answer.body as Resource, created: answer.status === 201 };
+    },
+    create: async (kind, object, options = {}) => {
+      const answer = await request({
+        method: 'POST',
+        path: collectionPath(kind),
+        query: { fieldManager, dryRun: options.dryRun === true ? 'All' : undefined },
+        body: object,
+      });
+      return answer.body as Resource;
+    },
+    delete: async (kind, name, options = {}) => {
+      const answer = await request({
+        method: 'DELETE',
+        path: objectPath(kind, name),
+        query: { dryRun: options.dryRun === true ? 'All' : undefined },
+      });
+      return answer.body as Resource;
+    },
+    watch: async function* (kind, options) {
+      const answer = await open({
+        path: collectionPath(kind),
+        query: {
+          watch: '1',
+          allowWatchBookmarks: 'true',
+          resourceVersion: options.resourceVersion,
+          labelSelector: options.labelSelector,
+          fieldSelector: options.fieldSelector,
+        },
+        accept: options.table === true ? tableAccept : 'application/json',
+        signal: options.signal,
+      });
+      const status = answer.statusCode ?? 0;
+      if (status !== 200) {
+        throw errorFromStatus(status, parseBody(await readAll(answer), transport.target, status));
+      }
+      for await (const line of lines(answer)) {
+        const event = parseBody(line, transport.target, status) as WatchEvent<Resource | Table>;
+        if (event.type === 'ERROR') throw errorFromStatus(500, event.object);
+        yield event;
+      }
+    },
+  };
+}
+
+async function readAll(answer: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of answer as AsyncIterable<Buffer>) {
+    length += chunk.length;
+    if (length > maxAnswerBytes) {
+      answer.destroy();
+      throw new HansaError('HANSA_TOO_LARGE', `The answer is larger than ${maxAnswerBytes} bytes.`);
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks, length);
+}
+
+/** The lines of a stream, without their ends. A last line without an end is not whole and is dropped. */
+export async function* lines(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
+  let rest: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of stream) {
+    let start = 0;
+    for (let end = chunk.indexOf(10); end >= 0; end = chunk.indexOf(10, start)) {
+      const line = Buffer.concat([...rest, chunk.subarray(start, end)]);
+      rest = [];
+      length = 0;
+      start = end + 1;
+      if (line.length > 0) yield line;
+    }
+    if (start < chunk.length) {
+      rest.push(chunk.subarray(start));
+      length += chunk.length - start;
+      if (length > maxAnswerBytes) {
+        throw new HansaError('HANSA_TOO_LARGE', `An event is larger than ${maxAnswerBytes} bytes.`);
+      }
+    }
+  }
+}
+
+function parseBody(body: Buffer, target: string, status: number): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (cause) {
+    if (status >= 300) return undefined;
+    const message = `${target} answered with something that is not JSON: is it a Hansa site?`;
+    throw new HansaError('HANSA_UNREACHABLE', message, { cause });
+  }
+}
+
+/** The texts of `Warning: 299 - "text"` headers (RFC 7234 section 5.5), joined by commas where there are several. */
+export function warningsOf(header: string | string[] | undefined): string[] {
+  const texts = typeof header === 'string' ? header : (header ?? []).join(', ');
+  return [...texts.matchAll(/\b\d{3} \S+ "((?:[^"\\]|\\.)*)"/g)].map((found) =>
+    (found[1] ?? '').replaceAll(/\\(.)/g, '$1'),
+  );
+}

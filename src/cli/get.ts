@@ -1,0 +1,160 @@
+// hansa get: list or show objects, once or for as long as they change.
+
+import { Command } from 'commander';
+import type { Kind } from '../api/kind.ts';
+import type { Resource } from '../api/object.ts';
+import type { Cli } from './cli.ts';
+import type { Selection, SiteClient } from './client.ts';
+import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { printTable } from './table-output.ts';
+import { usageError } from './usage.ts';
+import { printObject, watchObjects, watchTable } from './watch-output.ts';
+
+export interface GetOptions {
+  readonly output: OutputFormat;
+  readonly selector?: string;
+  readonly fieldSelector?: string;
+  readonly watch?: boolean;
+  readonly headers: boolean;
+}
+
+export function getCommand(cli: Cli): Command {
+  return new Command('get')
+    .description('list objects of a kind, or show some by name')
+    .argument('<kind>', 'a kind (roles, role, Role) or KIND/NAME')
+    .argument('[names...]', 'names of objects')
+    .option('-l, --selector <labels>', 'only objects with these labels: a=b,c!=d,e in (f,g),!h')
+    .option('--field-selector <fields>', 'only objects with these fields: metadata.name=x')
+    .option('-w, --watch', 'go on and print what changes')
+    .option('--no-headers', 'no line of headings')
+    .addOption(outputOption())
+    .addHelpText(
+      'after',
+      `
+Examples:
+  hansa get sites
+  hansa get roles -l team=ops -o name
+  hansa get role viewer -o yaml
+  hansa get rolebindings -w
+  hansa get site site -o jsonpath='{.status.trustDomain}'`,
+    )
+    .action((kind: string, names: string[], options: GetOptions, command: Command) => {
+      const targets = parseTargets(cli.registry, [kind, ...names]);
+      return cli.withClient(command, (client) => get(cli, client, targets, options));
+    });
+}
+
+export async function get(
+  cli: Cli,
+  client: SiteClient,
+  targets: readonly Target[],
+  options: GetOptions,
+): Promise<void> {
+  const selection: Selection = {
+    labelSelector: options.selector,
+    fieldSelector: options.fieldSelector,
+  };
+  const named = targets.filter((target) => target.name !== undefined);
+  const selects = options.selector !== undefined || options.fieldSelector !== undefined;
+  if (named.length > 0 && selects) {
+    throw usageError('Give either names or a selector, not both.');
+  }
+  if (options.watch === true) {
+    const [only] = targets;
+    if (only === undefined || targets.length > 1) {
+      throw usageError('--watch follows one kind or one object at a time.');
+    }
+    await watch(cli, client, only, selection, options);
+    return;
+  }
+  const { format } = options.output;
+  if (format === 'table' || format === 'wide') {
+    await printTables(cli, client, targets, selection, options);
+    return;
+  }
+  const [first] = targets;
+  if (first !== undefined && first.name === undefined) {
+    const list = await client.list(first.kind, selection);
+    if (format === 'name') printNames(cli, first.kind, list.items);
+    else cli.print(renderValue(list, options.output) ?? '');
+    return;
+  }
+  await printObjects(cli, client, named, options.output);
+}
+
+async function printObjects(
+  cli: Cli,
+  client: SiteClient,
+  targets: readonly Target[],
+  output: OutputFormat,
+): Promise<void> {
+  const objects = await Promise.all(
+    targets.map(({ kind, name }) => client.get(kind, name as string)),
+  );
+  if (output.format === 'name') {
+    for (const [index, { kind }] of targets.entries()) {
+      printNames(cli, kind, objects.slice(index, index + 1));
+    }
+    return;
+  }
+  // Several objects are a list of any kinds, as kubectl prints them.
+  const value =
+    objects.length === 1 ? objects[0] : { apiVersion: 'v1', kind: 'List', items: objects };
+  cli.print(renderValue(value, output) ?? '');
+}
+
+function printNames(cli: Cli, kind: Kind, objects: readonly Resource[]): void {
+  for (const object of objects) cli.print(qualifiedName(kind, object.metadata.name));
+}
+
+async function printTables(
+  cli: Cli,
+  client: SiteClient,
+  targets: readonly Target[],
+  selection: Selection,
+  options: GetOptions,
+): Promise<void> {
+  const wide = options.output.format === 'wide';
+  const byKind = Map.groupBy(targets, (target) => target.kind);
+  const several = byKind.size > 1;
+  let first = true;
+  for (const [kind, ofKind] of byKind) {
+    const tables = await Promise.all(
+      ofKind.map(({ name }) => client.table(kind, name, name === undefined ? selection : {})),
+    );
+    const [head] = tables;
+    if (head === undefined) continue;
+    if (!first) cli.print('');
+    first = false;
+    const rows = tables.flatMap((table) => table.rows);
+    if (rows.length === 0) cli.note(`There are no ${kind.plural}.`);
+    else
+      printTable(
+        cli,
+        { ...head, rows },
+        { wide, headers: options.headers, prefix: several ? kind : undefined },
+      );
+  }
+}
+
+async function watch(
+  cli: Cli,
+  client: SiteClient,
+  target: Target,
+  selection: Selection,
+  options: GetOptions,
+): Promise<void> {
+  const { format } = options.output;
+  const narrowed =
+    target.name === undefined ? selection : { fieldSelector: `metadata.name=${target.name}` };
+  const signal = cli.io.interruption();
+  if (format === 'table' || format === 'wide') {
+    const layout = { wide: format === 'wide', headers: options.headers, prefix: undefined };
+    await watchTable(cli, client, target.kind, narrowed, layout, signal);
+    return;
+  }
+  await watchObjects(cli, client, target.kind, narrowed, signal, ({ object }) =>
+    printObject(cli, target.kind, object, options.output),
+  );
+}

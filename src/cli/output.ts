@@ -1,0 +1,112 @@
+// The formats of `-o`: what a listing looks like for people, for scripts and for jsonpath.
+
+import { Option } from 'commander';
+import { stringify } from 'yaml';
+import { HansaError } from '../core/errors/error.ts';
+import { nearest } from '../server/config-nearest.ts';
+import { compileTemplate, type Template } from './jsonpath.ts';
+
+export type OutputFormat =
+  | { readonly format: 'table' | 'wide' | 'json' | 'yaml' | 'name' }
+  | { readonly format: 'jsonpath'; readonly template: Template };
+
+export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath';
+
+const allFormats: readonly FormatName[] = ['json', 'yaml', 'wide', 'name', 'jsonpath'];
+
+/** `-o FORMAT` for a command that has these formats beside its own text. */
+export function outputOption(formats: readonly FormatName[] = allFormats): Option {
+  const shown = formats.map((format) => (format === 'jsonpath' ? 'jsonpath=TEMPLATE' : format));
+  return new Option('-o, --output <format>', `one of ${shown.join(', ')}`)
+    .argParser((text) => parseFormat(text, formats))
+    .default({ format: 'table' } satisfies OutputFormat, 'text for people');
+}
+
+export function parseFormat(text: string, formats: readonly FormatName[]): OutputFormat {
+  const [name, template] = split(text, '=');
+  const format = formats.find((known) => known === name);
+  if (format === 'jsonpath') {
+    if (template === undefined || template === '') {
+      throw new HansaError(
+        'HANSA_USAGE',
+        "-o jsonpath needs a template: -o jsonpath='{.metadata.name}'.",
+      );
+    }
+    return { format, template: compileTemplate(template) };
+  }
+  if (format === undefined || template !== undefined) {
+    const meant = nearest(name, formats);
+    const hint = meant === undefined ? '' : ` Did you mean ${meant}?`;
+    throw new HansaError(
+      'HANSA_USAGE',
+      `-o is ${JSON.stringify(text)}: accepted is ${formats.join(', ')}.${hint}`,
+    );
+  }
+  return { format };
+}
+
+function split(text: string, separator: string): [string, string | undefined] {
+  const at = text.indexOf(separator);
+  return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
+}
+
+/** Renders a value in a format that needs no table; undefined for the others. */
+export function renderValue(value: unknown, output: OutputFormat): string | undefined {
+  switch (output.format) {
+    case 'json':
+      return JSON.stringify(value, null, 2);
+    case 'yaml':
+      return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd();
+    case 'jsonpath':
+      return output.template(value);
+    case 'table':
+    case 'wide':
+    case 'name':
+      return undefined;
+  }
+}
+
+/** Columns two spaces wider than kubectl's narrowest: as wide as the widest cell, and three spaces. */
+export function renderColumns(rows: readonly (readonly string[])[]): string {
+  const widths = columnWidths(rows);
+  return rows.map((row) => renderRow(row, widths)).join('\n');
+}
+
+export function columnWidths(rows: readonly (readonly string[])[]): number[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) {
+      widths[column] = Math.max(widths[column] ?? 0, displayWidth(cell));
+    }
+  }
+  return widths;
+}
+
+export function renderRow(row: readonly string[], widths: readonly number[]): string {
+  return row
+    .map((cell, column) => {
+      if (column === row.length - 1) return cell;
+      const gap = Math.max(0, (widths[column] ?? 0) - displayWidth(cell));
+      return `${cell}${' '.repeat(gap)}   `;
+    })
+    .join('')
+    .trimEnd();
+}
+
+const graphemes = new Intl.Segmenter();
+
+function displayWidth(text: string): number {
+  // Most cells are ASCII, where a letter is a column.
+  return /^[\x20-\x7e]*$/.test(text) ? text.length : [...graphemes.segment(text)].length;
+}
+
+/**
+ * What came from a site is shown in a terminal: control characters in it must not move the cursor
+ * or change its colours. Newlines and tabs become spaces where `singleLine` asks.
+ */
+export function printable(text: string, singleLine = true): string {
+  // oxlint-disable-next-line no-control-regex -- these are what is replaced
+  const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+  const clean = text.replaceAll(control, '�');
+  return singleLine ? clean.replaceAll(/[\n\t]/g, ' ') : clean;
+}

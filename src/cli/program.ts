@@ -1,0 +1,116 @@
+// Puts the commands together, and turns whatever they throw into one message and one exit code.
+
+import { inspect } from 'node:util';
+import { Command, CommanderError, Option } from 'commander';
+import { toHansaError } from '../core/errors/error.ts';
+import { type Cli, type CliParts, createCli, type Io } from './cli.ts';
+import { completionCommand } from './completion.ts';
+import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { explainCommand } from './explain.ts';
+import { getCommand } from './get.ts';
+import { printable } from './output.ts';
+import { versionCommand } from './version.ts';
+
+export type MakeCommand = (cli: Cli) => Command;
+
+/** In the order of the help. Planes add theirs through `runCli`. */
+const ownCommands: readonly MakeCommand[] = [
+  getCommand,
+  explainCommand,
+  completionCommand,
+  versionCommand,
+];
+
+export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): Command {
+  const program = new Command('hansa')
+    .description('One daemon per sovereign site; a league of sites without a centre.')
+    .version(cli.version, '-V, --version', 'print the version')
+    .helpOption('-h, --help', 'show help')
+    .addOption(
+      new Option('--data-dir <dir>', 'the folder of the site (HANSA_DATA_DIR, or ./hansa-data)'),
+    )
+    .addOption(new Option('--site <url>', 'reach the site by URL, not by its socket (HANSA_SITE)'))
+    .addOption(new Option('--ca-file <file>', 'with --site: its CA (DATA_DIR/ca.pem)'))
+    .addOption(new Option('--token-file <file>', 'with --site: a bearer token (HANSA_TOKEN_FILE)'))
+    .addOption(new Option('--client-certificate <file>', 'with --site: a user SVID'))
+    .addOption(new Option('--client-key <file>', 'with --site: the key of the user SVID'))
+    .addOption(new Option('-y, --yes', 'answer every question with yes'))
+    .addOption(new Option('--no-color', 'no colours (also NO_COLOR)'))
+    .showSuggestionAfterError()
+    .configureHelp({ showGlobalOptions: true, helpWidth: 100 })
+    .addHelpText(
+      'after',
+      '\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
+    );
+  for (const make of [...ownCommands, ...planeCommands]) program.addCommand(make(cli));
+  for (const command of descendants(program)) {
+    command
+      .copyInheritedSettings(program)
+      .exitOverride()
+      .configureOutput({
+        writeOut: (text) => cli.io.stdout.write(text),
+        writeErr: (text) => cli.io.stderr.write(text),
+        // The message is printed once, by `runCli`, in the form of all our errors.
+        outputError: () => undefined,
+      });
+  }
+  return program;
+}
+
+function descendants(command: Command): Command[] {
+  return [command, ...command.commands.flatMap((child) => descendants(child))];
+}
+
+/** Runs one command line and resolves to its exit code. Never throws. */
+export async function runCli(
+  args: readonly string[],
+  io: Io,
+  parts: CliParts & { readonly commands?: readonly MakeCommand[] },
+): Promise<number> {
+  const cli = createCli(io, parts);
+  try {
+    const program = createProgram(cli, parts.commands ?? []);
+    if (args.length === 0) {
+      program.outputHelp();
+      return exitCodes.ok.code;
+    }
+    await program.parseAsync(args, { from: 'user' });
+    return exitCodes.ok.code;
+  } catch (caught) {
+    if (caught instanceof CommanderError) return reportUsage(cli, caught);
+    if (io.interruption().aborted) return exitCodes.interrupted.code;
+    return reportError(cli, caught);
+  }
+}
+
+function reportUsage(cli: Cli, error: CommanderError): number {
+  // Asking for help or the version is not an error, though commander ends with one.
+  if (error.exitCode === 0) return exitCodes.ok.code;
+  // `hansa access` alone prints the help of that group.
+  if (error.code !== 'commander.help') {
+    const message = error.message.replace(/^error: /, '');
+    const sentence = message.charAt(0).toUpperCase() + message.slice(1);
+    cli.note(`${printable(sentence, false)}   (HANSA_USAGE)`);
+  }
+  return exitCodes.usage.code;
+}
+
+function reportError(cli: Cli, caught: unknown): number {
+  const error = toHansaError(caught);
+  if (error.code === 'HANSA_INTERNAL' && error.cause !== undefined) {
+    // A fault of ours, in this very process: there is no log but this one.
+    const { cause } = error;
+    const debug = cli.io.env['HANSA_DEBUG'] === '1' && cause instanceof Error;
+    const text = debug
+      ? (cause.stack ?? '')
+      : cause instanceof Error
+        ? cause.message
+        : inspect(cause);
+    cli.note(
+      `hansa failed: ${printable(text, false)}. HANSA_DEBUG=1 shows where.   (HANSA_INTERNAL)`,
+    );
+    return exitCodeOf('HANSA_INTERNAL');
+  }
+  cli.note(`${printable(error.message, false)}   (${error.code})`);
+  return exitCodeOf(error.code);
+}

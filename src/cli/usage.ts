@@ -1,0 +1,7 @@
+// A command line that cannot be understood.
+
+import { HansaError } from '../core/errors/error.ts';
+
+export function usageError(message: string): HansaError {
+  return new HansaError('HANSA_USAGE', message);
+}

@@ -1,0 +1,186 @@
+// The schema of a site's configuration: every key once, with its meaning, default and parser. The
+// YAML file, the HANSA_* variables, the flags of `hansa server`, `hansa config` and the reference
+// page all come from this table.
+
+import { TrustDomain } from '../api/trust-domain.ts';
+import {
+  formatListenAddress,
+  type ListenAddress,
+  parseAdvertisedUrl,
+  parseBytes,
+  parseChoice,
+  parseCount,
+  parseDataDir,
+  parseListenAddress,
+  parsePath,
+  ValueProblem,
+} from './config-values.ts';
+
+export interface ConfigKey<T> {
+  /** What stands for the value in help texts. */
+  readonly placeholder: string;
+  readonly meaning: string;
+  /** As a user would write it; parsed like any other value. Undefined: see `withoutIt`. */
+  readonly default?: string;
+  /** What happens where there is neither a value nor a default. */
+  readonly withoutIt?: string;
+  readonly parse: (text: string, baseFolder: string) => T;
+  format(value: T): string;
+}
+
+function key<T>(declaration: Omit<ConfigKey<T>, 'format'> & Partial<ConfigKey<T>>): ConfigKey<T> {
+  return { format: String, ...declaration };
+}
+
+function parseListener(text: string): ListenAddress | 'off' {
+  if (text === 'off') return 'off';
+  try {
+    return parseListenAddress(text);
+  } catch (error) {
+    throw error instanceof ValueProblem ? new ValueProblem(`${error.message}; or off`) : error;
+  }
+}
+
+function formatListener(value: ListenAddress | 'off'): string {
+  return value === 'off' ? value : formatListenAddress(value);
+}
+
+function parseTrustDomainName(text: string): string {
+  const problem = TrustDomain.problem(text);
+  if (problem === undefined) return text;
+  throw new ValueProblem(`a trust domain name such as lubeck.example, but ${problem}`);
+}
+
+export const configKeys = {
+  dataDir: key({
+    placeholder: 'DIR',
+    meaning:
+      'The folder that holds everything the site remembers: store, secrets, sockets, ca.pem. Made where it is missing.',
+    default: './hansa-data',
+    parse: parseDataDir,
+  }),
+  trustDomain: key({
+    placeholder: 'NAME',
+    meaning:
+      'The name of the site in every identity that it issues. Fixed by the first start in a data folder.',
+    withoutIt: 'the one that the data folder was started with; required for the first start',
+    parse: parseTrustDomainName,
+  }),
+  api: key({
+    placeholder: 'HOST:PORT',
+    meaning: 'Where the resource API listens, with TLS: kubectl, GitOps controllers, --site.',
+    default: '127.0.0.1:7443',
+    parse: parseListenAddress,
+    format: formatListenAddress,
+  }),
+  federation: key({
+    placeholder: 'HOST:PORT|off',
+    meaning: 'Where other sites reach this one, with TLS and the SVID of the site.',
+    default: '0.0.0.0:8443',
+    parse: parseListener,
+    format: formatListener,
+  }),
+  metrics: key({
+    placeholder: 'HOST:PORT|off',
+    meaning:
+      'Where /metrics, /healthz and /readyz are served, without TLS. Keep it on loopback unless the network is trusted.',
+    default: '127.0.0.1:9464',
+    parse: parseListener,
+    format: formatListener,
+  }),
+  advertise: key({
+    placeholder: 'URL',
+    meaning: 'The URL under which peers reach the federation listener; status carries it.',
+    withoutIt: 'https://TRUST_DOMAIN:PORT, with the port of the federation listener',
+    parse: parseAdvertisedUrl,
+  }),
+  keyFile: key({
+    placeholder: 'FILE',
+    meaning:
+      'The key-encryption key that seals secrets in the store: 32 random bytes. Best kept on another disk than the data folder, and out of its backups.',
+    withoutIt: 'one that the site makes in the secrets folder of the data folder',
+    parse: parsePath,
+  }),
+  logLevel: key({
+    placeholder: 'LEVEL',
+    meaning: 'The least important lines that are logged: debug, info, warn or error.',
+    default: 'info',
+    parse: parseChoice(['debug', 'info', 'warn', 'error']),
+  }),
+  logFormat: key({
+    placeholder: 'FORMAT',
+    meaning: 'How log lines look: text for people, json for machines, auto chooses by terminal.',
+    default: 'auto',
+    parse: parseChoice(['auto', 'text', 'json']),
+  }),
+  'limits.maxRequestBytes': key({
+    placeholder: 'BYTES',
+    meaning: 'The largest body of a request; larger ones are refused with 413.',
+    default: '3Mi',
+    parse: parseBytes(1024, 64 * 1024 ** 2),
+  }),
+  'limits.maxHeaderBytes': key({
+    placeholder: 'BYTES',
+    meaning: 'The largest head of a request; larger ones are refused with 431.',
+    default: '32Ki',
+    parse: parseBytes(4096, 1024 ** 2),
+  }),
+  'limits.maxConnections': key({
+    placeholder: 'COUNT',
+    meaning: 'Connections that a listener holds at once; further ones are closed.',
+    default: '10000',
+    parse: parseCount(1, 1_000_000),
+  }),
+  'limits.maxConcurrentRequests': key({
+    placeholder: 'COUNT',
+    meaning: 'Requests (not watches) that are worked on at once; further ones get 429.',
+    default: '400',
+    parse: parseCount(1, 100_000),
+  }),
+  'limits.maxWatches': key({
+    placeholder: 'COUNT',
+    meaning: 'Watches that are open at once; further ones get 429.',
+    default: '5000',
+    parse: parseCount(1, 1_000_000),
+  }),
+  'limits.requestsPerSecond': key({
+    placeholder: 'COUNT',
+    meaning:
+      'Requests a second that one caller may send for long; beyond it 429 says when to try again. 0 sets no limit.',
+    default: '0',
+    parse: parseCount(0, 10_000_000),
+  }),
+  'limits.requestSeconds': key({
+    placeholder: 'SECONDS',
+    meaning: 'How long a request may take to arrive and be answered; watches are not concerned.',
+    default: '60',
+    parse: parseCount(1, 3600),
+  }),
+  'limits.drainSeconds': key({
+    placeholder: 'SECONDS',
+    meaning: 'How long a stopping site waits for requests in flight.',
+    default: '10',
+    parse: parseCount(0, 3600),
+  }),
+} as const;
+
+export type ConfigKeyName = keyof typeof configKeys;
+
+export const configKeyNames = Object.keys(configKeys) as readonly ConfigKeyName[];
+
+export type ConfigValue<K extends ConfigKeyName> =
+  (typeof configKeys)[K] extends ConfigKey<infer T> ? T : never;
+
+function kebab(name: string): string {
+  return name.replaceAll('.', '-').replaceAll(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`);
+}
+
+/** `limits.maxRequestBytes` → `--limits-max-request-bytes`. */
+export function flagOf(name: ConfigKeyName): string {
+  return `--${kebab(name)}`;
+}
+
+/** `limits.maxRequestBytes` → `HANSA_LIMITS_MAX_REQUEST_BYTES`. */
+export function variableOf(name: ConfigKeyName): string {
+  return `HANSA_${kebab(name).replaceAll('-', '_').toUpperCase()}`;
+}

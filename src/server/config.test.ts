@@ -1,0 +1,182 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { HansaError } from '../core/errors/error.ts';
+import { parseConfigFile } from './config-file.ts';
+import { configKeyNames, flagOf, variableOf } from './config-keys.ts';
+import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
+
+function load(inputs: Partial<ConfigInputs> & { yaml?: string }): LoadedConfig {
+  const { yaml, ...rest } = inputs;
+  const file = yaml === undefined ? {} : { file: parseConfigFile('/etc/hansa/site.yaml', yaml) };
+  return loadConfig({ flags: {}, env: {}, cwd: '/srv', ...file, ...rest });
+}
+
+function refusal(inputs: Parameters<typeof load>[0]): string {
+  try {
+    load(inputs);
+  } catch (error) {
+    assert.ok(error instanceof HansaError);
+    assert.equal(error.code, 'HANSA_CONFIG_INVALID');
+    return error.message;
+  }
+  return assert.fail('the configuration was accepted');
+}
+
+suite('defaults', () => {
+  test('are the listeners on loopback but for federation, and a data folder below the working folder', () => {
+    const { config } = load({});
+    assert.equal(config.dataDir, '/srv/hansa-data');
+    assert.deepEqual(config.api, { host: '127.0.0.1', port: 7443 });
+    assert.deepEqual(config.federation, { host: '0.0.0.0', port: 8443 });
+    assert.deepEqual(config.metrics, { host: '127.0.0.1', port: 9464 });
+    assert.equal(config.trustDomain, undefined);
+    assert.equal(config.limits.maxRequestBytes, 3 * 1024 * 1024);
+  });
+});
+
+suite('precedence', () => {
+  test('a flag wins over a variable, a variable over the file, the file over the default', () => {
+    const yaml = 'api: 127.0.0.1:1\nfederation: 127.0.0.1:1\nmetrics: 127.0.0.1:1\n';
+    const { config, settings } = load({
+      flags: { api: '127.0.0.1:3' },
+      env: { HANSA_API: '127.0.0.1:2', HANSA_FEDERATION: '127.0.0.1:2' },
+      yaml,
+    });
+    assert.equal(config.api.port, 3);
+    assert.deepEqual(config.federation, { host: '127.0.0.1', port: 2 });
+    assert.deepEqual(config.metrics, { host: '127.0.0.1', port: 1 });
+    const sources = new Map(settings.map((s) => [s.key, sourceText(s.source)]));
+    assert.equal(sources.get('api'), 'flag --api');
+    assert.equal(sources.get('federation'), 'variable HANSA_FEDERATION');
+    assert.equal(sources.get('metrics'), '/etc/hansa/site.yaml:3');
+    assert.equal(sources.get('logLevel'), 'default');
+  });
+
+  test('an empty variable counts as not set', () => {
+    assert.equal(load({ env: { HANSA_LOG_LEVEL: '' } }).config.logLevel, 'info');
+  });
+
+  test('a path in the file is relative to the file, one in a flag to the working folder', () => {
+    const { config } = load({ yaml: 'dataDir: data\nkeyFile: ../key\n' });
+    assert.equal(config.dataDir, '/etc/hansa/data');
+    assert.equal(config.keyFile, '/etc/key');
+    assert.equal(load({ flags: { dataDir: 'lubeck' } }).config.dataDir, '/srv/lubeck');
+  });
+
+  test('nested keys of the file are dotted keys', () => {
+    const { config } = load({ yaml: 'limits:\n  maxRequestBytes: 64Ki\n  drainSeconds: 3\n' });
+    assert.equal(config.limits.maxRequestBytes, 65536);
+    assert.equal(config.limits.drainSeconds, 3);
+  });
+});
+
+suite('every key', () => {
+  test('has a flag and a variable of its own', () => {
+    assert.equal(flagOf('limits.maxRequestBytes'), '--limits-max-request-bytes');
+    assert.equal(variableOf('limits.maxRequestBytes'), 'HANSA_LIMITS_MAX_REQUEST_BYTES');
+    assert.equal(new Set(configKeyNames.map(flagOf)).size, configKeyNames.length);
+  });
+
+  test('shows its value in a form that it accepts again', () => {
+    for (const { key, value } of load({ flags: { trustDomain: 'lubeck.example' } }).settings) {
+      if (value === undefined) continue;
+      const again = load({ flags: { [key]: value } }).settings.find((s) => s.key === key);
+      assert.equal(again?.value, value, key);
+    }
+  });
+});
+
+suite('a wrong value', () => {
+  const wrong: [key: Parameters<typeof flagOf>[0], value: string, accepted: RegExp][] = [
+    ['api', 'localhost', /HOST:PORT, for example 127\.0\.0\.1:7443/],
+    ['api', '127.0.0.1:65536', /a port from 0 .* to 65535/],
+    ['api', ':7443', /0\.0\.0\.0 listens on every address/],
+    ['api', '::1:7443', /\[::1\]:7443/],
+    ['api', 'off', /HOST:PORT/],
+    ['api', 'https://127.0.0.1:7443', /HOST:PORT/],
+    ['metrics', 'yes', /; or off/],
+    ['trustDomain', 'Lübeck', /a trust domain name such as lubeck\.example/],
+    ['trustDomain', 'spiffe://lubeck.example', /a trust domain name/],
+    ['advertise', 'http://lubeck.example', /an https URL/],
+    ['advertise', 'https://user:secret@lubeck.example', /no user, query or fragment/],
+    ['logLevel', 'verbose', /one of debug, info, warn, error/],
+    ['limits.maxRequestBytes', '3GiB', /3Mi/],
+    ['limits.maxRequestBytes', '-1', /bytes from 1024/],
+    ['limits.drainSeconds', '1.5', /a whole number from 0 to 3600/],
+    ['keyFile', '', /a path/],
+  ];
+  for (const [key, value, accepted] of wrong) {
+    test(`${key} ${JSON.stringify(value)} names key, value, source and what is accepted`, () => {
+      const message = refusal({ flags: { [key]: value } });
+      assert.ok(
+        message.includes(`${key} is ${JSON.stringify(value)} (flag ${flagOf(key)})`),
+        message,
+      );
+      assert.match(message, accepted);
+    });
+  }
+
+  test('of the data folder is one whose sockets have too long a path', () => {
+    const dataDir = `/srv/${'d'.repeat(90)}`;
+    assert.match(refusal({ flags: { dataDir } }), /at most 107 bytes.*has 109.*symbolic link/);
+    assert.equal(load({ flags: { dataDir: `/srv/${'d'.repeat(88)}` } }).config.dataDir.length, 93);
+  });
+
+  test('counts bytes, not letters, of the data folder', () => {
+    assert.match(refusal({ flags: { dataDir: `/srv/${'ü'.repeat(60)}` } }), /107 bytes/);
+  });
+
+  test('does not hide another: all are listed', () => {
+    const message = refusal({ flags: { api: 'x', logLevel: 'y' }, yaml: 'colour: blue\n' });
+    assert.match(message, /api is "x"/);
+    assert.match(message, /logLevel is "y"/);
+    assert.match(message, /no key colour/);
+  });
+});
+
+suite('the file', () => {
+  test('may be empty or hold comments only', () => {
+    assert.equal(load({ yaml: '' }).config.logLevel, 'info');
+    assert.equal(load({ yaml: '# nothing yet\n' }).config.logLevel, 'info');
+  });
+
+  test('is refused with a suggestion where a key is unknown', () => {
+    assert.match(
+      refusal({ yaml: 'api: 127.0.0.1:1\ntrustdomain: x\n' }),
+      /site\.yaml:2: there is no key trustdomain; did you mean trustDomain\?/,
+    );
+    assert.match(
+      refusal({ yaml: 'limits: {maxRequestByte: 1}' }),
+      /mean limits\.maxRequestBytes\?/,
+    );
+    assert.match(refusal({ yaml: 'colour: blue' }), /keys are dataDir, trustDomain/);
+  });
+
+  test('is refused with the line where it is malformed', () => {
+    assert.match(refusal({ yaml: 'api: "x\nmetrics: off\n' }), /site\.yaml:\d+: /);
+    assert.match(
+      refusal({ yaml: 'api: 127.0.0.1:1\napi: 127.0.0.1:2\n' }),
+      /site\.yaml:2: .*unique/,
+    );
+    assert.match(refusal({ yaml: '- api\n' }), /site\.yaml:1: the file must be a map/);
+    assert.match(refusal({ yaml: 'api: [1]\n' }), /api must be a single value, not a list/);
+    assert.match(refusal({ yaml: 'api:\n' }), /api has no value; leave the key out/);
+    assert.match(refusal({ yaml: `# ${'x'.repeat(300_000)}` }), /larger than/);
+  });
+
+  test('takes scalars as they are written', () => {
+    assert.match(refusal({ yaml: 'limits: {drainSeconds: 0x10}' }), /drainSeconds is "0x10"/);
+    assert.equal(load({ yaml: 'metrics: off' }).config.metrics, 'off');
+  });
+});
+
+suite('variables', () => {
+  test('that look like a misspelt key raise a warning, others none', () => {
+    const { warnings } = load({
+      env: { HANSA_TRUSTDOMAIN: 'x', HANSA_SERVICE_HOST: '10.0.0.1', PATH: '/bin' },
+    });
+    assert.deepEqual(warnings, [
+      'HANSA_TRUSTDOMAIN is not known; did you mean HANSA_TRUST_DOMAIN?',
+    ]);
+  });
+});

@@ -1,0 +1,207 @@
+// The configuration of a site: one schema (config-keys.ts) for flags, HANSA_* variables and a YAML
+// file, in this order of precedence, with defaults below. Pure: reading the file is the caller's.
+
+import { dirname } from 'node:path';
+import { HansaError } from '../core/errors/error.ts';
+import type { ConfigFile } from './config-file.ts';
+import {
+  type ConfigKey,
+  type ConfigKeyName,
+  type ConfigValue,
+  configKeyNames,
+  configKeys,
+  flagOf,
+  variableOf,
+} from './config-keys.ts';
+import { nearest } from './config-nearest.ts';
+import { type ListenAddress, ValueProblem } from './config-values.ts';
+
+export interface ServerConfig {
+  /** Absolute. */
+  readonly dataDir: string;
+  /** Undefined: the one of the data folder. */
+  readonly trustDomain: string | undefined;
+  readonly api: ListenAddress;
+  readonly federation: ListenAddress | 'off';
+  readonly metrics: ListenAddress | 'off';
+  /** Undefined: made from the trust domain and the port of the federation listener. */
+  readonly advertise: string | undefined;
+  /** Absolute. Undefined: the site's own, in the secrets folder. */
+  readonly keyFile: string | undefined;
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
+  readonly logFormat: 'auto' | 'text' | 'json';
+  readonly limits: Limits;
+}
+
+export interface Limits {
+  readonly maxRequestBytes: number;
+  readonly maxHeaderBytes: number;
+  readonly maxConnections: number;
+  readonly maxConcurrentRequests: number;
+  readonly maxWatches: number;
+  /** For one caller; 0 is no limit. */
+  readonly requestsPerSecond: number;
+  readonly requestSeconds: number;
+  readonly drainSeconds: number;
+}
+
+export type Source =
+  | { readonly from: 'flag'; readonly name: string }
+  | { readonly from: 'variable'; readonly name: string }
+  | { readonly from: 'file'; readonly path: string; readonly line: number }
+  | { readonly from: 'default' };
+
+/** One key as it came out, for `config show`. */
+export interface Setting {
+  readonly key: ConfigKeyName;
+  /** As a user would write it; undefined where there is neither a value nor a default. */
+  readonly value: string | undefined;
+  readonly source: Source;
+}
+
+export interface LoadedConfig {
+  readonly config: ServerConfig;
+  readonly settings: readonly Setting[];
+  /** Variables that look like a misspelt key. Not errors: others may own names that begin with HANSA_. */
+  readonly warnings: readonly string[];
+}
+
+export interface ConfigInputs {
+  /** By key, as given on the command line. */
+  readonly flags: Readonly<Partial<Record<ConfigKeyName, string>>>;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly file?: ConfigFile;
+  /** What relative paths in flags and variables are relative to. */
+  readonly cwd: string;
+}
+
+interface Given {
+  readonly text: string;
+  readonly source: Source;
+  readonly baseFolder: string;
+}
+
+/** Throws HANSA_CONFIG_INVALID with every problem, not only the first. */
+export function loadConfig(inputs: ConfigInputs): LoadedConfig {
+  const problems: string[] = [...(inputs.file?.problems ?? [])];
+  problems.push(...unknownKeys(inputs.file));
+  const values = new Map<ConfigKeyName, unknown>();
+  const settings: Setting[] = [];
+  for (const name of configKeyNames) {
+    const declared: ConfigKey<unknown> = configKeys[name];
+    const given = givenFor(name, declared, inputs);
+    if (given === undefined) {
+      settings.push({ key: name, value: undefined, source: { from: 'default' } });
+      continue;
+    }
+    try {
+      const value = declared.parse(given.text, given.baseFolder);
+      values.set(name, value);
+      settings.push({ key: name, value: declared.format(value), source: given.source });
+    } catch (error) {
+      if (!(error instanceof ValueProblem)) throw error;
+      const shown = JSON.stringify(given.text);
+      problems.push(
+        `${name} is ${shown} (${sourceText(given.source)}): accepted is ${error.message}`,
+      );
+    }
+  }
+  if (problems.length > 0) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      problems.length === 1
+        ? `The configuration is not accepted: ${problems[0]}.`
+        : `The configuration is not accepted:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
+    );
+  }
+  return { config: assemble(values), settings, warnings: misspeltVariables(inputs.env) };
+}
+
+/** Where a value came from, in words. */
+export function sourceText(source: Source): string {
+  switch (source.from) {
+    case 'flag':
+      return `flag ${source.name}`;
+    case 'variable':
+      return `variable ${source.name}`;
+    case 'file':
+      return `${source.path}:${source.line}`;
+    case 'default':
+      return 'default';
+  }
+}
+
+function givenFor(
+  name: ConfigKeyName,
+  declared: ConfigKey<unknown>,
+  inputs: ConfigInputs,
+): Given | undefined {
+  const flag = inputs.flags[name];
+  if (flag !== undefined) {
+    const source = { from: 'flag', name: flagOf(name) } as const;
+    return { text: flag, source, baseFolder: inputs.cwd };
+  }
+  const variable = inputs.env[variableOf(name)];
+  if (variable !== undefined && variable !== '') {
+    const source = { from: 'variable', name: variableOf(name) } as const;
+    return { text: variable, source, baseFolder: inputs.cwd };
+  }
+  const inFile = inputs.file?.values.get(name);
+  if (inputs.file !== undefined && inFile !== undefined) {
+    const source = { from: 'file', path: inputs.file.path, line: inFile.line } as const;
+    return { text: inFile.text, source, baseFolder: dirname(inputs.file.path) };
+  }
+  if (declared.default === undefined) return undefined;
+  return { text: declared.default, source: { from: 'default' }, baseFolder: inputs.cwd };
+}
+
+function unknownKeys(file: ConfigFile | undefined): string[] {
+  const problems: string[] = [];
+  for (const [name, { line }] of file?.values ?? []) {
+    if (Object.hasOwn(configKeys, name)) continue;
+    const meant = nearest(name, configKeyNames);
+    const hint =
+      meant === undefined ? `keys are ${configKeyNames.join(', ')}` : `did you mean ${meant}?`;
+    problems.push(`${file?.path}:${line}: there is no key ${name}; ${hint}`);
+  }
+  return problems;
+}
+
+function misspeltVariables(env: ConfigInputs['env']): string[] {
+  const known = configKeyNames.map(variableOf);
+  return Object.keys(env)
+    .filter((name) => name.startsWith('HANSA_') && !known.includes(name))
+    .flatMap((name) => {
+      const meant = nearest(name, known);
+      return meant === undefined ? [] : [`${name} is not known; did you mean ${meant}?`];
+    });
+}
+
+function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
+  // The map was filled by the parsers of the same table, so each value has its key's type.
+  const optional = <K extends ConfigKeyName>(name: K): ConfigValue<K> | undefined =>
+    values.get(name) as ConfigValue<K> | undefined;
+  const value = <K extends ConfigKeyName>(name: K): ConfigValue<K> =>
+    values.get(name) as ConfigValue<K>;
+  return {
+    dataDir: value('dataDir'),
+    trustDomain: optional('trustDomain'),
+    api: value('api'),
+    federation: value('federation'),
+    metrics: value('metrics'),
+    advertise: optional('advertise'),
+    keyFile: optional('keyFile'),
+    logLevel: value('logLevel'),
+    logFormat: value('logFormat'),
+    limits: {
+      maxRequestBytes: value('limits.maxRequestBytes'),
+      maxHeaderBytes: value('limits.maxHeaderBytes'),
+      maxConnections: value('limits.maxConnections'),
+      maxConcurrentRequests: value('limits.maxConcurrentRequests'),
+      maxWatches: value('limits.maxWatches'),
+      requestsPerSecond: value('limits.requestsPerSecond'),
+      requestSeconds: value('limits.requestSeconds'),
+      drainSeconds: value('limits.drainSeconds'),
+    },
+  };
+}
