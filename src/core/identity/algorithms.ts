@@ -1,7 +1,8 @@
 // Which keys and signatures this site accepts: no SHA-1, no MD5, no small RSA, and one encoding of
 // each, so that an algorithm cannot be confused with another.
 
-import { DerReader, dottedOid, tags } from './der.ts';
+import { DerReader, dottedOid } from './der-reader.ts';
+import { tags } from './der.ts';
 import { refuse } from './rules.ts';
 
 export type SignatureAlgorithm =

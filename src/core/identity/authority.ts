@@ -125,7 +125,7 @@ export class SiteAuthority {
       if (trustDomain !== options.trustDomain.name) {
         throw new HansaError(
           'HANSA_CONFIG_INVALID',
-          `Cannot start as trust domain ${options.trustDomain}: this data folder belongs to ${trustDomain}. Start it with that trust domain, or with another --data-dir.`,
+          `Cannot start as trust domain ${options.trustDomain.name}: this data folder belongs to ${trustDomain}. Start it with that trust domain, or with another --data-dir.`,
         );
       }
       return new SiteAuthority(options, entries);
@@ -144,7 +144,7 @@ export class SiteAuthority {
     if (request.spiffeId.isReserved) {
       throw new HansaError(
         'HANSA_FORBIDDEN',
-        `Cannot issue ${request.spiffeId}: /hansa and everything below it is reserved. Choose another path.`,
+        `Cannot issue ${request.spiffeId.toString()}: /hansa and everything below it is reserved. Choose another path.`,
       );
     }
     return this.#issue(request.spiffeId, request);
@@ -179,14 +179,14 @@ export class SiteAuthority {
     if (!(ttlSeconds >= 1 && ttlSeconds <= maxTtlSeconds)) {
       throw new HansaError(
         'HANSA_BAD_REQUEST',
-        `Cannot issue ${id} for ${ttlSeconds} seconds: 1 to ${maxTtlSeconds} are accepted.`,
+        `Cannot issue ${id.toString()} for ${ttlSeconds} seconds: 1 to ${maxTtlSeconds} are accepted.`,
       );
     }
     const nowMs = Math.floor(this.#clock.now() / 1000) * 1000;
     if (nowMs >= issuer.notAfterMs) {
       throw new HansaError(
         'HANSA_UNAVAILABLE',
-        `Cannot issue ${id}: the authority of ${this.trustDomain} expired at ${new Date(issuer.notAfterMs).toISOString()}. Check the clock, or rotate the authority.`,
+        `Cannot issue ${id.toString()}: the authority of ${this.trustDomain.name} expired at ${new Date(issuer.notAfterMs).toISOString()}. Check the clock, or rotate the authority.`,
       );
     }
     const serial = this.#serials.take() ?? (await this.#serials.draw());
@@ -201,8 +201,8 @@ export class SiteAuthority {
         notAfterMs,
         publicKey: request.publicKey,
         uris: [id.toString()],
-        ...(request.dnsNames && { dnsNames: request.dnsNames }),
-        ...(request.ipAddresses && { ipAddresses: request.ipAddresses }),
+        dnsNames: request.dnsNames,
+        ipAddresses: request.ipAddresses,
         keyUsage: keyUsageBits.digitalSignature,
         authorityKeyId: signer.publicKey.keyId,
       },

@@ -22,12 +22,12 @@ export class Bundle {
     for (const authority of authorities) distinct.set(authority.fingerprint, authority);
     if (distinct.size > maxAuthorities) {
       throw new RangeError(
-        `Cannot hold a bundle of ${trustDomain}: it has ${distinct.size} authorities, and ${maxAuthorities} are accepted.`,
+        `Cannot hold a bundle of ${trustDomain.name}: it has ${distinct.size} authorities, and ${maxAuthorities} are accepted.`,
       );
     }
     this.authorities = Object.freeze([...distinct.values()]);
-    const digest = createHash('sha256').update(`${trustDomain}\n`);
-    for (const fingerprint of [...distinct.keys()].sort()) digest.update(`${fingerprint}\n`);
+    const digest = createHash('sha256').update(`${trustDomain.name}\n`);
+    for (const fingerprint of [...distinct.keys()].toSorted()) digest.update(`${fingerprint}\n`);
     this.hash = digest.digest('hex');
     for (const authority of this.authorities) {
       const key = authority.subject.toString('latin1');

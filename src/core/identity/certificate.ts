@@ -4,7 +4,8 @@
 import { createPublicKey, hash, type KeyObject } from 'node:crypto';
 import { readSignatureAlgorithm, readSubjectPublicKey } from './algorithms.ts';
 import type { SignatureAlgorithm, SubjectPublicKey } from './algorithms.ts';
-import { assertDer, contextConstructed, contextPrimitive, DerReader, tags } from './der.ts';
+import { assertDer, DerReader } from './der-reader.ts';
+import { contextConstructed, contextPrimitive, tags } from './der.ts';
 import { type Extensions, readExtensions } from './extensions.ts';
 import { refuse } from './rules.ts';
 

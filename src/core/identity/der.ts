@@ -1,8 +1,6 @@
-// DER (X.690 §10), written and read. Hand-made because general
-// ASN.1 libraries issue certificates at a hundredth of the speed at which keys can sign them, and
-// because a reader of hostile bytes is safest when it knows no more than it needs.
-
-import { refuse } from './rules.ts';
+// Writes DER (X.690 §10). Hand-made, as its reader is, because general ASN.1 libraries issue
+// certificates at a hundredth of the speed at which keys can sign them, and because a reader of
+// hostile bytes is safest when it knows no more than it needs.
 
 export const tags = {
   boolean: 0x01,
@@ -119,16 +117,7 @@ export class DerWriter {
 
   /** UTCTime through 2049 and GeneralizedTime from then on, as RFC 5280 §4.1.2.5 demands. */
   time(ms: number): void {
-    const iso = new Date(ms).toISOString();
-    const digits =
-      iso.slice(0, 4) +
-      iso.slice(5, 7) +
-      iso.slice(8, 10) +
-      iso.slice(11, 13) +
-      iso.slice(14, 16) +
-      iso.slice(17, 19);
-    if (iso < '2050') this.ascii(tags.utcTime, `${digits.slice(2)}Z`);
-    else this.ascii(tags.generalizedTime, `${digits}Z`);
+    this.raw(timeElement(ms));
   }
 
   /** What was written, in a buffer of its own. */
@@ -142,257 +131,30 @@ export class DerWriter {
   }
 }
 
-function lengthOfLength(length: number): number {
+/** How many bytes a length of 128 or more takes. */
+export function lengthOfLength(length: number): number {
   if (length < 0x100) return 1;
   if (length < 0x1_0000) return 2;
   return length < 0x100_0000 ? 3 : 4;
 }
 
-/**
- * A cursor over hostile bytes. Every length is checked against what surrounds it before anything
- * is read; every violation of DER throws HANSA_CERTIFICATE_INVALID (malformed-der). What it returns
- * are views of the input, which must therefore not be written to.
- */
-export class DerReader {
-  readonly #bytes: Buffer;
-  #at = 0;
-  #end: number;
-  #depth = 0;
-  #contentEnd = 0;
+/** Certificates of the same second share their times: to format one costs as much as a digest. */
+const timeElements = new Map<number, Buffer>();
+const maxTimeElements = 256;
 
-  constructor(bytes: Uint8Array) {
-    this.#bytes = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-    this.#end = bytes.byteLength;
-  }
-
-  /** The tag of the next element, or -1 at the end of what was entered. */
-  peek(): number {
-    return this.#at < this.#end ? (this.#bytes[this.#at] as number) : -1;
-  }
-
-  get position(): number {
-    return this.#at;
-  }
-
-  malformed(what: string): Error {
-    return refuse('malformed-der', `${what} at byte ${this.#at}`);
-  }
-
-  /** Steps over the header, and notes where the content ends. */
-  #header(): number {
-    if (this.#at + 2 > this.#end) throw this.malformed('it ends in the middle of an element');
-    const tag = this.#bytes[this.#at] as number;
-    if ((tag & 0x1f) === 0x1f) throw this.malformed('it has a tag number above 30');
-    if (tag === 0) throw this.malformed('it has an end-of-contents marker');
-    let length = this.#bytes[this.#at + 1] as number;
-    let start = this.#at + 2;
-    if (length >= 0x80) {
-      const count = length & 0x7f;
-      if (count === 0) throw this.malformed('it has an indefinite length');
-      if (count > 4) throw this.malformed('it has a length of more than 4 bytes');
-      if (start + count > this.#end) throw this.malformed('it ends in the middle of a length');
-      length = this.#bytes.readUIntBE(start, count);
-      if (length < 0x80 || lengthOfLength(length) !== count) {
-        throw this.malformed('it has a length that is not in its shortest form');
-      }
-      start += count;
-    }
-    if (length > this.#end - start) throw this.malformed('it has a length beyond its end');
-    this.#at = start;
-    this.#contentEnd = start + length;
-    return tag;
-  }
-
-  /** The next element must have this tag; what follows reads its content. Pass the result to `leave`. */
-  enter(tag: number): number {
-    if (this.peek() !== tag) throw this.#unexpected(tag);
-    if (++this.#depth > maxDepth) throw this.malformed('it nests too deep');
-    this.#header();
-    const outer = this.#end;
-    this.#end = this.#contentEnd;
-    return outer;
-  }
-
-  /** The content must have been read to its end. */
-  leave(outer: number): void {
-    if (this.#at !== this.#end) throw this.malformed('it has more than belongs there');
-    this.#end = outer;
-    this.#depth--;
-  }
-
-  /** The content of the next element, which must have this tag. */
-  content(tag: number): Buffer {
-    if (this.peek() !== tag) throw this.#unexpected(tag);
-    this.#header();
-    const content = this.#bytes.subarray(this.#at, this.#contentEnd);
-    this.#at = this.#contentEnd;
-    return content;
-  }
-
-  /** The next element whole, header included; what is inside is not looked at. */
-  raw(tag: number): Buffer {
-    if (this.peek() !== tag) throw this.#unexpected(tag);
-    const start = this.#at;
-    this.#header();
-    this.#at = this.#contentEnd;
-    return this.#bytes.subarray(start, this.#at);
-  }
-
-  #unexpected(tag: number): Error {
-    const found = this.peek();
-    const shown = found === -1 ? 'the end' : `tag 0x${found.toString(16)}`;
-    return this.malformed(`it has ${shown} where tag 0x${tag.toString(16)} belongs`);
-  }
-
-  boolean(): boolean {
-    const content = this.content(tags.boolean);
-    if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff)) {
-      throw this.malformed('it has a boolean that is neither 00 nor ff');
-    }
-    return content[0] === 0xff;
-  }
-
-  /** The two's complement bytes of an integer in its shortest form. */
-  integer(): Buffer {
-    const content = this.content(tags.integer);
-    const [first, second] = content;
-    if (first === undefined) throw this.malformed('it has an empty integer');
-    if (
-      second !== undefined &&
-      ((first === 0 && second < 0x80) || (first === 0xff && second >= 0x80))
-    ) {
-      throw this.malformed('it has an integer that is not in its shortest form');
-    }
-    return content;
-  }
-
-  /** A non-negative integer that fits 31 bits: versions and path lengths. */
-  smallInteger(): number {
-    const content = this.integer();
-    if (content.length > 4 || (content[0] as number) >= 0x80) {
-      throw this.malformed('it has an integer out of range');
-    }
-    return content.readUIntBE(0, content.length);
-  }
-
-  /** An object identifier: each arc in its shortest form, the last one complete, 64 bytes at most. */
-  oid(): Buffer {
-    const content = this.content(tags.oid);
-    let arcStarts = true;
-    for (const byte of content) {
-      if (arcStarts && byte === 0x80)
-        throw this.malformed('it has an object identifier that is padded');
-      arcStarts = byte < 0x80;
-    }
-    if (content.length === 0 || content.length > 64 || !arcStarts) {
-      throw this.malformed('it has a malformed object identifier');
-    }
-    return content;
-  }
-
-  /** A bit string of whole bytes, as keys and signatures are. */
-  octetAlignedBitString(): Buffer {
-    const content = this.content(tags.bitString);
-    if (content[0] !== 0) throw this.malformed('it has a bit string that does not fill its bytes');
-    return content.subarray(1);
-  }
-
-  /** The first bits of a bit string of named bits as a number, bit 0 lowest. Trailing zeros are not DER. */
-  namedBits(): number {
-    const content = this.content(tags.bitString);
-    const unused = content[0];
-    if (unused === undefined || unused > 7 || content.length > 3) {
-      throw this.malformed('it has a malformed bit string');
-    }
-    if (content.length === 1) {
-      if (unused !== 0) throw this.malformed('it has a malformed bit string');
-      return 0;
-    }
-    const last = content[content.length - 1] as number;
-    if ((last & ((1 << (unused + 1)) - 1)) !== 1 << unused) {
-      throw this.malformed('it has a bit string with trailing zeros');
-    }
-    let bits = 0;
-    for (let i = 0; i < (content.length - 1) * 8; i++) {
-      if (((content[1 + (i >> 3)] as number) & (0x80 >> (i & 7))) !== 0) bits |= 1 << i;
-    }
-    return bits;
-  }
-
-  /** UTCTime or GeneralizedTime in the one form that RFC 5280 §4.1.2.5 allows for each. */
-  time(): number {
-    const tag = this.peek();
-    const general = tag === tags.generalizedTime;
-    const text = this.content(general ? tags.generalizedTime : tags.utcTime).toString('latin1');
-    if (!/^\d+Z$/.test(text) || text.length !== (general ? 15 : 13)) {
-      throw this.malformed('it has a time that is not in UTC with seconds');
-    }
-    const shift = general ? 4 : 2;
-    const digits = (from: number): number => Number(text.slice(from, from + 2));
-    // Two-digit years from 50 on are of the twentieth century.
-    const short = digits(0);
-    const year = general ? Number(text.slice(0, 4)) : short < 50 ? 2000 + short : 1900 + short;
-    const month = digits(shift);
-    const day = digits(shift + 2);
-    const hour = digits(shift + 4);
-    const minute = digits(shift + 6);
-    const second = digits(shift + 8);
-    const date = new Date(0);
-    date.setUTCFullYear(year, month - 1, day);
-    date.setUTCHours(hour, minute, second);
-    // A field out of range carries over into the next, and so comes back changed.
-    if (
-      date.getUTCFullYear() !== year ||
-      date.getUTCMonth() !== month - 1 ||
-      date.getUTCDate() !== day ||
-      date.getUTCHours() !== hour ||
-      date.getUTCMinutes() !== minute ||
-      date.getUTCSeconds() !== second
-    ) {
-      throw this.malformed('it has a time that does not exist');
-    }
-    if (general && year < 2050) throw this.malformed('it has a GeneralizedTime before 2050');
-    return date.getTime();
-  }
-
-  /** Nothing may follow the outermost element. */
-  finish(): void {
-    if (this.#at !== this.#end) throw this.malformed('it has trailing bytes');
-  }
-}
-
-/** Checks lengths and nesting of everything inside, also of what no one reads. Linear in the input. */
-export function assertDer(bytes: Uint8Array): void {
-  const reader = new DerReader(bytes);
-  const walk = (): void => {
-    for (let tag = reader.peek(); tag !== -1; tag = reader.peek()) {
-      if ((tag & 0x20) === 0) {
-        reader.raw(tag);
-        continue;
-      }
-      const outer = reader.enter(tag);
-      walk();
-      reader.leave(outer);
-    }
-  };
-  walk();
-  reader.finish();
-}
-
-/** The dotted form of an object identifier's content, for messages. */
-export function dottedOid(content: Uint8Array): string {
-  const arcs: bigint[] = [];
-  let arc = 0n;
-  for (const byte of content) {
-    arc = (arc << 7n) | BigInt(byte & 0x7f);
-    if (byte >= 0x80) continue;
-    if (arcs.length === 0) {
-      const first = arc < 80n ? arc / 40n : 2n;
-      arcs.push(first, arc - first * 40n);
-    } else {
-      arcs.push(arc);
-    }
-    arc = 0n;
-  }
-  return arcs.join('.');
+function timeElement(ms: number): Buffer {
+  const known = timeElements.get(ms);
+  if (known !== undefined) return known;
+  const iso = new Date(ms).toISOString();
+  const digits = iso.slice(0, 19).replaceAll(/[-T:]/g, '');
+  const utc = ms < Date.UTC(2050, 0);
+  const text = `${utc ? digits.slice(2) : digits}Z`;
+  const element = Buffer.from([
+    utc ? tags.utcTime : tags.generalizedTime,
+    text.length,
+    ...Buffer.from(text, 'latin1'),
+  ]);
+  if (timeElements.size === maxTimeElements) timeElements.clear();
+  timeElements.set(ms, element);
+  return element;
 }

@@ -1,7 +1,8 @@
 // The extensions of a certificate that mean something to an SVID (RFC 5280 §4.2). The rest are
 // counted only where they are critical: then nobody may trust the certificate without knowing them.
 
-import { contextConstructed, contextPrimitive, DerReader, dottedOid, tags } from './der.ts';
+import { DerReader, dottedOid } from './der-reader.ts';
+import { contextConstructed, contextPrimitive, tags } from './der.ts';
 import { ipAddressText } from './ip-address.ts';
 import { refuse } from './rules.ts';
 
@@ -54,6 +55,8 @@ export interface Extensions {
 /** More than these is no certificate that anyone needs; the bound keeps the search for duplicates cheap. */
 const maxExtensions = 32;
 
+const none: readonly string[] = Object.freeze([]);
+
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
 /** `bytes` is the whole SEQUENCE of extensions. */
@@ -66,17 +69,18 @@ export function readExtensions(bytes: Uint8Array): Extensions {
     subjectKeyId: undefined,
     authorityKeyId: undefined,
     nameConstraints: false,
-    unknownCritical: [],
+    unknownCritical: none,
   };
-  const unknown: string[] = [];
-  const seen: Buffer[] = [];
+  const unknownCritical: string[] = [];
+  const seen: string[] = [];
   const reader = new DerReader(bytes);
   const outer = reader.enter(tags.sequence);
   while (reader.peek() !== -1) {
     const extension = reader.enter(tags.sequence);
-    const oid = reader.oid();
-    if (seen.some((other) => other.equals(oid))) {
-      throw refuse('duplicate-extension', `it has the extension ${dottedOid(oid)} twice`);
+    const number = reader.extensionNumber();
+    const oid = number === -1 ? dottedOid(reader.oid()) : (idCe[number] as string);
+    if (seen.includes(oid)) {
+      throw refuse('duplicate-extension', `it has the extension ${oid} twice`);
     }
     if (seen.push(oid) > maxExtensions) {
       throw refuse('size-limit', `it has more than ${maxExtensions} extensions`);
@@ -87,28 +91,35 @@ export function readExtensions(bytes: Uint8Array): Extensions {
       // X.690 §11.5: a default value is left out.
       if (!critical) throw reader.malformed('it spells out a default');
     }
-    const value = reader.content(tags.octetString);
+    if (!known.has(number)) {
+      reader.raw(tags.octetString);
+      if (critical) unknownCritical.push(oid);
+    } else {
+      const value = reader.enter(tags.octetString);
+      readKnown(found, number, critical, reader);
+      reader.leave(value);
+    }
     reader.leave(extension);
-    if (!readKnown(found, oid, critical, value) && critical) unknown.push(dottedOid(oid));
   }
   if (seen.length === 0) throw reader.malformed('it has an empty list of extensions');
   reader.leave(outer);
   reader.finish();
-  found.unknownCritical = unknown;
+  if (unknownCritical.length > 0) found.unknownCritical = unknownCritical;
   return found;
 }
 
-/** Tells whether the extension is one that this site understands. */
+/** 2.5.29.n as texts, made once. */
+const idCe: readonly string[] = Array.from({ length: 128 }, (_, n) => `2.5.29.${n}`);
+
+const known: ReadonlySet<number> = new Set([14, 15, 17, 19, 30, 35, 37]);
+
 function readKnown(
   found: Mutable<Extensions>,
-  oid: Buffer,
+  number: number,
   critical: boolean,
-  value: Buffer,
-): boolean {
-  // All of them are 2.5.29.n.
-  if (oid.length !== 3 || oid[0] !== 0x55 || oid[1] !== 0x1d) return false;
-  const reader = new DerReader(value);
-  switch (oid[2]) {
+  reader: DerReader,
+): void {
+  switch (number) {
     case 14:
       found.subjectKeyId = reader.content(tags.octetString);
       break;
@@ -128,14 +139,9 @@ function readKnown(
     case 35:
       found.authorityKeyId = readAuthorityKeyId(reader);
       break;
-    case 37:
-      found.extendedKeyUsage = readExtendedKeyUsage(reader);
-      break;
     default:
-      return false;
+      found.extendedKeyUsage = readExtendedKeyUsage(reader);
   }
-  reader.finish();
-  return true;
 }
 
 const generalName = {
@@ -177,10 +183,11 @@ function readSubjectAlternativeName(reader: DerReader, critical: boolean): Subje
 }
 
 function ia5(content: Buffer): string {
-  if (content.some((byte) => byte >= 0x80)) {
+  const text = content.toString('latin1');
+  if (/[^\0-\x7f]/.test(text)) {
     throw refuse('subject-alternative-name', 'it has an alternative name that is not ASCII');
   }
-  return content.toString('latin1');
+  return text;
 }
 
 /** RFC 5280 §4.2.1.9. */

@@ -18,7 +18,10 @@ const dnsName =
 export function lintLeaf(fields: CertificateFields, trustDomain: TrustDomain): void {
   const id = checkLeaf(fields);
   if (!id.trustDomain.equals(trustDomain)) {
-    throw refuse('trust-domain', `its SPIFFE ID ${id} is not of the trust domain ${trustDomain}`);
+    throw refuse(
+      'trust-domain',
+      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+    );
   }
   if (fields.extensions.basicConstraints === undefined) {
     throw refuse('leaf-not-ca', 'it does not say that it is no CA');
@@ -42,7 +45,10 @@ export function lintSigning(fields: CertificateFields, trustDomain: TrustDomain)
   const id = checkSigning(fields);
   if (id === undefined) throw refuse('exactly-one-uri', 'it has no URI');
   if (!id.trustDomain.equals(trustDomain)) {
-    throw refuse('trust-domain', `its SPIFFE ID ${id} is not of the trust domain ${trustDomain}`);
+    throw refuse(
+      'trust-domain',
+      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+    );
   }
   lintCommon(fields);
 }

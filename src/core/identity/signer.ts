@@ -1,7 +1,7 @@
 // Who signs certificates. Asynchronous, so that the key can live in another process or a device.
 
 import { type KeyObject, sign } from 'node:crypto';
-import type { SignatureAlgorithm } from './algorithms.ts';
+import { digestOf, type SignatureAlgorithm } from './algorithms.ts';
 import { PublicKey } from './keys.ts';
 
 /** Signatures of one signer may be asked for at once and in any number. */
@@ -20,25 +20,17 @@ export class LocalSigner implements Signer {
   readonly algorithm: SignatureAlgorithm;
   readonly publicKey: PublicKey;
   readonly #key: KeyObject;
-  readonly #digest: 'sha256' | null;
+  readonly #digest: ReturnType<typeof digestOf>;
 
   constructor(key: KeyObject) {
     this.#key = key;
     this.publicKey = PublicKey.of(key);
-    switch (this.publicKey.algorithm) {
-      case 'p256':
-        this.algorithm = 'ecdsa-sha256';
-        this.#digest = 'sha256';
-        break;
-      case 'ed25519':
-        this.algorithm = 'ed25519';
-        this.#digest = null;
-        break;
-      default:
-        throw new TypeError(
-          `Cannot sign with a ${this.publicKey.algorithm} key: use P-256 or Ed25519.`,
-        );
+    const { algorithm } = this.publicKey;
+    if (algorithm !== 'p256' && algorithm !== 'ed25519') {
+      throw new TypeError(`Cannot sign with a key of ${algorithm}: use P-256 or Ed25519.`);
     }
+    this.algorithm = algorithm === 'p256' ? 'ecdsa-sha256' : 'ed25519';
+    this.#digest = digestOf(this.algorithm);
   }
 
   async sign(bytes: Uint8Array): Promise<Buffer> {

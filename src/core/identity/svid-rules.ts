@@ -12,7 +12,11 @@ const emptyNameBytes = 2;
 export function checkCommon(fields: CertificateFields): void {
   const { serial, extensions } = fields;
   // RFC 5280 §4.1.2.2: positive, 20 octets at most. What would be a 21st is the sign.
-  if (serial.length > 20 || (serial[0] as number) >= 0x80 || serial.every((byte) => byte === 0)) {
+  if (
+    serial.length > 20 ||
+    (serial[0] as number) >= 0x80 ||
+    (serial.length === 1 && serial[0] === 0)
+  ) {
     throw refuse('serial-number', 'its serial number is not a positive number of 20 bytes at most');
   }
   if (fields.notAfterMs < fields.notBeforeMs) {
@@ -59,7 +63,7 @@ export function checkLeaf(fields: CertificateFields): SpiffeId {
   const uris = extensions.subjectAlternativeName?.uris ?? [];
   if (uris.length !== 1) throw refuse('exactly-one-uri', `it has ${uris.length} URIs, not one`);
   const id = parseId(uris[0] as string);
-  if (id.path === '') throw refuse('leaf-path', `its SPIFFE ID ${id} has no path`);
+  if (id.path === '') throw refuse('leaf-path', `its SPIFFE ID ${id.toString()} has no path`);
   return id;
 }
 
@@ -83,7 +87,7 @@ export function checkSigning(fields: CertificateFields): SpiffeId | undefined {
   if (uris.length === 0) return undefined;
   if (uris.length > 1) throw refuse('exactly-one-uri', `it has ${uris.length} URIs, not one`);
   const id = parseId(uris[0] as string);
-  if (id.path !== '') throw refuse('signing-path', `its SPIFFE ID ${id} has a path`);
+  if (id.path !== '') throw refuse('signing-path', `its SPIFFE ID ${id.toString()} has a path`);
   return id;
 }
 

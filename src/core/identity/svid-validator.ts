@@ -67,7 +67,10 @@ export class ValidatedSvid {
     void leaf.subjectPublicKey;
     const bundle = bundles.bundleFor(id.trustDomain);
     if (bundle === undefined) {
-      throw refuse('no-bundle', `this site holds no bundle of the trust domain ${id.trustDomain}`);
+      throw refuse(
+        'no-bundle',
+        `this site holds no bundle of the trust domain ${id.trustDomain.name}`,
+      );
     }
     return new ValidatedSvid(id, findPath(chain, bundle, id.trustDomain, nowMs), bundle);
   }
@@ -124,7 +127,7 @@ function findPath(
   if (refusal !== undefined) throw refusal;
   throw refuse(
     'unknown-authority',
-    `no authority in the bundle of ${trustDomain} signed it (${bundle.authorities.length} are known)`,
+    `no authority in the bundle of ${trustDomain.name} signed it (${bundle.authorities.length} are known)`,
   );
 }
 
@@ -137,14 +140,14 @@ function checkIntermediate(
   if (!certificate.subject.equals(child.issuer)) {
     throw refuse(
       'unknown-authority',
-      `no authority in the bundle of ${trustDomain} signed it, and the next certificate of its chain did not either`,
+      `no authority in the bundle of ${trustDomain.name} signed it, and the next certificate of its chain did not either`,
     );
   }
   const id = checkSigning(certificate);
   if (id !== undefined && !id.trustDomain.equals(trustDomain)) {
     throw refuse(
       'trust-domain',
-      `it is of the trust domain ${trustDomain}, but its chain has a signing certificate of ${id.trustDomain}`,
+      `it is of the trust domain ${trustDomain.name}, but its chain has a signing certificate of ${id.trustDomain.name}`,
     );
   }
   checkTime(certificate, nowMs);
@@ -163,24 +166,24 @@ function checkAuthority(
   const { basicConstraints, keyUsage, nameConstraints, unknownCritical, subjectAlternativeName } =
     authority.extensions;
   if (basicConstraints?.ca !== true) {
-    throw refuse('signing-is-ca', `the authority of ${trustDomain} that signed it is no CA`);
+    throw refuse('signing-is-ca', `the authority of ${trustDomain.name} that signed it is no CA`);
   }
   if (keyUsage !== undefined && (keyUsage.bits & keyUsageBits.keyCertSign) === 0) {
     throw refuse(
       'signing-key-usage',
-      `the key usage of the authority of ${trustDomain} that signed it lacks keyCertSign`,
+      `the key usage of the authority of ${trustDomain.name} that signed it lacks keyCertSign`,
     );
   }
   if (nameConstraints) {
     throw refuse(
       'name-constraints',
-      `the authority of ${trustDomain} that signed it has name constraints, which this site does not evaluate`,
+      `the authority of ${trustDomain.name} that signed it has name constraints, which this site does not evaluate`,
     );
   }
   if (unknownCritical.length > 0) {
     throw refuse(
       'unknown-critical-extension',
-      `the authority of ${trustDomain} that signed it has a critical extension, ${unknownCritical[0]}, that is not known here`,
+      `the authority of ${trustDomain.name} that signed it has a critical extension, ${unknownCritical[0]}, that is not known here`,
     );
   }
   // Farther up, X.509-SVID §3.2 allows an authority of another trust domain: an upstream CA.
@@ -188,7 +191,7 @@ function checkAuthority(
   if (path.length === 1 && uri !== undefined && uri !== trustDomain.id) {
     throw refuse(
       'trust-domain',
-      `it is of ${trustDomain}, but was signed as ${JSON.stringify(uri)}`,
+      `it is of ${trustDomain.name}, but was signed as ${JSON.stringify(uri)}`,
     );
   }
   checkTime(authority, nowMs);
