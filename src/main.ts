@@ -1,0 +1,12 @@
+// The only place that wires everything: which kinds there are, which planes, which commands.
+
+import packageJson from '../package.json' with { type: 'json' };
+import { allKinds } from './api/kinds/all-kinds.ts';
+import { createRegistry } from './api/registry.ts';
+import { processIo } from './cli/process-io.ts';
+import { runCli } from './cli/program.ts';
+
+process.exitCode = await runCli(process.argv.slice(2), processIo(), {
+  registry: createRegistry(allKinds),
+  version: packageJson.version,
+});

@@ -1,0 +1,63 @@
+// How a write becomes a record of the audit log.
+
+import { actorOf } from '../core/access/audit-draft.ts';
+import { changedFields } from '../core/audit/changed-fields.ts';
+import type { Audit } from '../core/audit/log.ts';
+import type { AuditRow } from '../core/store/store.ts';
+import type { Draft } from './resources/object-of.ts';
+import type { WriteRecord } from './resources/writer.ts';
+
+export function auditWrites(
+  audit: Pick<Audit, 'record'>,
+): (record: WriteRecord) => AuditRow | undefined {
+  return ({ caller, verb, kind, subresource, before, after, context }) => {
+    const transition = subresource === 'status' ? transitions(before, after) : undefined;
+    // A status that says the same in other numbers is no event.
+    if (transition === '') return undefined;
+    const metadata = (after ?? before)?.metadata;
+    const { address, requestId } = context;
+    return audit.record({
+      actor: actorOf(caller, { requestId, ...(address === undefined ? {} : { address }) }),
+      verb,
+      kind: kind.kind,
+      name: metadata?.name ?? '',
+      uid: metadata?.uid ?? '',
+      ...(subresource === undefined ? {} : { subresource }),
+      outcome: 'allow',
+      ...(transition === undefined ? {} : { reason: transition }),
+      ...(before === undefined || after === undefined
+        ? {}
+        : { changed: changedFields(before, after) }),
+      requestId,
+    });
+  };
+}
+
+interface StatusLike {
+  readonly state?: unknown;
+  readonly conditions?: readonly {
+    readonly type?: unknown;
+    readonly status?: unknown;
+    readonly reason?: unknown;
+  }[];
+}
+
+/** What changed in kind, in words: `Ready False → True (Started)`. Empty where nothing did. */
+function transitions(before: Draft | undefined, after: Draft | undefined): string {
+  const old = (before?.status ?? {}) as StatusLike;
+  const next = (after?.status ?? {}) as StatusLike;
+  const words: string[] = [];
+  if (old.state !== next.state) words.push(`state ${shown(old.state)} → ${shown(next.state)}`);
+  const known = new Map(
+    (old.conditions ?? []).map((condition) => [condition.type, condition.status]),
+  );
+  for (const { type, status, reason } of next.conditions ?? []) {
+    if (known.get(type) !== status)
+      words.push(`${String(type)} ${shown(known.get(type))} → ${shown(status)} (${shown(reason)})`);
+  }
+  return words.join(', ');
+}
+
+function shown(value: unknown): string {
+  return typeof value === 'string' ? value : 'unset';
+}

@@ -1,0 +1,61 @@
+// The data folder: what lies where, with which modes. Everyone may pass through it, because
+// workloads of other users reach their socket there; what is secret lies in a folder of its own.
+
+import { chmodSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { HansaError } from '../core/errors/error.ts';
+
+export interface DataFolder {
+  readonly path: string;
+  readonly store: string;
+  readonly keyFile: string;
+  readonly adminSocket: string;
+  readonly caFile: string;
+  readonly endpointsFile: string;
+}
+
+export function dataFolderAt(path: string): DataFolder {
+  return {
+    path,
+    store: join(path, 'secrets', 'store.db'),
+    keyFile: join(path, 'secrets', 'key-encryption-key'),
+    adminSocket: join(path, 'admin.sock'),
+    caFile: join(path, 'ca.pem'),
+    endpointsFile: join(path, 'endpoints.json'),
+  };
+}
+
+const folderMode = 0o711;
+const secretsMode = 0o700;
+
+export function prepareDataFolder(path: string): DataFolder {
+  const secrets = join(path, 'secrets');
+  try {
+    if (existsSync(path) && !statSync(path).isDirectory()) {
+      throw new HansaError(
+        'HANSA_CONFIG_INVALID',
+        `Cannot use ${path} as data folder: it is a file. Choose another --data-dir.`,
+      );
+    }
+    mkdirSync(path, { recursive: true, mode: folderMode });
+    chmodSync(path, folderMode);
+    mkdirSync(secrets, { recursive: true, mode: secretsMode });
+    chmodSync(secrets, secretsMode);
+  } catch (error) {
+    if (error instanceof HansaError) throw error;
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot use ${path} as data folder: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}. Choose another --data-dir, or mend its owner and mode.`,
+      { cause: error },
+    );
+  }
+  return dataFolderAt(path);
+}
+
+/** Readers see the old file or the new one, never half of it. */
+export function replaceFile(path: string, content: string, mode: number): void {
+  const next = `${path}.next`;
+  writeFileSync(next, content, { mode });
+  chmodSync(next, mode);
+  renameSync(next, path);
+}

@@ -1,0 +1,25 @@
+// Which parts of the site are ready, for /readyz, the metrics listener and `hansa doctor`.
+
+export type Check = () => string | undefined;
+
+export class Health {
+  readonly #checks = new Map<string, Check>();
+
+  /** `check` returns why the part is not ready, or undefined where it is. */
+  add(part: string, check: Check): void {
+    this.#checks.set(part, check);
+  }
+
+  /** In the format of kube-apiserver's /readyz?verbose. */
+  report(): { readonly ready: boolean; readonly text: string } {
+    const lines: string[] = [];
+    let ready = true;
+    for (const [part, check] of this.#checks) {
+      const problem = check();
+      if (problem !== undefined) ready = false;
+      lines.push(problem === undefined ? `[+]${part} ok` : `[-]${part} failed: ${problem}`);
+    }
+    lines.push(ready ? 'readyz check passed' : 'readyz check failed');
+    return { ready, text: `${lines.join('\n')}\n` };
+  }
+}

@@ -1,0 +1,96 @@
+// One request and its answer, over HTTP/1.1 or HTTP/2, TLS or the admin socket. Handlers see this
+// and nothing of node:http.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Caller } from '../../core/access/identity.ts';
+
+export type Request = IncomingMessage | Http2ServerRequest;
+export type Response = ServerResponse | Http2ServerResponse;
+
+export interface Exchange {
+  readonly request: Request;
+  readonly response: Response;
+  /** Without the query. */
+  readonly path: string;
+  /** Parsed on first use: most requests have none. */
+  readonly query: URLSearchParams;
+  readonly caller: Caller;
+  readonly requestId: string;
+  /** Undefined on the admin socket. */
+  readonly address: string | undefined;
+  /** Warnings for the caller (RFC 7234 section 5.5), as kubectl prints them. */
+  readonly warnings: string[];
+}
+
+const noQuery = new URLSearchParams();
+
+export function parseQuery(url: string, questionMark: number): URLSearchParams {
+  return questionMark < 0 ? noQuery : new URLSearchParams(url.slice(questionMark + 1));
+}
+
+/**
+ * Reads a whole body of at most `limit` bytes. A longer one is refused as soon as that is known:
+ * at once where its length is announced, else when the limit is passed.
+ */
+export function readBody(request: Request, limit: number): Promise<Buffer> {
+  const tooLarge = (): HansaError =>
+    new HansaError('HANSA_TOO_LARGE', `Request entity too large: limit is ${limit}`);
+  return new Promise((resolve, reject) => {
+    if (Number(request.headers['content-length']) > limit) {
+      reject(tooLarge());
+      return;
+    }
+    const chunks: Buffer[] = [];
+    let length = 0;
+    request.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > limit) {
+        request.removeAllListeners('data');
+        request.resume();
+        reject(tooLarge());
+        return;
+      }
+      chunks.push(chunk);
+    });
+    request.on('end', () =>
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)),
+    );
+    request.on('error', reject);
+    request.on('aborted', () =>
+      reject(new HansaError('HANSA_BAD_REQUEST', 'The request ended before its body did.')),
+    );
+  });
+}
+
+export function respond(
+  exchange: Exchange,
+  status: number,
+  contentType: string,
+  body: Buffer | string,
+  extra?: Readonly<Record<string, string>>,
+): void {
+  const { response, warnings } = exchange;
+  const headers: Record<string, string | number | string[]> = {
+    'content-type': contentType,
+    'content-length': typeof body === 'string' ? Buffer.byteLength(body) : body.length,
+    'cache-control': 'no-cache, private',
+  };
+  if (warnings.length > 0) headers['warning'] = warnings.map((text) => `299 - ${quoted(text)}`);
+  if (extra !== undefined) Object.assign(headers, extra);
+  // The compatibility layer of HTTP/2 has the same methods with narrower types.
+  (response as ServerResponse).writeHead(status, headers);
+  if (exchange.request.method === 'HEAD') response.end();
+  else (response as ServerResponse).end(body);
+}
+
+export function respondJson(exchange: Exchange, status: number, value: unknown): void {
+  respond(exchange, status, 'application/json', JSON.stringify(value));
+}
+
+/** A quoted-string of RFC 9110; control characters would end the header. */
+function quoted(text: string): string {
+  // oxlint-disable-next-line no-control-regex
+  return `"${text.replace(/[\u0000-\u001f\u007f-\uffff]/g, '?').replace(/["\\]/g, '\\$&')}"`;
+}

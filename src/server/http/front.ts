@@ -1,0 +1,216 @@
+// Every request passes here, whatever socket it came from: who is it, is there room, what is
+// asked, and one way to answer when something is wrong.
+
+import type { IncomingMessage, ServerResponse } from 'node:http';
+import { apiVersion } from '../../api/object.ts';
+import { type Caller, anonymous } from '../../core/access/identity.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError, toHansaError } from '../../core/errors/error.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { Metrics } from '../../core/metrics/metrics.ts';
+import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
+import {
+  type Exchange,
+  parseQuery,
+  type Request,
+  respond,
+  respondJson,
+  type Response,
+} from './exchange.ts';
+import type { Limits } from './limits.ts';
+import { RouteTable, type Route } from './routes.ts';
+import { httpStatusOf, statusOf } from './status.ts';
+
+export interface FrontParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly limits: Limits;
+  readonly resources: ResourceHandler;
+  readonly routes: readonly Route[];
+  /** Records a refusal in the audit log. */
+  readonly denied: (
+    caller: Caller,
+    error: HansaError,
+    request: { method: string; path: string; address: string | undefined },
+  ) => void;
+}
+
+/** Tells who sent a request; throws HANSA_UNAUTHENTICATED. */
+export type Identify = (request: Request) => Caller;
+
+const resourcePrefix = `/apis/${apiVersion}/`;
+
+/** From a tenth of a millisecond to ten seconds. */
+const durationBuckets = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
+];
+
+export class Front {
+  readonly #parts: FrontParts;
+  readonly #routes: RouteTable;
+  readonly #requests;
+  readonly #durations;
+  #draining = false;
+
+  constructor(parts: FrontParts) {
+    this.#parts = parts;
+    this.#routes = new RouteTable(parts.routes);
+    this.#requests = parts.metrics.counter({
+      name: 'hansa_api_requests_total',
+      help: 'Requests to the API, by verb, resource and HTTP status.',
+      labels: ['verb', 'resource', 'code'],
+    });
+    this.#durations = parts.metrics.histogram({
+      name: 'hansa_api_request_duration_seconds',
+      help: 'Time from the head of a request to the end of its answer; watches are not counted.',
+      labels: ['verb', 'resource'],
+      buckets: durationBuckets,
+    });
+  }
+
+  /** From now on every answer asks its client to close the connection. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  /** The request listener of a server whose callers `identify` tells. */
+  listener(identify: Identify): (request: Request, response: Response) => void {
+    return (request, response) => {
+      this.#serve(identify, request, response).catch((error: unknown) => {
+        this.#parts.log.error('a request could not even be refused', { error });
+        response.destroy();
+      });
+    };
+  }
+
+  async #serve(identify: Identify, request: Request, response: Response): Promise<void> {
+    const startedAt = this.#parts.clock.monotonic();
+    const url = request.url ?? '/';
+    const questionMark = url.indexOf('?');
+    const path = questionMark < 0 ? url : url.slice(0, questionMark);
+    const query = parseQuery(url, questionMark);
+    const method = request.method ?? 'GET';
+    const exchange: { -readonly [Key in keyof Exchange]: Exchange[Key] } = {
+      request,
+      response,
+      path,
+      query,
+      caller: anonymous,
+      requestId: this.#parts.random.uuid(),
+      address: request.socket?.remoteAddress,
+      warnings: [],
+    };
+    if (this.#draining && request.httpVersionMajor === 1) response.setHeader('connection', 'close');
+    const asked = path.startsWith(resourcePrefix)
+      ? this.#parts.resources.parse(method, path.slice(resourcePrefix.length), query)
+      : undefined;
+    try {
+      exchange.caller = identify(request);
+      const isWatch = asked?.verb === 'watch';
+      const leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
+      response.once('close', leave);
+      await this.#dispatch(exchange, asked, method);
+    } catch (caught) {
+      this.#refuse(exchange, method, toHansaError(caught));
+    }
+    this.#observe(response, asked, method, startedAt);
+  }
+
+  async #dispatch(
+    exchange: Exchange,
+    asked: ResourceRequest | undefined,
+    method: string,
+  ): Promise<void> {
+    if (asked !== undefined) {
+      await this.#parts.resources.handle(exchange, asked);
+      return;
+    }
+    const found = this.#routes.find(method, exchange.path);
+    if (found === undefined) {
+      respond(exchange, 404, 'text/plain; charset=utf-8', '404 page not found\n');
+    } else if (found === 'method') {
+      throw new HansaError(
+        'HANSA_METHOD_NOT_ALLOWED',
+        'the server does not allow this method on the requested resource',
+      );
+    } else {
+      await found.route.handle(exchange, found.segment);
+    }
+  }
+
+  #refuse(exchange: Exchange, method: string, error: HansaError): void {
+    const { response, request } = exchange;
+    if (error.code === 'HANSA_INTERNAL') {
+      this.#parts.log.error('a request failed', {
+        error: error.cause,
+        method,
+        path: exchange.path,
+        requestId: exchange.requestId,
+      });
+    }
+    if (error.code === 'HANSA_FORBIDDEN' || error.code === 'HANSA_UNAUTHENTICATED') {
+      this.#parts.denied(exchange.caller, error, {
+        method,
+        path: exchange.path,
+        address: exchange.address,
+      });
+    }
+    if (response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    const retryAfter = error.details?.retryAfterSeconds;
+    if (retryAfter !== undefined) response.setHeader('retry-after', String(retryAfter));
+    // A body that nobody read must not be taken for the next request.
+    if (!request.complete && request.httpVersionMajor === 1)
+      response.setHeader('connection', 'close');
+    respondJson(exchange, httpStatusOf(error), statusOf(error));
+    if (!request.complete) closeAfter(request as IncomingMessage, response as ServerResponse);
+  }
+
+  #observe(
+    response: Response,
+    asked: ResourceRequest | undefined,
+    method: string,
+    startedAt: number,
+  ): void {
+    const verb = asked?.verb ?? method.toLowerCase();
+    const resource = asked?.kind.plural ?? '';
+    const code = String(response.statusCode);
+    this.#requests.add({ verb: knownVerb(verb), resource, code });
+    if (verb === 'watch') return;
+    this.#durations.observe(
+      { verb: knownVerb(verb), resource },
+      (this.#parts.clock.monotonic() - startedAt) / 1000,
+    );
+  }
+}
+
+const verbs = new Set([
+  'get',
+  'list',
+  'watch',
+  'create',
+  'update',
+  'patch',
+  'delete',
+  'deletecollection',
+  'post',
+  'put',
+  'head',
+]);
+
+/** Methods come from outside; a label must not. */
+function knownVerb(verb: string): string {
+  return verbs.has(verb) ? verb : 'other';
+}
+
+/** Reads on for a moment, so that the client sees the answer before the connection is closed. */
+function closeAfter(request: IncomingMessage, response: ServerResponse): void {
+  response.once('finish', () => {
+    request.unpipe?.();
+    request.resume();
+  });
+}

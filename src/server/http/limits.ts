@@ -1,0 +1,90 @@
+// How much is taken at once: requests in flight, watches, and requests a second from one caller.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+
+export interface LimitOptions {
+  readonly maxConcurrentRequests: number;
+  readonly maxWatches: number;
+  /** 0 is no limit. */
+  readonly requestsPerSecond: number;
+}
+
+interface Bucket {
+  tokens: number;
+  filledAt: number;
+}
+
+/** Callers whose rate is remembered; beyond it the longest unseen are forgotten, which only lets them begin anew. */
+const maxBuckets = 10_000;
+const retryAfterSeconds = 1;
+
+function tooMany(): HansaError {
+  return new HansaError('HANSA_TOO_MANY_REQUESTS', 'Too many requests, please try again later.', {
+    details: { retryAfterSeconds },
+  });
+}
+
+export class Limits {
+  readonly #options: LimitOptions;
+  readonly #clock: Clock;
+  readonly #buckets = new Map<string, Bucket>();
+  #requests = 0;
+  #watches = 0;
+
+  constructor(options: LimitOptions, clock: Clock) {
+    this.#options = options;
+    this.#clock = clock;
+  }
+
+  get inFlight(): number {
+    return this.#requests;
+  }
+
+  get watches(): number {
+    return this.#watches;
+  }
+
+  /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves when the answer has gone out. */
+  enter(isWatch: boolean, user: string): () => void {
+    if (this.#options.requestsPerSecond > 0) this.#spend(user);
+    if (isWatch) {
+      if (this.#watches >= this.#options.maxWatches) throw tooMany();
+      this.#watches += 1;
+      return once(() => {
+        this.#watches -= 1;
+      });
+    }
+    if (this.#requests >= this.#options.maxConcurrentRequests) throw tooMany();
+    this.#requests += 1;
+    return once(() => {
+      this.#requests -= 1;
+    });
+  }
+
+  /** A token bucket that holds what one second brings. */
+  #spend(user: string): void {
+    const rate = this.#options.requestsPerSecond;
+    const now = this.#clock.monotonic();
+    const bucket = this.#buckets.get(user) ?? { tokens: rate, filledAt: now };
+    bucket.tokens = Math.min(rate, bucket.tokens + ((now - bucket.filledAt) / 1000) * rate);
+    bucket.filledAt = now;
+    this.#buckets.delete(user);
+    this.#buckets.set(user, bucket);
+    if (this.#buckets.size > maxBuckets) {
+      const oldest = this.#buckets.keys().next();
+      if (!oldest.done) this.#buckets.delete(oldest.value);
+    }
+    if (bucket.tokens < 1) throw tooMany();
+    bucket.tokens -= 1;
+  }
+}
+
+function once(leave: () => void): () => void {
+  let left = false;
+  return () => {
+    if (left) return;
+    left = true;
+    leave();
+  };
+}

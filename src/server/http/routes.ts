@@ -1,0 +1,49 @@
+// Routes beside the resource API: discovery, health, reviews, and what planes add.
+
+import type { Exchange } from './exchange.ts';
+
+export interface Route {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
+  readonly path: string;
+  /** Authorises the caller itself: what it takes differs from route to route. */
+  readonly handle: (exchange: Exchange, segment: string) => void | Promise<void>;
+}
+
+export class RouteTable {
+  readonly #exact = new Map<string, Map<string, Route>>();
+  readonly #below = new Map<string, Map<string, Route>>();
+
+  constructor(routes: readonly Route[]) {
+    for (const route of routes) {
+      const isBelow = route.path.endsWith('/*');
+      const table = isBelow ? this.#below : this.#exact;
+      const path = isBelow ? route.path.slice(0, -2) : route.path;
+      const methods = table.get(path) ?? new Map<string, Route>();
+      if (methods.has(route.method))
+        throw new Error(`two routes for ${route.method} ${route.path}`);
+      methods.set(route.method, route);
+      table.set(path, methods);
+    }
+  }
+
+  /** 'method' where the path exists, but not for this method. */
+  find(method: string, path: string): { route: Route; segment: string } | 'method' | undefined {
+    const asked = method === 'HEAD' ? 'GET' : method;
+    const exact = this.#exact.get(path);
+    if (exact !== undefined) {
+      const route = exact.get(asked);
+      return route === undefined ? 'method' : { route, segment: '' };
+    }
+    const slash = path.lastIndexOf('/');
+    const below = this.#below.get(path.slice(0, slash));
+    if (below === undefined || slash === path.length - 1) return undefined;
+    const route = below.get(asked);
+    if (route === undefined) return 'method';
+    try {
+      return { route, segment: decodeURIComponent(path.slice(slash + 1)) };
+    } catch {
+      return undefined;
+    }
+  }
+}

@@ -1,0 +1,80 @@
+// The one place where the error taxonomy becomes HTTP: a Kubernetes `Status` with its code.
+
+import type { ErrorCode, ErrorDetails, HansaError } from '../../core/errors/error.ts';
+
+interface HttpMapping {
+  readonly status: number;
+  /** The machine-readable reason of a Kubernetes Status. */
+  readonly reason: string;
+}
+
+const internal: HttpMapping = { status: 500, reason: 'InternalError' };
+
+const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
+  HANSA_BAD_REQUEST: { status: 400, reason: 'BadRequest' },
+  HANSA_UNAUTHENTICATED: { status: 401, reason: 'Unauthorized' },
+  HANSA_FORBIDDEN: { status: 403, reason: 'Forbidden' },
+  HANSA_NOT_FOUND: { status: 404, reason: 'NotFound' },
+  HANSA_METHOD_NOT_ALLOWED: { status: 405, reason: 'MethodNotAllowed' },
+  HANSA_NOT_ACCEPTABLE: { status: 406, reason: 'NotAcceptable' },
+  HANSA_ALREADY_EXISTS: { status: 409, reason: 'AlreadyExists' },
+  // kube-apiserver answers so where a configuration does not fit its schema.
+  HANSA_APPLY_MISMATCH: internal,
+  HANSA_CONFLICT: { status: 409, reason: 'Conflict' },
+  HANSA_FENCED: { status: 409, reason: 'Conflict' },
+  HANSA_EXPIRED: { status: 410, reason: 'Expired' },
+  HANSA_TOO_LARGE: { status: 413, reason: 'RequestEntityTooLarge' },
+  HANSA_UNSUPPORTED_MEDIA_TYPE: { status: 415, reason: 'UnsupportedMediaType' },
+  HANSA_INVALID: { status: 422, reason: 'Invalid' },
+  HANSA_CERTIFICATE_INVALID: { status: 401, reason: 'Unauthorized' },
+  HANSA_TOO_MANY_REQUESTS: { status: 429, reason: 'TooManyRequests' },
+  HANSA_TIMEOUT: { status: 504, reason: 'Timeout' },
+  HANSA_UNAVAILABLE: { status: 503, reason: 'ServiceUnavailable' },
+  HANSA_STORE_FULL: { status: 507, reason: 'InsufficientStorage' },
+  HANSA_STORE_CORRUPT: internal,
+  HANSA_STORE_NEWER: internal,
+  HANSA_STORE_LOCKED: internal,
+  HANSA_SEAL_BROKEN: internal,
+  HANSA_AUDIT_INVALID: internal,
+  HANSA_CONFIG_INVALID: internal,
+  HANSA_USAGE: internal,
+  HANSA_UNREACHABLE: internal,
+  HANSA_CONDITION_NOT_MET: internal,
+  HANSA_UNHEALTHY: internal,
+  HANSA_INTERNAL: internal,
+};
+
+export interface Status {
+  readonly kind: 'Status';
+  readonly apiVersion: 'v1';
+  readonly metadata: { readonly continue?: string };
+  readonly status: 'Success' | 'Failure';
+  readonly message?: string;
+  readonly reason?: string;
+  readonly details?: Readonly<Record<string, unknown>>;
+  readonly code?: number;
+}
+
+export function httpStatusOf(error: HansaError): number {
+  return mappings[error.code].status;
+}
+
+export function statusOf(error: HansaError): Status {
+  const { status, reason } = mappings[error.code];
+  const details = error.details;
+  return {
+    kind: 'Status',
+    apiVersion: 'v1',
+    metadata: details?.continueToken === undefined ? {} : { continue: details.continueToken },
+    status: 'Failure',
+    message: error.message,
+    reason,
+    ...(details === undefined ? {} : { details: wireDetails(details) }),
+    code: status,
+  };
+}
+
+function wireDetails(details: ErrorDetails): Readonly<Record<string, unknown>> {
+  const { continueToken: _continueToken, ...rest } = details;
+  return rest;
+}

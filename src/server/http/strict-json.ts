@@ -1,0 +1,91 @@
+// Finds what JSON.parse lets pass: fields that stand twice in one object, and nesting so deep that
+// code which walks the value would run out of stack. One pass over the text, O(length).
+
+/** Deeper than any kind nests, shallow enough for recursive walks. */
+const MAX_DEPTH = 512;
+
+export interface JsonFindings {
+  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once. */
+  readonly duplicates: readonly string[];
+  readonly tooDeep: boolean;
+}
+
+interface Frame {
+  /** Undefined for an array. */
+  readonly keys: Set<string> | undefined;
+  key: string;
+  index: number;
+}
+
+const QUOTE = 0x22;
+const BACKSLASH = 0x5c;
+
+/** `text` must be valid JSON: call this after JSON.parse. */
+export function inspectJson(text: string): JsonFindings {
+  const stack: Frame[] = [];
+  const duplicates: string[] = [];
+  let expectKey = false;
+  for (let at = 0; at < text.length; at += 1) {
+    switch (text.charCodeAt(at)) {
+      case QUOTE: {
+        const end = endOfString(text, at);
+        if (expectKey) {
+          const frame = stack.at(-1) as Frame;
+          const raw = text.slice(at + 1, end);
+          frame.key = raw.includes('\\') ? (JSON.parse(text.slice(at, end + 1)) as string) : raw;
+          if (frame.keys?.has(frame.key)) {
+            const path = pathOf(stack);
+            if (!duplicates.includes(path)) duplicates.push(path);
+          } else frame.keys?.add(frame.key);
+          expectKey = false;
+        }
+        at = end;
+        break;
+      }
+      case 0x7b: // {
+        stack.push({ keys: new Set(), key: '', index: 0 });
+        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: true };
+        expectKey = true;
+        break;
+      case 0x5b: // [
+        stack.push({ keys: undefined, key: '', index: 0 });
+        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: true };
+        expectKey = false;
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        stack.pop();
+        expectKey = false;
+        break;
+      case 0x2c: {
+        // ,
+        const frame = stack.at(-1) as Frame;
+        frame.index += 1;
+        expectKey = frame.keys !== undefined;
+        break;
+      }
+      default:
+    }
+  }
+  return { duplicates, tooDeep: false };
+}
+
+function endOfString(text: string, start: number): number {
+  let end = text.indexOf('"', start + 1);
+  while (text.charCodeAt(end - 1) === BACKSLASH) {
+    let backslashes = 1;
+    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
+    if (backslashes % 2 === 0) break;
+    end = text.indexOf('"', end + 1);
+  }
+  return end;
+}
+
+function pathOf(stack: readonly Frame[]): string {
+  let path = '';
+  for (const frame of stack) {
+    if (frame.keys === undefined) path += `[${frame.index}]`;
+    else path += path === '' ? frame.key : `.${frame.key}`;
+  }
+  return path;
+}

@@ -1,0 +1,210 @@
+// Opening, draining and closing of sockets. What is served comes in as a request listener.
+
+import { chmodSync, rmSync } from 'node:fs';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createSecureServer, type Http2SecureServer } from 'node:http2';
+import { createConnection, type Socket, type Server as NetServer } from 'node:net';
+import type { SecureServerOptions } from 'node:http2';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { ListenAddress } from './config-values.ts';
+
+export interface ListenerLimits {
+  readonly maxHeaderBytes: number;
+  readonly maxConnections: number;
+  readonly requestSeconds: number;
+}
+
+export interface Listener {
+  /** With the port that the system chose where 0 was asked for. */
+  readonly address: { readonly host: string; readonly port: number };
+  /** Takes no new connections; resolves when those that are open have ended, or after `withinMs`. */
+  close(withinMs: number): Promise<void>;
+}
+
+/** A connection that is silent this long between requests is closed. */
+const keepAliveMs = 120_000;
+/** How long the head of a request may take: a slow-loris sends it a byte at a time. */
+const headSeconds = 10;
+const handshakeMs = 10_000;
+/** How often the two limits above are looked at. */
+const checkIntervalMs = 2_000;
+/** As many watches as kube-apiserver lets through one connection, times four. */
+const maxConcurrentStreams = 1_000;
+
+type Handler = (request: never, response: never) => void;
+
+/** HTTP/1.1 and HTTP/2 by ALPN on one TLS port. `accept` looks at a connection before its first request; false refuses it. */
+export async function listenTls(
+  address: ListenAddress,
+  tls: SecureServerOptions,
+  limits: ListenerLimits,
+  handler: Handler,
+  clock: Clock,
+): Promise<Listener & { readonly server: Http2SecureServer }> {
+  const server = createSecureServer(
+    {
+      ...tls,
+      allowHTTP1: true,
+      handshakeTimeout: handshakeMs,
+      maxHeaderSize: limits.maxHeaderBytes,
+      maxHeaderListPairs: 256,
+      connectionsCheckingInterval: checkIntervalMs,
+      settings: { maxConcurrentStreams, maxHeaderListSize: limits.maxHeaderBytes },
+    } as SecureServerOptions,
+    handler as never,
+  );
+  // With allowHTTP1 the limits of HTTP/1.1 are properties of the same server.
+  Object.assign(server, {
+    headersTimeout: headSeconds * 1000,
+    requestTimeout: limits.requestSeconds * 1000,
+    keepAliveTimeout: keepAliveMs,
+  });
+  server.maxConnections = limits.maxConnections;
+  server.on('session', (session) => session.setTimeout(keepAliveMs, () => session.close()));
+  const sockets = track(server);
+  await listen(server, { host: address.host, port: address.port });
+  return {
+    server,
+    address: boundTo(server, address),
+    close: (withinMs) => close(server, sockets, withinMs, clock),
+  };
+}
+
+/** Plain HTTP/1.1: metrics on loopback. */
+export async function listenPlain(
+  address: ListenAddress,
+  limits: ListenerLimits,
+  handler: RequestListener,
+  clock: Clock,
+): Promise<Listener> {
+  const server = plainServer(limits, handler);
+  const sockets = track(server);
+  await listen(server, { host: address.host, port: address.port });
+  return {
+    address: boundTo(server, address),
+    close: (withinMs) => close(server, sockets, withinMs, clock),
+  };
+}
+
+/** HTTP/1.1 on a Unix socket that only its owner may open. */
+export async function listenSocket(
+  path: string,
+  limits: ListenerLimits,
+  handler: RequestListener,
+  clock: Clock,
+): Promise<Listener> {
+  await removeStale(path);
+  const server = plainServer(limits, handler);
+  const sockets = track(server);
+  // Created with the narrowest mode, so that there is no moment in which others could connect.
+  const before = process.umask(0o177);
+  try {
+    await listen(server, { path });
+  } finally {
+    process.umask(before);
+  }
+  chmodSync(path, 0o600);
+  return {
+    address: { host: path, port: 0 },
+    close: (withinMs) => close(server, sockets, withinMs, clock),
+  };
+}
+
+function plainServer(limits: ListenerLimits, handler: RequestListener): Server {
+  const server = createServer(
+    {
+      maxHeaderSize: limits.maxHeaderBytes,
+      headersTimeout: headSeconds * 1000,
+      requestTimeout: limits.requestSeconds * 1000,
+      keepAliveTimeout: keepAliveMs,
+      connectionsCheckingInterval: checkIntervalMs,
+    },
+    handler,
+  );
+  server.maxConnections = limits.maxConnections;
+  return server;
+}
+
+/** A socket file that nobody answers on was left by a daemon that was killed. */
+function removeStale(path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const probe = createConnection(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      reject(
+        new HansaError(
+          'HANSA_STORE_LOCKED',
+          `Cannot listen on ${path}: another daemon answers there. Stop it, or use another --data-dir.`,
+        ),
+      );
+    });
+    probe.once('error', () => {
+      rmSync(path, { force: true });
+      resolve();
+    });
+  });
+}
+
+function track(server: NetServer): Set<Socket> {
+  const sockets = new Set<Socket>();
+  server.on('connection', (socket: Socket) => {
+    sockets.add(socket);
+    socket.once('close', () => sockets.delete(socket));
+  });
+  return sockets;
+}
+
+function listen(
+  server: NetServer,
+  where: { host?: string; port?: number; path?: string },
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(where, error)));
+    server.listen(where, () => resolve());
+  });
+}
+
+function cannotListen(
+  where: { host?: string; port?: number; path?: string },
+  error: NodeJS.ErrnoException,
+): HansaError {
+  const place = where.path ?? `${where.host}:${where.port}`;
+  const why =
+    error.code === 'EADDRINUSE'
+      ? 'another program listens there. Stop it, or choose another address'
+      : error.code === 'EACCES'
+        ? 'the system does not allow it. Choose a port above 1023, or run with the right to bind it'
+        : error.code === 'EADDRNOTAVAIL'
+          ? 'this machine has no such address'
+          : error.message;
+  return new HansaError('HANSA_CONFIG_INVALID', `Cannot listen on ${place}: ${why}.`, {
+    cause: error,
+  });
+}
+
+function boundTo(server: NetServer, asked: ListenAddress): { host: string; port: number } {
+  const bound = server.address();
+  return {
+    host: asked.host,
+    port: typeof bound === 'object' && bound !== null ? bound.port : asked.port,
+  };
+}
+
+function close(
+  server: NetServer,
+  sockets: Set<Socket>,
+  withinMs: number,
+  clock: Clock,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = clock.timer(withinMs, () => {
+      for (const socket of sockets) socket.destroy();
+    });
+    server.close(() => {
+      timer.cancel();
+      resolve();
+    });
+    (server as unknown as { closeIdleConnections?: () => void }).closeIdleConnections?.();
+  });
+}

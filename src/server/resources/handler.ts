@@ -1,0 +1,439 @@
+// Resource API: from a request below /apis/hansa.dev/v1alpha1/ to its answer. This folder holds
+// the semantics of the API on the wire; what a kind is lives in src/api, what is kept in
+// src/core/store, and no socket is opened here.
+
+import type { Kind } from '../../api/kind.ts';
+import { apiVersion, group, type Json } from '../../api/object.ts';
+import type { Registry } from '../../api/registry.ts';
+import type { Authorizer } from '../../core/access/authorizer.ts';
+import { forbidden } from '../../core/access/denial.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import { type Exchange, readBody, respond } from '../http/exchange.ts';
+import { type ChangeInput, checkName, patchTypeOf, patchWith, replaceWith } from './changes.ts';
+import { decodeObject, mediaTypeOf, parseBody } from './decode.ts';
+import { badRequest, methodNotAllowed, notFound, unsupportedMediaType } from './errors.ts';
+import { type Lister, selectionOf } from './lister.ts';
+import { objectOf } from './object-of.ts';
+import { deleteOptions, listOptions, type WriteOptions, writeOptions } from './options.ts';
+import {
+  contentTypeOf,
+  encode,
+  type Form,
+  includeObjectOf,
+  negotiate,
+  partialMetadata,
+  tableOf,
+} from './present.ts';
+import { timestamp } from './prepare.ts';
+import type { Watches } from './watches.ts';
+import type { ResourceWriter, WriteContext, Written } from './writer.ts';
+
+export interface HandlerParts {
+  readonly registry: Registry;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly authorizer: Pick<Authorizer, 'authorize'>;
+  readonly writer: ResourceWriter;
+  readonly lister: Lister;
+  readonly watches: Watches;
+  readonly maxRequestBytes: number;
+}
+
+/** What the request asks for, by the verbs of Kubernetes; undefined where the path holds no such thing. */
+export interface ResourceRequest {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly subresource: 'status' | undefined;
+  readonly verb: string;
+}
+
+export class ResourceHandler {
+  readonly #parts: HandlerParts;
+
+  constructor(parts: HandlerParts) {
+    this.#parts = parts;
+  }
+
+  /** `rest` is the path below /apis/hansa.dev/v1alpha1/. */
+  parse(method: string, rest: string, query: URLSearchParams): ResourceRequest | undefined {
+    const [plural = '', rawName, rawSubresource, ...more] = rest.split('/');
+    const kind = this.#parts.registry.byPlural(plural);
+    if (kind === undefined || more.length > 0 || rawName === '') return undefined;
+    const name = rawName === undefined ? '' : decodeName(rawName);
+    if (rawSubresource !== undefined && (rawSubresource !== 'status' || kind.status === undefined))
+      return undefined;
+    const subresource = rawSubresource === undefined ? undefined : 'status';
+    const verb = verbOf(method, name === '', query);
+    return verb === undefined ? undefined : { kind, name, subresource, verb };
+  }
+
+  async handle(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    this.#authorize(exchange, request);
+    const { kind, name, subresource, verb } = request;
+    switch (verb) {
+      case 'get':
+        this.#get(exchange, kind, name);
+        return;
+      case 'list':
+        this.#list(exchange, kind);
+        return;
+      case 'watch':
+        this.#watch(exchange, kind, name);
+        return;
+      case 'create':
+        await this.#create(exchange, kind, name);
+        return;
+      case 'update':
+        await this.#update(exchange, kind, name, subresource);
+        return;
+      case 'patch':
+        await this.#patch(exchange, kind, name, subresource);
+        return;
+      case 'delete':
+        await this.#delete(exchange, kind, name, subresource);
+        return;
+      default:
+        await this.#deleteCollection(exchange, kind);
+    }
+  }
+
+  #authorize(exchange: Exchange, request: ResourceRequest): void {
+    const name = request.name === '' ? fieldSelectorName(exchange.query) : request.name;
+    const attributes = {
+      verb: request.verb,
+      plural: request.kind.plural,
+      ...(name === '' ? {} : { name }),
+      ...(request.subresource === undefined ? {} : { subresource: request.subresource }),
+    };
+    if (!this.#parts.authorizer.authorize(exchange.caller, attributes).allowed) {
+      throw forbidden(exchange.caller, attributes);
+    }
+  }
+
+  #get(exchange: Exchange, kind: Kind, name: string): void {
+    const form = negotiate(exchange.request.headers.accept);
+    const entry = this.#parts.store.get(kind.plural, name);
+    if (entry === undefined) throw notFound(kind, name);
+    this.#respondEntry(exchange, kind, 200, form, entry);
+  }
+
+  #respondEntry(exchange: Exchange, kind: Kind, status: number, form: Form, entry: Entry): void {
+    if (form.as === 'object' && form.encoding === 'json')
+      respond(exchange, status, 'application/json', entry.value);
+    else
+      this.#respondObject(exchange, kind, status, form, {
+        object: objectOf(entry),
+        entry,
+        created: false,
+      });
+  }
+
+  #respondWritten(
+    exchange: Exchange,
+    kind: Kind,
+    status: number,
+    form: Form,
+    written: Written,
+  ): void {
+    if (written.entry !== undefined)
+      this.#respondEntry(exchange, kind, status, form, written.entry);
+    else this.#respondObject(exchange, kind, status, form, written);
+  }
+
+  #respondObject(
+    exchange: Exchange,
+    kind: Kind,
+    status: number,
+    form: Form,
+    { object }: Written,
+  ): void {
+    const value =
+      form.as === 'object'
+        ? object
+        : form.as === 'metadata'
+          ? partialMetadata(object)
+          : tableOf(
+              kind,
+              [object],
+              { resourceVersion: object.metadata.resourceVersion ?? '' },
+              this.#tableOptions(exchange),
+            );
+    respond(exchange, status, contentTypeOf(form), encode(form, value));
+  }
+
+  #tableOptions(exchange: Exchange) {
+    return {
+      nowMs: this.#parts.clock.now(),
+      include: includeObjectOf(exchange.query),
+      withColumns: true,
+    };
+  }
+
+  #list(exchange: Exchange, kind: Kind): void {
+    const form = negotiate(exchange.request.headers.accept);
+    const options = listOptions(exchange.query);
+    const page = this.#parts.lister.page(kind, options, selectionOf(kind, options));
+    if (form.as === 'object' && form.encoding === 'json') {
+      respond(exchange, 200, 'application/json', this.#parts.lister.jsonBody(kind, page));
+      return;
+    }
+    const metadata = {
+      ...(page.continueToken === undefined ? {} : { continue: page.continueToken }),
+      ...(page.remainingItemCount === undefined
+        ? {}
+        : { remainingItemCount: page.remainingItemCount }),
+      resourceVersion: String(page.revision),
+    };
+    const objects = page.entries.map(objectOf);
+    const value =
+      form.as === 'table'
+        ? tableOf(kind, objects, metadata, this.#tableOptions(exchange))
+        : form.as === 'metadata'
+          ? {
+              kind: 'PartialObjectMetadataList',
+              apiVersion: 'meta.k8s.io/v1',
+              metadata,
+              items: objects.map(partialMetadata),
+            }
+          : { apiVersion, kind: `${kind.kind}List`, metadata, items: objects };
+    respond(exchange, 200, contentTypeOf(form), encode(form, value));
+  }
+
+  #watch(exchange: Exchange, kind: Kind, name: string): void {
+    const form = negotiate(exchange.request.headers.accept);
+    if (form.encoding === 'yaml') throw badRequest('a watch can only be streamed as JSON');
+    const options = listOptions(exchange.query);
+    const fieldSelector = [options.fieldSelector, name === '' ? '' : `metadata.name=${name}`]
+      .filter((part) => part !== '')
+      .join(',');
+    this.#parts.watches.serve(
+      exchange,
+      kind,
+      options,
+      selectionOf(kind, { ...options, fieldSelector }),
+      form,
+    );
+  }
+
+  async #create(exchange: Exchange, kind: Kind, name: string): Promise<void> {
+    if (name !== '' || kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
+    const form = negotiate(exchange.request.headers.accept);
+    const { headers } = exchange.request;
+    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const options = writeOptions(exchange.query, 'CreateOptions', headers['user-agent']);
+    const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
+    const written = await this.#parts.writer.create(
+      kind,
+      object,
+      this.#context(exchange, 'create', options),
+    );
+    this.#respondWritten(exchange, kind, 201, form, written);
+  }
+
+  async #update(
+    exchange: Exchange,
+    kind: Kind,
+    name: string,
+    subresource: 'status' | undefined,
+  ): Promise<void> {
+    const form = negotiate(exchange.request.headers.accept);
+    const { headers } = exchange.request;
+    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const options = writeOptions(exchange.query, 'UpdateOptions', headers['user-agent']);
+    const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
+    checkName(object, name);
+    const input = this.#changeInput(exchange, kind, name, subresource, options);
+    const written = await this.#parts.writer.update(
+      kind,
+      name,
+      subresource,
+      this.#context(exchange, 'update', options),
+      replaceWith(input, object),
+    );
+    this.#respondWritten(exchange, kind, 200, form, written);
+  }
+
+  async #patch(
+    exchange: Exchange,
+    kind: Kind,
+    name: string,
+    subresource: 'status' | undefined,
+  ): Promise<void> {
+    const { headers } = exchange.request;
+    const type = patchTypeOf(headers['content-type']);
+    const form = negotiate(headers.accept);
+    const isApply = type === 'application/apply-patch+yaml';
+    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const options = writeOptions(exchange.query, 'PatchOptions', headers['user-agent'], isApply);
+    const input = this.#changeInput(exchange, kind, name, subresource, options);
+    if (isApply && this.#parts.store.get(kind.plural, name) === undefined) {
+      this.#authorize(exchange, { kind, name, subresource, verb: 'create' });
+    }
+    const written = await this.#parts.writer.update(
+      kind,
+      name,
+      subresource,
+      this.#context(exchange, isApply ? 'apply' : 'patch', options),
+      patchWith(input, type, body),
+      isApply && kind.singleton === undefined,
+    );
+    this.#respondWritten(exchange, kind, written.created ? 201 : 200, form, written);
+  }
+
+  async #delete(
+    exchange: Exchange,
+    kind: Kind,
+    name: string,
+    subresource: 'status' | undefined,
+  ): Promise<void> {
+    if (kind.singleton !== undefined || subresource !== undefined)
+      throw methodNotAllowed(kind, 'delete');
+    const form = negotiate(exchange.request.headers.accept);
+    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
+    const { pending, uid } = await this.#parts.writer.delete(
+      kind,
+      name,
+      options,
+      this.#context(exchange, 'delete', plainOptions),
+    );
+    if (pending !== undefined) {
+      this.#respondWritten(exchange, kind, 200, form, pending);
+      return;
+    }
+    const status = {
+      kind: 'Status',
+      apiVersion: 'v1',
+      metadata: {},
+      status: 'Success',
+      details: { name, group, kind: kind.plural, uid },
+    };
+    respond(exchange, 200, contentTypeOf(form), encode(form, status));
+  }
+
+  /** One commit an object, in order of names: O(n), and what was deleted before a failure stays deleted. */
+  async #deleteCollection(exchange: Exchange, kind: Kind): Promise<void> {
+    if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'deletecollection');
+    const form = negotiate(exchange.request.headers.accept);
+    const listing = listOptions(exchange.query);
+    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
+    const page = this.#parts.lister.page(kind, listing, selectionOf(kind, listing));
+    const context = this.#context(exchange, 'delete', plainOptions);
+    const items: Json[] = [];
+    for (const entry of page.entries) {
+      try {
+        const { last } = await this.#parts.writer.delete(kind, entry.name, options, context);
+        items.push(last as Json);
+      } catch (error) {
+        // Somebody else was faster: it is gone, which is what was asked for.
+        if (!(error instanceof HansaError && error.code === 'HANSA_NOT_FOUND')) throw error;
+      }
+    }
+    const metadata = { resourceVersion: String(this.#parts.store.revision) };
+    respond(
+      exchange,
+      200,
+      contentTypeOf(form),
+      encode(form, { apiVersion, kind: `${kind.kind}List`, metadata, items }),
+    );
+  }
+
+  async #deleteBody(exchange: Exchange): Promise<Readonly<Record<string, unknown>> | undefined> {
+    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    if (body.length === 0) return undefined;
+    const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
+    if (mediaType !== 'application/json' && mediaType !== 'application/yaml') {
+      throw unsupportedMediaType([
+        'application/json',
+        'application/yaml',
+        'application/vnd.kubernetes.protobuf',
+      ]);
+    }
+    const { value } = parseBody(body, mediaType);
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw badRequest('decoded object cannot be converted to DeleteOptions');
+    }
+    return value as Readonly<Record<string, unknown>>;
+  }
+
+  #context(exchange: Exchange, verb: WriteContext['verb'], options: WriteOptions): WriteContext {
+    return {
+      caller: exchange.caller,
+      verb,
+      options,
+      requestId: exchange.requestId,
+      address: exchange.address,
+    };
+  }
+
+  #changeInput(
+    exchange: Exchange,
+    kind: Kind,
+    name: string,
+    subresource: 'status' | undefined,
+    options: WriteOptions,
+  ): ChangeInput {
+    return {
+      kind,
+      name,
+      subresource,
+      options,
+      timeIso: timestamp(this.#parts.clock.now()),
+      warn: warningsTo(exchange),
+    };
+  }
+}
+
+const plainOptions: WriteOptions = {
+  dryRun: false,
+  manager: '',
+  fieldValidation: 'Ignore',
+  force: false,
+};
+
+/** Warnings are for people; more than this many of them help nobody, and headers are limited. */
+const maxWarnings = 32;
+
+function warningsTo(exchange: Exchange): (text: string) => void {
+  return (text) => {
+    if (exchange.warnings.length < maxWarnings && !exchange.warnings.includes(text))
+      exchange.warnings.push(text);
+  };
+}
+
+function verbOf(method: string, isCollection: boolean, query: URLSearchParams): string | undefined {
+  const watch = query.get('watch');
+  switch (method) {
+    case 'GET':
+    case 'HEAD':
+      if (watch !== null && watch !== 'false' && watch !== '0') return 'watch';
+      return isCollection ? 'list' : 'get';
+    case 'POST':
+      return 'create';
+    case 'PUT':
+      return isCollection ? undefined : 'update';
+    case 'PATCH':
+      return isCollection ? undefined : 'patch';
+    case 'DELETE':
+      return isCollection ? 'deletecollection' : 'delete';
+    default:
+      return undefined;
+  }
+}
+
+function decodeName(raw: string): string {
+  if (!raw.includes('%')) return raw;
+  try {
+    return decodeURIComponent(raw);
+  } catch {
+    return raw;
+  }
+}
+
+/** A list or watch of one object by its name is authorised as of that object, as in Kubernetes. */
+function fieldSelectorName(query: URLSearchParams): string {
+  const selector = query.get('fieldSelector');
+  return /^metadata\.name==?([a-z0-9._-]+)$/.exec(selector ?? '')?.[1] ?? '';
+}

@@ -1,0 +1,243 @@
+// Lists: whole, selected, or in chunks that all show the same moment.
+
+import { type FieldSelector, parseFieldSelector } from '../../api/field-selector.ts';
+import type { Kind } from '../../api/kind.ts';
+import { type LabelSelector, parseLabelSelector } from '../../api/label-selector.ts';
+import { apiVersion } from '../../api/object.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Entry, Listing, Store } from '../../core/store/store.ts';
+import { badRequest } from './errors.ts';
+import { type Draft, objectOf } from './object-of.ts';
+import { type ListOptions, parseResourceVersion } from './options.ts';
+
+export interface Selection {
+  readonly labels: LabelSelector | undefined;
+  readonly fields: FieldSelector | undefined;
+}
+
+export function selectionOf(
+  kind: Kind,
+  options: { labelSelector: string; fieldSelector: string },
+): Selection | undefined {
+  const labels =
+    options.labelSelector === '' ? undefined : parseLabelSelector(options.labelSelector);
+  const fields =
+    options.fieldSelector === '' ? undefined : parseFieldSelector(kind, options.fieldSelector);
+  return labels === undefined && fields === undefined ? undefined : { labels, fields };
+}
+
+export function selects(selection: Selection, object: Draft): boolean {
+  return (
+    (selection.labels === undefined || selection.labels.matches(object.metadata.labels ?? {})) &&
+    (selection.fields === undefined || selection.fields.matches(object))
+  );
+}
+
+export interface Page {
+  readonly entries: readonly Entry[];
+  readonly revision: number;
+  readonly continueToken: string | undefined;
+  readonly remainingItemCount: number | undefined;
+}
+
+/** How long a chunked list stays consistent, as in kube-apiserver with its default compaction. */
+const snapshotLifeMs = 5 * 60_000;
+/** Snapshots only hold references to entries; still, a client must not make us keep them without bound. */
+const maxSnapshots = 64;
+
+interface Snapshot {
+  readonly listing: Listing;
+  readonly expiresAt: number;
+}
+
+export class Lister {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #snapshots = new Map<string, Snapshot>();
+  readonly #bodies = new WeakMap<readonly Entry[], { revision: number; body: Buffer }>();
+
+  constructor(store: Store, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  page(kind: Kind, options: ListOptions, selection: Selection | undefined): Page {
+    if (options.continueToken !== '') return this.#next(kind, options, selection);
+    const listing = this.#listingFor(kind, options);
+    return this.#cut(kind, listing, listing.revision, '', options.limit, selection);
+  }
+
+  #listingFor(kind: Kind, options: ListOptions): Listing {
+    const listing = this.#store.list(kind.plural);
+    if (options.resourceVersion === '' || options.resourceVersion === '0') return listing;
+    const wanted = parseResourceVersion(options.resourceVersion);
+    if (wanted > this.#store.revision) throw tooLargeVersion(wanted, this.#store.revision);
+    const exact =
+      options.resourceVersionMatch === 'Exact' ||
+      (options.limit > 0 && options.resourceVersionMatch === '');
+    if (!exact || wanted === this.#store.revision) return listing;
+    const snapshot = this.#snapshots.get(`${kind.plural}@${wanted}`);
+    if (snapshot === undefined)
+      throw expired('The resourceVersion for the provided list is too old.');
+    return snapshot.listing;
+  }
+
+  #next(kind: Kind, options: ListOptions, selection: Selection | undefined): Page {
+    if (options.resourceVersion !== '' && options.resourceVersion !== '0') {
+      throw badRequest('specifying resource version is not allowed when using continue');
+    }
+    const { revision, start } = parseContinue(options.continueToken);
+    // Revision -1: the client accepted an inconsistent remainder.
+    if (revision === -1) {
+      const listing = this.#store.list(kind.plural);
+      return this.#cut(kind, listing, listing.revision, start, options.limit, selection);
+    }
+    const snapshot = this.#snapshots.get(`${kind.plural}@${revision}`);
+    if (snapshot === undefined || snapshot.expiresAt < this.#clock.monotonic()) {
+      throw new HansaError('HANSA_EXPIRED', continueExpired, {
+        details: { continueToken: continueFrom(-1, start) },
+      });
+    }
+    return this.#cut(kind, snapshot.listing, revision, start, options.limit, selection);
+  }
+
+  /** O(log n) to find the start, then O(items looked at). */
+  #cut(
+    kind: Kind,
+    listing: Listing,
+    revision: number,
+    start: string,
+    limit: number,
+    selection: Selection | undefined,
+  ): Page {
+    const { entries } = listing;
+    const first = start === '' ? 0 : lowerBound(entries, start);
+    if (limit <= 0) {
+      const rest = first === 0 ? entries : entries.slice(first);
+      return {
+        entries:
+          selection === undefined
+            ? rest
+            : rest.filter((entry) => selects(selection, objectOf(entry))),
+        revision,
+        continueToken: undefined,
+        remainingItemCount: undefined,
+      };
+    }
+    const chosen: Entry[] = [];
+    let at = first;
+    for (; at < entries.length && chosen.length < limit; at += 1) {
+      const entry = entries[at] as Entry;
+      if (selection === undefined || selects(selection, objectOf(entry))) chosen.push(entry);
+    }
+    if (at >= entries.length)
+      return { entries: chosen, revision, continueToken: undefined, remainingItemCount: undefined };
+    this.#keep(kind, revision, listing);
+    return {
+      entries: chosen,
+      revision,
+      continueToken: continueFrom(revision, (entries[at] as Entry).name),
+      remainingItemCount: selection === undefined ? entries.length - at : undefined,
+    };
+  }
+
+  #keep(kind: Kind, revision: number, listing: Listing): void {
+    const now = this.#clock.monotonic();
+    for (const [key, snapshot] of this.#snapshots) {
+      if (snapshot.expiresAt >= now && this.#snapshots.size < maxSnapshots) break;
+      this.#snapshots.delete(key);
+    }
+    const key = `${kind.plural}@${revision}`;
+    // Deleted first, so that the map stays in order of expiry.
+    this.#snapshots.delete(key);
+    this.#snapshots.set(key, { listing, expiresAt: now + snapshotLifeMs });
+  }
+
+  /** The ready-made body of a page: kept for whole collections until one of their objects changes. */
+  jsonBody(kind: Kind, page: Page): Buffer {
+    const known = this.#bodies.get(page.entries);
+    if (known !== undefined && known.revision === page.revision && page.continueToken === undefined)
+      return known.body;
+    const metadata = {
+      ...(page.continueToken === undefined ? {} : { continue: page.continueToken }),
+      ...(page.remainingItemCount === undefined
+        ? {}
+        : { remainingItemCount: page.remainingItemCount }),
+      resourceVersion: String(page.revision),
+    };
+    const head = `{"apiVersion":"${apiVersion}","kind":"${kind.kind}List","metadata":${JSON.stringify(metadata)},"items":[`;
+    const parts: Buffer[] = [Buffer.from(head)];
+    page.entries.forEach((entry, index) => {
+      if (index > 0) parts.push(comma);
+      parts.push(entry.value);
+    });
+    parts.push(listEnd);
+    const body = Buffer.concat(parts);
+    if (page.continueToken === undefined)
+      this.#bodies.set(page.entries, { revision: page.revision, body });
+    return body;
+  }
+}
+
+const comma = Buffer.from(',');
+const listEnd = Buffer.from(']}\n');
+
+function lowerBound(entries: readonly Entry[], name: string): number {
+  const wanted = Buffer.from(name);
+  let low = 0;
+  let high = entries.length;
+  while (low < high) {
+    const middle = (low + high) >>> 1;
+    if (Buffer.compare(Buffer.from((entries[middle] as Entry).name), wanted) < 0) low = middle + 1;
+    else high = middle;
+  }
+  return low;
+}
+
+function continueFrom(revision: number, start: string): string {
+  return Buffer.from(JSON.stringify({ v: 'meta.k8s.io/v1', rv: revision, start })).toString(
+    'base64url',
+  );
+}
+
+function parseContinue(token: string): { revision: number; start: string } {
+  try {
+    const value = JSON.parse(Buffer.from(token, 'base64url').toString('utf8')) as Record<
+      string,
+      unknown
+    >;
+    const { v, rv, start } = value;
+    if (
+      v === 'meta.k8s.io/v1' &&
+      Number.isSafeInteger(rv) &&
+      typeof start === 'string' &&
+      start !== ''
+    ) {
+      return { revision: rv as number, start };
+    }
+  } catch {
+    // Whatever it was, it did not come from us.
+  }
+  throw badRequest('continue key is not valid: it was not issued by this server');
+}
+
+const continueExpired =
+  'The provided continue parameter is too old to display a consistent list result. You can start a new list without the continue parameter, or use the continue token in this response to retrieve the remainder of the results. Continuing with the provided token results in an inconsistent list - objects that were created, modified, or deleted between the time the first chunk was returned and now may show up in the list.';
+
+function expired(message: string): HansaError {
+  return new HansaError('HANSA_EXPIRED', message);
+}
+
+export function tooLargeVersion(wanted: number, current: number): HansaError {
+  return new HansaError(
+    'HANSA_TIMEOUT',
+    `Timeout: Too large resource version: ${wanted}, current: ${current}`,
+    {
+      details: {
+        retryAfterSeconds: 1,
+        causes: [{ reason: 'ResourceVersionTooLarge', message: 'Too large resource version' }],
+      },
+    },
+  );
+}

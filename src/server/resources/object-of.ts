@@ -1,0 +1,75 @@
+// Objects as stored: bytes in the store, parsed once when somebody needs the fields.
+
+import type { Json } from '../../api/object.ts';
+import type { Entry } from '../../core/store/store.ts';
+
+/** Metadata as it may come from outside: every field still optional. */
+export type DraftMeta = {
+  readonly name?: string;
+  readonly generateName?: string;
+  readonly uid?: string;
+  readonly resourceVersion?: string;
+  readonly generation?: number;
+  readonly creationTimestamp?: string | null;
+  readonly deletionTimestamp?: string;
+  readonly deletionGracePeriodSeconds?: number;
+  readonly labels?: Readonly<Record<string, string>>;
+  readonly finalizers?: readonly string[];
+  readonly managedFields?: Json;
+  readonly [key: string]: unknown;
+};
+
+/** An object whose envelope was checked: `metadata` is an object, the rest is as it came. */
+export type Draft = {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly metadata: DraftMeta;
+  readonly spec?: Json;
+  readonly status?: Json;
+  readonly [key: string]: unknown;
+};
+
+const parsed = new WeakMap<Entry, Draft>();
+
+/** Must not be written to: it is shared by everybody who reads this entry. */
+export function objectOf(entry: Entry): Draft {
+  let object = parsed.get(entry);
+  if (object === undefined) {
+    object = JSON.parse(entry.value.toString('utf8')) as Draft;
+    parsed.set(entry, object);
+  }
+  return object;
+}
+
+/** The bytes of an object at a revision: what the store keeps is what goes over the wire. */
+export function encodeObject(object: Draft, revision: number): Buffer {
+  return Buffer.from(JSON.stringify(withRevision(object, revision)), 'utf8');
+}
+
+export function withRevision(object: Draft, revision: number): Draft {
+  return { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
+}
+
+/** Equality of JSON values; the order of keys does not count. */
+export function jsonEqual(left: unknown, right: unknown): boolean {
+  if (left === right) return true;
+  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null)
+    return false;
+  if (Array.isArray(left)) {
+    return (
+      Array.isArray(right) &&
+      left.length === right.length &&
+      left.every((item, index) => jsonEqual(item, right[index]))
+    );
+  }
+  if (Array.isArray(right)) return false;
+  const leftObject = left as Readonly<Record<string, unknown>>;
+  const rightObject = right as Readonly<Record<string, unknown>>;
+  const keys = Object.keys(leftObject);
+  return (
+    keys.length === Object.keys(rightObject).length &&
+    keys.every(
+      (key) => Object.hasOwn(rightObject, key) && jsonEqual(leftObject[key], rightObject[key]),
+    )
+  );
+}

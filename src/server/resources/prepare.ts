@@ -1,0 +1,139 @@
+// What every write does to an object, whoever sends it: fields that only the site may set, fields
+// that only the other subresource may change, and the generation. Pure.
+
+import type { Kind } from '../../api/kind.ts';
+import { type Draft, type DraftMeta, jsonEqual } from './object-of.ts';
+
+/** Wall time as Kubernetes writes it: whole seconds, UTC. */
+export function timestamp(nowMs: number): string {
+  return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
+}
+
+function without(meta: DraftMeta, keys: readonly string[]): Record<string, unknown> {
+  const rest: Record<string, unknown> = { ...meta };
+  for (const key of keys) delete rest[key];
+  return rest;
+}
+
+/** What users may not set at creation. */
+const systemFields = [
+  'uid',
+  'creationTimestamp',
+  'deletionTimestamp',
+  'deletionGracePeriodSeconds',
+  'selfLink',
+  'generation',
+];
+
+export function wipeSystemFields(object: Draft): Draft {
+  return { ...object, metadata: without(object.metadata, systemFields) };
+}
+
+export function prepareForCreate(
+  kind: Kind,
+  object: Draft,
+  made: { uid: string; nowMs: number; name: string },
+): Draft {
+  const { status: _status, ...rest } = object;
+  return {
+    ...(kind.status === undefined ? object : rest),
+    metadata: {
+      ...object.metadata,
+      name: made.name,
+      uid: made.uid,
+      creationTimestamp: timestamp(made.nowMs),
+      generation: 1,
+    },
+  };
+}
+
+/** `next` came from outside, `live` is what the store holds. */
+export function prepareForUpdate(
+  kind: Kind,
+  subresource: 'status' | undefined,
+  next: Draft,
+  live: Draft,
+): Draft {
+  const content = subresource === 'status' ? onlyStatus(next, live) : keepStatus(kind, next, live);
+  const changed = subresource === undefined && !sameContent(kind, content, live);
+  const liveGeneration = live.metadata.generation ?? 1;
+  const kept: Record<string, unknown> = {
+    creationTimestamp: live.metadata.creationTimestamp,
+    generation: changed ? liveGeneration + 1 : liveGeneration,
+    uid:
+      content.metadata.uid === undefined || content.metadata.uid === ''
+        ? live.metadata.uid
+        : content.metadata.uid,
+  };
+  if (live.metadata.deletionTimestamp !== undefined) {
+    kept['deletionTimestamp'] = live.metadata.deletionTimestamp;
+    kept['deletionGracePeriodSeconds'] = live.metadata.deletionGracePeriodSeconds ?? 0;
+  }
+  return { ...content, metadata: { ...content.metadata, ...kept } };
+}
+
+/** A write of `status` changes nothing else but who owns which field. */
+function onlyStatus(next: Draft, live: Draft): Draft {
+  const metadata: Record<string, unknown> = { ...live.metadata };
+  if (next.metadata.managedFields === undefined) delete metadata['managedFields'];
+  else metadata['managedFields'] = next.metadata.managedFields;
+  const { status: _status, ...rest } = live;
+  return {
+    ...rest,
+    ...(next.status === undefined ? {} : { status: next.status }),
+    metadata,
+  };
+}
+
+function keepStatus(kind: Kind, next: Draft, live: Draft): Draft {
+  if (kind.status === undefined) return next;
+  const { status: _status, ...rest } = next;
+  return { ...rest, ...(live.status === undefined ? {} : { status: live.status }) };
+}
+
+/** Whether everything but metadata and (where it is a subresource) status is the same. */
+function sameContent(kind: Kind, next: Draft, live: Draft): boolean {
+  const ignored = new Set([
+    'metadata',
+    'apiVersion',
+    'kind',
+    ...(kind.status === undefined ? [] : ['status']),
+  ]);
+  const keys = new Set(
+    [...Object.keys(next), ...Object.keys(live)].filter((key) => !ignored.has(key)),
+  );
+  for (const key of keys) if (!jsonEqual(next[key], live[key])) return false;
+  return true;
+}
+
+/** Marks for deletion: the object goes when its last finalizer is removed. */
+export function markDeleted(live: Draft, nowMs: number): Draft {
+  return {
+    ...live,
+    metadata: {
+      ...live.metadata,
+      deletionTimestamp: timestamp(nowMs),
+      deletionGracePeriodSeconds: 0,
+      generation: (live.metadata.generation ?? 1) + 1,
+    },
+  };
+}
+
+export function isDeletionDue(object: Draft): boolean {
+  return (
+    object.metadata.deletionTimestamp !== undefined &&
+    (object.metadata.finalizers ?? []).length === 0
+  );
+}
+
+/** kube-apiserver's alphabet for generated names: no vowels, nothing that looks like something else. */
+const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789';
+const suffixLength = 5;
+const maxGeneratedBase = 63 - suffixLength;
+
+export function generateName(base: string, unit: () => number): string {
+  let suffix = '';
+  for (let at = 0; at < suffixLength; at += 1)
+    suffix += suffixAlphabet.charAt(Math.floor(unit() * suffixAlphabet.length));
+  return base.slice(0, maxGeneratedBase) + suffix;
+}

@@ -1,0 +1,137 @@
+// The lines of a watch. A change becomes bytes once, however many watchers wait for it.
+
+import type { Kind } from '../../api/kind.ts';
+import { apiVersion } from '../../api/object.ts';
+import type { HansaError } from '../../core/errors/error.ts';
+import type { Change } from '../../core/store/store.ts';
+import { statusOf } from '../http/status.ts';
+import { type Selection, selects } from './lister.ts';
+import { type Draft, objectOf, withRevision } from './object-of.ts';
+import { type Form, type IncludeObject, partialMetadata, tableOf } from './present.ts';
+
+export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED';
+
+const lines = new WeakMap<Change, Buffer>();
+const lineEnd = Buffer.from('}\n');
+
+/** For watchers without a selector that want objects as JSON: the common case. */
+export function plainLine(change: Change): Buffer {
+  let line = lines.get(change);
+  if (line === undefined) {
+    line = objectLine(plainType(change), bytesOf(change));
+    lines.set(change, line);
+  }
+  return line;
+}
+
+function plainType(change: Change): EventType {
+  if (change.entry === undefined) return 'DELETED';
+  return change.previous === undefined ? 'ADDED' : 'MODIFIED';
+}
+
+export function objectLine(type: EventType, object: Buffer): Buffer {
+  return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), object, lineEnd]);
+}
+
+/** A deleted object is shown in its last state, with the revision at which it went. */
+function objectIn(change: Change): Draft {
+  if (change.entry !== undefined) return objectOf(change.entry);
+  if (change.previous === undefined)
+    throw new Error('A change without entry must have had one before.');
+  return withRevision(objectOf(change.previous), change.revision);
+}
+
+function bytesOf(change: Change): Buffer {
+  return change.entry?.value ?? Buffer.from(JSON.stringify(objectIn(change)));
+}
+
+/** Builds the lines of one watcher with its selector and form. */
+export class EventLines {
+  readonly #kind: Kind;
+  readonly #selection: Selection | undefined;
+  readonly #form: Form;
+  readonly #include: IncludeObject;
+  readonly #now: () => number;
+  #sentColumns = false;
+
+  constructor(
+    kind: Kind,
+    selection: Selection | undefined,
+    form: Form,
+    include: IncludeObject,
+    now: () => number,
+  ) {
+    this.#kind = kind;
+    this.#selection = selection;
+    this.#form = form;
+    this.#include = include;
+    this.#now = now;
+  }
+
+  /** Undefined where the change concerns nothing that the watcher selected. */
+  ofChange(change: Change): Buffer | undefined {
+    if (this.#selection === undefined) {
+      return this.#form.as === 'object'
+        ? plainLine(change)
+        : this.#line(plainType(change), objectIn(change));
+    }
+    const was =
+      change.previous !== undefined && selects(this.#selection, objectOf(change.previous));
+    const is = change.entry !== undefined && selects(this.#selection, objectOf(change.entry));
+    if (!was && !is) return undefined;
+    if (was && is) return this.#line('MODIFIED', objectIn(change));
+    // What no longer matches is deleted for this watcher, in its last matching state.
+    return is ? this.#line('ADDED', objectIn(change)) : this.#line('DELETED', lastMatching(change));
+  }
+
+  initial(object: Draft, value: Buffer): Buffer {
+    return this.#form.as === 'object' ? objectLine('ADDED', value) : this.#line('ADDED', object);
+  }
+
+  #line(type: EventType, object: Draft): Buffer {
+    return Buffer.from(`${JSON.stringify({ type, object: this.#present(object) })}\n`);
+  }
+
+  #present(object: Draft): unknown {
+    if (this.#form.as === 'object') return object;
+    if (this.#form.as === 'metadata') return partialMetadata(object);
+    const withColumns = !this.#sentColumns;
+    this.#sentColumns = true;
+    const metadata = { resourceVersion: object.metadata.resourceVersion ?? '' };
+    return tableOf(this.#kind, [object], metadata, {
+      nowMs: this.#now(),
+      include: this.#include,
+      withColumns,
+    });
+  }
+
+  bookmark(revision: number, endsInitial: boolean): Buffer {
+    const metadata = {
+      resourceVersion: String(revision),
+      ...(endsInitial ? { annotations: { 'k8s.io/initial-events-end': 'true' } } : {}),
+    };
+    const bare = { kind: this.#kind.kind, apiVersion, metadata };
+    const object =
+      this.#form.as === 'object'
+        ? bare
+        : this.#form.as === 'metadata'
+          ? partialMetadata(bare)
+          : {
+              kind: 'Table',
+              apiVersion: 'meta.k8s.io/v1',
+              metadata,
+              columnDefinitions: null,
+              rows: [{ cells: [], object: partialMetadata(bare) }],
+            };
+    return Buffer.from(`${JSON.stringify({ type: 'BOOKMARK', object })}\n`);
+  }
+}
+
+function lastMatching(change: Change): Draft {
+  if (change.previous === undefined) throw new Error('What matched before must have existed.');
+  return withRevision(objectOf(change.previous), change.revision);
+}
+
+export function errorLine(error: HansaError): Buffer {
+  return Buffer.from(`${JSON.stringify({ type: 'ERROR', object: statusOf(error) })}\n`);
+}

@@ -1,0 +1,358 @@
+// The one way to change a resource, for users and controllers alike: validated, authorised where
+// rights are granted, recorded in the audit log in the same commit.
+
+import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
+import type { Kind } from '../../api/kind.ts';
+import { apiVersion, group, type JsonObject } from '../../api/object.ts';
+import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
+import { invalid, invalidObject } from '../../api/schema/field-error.ts';
+import type { Caller } from '../../core/access/identity.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type {
+  AuditRow,
+  Commit,
+  Committed,
+  Entry,
+  Expectation,
+  Store,
+} from '../../core/store/store.ts';
+import { alreadyExists, badRequest, conflict, modifiedSince, notFound } from './errors.ts';
+import { type Draft, encodeObject, jsonEqual, objectOf, withRevision } from './object-of.ts';
+import type { DeleteOptions, WriteOptions } from './options.ts';
+import {
+  generateName,
+  isDeletionDue,
+  markDeleted,
+  prepareForCreate,
+  prepareForUpdate,
+  timestamp,
+  wipeSystemFields,
+} from './prepare.ts';
+
+/** What a write did, for the audit log. */
+export interface WriteRecord {
+  readonly caller: Caller;
+  readonly verb: 'create' | 'update' | 'patch' | 'apply' | 'delete';
+  readonly kind: Kind;
+  readonly subresource: 'status' | undefined;
+  readonly before: Draft | undefined;
+  readonly after: Draft | undefined;
+  readonly context: RequestContext;
+}
+
+export interface RequestContext {
+  readonly requestId: string;
+  readonly address: string | undefined;
+}
+
+/** Checks beyond the schema (who may grant what). Throws to refuse; what it returns must still hold at the commit. */
+export type Admission = (
+  caller: Caller,
+  kind: Kind,
+  next: Draft | undefined,
+  live: Draft | undefined,
+) => readonly Expectation[];
+
+export interface WriterParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly admit: Admission;
+  /** Undefined where this write leaves no row (a status that changed without a transition). */
+  readonly auditRow: (record: WriteRecord) => AuditRow | undefined;
+}
+
+export interface WriteContext extends RequestContext {
+  readonly caller: Caller;
+  readonly verb: WriteRecord['verb'];
+  readonly options: WriteOptions;
+  readonly fence?: Commit['fence'];
+}
+
+export interface Written {
+  readonly object: Draft;
+  /** Undefined for a dry run, and for an object that is gone. */
+  readonly entry: Entry | undefined;
+  readonly created: boolean;
+}
+
+export interface Deleted {
+  /** The object as it is now where finalizers hold it, else undefined. */
+  readonly pending: Written | undefined;
+  readonly uid: string;
+  /** The last state of what was deleted. */
+  readonly last: Draft;
+}
+
+/** A write that was overtaken reads again and retries; a site with this much contention on one object is ill. */
+const maxAttempts = 32;
+const maxNameAttempts = 8;
+
+/** Something that this write relied upon changed before its commit: look again and retry. */
+class Overtaken extends HansaError {
+  constructor(cause: HansaError) {
+    super('HANSA_CONFLICT', cause.message, { cause });
+  }
+}
+
+export class ResourceWriter {
+  readonly #parts: WriterParts;
+
+  constructor(parts: WriterParts) {
+    this.#parts = parts;
+  }
+
+  /** `object` is decoded: pruned and defaulted. */
+  async create(kind: Kind, object: Draft, context: WriteContext): Promise<Written> {
+    const wiped = wipeSystemFields(object);
+    if (wiped.metadata.resourceVersion !== undefined && wiped.metadata.resourceVersion !== '') {
+      throw badRequest('resourceVersion should not be set on objects to be created');
+    }
+    const owned = recordUpdate({
+      ...this.#ownership(kind, context),
+      live: undefined,
+      next: wiped as JsonObject,
+    }) as Draft;
+    const generated =
+      (wiped.metadata.name ?? '') === '' && (wiped.metadata.generateName ?? '') !== '';
+    for (let attempt = 1; ; attempt += 1) {
+      const name = generated
+        ? generateName(wiped.metadata.generateName as string, () => this.#parts.random.unit())
+        : (wiped.metadata.name ?? '');
+      try {
+        return await this.#insert(kind, owned, name, context);
+      } catch (error) {
+        if (error instanceof Overtaken && attempt < maxAttempts) continue;
+        if (!(generated && hasCode(error, 'HANSA_ALREADY_EXISTS') && attempt < maxNameAttempts))
+          throw error;
+      }
+    }
+  }
+
+  async #insert(kind: Kind, object: Draft, name: string, context: WriteContext): Promise<Written> {
+    const next = prepareForCreate(kind, object, {
+      name,
+      uid: this.#parts.random.uuid(),
+      nowMs: this.#parts.clock.now(),
+    });
+    refuseInvalid(kind, next, undefined);
+    const expectations = this.#parts.admit(context.caller, kind, next, undefined);
+    if (this.#parts.store.get(kind.plural, name) !== undefined) throw alreadyExists(kind, name);
+    if (context.options.dryRun) return { object: next, entry: undefined, created: true };
+    const written = await this.#commit(kind, undefined, next, undefined, expectations, context);
+    return { ...written, created: true };
+  }
+
+  /**
+   * Changes what exists. `change` gets the live object and returns the next one with its field
+   * ownership recorded; it may be called again where somebody else was faster. With `allowCreate`
+   * it gets undefined where there is no object yet, and makes one (apply).
+   */
+  async update(
+    kind: Kind,
+    name: string,
+    subresource: 'status' | undefined,
+    context: WriteContext,
+    change: (live: Draft | undefined) => Draft,
+    allowCreate = false,
+  ): Promise<Written> {
+    for (let attempt = 1; ; attempt += 1) {
+      const entry = this.#parts.store.get(kind.plural, name);
+      if (entry === undefined) {
+        if (!allowCreate || subresource !== undefined) throw notFound(kind, name);
+      }
+      try {
+        return await (entry === undefined
+          ? this.#insert(kind, madeBy(kind, name, change), name, context)
+          : this.#replace(kind, subresource, entry, context, change));
+      } catch (error) {
+        if (!(error instanceof Overtaken) || attempt >= maxAttempts) throw error;
+      }
+    }
+  }
+
+  async #replace(
+    kind: Kind,
+    subresource: 'status' | undefined,
+    entry: Entry,
+    context: WriteContext,
+    change: (live: Draft | undefined) => Draft,
+  ): Promise<Written> {
+    const { name } = entry;
+    const live = objectOf(entry);
+    const changed = change(live);
+    if (changed === live) return { object: live, entry, created: false };
+    const uid = changed.metadata.uid ?? '';
+    if (uid !== '' && uid !== live.metadata.uid) {
+      throw conflict(
+        kind,
+        name,
+        `Precondition failed: UID in precondition: ${uid}, UID in object meta: ${live.metadata.uid}`,
+      );
+    }
+    const resourceVersion = changed.metadata.resourceVersion ?? '';
+    if (resourceVersion === '' || resourceVersion === '0') {
+      throw invalidObject({ group, kind: kind.plural, name }, [
+        invalid('metadata.resourceVersion', 0, 'must be specified for an update'),
+      ]);
+    }
+    if (resourceVersion !== live.metadata.resourceVersion)
+      throw conflict(kind, name, modifiedSince);
+    const next = keepTimesIfUnchanged(
+      live as JsonObject,
+      prepareForUpdate(kind, subresource, changed, live) as JsonObject,
+    ) as Draft;
+    refuseInvalid(kind, next, live, subresource);
+    const expectations = this.#parts.admit(context.caller, kind, next, live);
+    if (isDeletionDue(next)) {
+      if (!context.options.dryRun)
+        await this.#commit(kind, subresource, undefined, entry, expectations, context);
+      return { object: next, entry: undefined, created: false };
+    }
+    if (jsonEqual(next, live)) return { object: live, entry, created: false };
+    if (context.options.dryRun) return { object: next, entry: undefined, created: false };
+    return this.#commit(kind, subresource, next, entry, expectations, context);
+  }
+
+  async delete(
+    kind: Kind,
+    name: string,
+    options: DeleteOptions,
+    context: WriteContext,
+  ): Promise<Deleted> {
+    for (let attempt = 1; ; attempt += 1) {
+      const entry = this.#parts.store.get(kind.plural, name);
+      if (entry === undefined) throw notFound(kind, name);
+      const live = objectOf(entry);
+      checkPreconditions(kind, live, options);
+      const expectations = this.#parts.admit(context.caller, kind, undefined, live);
+      const uid = live.metadata.uid as string;
+      try {
+        if ((live.metadata.finalizers ?? []).length > 0) {
+          const marked = live.metadata.deletionTimestamp !== undefined;
+          const next = marked ? live : markDeleted(live, this.#parts.clock.now());
+          const pending =
+            marked || options.dryRun
+              ? { object: next, entry: marked ? entry : undefined, created: false }
+              : await this.#commit(kind, undefined, next, entry, expectations, context);
+          return { pending, uid, last: live };
+        }
+        if (!options.dryRun)
+          await this.#commit(kind, undefined, undefined, entry, expectations, context);
+        return { pending: undefined, uid, last: live };
+      } catch (error) {
+        if (!(error instanceof Overtaken) || attempt >= maxAttempts) throw error;
+      }
+    }
+  }
+
+  async #commit(
+    kind: Kind,
+    subresource: 'status' | undefined,
+    next: Draft | undefined,
+    before: Entry | undefined,
+    expectations: readonly Expectation[],
+    context: WriteContext,
+  ): Promise<Written> {
+    const name = next?.metadata.name ?? (before as Entry).name;
+    const row = this.#parts.auditRow({
+      caller: context.caller,
+      verb: context.verb,
+      kind,
+      subresource,
+      before: before === undefined ? undefined : objectOf(before),
+      after: next,
+      context,
+    });
+    const { entries } = await this.#commitUnlessOvertaken({
+      expect: [
+        { collection: kind.plural, name, at: before?.revision ?? 'absent' },
+        ...expectations,
+      ],
+      ...(next === undefined
+        ? { delete: [{ collection: kind.plural, name }] }
+        : {
+            put: [
+              { collection: kind.plural, name, encode: (revision) => encodeObject(next, revision) },
+            ],
+          }),
+      ...(row === undefined ? {} : { audit: [row] }),
+      ...(context.fence === undefined ? {} : { fence: context.fence }),
+    });
+    const entry = entries[0];
+    const object =
+      entry === undefined
+        ? (next ?? objectOf(before as Entry))
+        : withRevision(next as Draft, entry.revision);
+    return { object, entry, created: false };
+  }
+
+  async #commitUnlessOvertaken(commit: Commit): Promise<Committed> {
+    try {
+      return await this.#parts.store.commit(commit);
+    } catch (error) {
+      if (hasCode(error, 'HANSA_CONFLICT')) throw new Overtaken(error);
+      throw error;
+    }
+  }
+
+  #ownership(kind: Kind, context: WriteContext) {
+    return {
+      kind: kind.kind,
+      schema: objectSchema(kind),
+      manager: context.options.manager,
+      timeIso: timestamp(this.#parts.clock.now()),
+      apiVersion,
+    };
+  }
+}
+
+/** An apply to what does not exist yet. */
+function madeBy(kind: Kind, name: string, change: (live: Draft | undefined) => Draft): Draft {
+  const made = change(undefined);
+  const uid = made.metadata.uid ?? '';
+  if (uid !== '') {
+    throw conflict(
+      kind,
+      name,
+      `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`,
+    );
+  }
+  return wipeSystemFields(made);
+}
+
+function refuseInvalid(
+  kind: Kind,
+  next: Draft,
+  live: Draft | undefined,
+  subresource?: 'status',
+): void {
+  const errors =
+    subresource === 'status' && live !== undefined
+      ? validateStatus(kind, next, live)
+      : validateObject(kind, next, live);
+  if (errors.length > 0)
+    throw invalidObject({ group, kind: kind.kind, name: next.metadata.name ?? '' }, errors);
+}
+
+function checkPreconditions(kind: Kind, live: Draft, options: DeleteOptions): void {
+  const name = live.metadata.name as string;
+  if (options.uid !== undefined && options.uid !== live.metadata.uid) {
+    throw conflict(
+      kind,
+      name,
+      `Precondition failed: UID in precondition: ${options.uid}, UID in object meta: ${live.metadata.uid}`,
+    );
+  }
+  if (
+    options.resourceVersion !== undefined &&
+    options.resourceVersion !== live.metadata.resourceVersion
+  ) {
+    throw conflict(
+      kind,
+      name,
+      `Precondition failed: ResourceVersion in precondition: ${options.resourceVersion}, ResourceVersion in object meta: ${live.metadata.resourceVersion}`,
+    );
+  }
+}

@@ -1,0 +1,141 @@
+// Routes beside the resources, a file each. This one: reading the audit log, for `hansa audit` and
+// for whoever keeps a copy of it.
+
+import type { Attributes, Authorizer } from '../../core/access/authorizer.ts';
+import { forbidden } from '../../core/access/denial.ts';
+import type { KindName } from '../../core/access/presets.ts';
+import { exportLog, proofFile } from '../../core/audit/export.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { AuditQuery } from '../../core/audit/query.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { AuditLog } from '../../core/store/store.ts';
+import { type Exchange, respond, respondJson } from '../http/exchange.ts';
+import type { Route } from '../http/routes.ts';
+
+/** What a Role names to let somebody read the log. It is no resource: nobody writes it. */
+export const auditKind: KindName = { kind: 'AuditEvent', plural: 'auditevents' };
+
+const mostEvents = 1000;
+
+export function auditRoutes(parts: {
+  readonly audit: Audit;
+  readonly auditLog: AuditLog;
+  readonly authorizer: Pick<Authorizer, 'authorize'>;
+}): readonly Route[] {
+  const { audit, auditLog, authorizer } = parts;
+  const guarded =
+    (verb: string, handle: (exchange: Exchange, segment: string) => Promise<void>) =>
+    (exchange: Exchange, segment: string): Promise<void> => {
+      const attributes: Attributes = { verb, plural: auditKind.plural };
+      if (!authorizer.authorize(exchange.caller, attributes).allowed)
+        throw forbidden(exchange.caller, attributes);
+      return handle(exchange, segment);
+    };
+  return [
+    {
+      method: 'GET',
+      path: '/hansa/v1/audit/events',
+      handle: guarded('list', async (exchange) => {
+        const { events, before } = await audit.list(readQuery(exchange.query));
+        respondJson(exchange, 200, { events, ...(before === undefined ? {} : { before }) });
+      }),
+    },
+    {
+      method: 'GET',
+      path: '/hansa/v1/audit/proofs/*',
+      handle: guarded('get', async (exchange, segment) => {
+        const index = readCount('index', segment);
+        if (index >= auditLog.size) {
+          throw new HansaError(
+            'HANSA_NOT_FOUND',
+            `Cannot prove event ${index}: the log has ${auditLog.size} events, numbered from 0.`,
+          );
+        }
+        respondJson(exchange, 200, proofFile(await audit.prove(index), audit.verifier));
+      }),
+    },
+    {
+      method: 'GET',
+      path: '/hansa/v1/audit/checkpoint',
+      handle: guarded('get', async (exchange) => {
+        const { note } = await audit.checkpoint();
+        respondJson(exchange, 200, { publicKey: audit.verifier.text, checkpoint: note });
+      }),
+    },
+    {
+      method: 'GET',
+      path: '/hansa/v1/audit/export',
+      handle: guarded('list', async (exchange) => {
+        const checkpoint = await audit.checkpoint();
+        if (exchange.request.method === 'HEAD') {
+          respond(exchange, 200, 'application/x-ndjson', '');
+          return;
+        }
+        const { response } = exchange;
+        response.setHeader('content-type', 'application/x-ndjson');
+        response.setHeader('cache-control', 'no-cache, private');
+        for await (const piece of exportLog(auditLog, checkpoint, audit.verifier)) {
+          if (response.destroyed) return;
+          // A reader that is slower than the disk makes us wait, not buffer.
+          if (!(response.write as (chunk: Buffer) => boolean).call(response, piece))
+            await drained(response);
+        }
+        response.end();
+      }),
+    },
+  ];
+}
+
+function drained(response: Exchange['response']): Promise<void> {
+  return new Promise((resolve) => {
+    const done = (): void => {
+      response.off('drain', done);
+      response.off('close', done);
+      resolve();
+    };
+    response.on('drain', done);
+    response.on('close', done);
+  });
+}
+
+function readQuery(query: URLSearchParams): AuditQuery {
+  const text = (name: 'user' | 'verb' | 'kind' | 'name') => {
+    const value = query.get(name);
+    return value === null || value === '' ? {} : { [name]: value };
+  };
+  const time = (parameter: string, key: 'sinceMs' | 'untilMs') => {
+    const value = query.get(parameter);
+    if (value === null || value === '') return {};
+    const ms = Date.parse(value);
+    if (Number.isNaN(ms)) throw wrong(parameter, value, 'a time such as 2026-01-31T08:00:00Z');
+    return { [key]: ms };
+  };
+  const outcome = query.get('outcome');
+  if (outcome !== null && outcome !== 'allow' && outcome !== 'deny' && outcome !== 'error') {
+    throw wrong('outcome', outcome, 'allow, deny or error');
+  }
+  const before = query.get('before');
+  return {
+    ...text('user'),
+    ...text('verb'),
+    ...text('kind'),
+    ...text('name'),
+    ...(outcome === null ? {} : { outcome: outcome }),
+    ...time('since', 'sinceMs'),
+    ...time('until', 'untilMs'),
+    ...(before === null ? {} : { before: readCount('before', before) }),
+    limit: Math.min(mostEvents, Math.max(1, readCount('limit', query.get('limit') ?? '100'))),
+  };
+}
+
+function readCount(parameter: string, text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw wrong(parameter, text, 'a count');
+  return Number(text);
+}
+
+function wrong(parameter: string, value: string, accepted: string): HansaError {
+  return new HansaError(
+    'HANSA_BAD_REQUEST',
+    `Cannot read the audit log: ${parameter} is ${JSON.stringify(value.slice(0, 80))}, accepted is ${accepted}.`,
+  );
+}

@@ -1,0 +1,150 @@
+// What the API is: groups, resources and schemas, ready-made at start. And the reviews by which a
+// caller asks about itself.
+
+import { hash } from 'node:crypto';
+import { aggregatedDiscovery, discoveryDocuments } from '../../api/discovery.ts';
+import { openApiDocuments, openApiIndex } from '../../api/openapi.ts';
+import type { Registry } from '../../api/registry.ts';
+import type { Authorizer } from '../../core/access/authorizer.ts';
+import { forbiddenPath } from '../../core/access/denial.ts';
+import type { Caller } from '../../core/access/identity.ts';
+import {
+  selfSubjectAccessReview,
+  selfSubjectReview,
+  selfSubjectRulesReview,
+} from '../../core/access/reviews.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { type Exchange, readBody, respond, respondJson } from '../http/exchange.ts';
+import type { Route } from '../http/routes.ts';
+import { mediaTypeOf, objectMediaTypes, parseBody } from '../resources/decode.ts';
+import { unsupportedMediaType } from '../resources/errors.ts';
+
+const aggregatedType = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+
+export interface DiscoveryParts {
+  readonly registry: Registry;
+  readonly authorizer: Authorizer;
+  readonly clock: Clock;
+  readonly version: string;
+}
+
+export function discoveryRoutes({
+  registry,
+  authorizer,
+  clock,
+  version,
+}: DiscoveryParts): readonly Route[] {
+  const open: Open = (serve) => (exchange) => {
+    const decision = authorizer.authorizePath(exchange.caller, 'get', exchange.path);
+    if (!decision.allowed) throw forbiddenPath(exchange.caller, 'get', exchange.path);
+    serve(exchange);
+  };
+  const routes: Route[] = [];
+  const aggregated = new Map(
+    [...aggregatedDiscovery(registry)].map(([path, document]) => [path, JSON.stringify(document)]),
+  );
+  for (const [path, document] of discoveryDocuments(registry)) {
+    const body = JSON.stringify(document);
+    const whole = aggregated.get(path);
+    routes.push({
+      method: 'GET',
+      path,
+      handle: open((exchange) => {
+        if (whole !== undefined && wantsAggregated(exchange.request.headers.accept)) {
+          respond(exchange, 200, aggregatedType, whole, { vary: 'Accept' });
+        } else respond(exchange, 200, 'application/json', body, { vary: 'Accept' });
+      }),
+    });
+  }
+  const documents = openApiDocuments(registry);
+  routes.push(immutable('/openapi/v3', openApiIndex(documents), open));
+  for (const [path, document] of documents)
+    routes.push(immutable(`/openapi/v3/${path}`, document, open));
+  routes.push({
+    method: 'GET',
+    path: '/version',
+    handle: open((exchange) => respondJson(exchange, 200, versionInfo(version))),
+  });
+  return [...routes, ...reviewRoutes(authorizer, clock)];
+}
+
+type Open = (serve: (exchange: Exchange) => void) => (exchange: Exchange) => void;
+
+/** A client that asks by hash may keep the answer for ever: another content has another hash. */
+function immutable(path: string, document: unknown, open: Open): Route {
+  const body = JSON.stringify(document);
+  const digest = hash('sha256', body).toUpperCase();
+  const etag = `"${digest}"`;
+  return {
+    method: 'GET',
+    path,
+    handle: open((exchange) => {
+      if (exchange.request.headers['if-none-match'] === etag)
+        respond(exchange, 304, 'application/json', '', { etag });
+      else if (exchange.query.get('hash') === digest) {
+        respond(exchange, 200, 'application/json', body, {
+          etag,
+          'cache-control': 'public, immutable, max-age=31536000',
+        });
+      } else respond(exchange, 200, 'application/json', body, { etag });
+    }),
+  };
+}
+
+/** Only the version of the discovery format that we speak; a client that wants another gets the plain one. */
+function wantsAggregated(accept: string | undefined): boolean {
+  if (accept === undefined) return false;
+  return accept.split(',').some((range) => {
+    const parts = range.split(';').map((part) => part.trim());
+    return (
+      parts.includes('g=apidiscovery.k8s.io') &&
+      parts.includes('v=v2') &&
+      parts.includes('as=APIGroupDiscoveryList')
+    );
+  });
+}
+
+/** kubectl compares the minor version with its own and warns; this is the API whose conventions we follow. */
+const kubernetesMinor = 36;
+
+function versionInfo(version: string): Readonly<Record<string, string>> {
+  return {
+    major: '1',
+    minor: String(kubernetesMinor),
+    gitVersion: `v1.${kubernetesMinor}.0+hansa-${version}`,
+    gitCommit: '',
+    gitTreeState: '',
+    buildDate: '',
+    goVersion: '',
+    compiler: 'node',
+    platform: `${process.platform}/${process.arch === 'x64' ? 'amd64' : process.arch}`,
+  };
+}
+
+const maxReviewBytes = 64 * 1024;
+
+/** Any authenticated caller may ask about itself. */
+function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
+  const review = (path: string, answer: (caller: Caller, body: unknown) => unknown): Route => ({
+    method: 'POST',
+    path,
+    handle: async (exchange) => {
+      const body = await readBody(exchange.request, maxReviewBytes);
+      const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
+      if (!objectMediaTypes.some((known) => known === mediaType))
+        throw unsupportedMediaType(objectMediaTypes);
+      respondJson(exchange, 201, answer(exchange.caller, parseBody(body, mediaType).value));
+    },
+  });
+  return [
+    review('/apis/authorization.k8s.io/v1/selfsubjectaccessreviews', (caller, body) =>
+      selfSubjectAccessReview(authorizer, caller, body),
+    ),
+    review('/apis/authorization.k8s.io/v1/selfsubjectrulesreviews', (caller, body) =>
+      selfSubjectRulesReview(authorizer, caller, body),
+    ),
+    review('/apis/authentication.k8s.io/v1/selfsubjectreviews', (caller, body) =>
+      selfSubjectReview(caller, body, clock.now()),
+    ),
+  ];
+}

@@ -1,0 +1,65 @@
+// `hansa server`: a site in the foreground until it is told to stop.
+
+import type { Kind } from '../api/kind.ts';
+import type { Clock, Random } from '../core/clock/clock.ts';
+import { createLog } from '../core/log/json-log.ts';
+import { MetricsRegistry } from '../core/metrics/registry.ts';
+import type { ServerConfig } from './config.ts';
+import { type RunningSite, startSite } from './site.ts';
+
+export interface RunOptions {
+  readonly config: ServerConfig;
+  readonly kinds: readonly Kind[];
+  readonly version: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** Where log lines go. */
+  readonly logTo: { write(line: string): unknown; readonly isTTY?: boolean };
+  /** Says what a person who started it wants to know. */
+  readonly announce: (text: string) => void;
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly interruption: AbortSignal;
+}
+
+/** Resolves when the site has stopped in an orderly way. */
+export async function runServer(options: RunOptions): Promise<void> {
+  const { config, clock, interruption } = options;
+  const startedAt = clock.monotonic();
+  const log = createLog({
+    clock,
+    sink: options.logTo,
+    level: config.logLevel,
+    format:
+      config.logFormat === 'auto'
+        ? options.logTo.isTTY === true
+          ? 'text'
+          : 'json'
+        : config.logFormat,
+  });
+  const site = await startSite({ ...options, log, metrics: new MetricsRegistry() });
+  options.announce(greeting(site, clock.monotonic() - startedAt));
+  log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
+  if (!interruption.aborted) {
+    await new Promise((resolve) => interruption.addEventListener('abort', resolve, { once: true }));
+  }
+  log.info('site is stopping', { drainSeconds: config.limits.drainSeconds });
+  await site.stop();
+  log.info('site has stopped');
+}
+
+function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: number): string {
+  const line = (name: string, address: string | undefined, hint: string): string[] =>
+    address === undefined ? [] : [`  ${name.padEnd(11)} ${address.padEnd(28)} ${hint}`.trimEnd()];
+  return [
+    `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
+    ...line(
+      'api',
+      endpoints.api,
+      `kubectl: ./hansa kubeconfig --data-dir ${folder.path} > kubeconfig`,
+    ),
+    ...line('federation', endpoints.federation, ''),
+    ...line('admin', endpoints.admin, 'for hansa itself; only you can open it'),
+    ...line('metrics', endpoints.metrics, ''),
+    `next: ./hansa get sites --data-dir ${folder.path}`,
+  ].join('\n');
+}

@@ -1,0 +1,82 @@
+// Secrets in the store: sealed records in dotted collections, made once.
+
+import { HansaError, hasCode } from '../core/errors/error.ts';
+import type { Sealer } from '../core/store/sealer.ts';
+import type { AuditRow, Store } from '../core/store/store.ts';
+
+const collection = 'site.secrets';
+const recordVersion = 1;
+
+export interface SecretRecord {
+  load(): Promise<Buffer | undefined>;
+  /** False where there is one already. */
+  create(secret: Buffer): Promise<boolean>;
+}
+
+/** `auditRow` tells the log that the secret was made, never what it is. */
+export function secretRecord(
+  store: Store,
+  sealer: Sealer,
+  name: string,
+  auditRow?: () => AuditRow,
+): SecretRecord {
+  const place = { collection, key: name, column: 'value', version: recordVersion };
+  return {
+    load: async () => {
+      const entry = store.get(collection, name);
+      return entry === undefined ? undefined : sealer.open(place, entry.value);
+    },
+    create: async (secret) => {
+      const sealed = await sealer.seal(place, secret);
+      try {
+        await store.commit({
+          expect: [{ collection, name, at: 'absent' }],
+          put: [{ collection, name, encode: () => sealed }],
+          ...(auditRow === undefined ? {} : { audit: [auditRow()] }),
+        });
+        return true;
+      } catch (error) {
+        if (hasCode(error, 'HANSA_CONFLICT')) return false;
+        throw error;
+      }
+    },
+  };
+}
+
+const identityCollection = 'site.identity';
+const trustDomainName = 'trust-domain';
+
+/** The trust domain is chosen at the first start and stays: every identity carries it. */
+export async function settleTrustDomain(
+  store: Store,
+  configured: string | undefined,
+): Promise<string> {
+  const entry = store.get(identityCollection, trustDomainName);
+  const known = entry?.value.toString('utf8');
+  if (known === undefined) {
+    if (configured === undefined) {
+      throw new HansaError(
+        'HANSA_CONFIG_INVALID',
+        'Cannot start: this data folder is new, and no trust domain is given. Choose one that is yours, for example --trust-domain lubeck.example.',
+      );
+    }
+    await store.commit({
+      expect: [{ collection: identityCollection, name: trustDomainName, at: 'absent' }],
+      put: [
+        {
+          collection: identityCollection,
+          name: trustDomainName,
+          encode: () => Buffer.from(configured, 'utf8'),
+        },
+      ],
+    });
+    return configured;
+  }
+  if (configured !== undefined && configured !== known) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot start as trust domain ${configured}: this data folder belongs to ${known}. Start it with that trust domain, or with another --data-dir.`,
+    );
+  }
+  return known;
+}
