@@ -1,0 +1,155 @@
+// The queue of keys that wait to be reconciled.
+
+import type { Clock, Random, Timer } from '../clock/clock.ts';
+
+export interface BackOff {
+  /** The delay after the first failure; doubles with each further one. */
+  readonly firstMs: number;
+  readonly longestMs: number;
+}
+
+export const defaultBackOff: BackOff = { firstMs: 50, longestMs: 5 * 60_000 };
+
+export interface QueueOptions {
+  readonly clock: Clock;
+  readonly random: Random;
+  /** How many keys may be worked on at once. */
+  readonly parallelism: number;
+  readonly backOff?: BackOff;
+  /** Must not reject: what became of a key is told by calling `retry`, `addAfter` or `forget`. */
+  readonly work: (key: string) => Promise<void>;
+}
+
+/**
+ * - A key that waits already is not added again; keys are worked on in the order in which they came.
+ * - One key is never worked on twice at once. Added meanwhile, it is worked on once more afterwards:
+ *   whatever changed before `add` is seen by a run that begins after it.
+ * - A delay ends with the next run of its key: whoever runs says anew when to look again.
+ *
+ * Every operation costs O(1), but for setting a timer.
+ */
+export class KeyQueue {
+  readonly #clock: Clock;
+  readonly #random: Random;
+  readonly #parallelism: number;
+  readonly #backOff: BackOff;
+  readonly #work: (key: string) => Promise<void>;
+  readonly #waiting = new Set<string>();
+  readonly #running = new Set<string>();
+  readonly #again = new Set<string>();
+  readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>();
+  readonly #failures = new Map<string, number>();
+  #pumping = false;
+  #stopped = false;
+  #idle: (() => void)[] = [];
+
+  constructor(options: QueueOptions) {
+    if (!(options.parallelism >= 1))
+      throw new RangeError('a queue needs a parallelism of 1 or more');
+    this.#clock = options.clock;
+    this.#random = options.random;
+    this.#parallelism = options.parallelism;
+    this.#backOff = options.backOff ?? defaultBackOff;
+    this.#work = options.work;
+  }
+
+  /** Keys that wait for a free worker. */
+  get depth(): number {
+    return this.#waiting.size + this.#again.size;
+  }
+
+  get running(): number {
+    return this.#running.size;
+  }
+
+  /** Keys whose last run failed. */
+  get failing(): number {
+    return this.#failures.size;
+  }
+
+  /** Never runs `work` before it returns. */
+  add(key: string): void {
+    if (this.#stopped) return;
+    if (this.#running.has(key)) this.#again.add(key);
+    else this.#waiting.add(key);
+    this.#schedulePump();
+  }
+
+  /** Adds the key later. Of several delays the one that ends first counts. */
+  addAfter(key: string, delayMs: number): void {
+    if (this.#stopped) return;
+    const dueMs = this.#clock.monotonic() + Math.max(0, delayMs);
+    const set = this.#delayed.get(key);
+    if (set !== undefined) {
+      if (set.dueMs <= dueMs) return;
+      set.timer.cancel();
+    }
+    const timer = this.#clock.timer(delayMs, () => {
+      this.#delayed.delete(key);
+      this.add(key);
+    });
+    this.#delayed.set(key, { dueMs, timer });
+  }
+
+  /** Adds a key whose run failed after a delay that doubles each time, and returns that delay. */
+  retry(key: string): number {
+    const failures = (this.#failures.get(key) ?? 0) + 1;
+    this.#failures.set(key, failures);
+    const { firstMs, longestMs } = this.#backOff;
+    const ceiling = Math.min(longestMs, firstMs * 2 ** Math.min(failures - 1, 52));
+    // From half to the whole: keys that failed together do not come back together.
+    const delayMs = ceiling * (0.5 + this.#random.unit() / 2);
+    this.addAfter(key, delayMs);
+    return delayMs;
+  }
+
+  /** The key is well: its next failure is a first one. */
+  forget(key: string): void {
+    this.#failures.delete(key);
+  }
+
+  failures(key: string): number {
+    return this.#failures.get(key) ?? 0;
+  }
+
+  /** Begins no more work, and resolves when what runs has ended. Idempotent. */
+  async stop(): Promise<void> {
+    this.#stopped = true;
+    this.#waiting.clear();
+    this.#again.clear();
+    for (const { timer } of this.#delayed.values()) timer.cancel();
+    this.#delayed.clear();
+    if (this.#running.size > 0) await new Promise<void>((resolve) => this.#idle.push(resolve));
+  }
+
+  #schedulePump(): void {
+    if (this.#pumping) return;
+    this.#pumping = true;
+    queueMicrotask(() => {
+      this.#pumping = false;
+      this.#pump();
+    });
+  }
+
+  #pump(): void {
+    for (const key of this.#waiting) {
+      if (this.#running.size >= this.#parallelism) return;
+      this.#waiting.delete(key);
+      this.#delayed.get(key)?.timer.cancel();
+      this.#delayed.delete(key);
+      this.#running.add(key);
+      void this.#run(key);
+    }
+  }
+
+  async #run(key: string): Promise<void> {
+    try {
+      await this.#work(key);
+    } finally {
+      this.#running.delete(key);
+      if (this.#again.delete(key)) this.#waiting.add(key);
+      if (this.#running.size === 0) for (const resolve of this.#idle.splice(0)) resolve();
+      this.#pump();
+    }
+  }
+}
