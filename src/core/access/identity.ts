@@ -76,20 +76,22 @@ export function isAuthenticated(caller: Caller): boolean {
   return caller.via !== 'anonymous';
 }
 
-/**
- * Names of people and of tokens: one segment of a SPIFFE ID's path (SPIFFE-ID §2.2) in lower case,
- * short enough for a label. What looks like a token's segment (see `tokenSegment`) is not a person's name.
- */
-const namePattern = /^[a-z0-9](?:[-._a-z0-9]{0,61}[a-z0-9])?$/;
-export const nameRule =
-  'a lower case name of at most 63 letters, digits, ".", "-" and "_" that begins and ends with a letter or digit';
+/** One segment of a SPIFFE ID's path (SPIFFE-ID §2.2), in lower case and short enough for a label. */
+const personPattern = /^[a-z0-9](?:[-._a-z0-9]{0,61}[a-z0-9])?$/;
+export const personNameRule =
+  'at most 63 lower case letters, digits, ".", "-" and "_", with a letter or digit at both ends, and not beginning with "token."';
+
+/** A DNS label (RFC 1123 §2.1), because the name becomes part of the name of a RoleBinding. */
+const tokenPattern = /^[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?$/;
+export const tokenNameRule =
+  'at most 63 lower case letters, digits and "-", with a letter or digit at both ends';
 
 export function isTokenName(name: string): boolean {
-  return namePattern.test(name);
+  return tokenPattern.test(name);
 }
 
 export function isPersonName(name: string): boolean {
-  return namePattern.test(name) && !name.startsWith(tokenSegmentPrefix);
+  return personPattern.test(name) && !name.startsWith(tokenSegmentPrefix);
 }
 
 const tokenSegmentPrefix = 'token.';

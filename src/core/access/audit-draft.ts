@@ -1,0 +1,45 @@
+// What access tells the audit log: rows that commit with the change that they tell of.
+
+import type { AuditActor, AuditDraft } from '../audit/event.ts';
+import type { AuditRow } from '../store/store.ts';
+import type { Caller } from './identity.ts';
+
+/** The part of the audit log that changes of access need. */
+export interface AccessAudit {
+  record(draft: AuditDraft): AuditRow;
+}
+
+/** Where a request came from. */
+export interface Origin {
+  readonly address?: string;
+  readonly requestId?: string;
+}
+
+export function actorOf(caller: Caller, origin: Origin = {}): AuditActor {
+  return {
+    user: caller.user,
+    groups: caller.groups,
+    via: caller.via,
+    ...(caller.credential === undefined ? {} : { credential: caller.credential }),
+    ...(origin.address === undefined ? {} : { address: origin.address }),
+  };
+}
+
+/** A change that was allowed and made. `reason` never holds a secret. */
+export function changeDraft(
+  caller: Caller,
+  origin: Origin,
+  change: {
+    readonly verb: string;
+    readonly kind: string;
+    readonly name: string;
+    readonly reason: string;
+  },
+): AuditDraft {
+  return {
+    actor: actorOf(caller, origin),
+    ...change,
+    outcome: 'allow',
+    ...(origin.requestId === undefined ? {} : { requestId: origin.requestId }),
+  };
+}

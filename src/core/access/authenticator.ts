@@ -1,0 +1,129 @@
+// From what a connection presents to a caller, on every request: a certificate that was good when
+// the connection began may have expired since, and a token may have been revoked.
+
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { Clock } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import type { ValidatedSvid } from '../identity/svid-validator.ts';
+import { unauthorized } from './denial.ts';
+import { FailureLimit } from './failure-limit.ts';
+import {
+  type Caller,
+  isPersonName,
+  parseTokenSegment,
+  personCaller,
+  socketOwner,
+  tokenCaller,
+} from './identity.ts';
+import type { TokenRecord, TokenRegister } from './token-register.ts';
+
+/**
+ * A client certificate that passed the path validator. A listener that hands in the same value with
+ * each request of a connection saves the search for what the caller may do.
+ */
+export type PeerSvid = Pick<ValidatedSvid, 'id' | 'serialHex' | 'notAfterMs'>;
+
+export interface Presented {
+  /** Undefined where there is no client certificate, or none that is valid. */
+  readonly peer?: PeerSvid | undefined;
+  /** The Authorization header as it came. */
+  readonly authorization?: string | undefined;
+  /** `admin` for the socket that only the owner of the data folder can open. */
+  readonly listener: 'tls' | 'admin';
+  readonly address: string;
+}
+
+const userPrefix = '/hansa/user/';
+/** A token has 54 characters. Longer headers are not even hashed. */
+const maxHeaderLength = 512;
+
+export class Authenticator {
+  readonly #trustDomain: TrustDomain;
+  readonly #tokens: TokenRegister;
+  readonly #clock: Clock;
+  readonly #failures: FailureLimit;
+  /** The same caller for the same credential, so that the authorizer finds what it compiled. */
+  readonly #byPeer = new WeakMap<PeerSvid, Caller>();
+  readonly #byToken = new WeakMap<TokenRecord, Caller>();
+
+  constructor(options: { trustDomain: TrustDomain; tokens: TokenRegister; clock: Clock }) {
+    this.#trustDomain = options.trustDomain;
+    this.#tokens = options.tokens;
+    this.#clock = options.clock;
+    this.#failures = new FailureLimit(options.clock);
+  }
+
+  /**
+   * Throws HANSA_UNAUTHENTICATED (`Unauthorized`, whatever the reason), or HANSA_TOO_MANY_REQUESTS
+   * where the address fails too often. A good credential is never refused because of others.
+   *
+   * A certificate is looked at first, then a token, as kube-apiserver does: kubectl may send both.
+   * On the admin socket a token, where there is one, decides alone, so that its rights can be
+   * tried out there and a wrong one does not silently act as the owner.
+   */
+  authenticate(presented: Presented): Caller {
+    const token = presented.authorization;
+    if (presented.listener === 'admin' && token === undefined) return socketOwner;
+    const caller =
+      (presented.peer === undefined ? undefined : this.#fromPeer(presented.peer)) ??
+      (token === undefined ? undefined : this.#fromHeader(token));
+    if (caller !== undefined) return caller;
+    throw this.#refusal(presented);
+  }
+
+  #fromPeer(peer: PeerSvid): Caller | undefined {
+    if (!peer.id.memberOf(this.#trustDomain) || this.#clock.now() > peer.notAfterMs)
+      return undefined;
+    if (!peer.id.path.startsWith(userPrefix)) return undefined;
+    const segment = peer.id.path.slice(userPrefix.length);
+    const known = this.#byPeer.get(peer);
+    if (isPersonName(segment)) {
+      const caller = known ?? personCaller(segment, peer.serialHex);
+      if (known === undefined) this.#byPeer.set(peer, caller);
+      return caller;
+    }
+    const token = parseTokenSegment(segment);
+    if (token === undefined || this.#tokens.findById(token.name, token.id) === undefined)
+      return undefined;
+    const caller = known ?? tokenCaller(token.name, 'certificate', peer.serialHex);
+    if (known === undefined) this.#byPeer.set(peer, caller);
+    return caller;
+  }
+
+  #fromHeader(header: string): Caller | undefined {
+    if (header.length > maxHeaderLength) return undefined;
+    // RFC 6750 §2.1; the scheme's name is case-insensitive (RFC 9110 §11.1).
+    const match = /^bearer +(\S+) *$/i.exec(header);
+    const record = match?.[1] === undefined ? undefined : this.#tokens.find(match[1]);
+    if (record === undefined) return undefined;
+    let caller = this.#byToken.get(record);
+    if (caller === undefined) {
+      caller = tokenCaller(record.name);
+      this.#byToken.set(record, caller);
+    }
+    return caller;
+  }
+
+  #refusal(presented: Presented): HansaError {
+    const retryAfterSeconds = this.#failures.failed(presented.address);
+    if (retryAfterSeconds !== undefined)
+      return new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        'Too many requests with a bad credential, or none, came from this address. Please try again later.',
+        { details: { retryAfterSeconds } },
+      );
+    return unauthorized(reasonOf(presented, this.#trustDomain.name));
+  }
+}
+
+/** For the log only: says what was presented, never a token. */
+function reasonOf({ peer, authorization }: Presented, trustDomain: string): string {
+  const reasons: string[] = [];
+  if (peer !== undefined)
+    reasons.push(
+      `the certificate of ${peer.id.toString()} is expired, revoked with its token, or not of a user of ${trustDomain}`,
+    );
+  if (authorization !== undefined)
+    reasons.push('the token is unknown, revoked, expired or malformed');
+  return reasons.length === 0 ? 'no credential was presented' : reasons.join('; ');
+}

@@ -1,0 +1,46 @@
+// Roles and bindings that Hansa itself writes, as resources like any other.
+
+import { apiVersion, type JsonObject } from '../../api/object.ts';
+import type { Put } from '../store/store.ts';
+
+export interface NewObject {
+  readonly kind: 'Role' | 'RoleBinding';
+  readonly collection: string;
+  readonly name: string;
+  readonly uid: string;
+  readonly createdAtMs: number;
+  readonly generation?: number;
+  readonly labels: Readonly<Record<string, string>>;
+  readonly annotations?: Readonly<Record<string, string>>;
+  readonly spec: JsonObject;
+}
+
+export function putObject(object: NewObject): Put {
+  return {
+    collection: object.collection,
+    name: object.name,
+    encode: (revision) =>
+      Buffer.from(
+        JSON.stringify({
+          apiVersion,
+          kind: object.kind,
+          metadata: {
+            name: object.name,
+            uid: object.uid,
+            resourceVersion: String(revision),
+            generation: object.generation ?? 1,
+            creationTimestamp: wholeSeconds(object.createdAtMs),
+            labels: object.labels,
+            ...(object.annotations === undefined ? {} : { annotations: object.annotations }),
+          },
+          spec: object.spec,
+        }),
+        'utf8',
+      ),
+  };
+}
+
+/** Wall time as Kubernetes writes it. */
+export function wholeSeconds(atMs: number): string {
+  return `${new Date(atMs).toISOString().slice(0, 19)}Z`;
+}

@@ -1,0 +1,118 @@
+// The image of the presets in the store, so that kubectl and `hansa get roles` show them like any
+// other role. The authorizer does not read it, and the API refuses to change it, so writing it once
+// at start is enough: what an older or newer Hansa left there is corrected then.
+
+import type { JsonObject } from '../../api/object.ts';
+import type { Clock, Random } from '../clock/clock.ts';
+import type { AuditRow, Expectation, Put, Store } from '../store/store.ts';
+import { type AccessAudit, changeDraft } from './audit-draft.ts';
+import { type NewObject, putObject } from './granting-object.ts';
+import { controllerCaller } from './identity.ts';
+import { bindingsCollection, rolesCollection } from './policy.ts';
+import {
+  type KindName,
+  presetBindings,
+  presetDescriptions,
+  presetRoleNames,
+  presetRules,
+  tokenKind,
+} from './presets.ts';
+
+const presetLabel = 'hansa.dev/preset';
+const descriptionAnnotation = 'hansa.dev/description';
+const caller = controllerCaller('presets');
+
+type Wanted = Pick<NewObject, 'kind' | 'collection' | 'name' | 'spec' | 'labels' | 'annotations'>;
+
+function wantedObjects(kinds: readonly KindName[]): Wanted[] {
+  const rules = presetRules([...kinds, tokenKind]);
+  const labels = { [presetLabel]: 'true' };
+  return [
+    ...presetRoleNames.map(
+      (name): Wanted => ({
+        kind: 'Role',
+        collection: rolesCollection,
+        name,
+        labels,
+        annotations: { [descriptionAnnotation]: presetDescriptions[name] },
+        spec: { rules: (rules.get(name) ?? []) as unknown as readonly JsonObject[] },
+      }),
+    ),
+    ...presetBindings.map(
+      ({ name, role, subjects }): Wanted => ({
+        kind: 'RoleBinding',
+        collection: bindingsCollection,
+        name,
+        labels,
+        spec: { role, subjects },
+      }),
+    ),
+  ];
+}
+
+/** Idempotent: a second call finds nothing to do and commits nothing. */
+export async function writePresetObjects(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly audit: AccessAudit;
+  readonly kinds: readonly KindName[];
+}): Promise<void> {
+  const put: Put[] = [];
+  const expect: Expectation[] = [];
+  const audit: AuditRow[] = [];
+  for (const wanted of wantedObjects(parts.kinds)) {
+    const entry = parts.store.get(wanted.collection, wanted.name);
+    const known = entry && (JSON.parse(entry.value.toString('utf8')) as StoredObject);
+    if (known !== undefined && isImageOf(known, wanted)) continue;
+    const createdAtMs = Date.parse(known?.metadata.creationTimestamp ?? '');
+    expect.push({
+      collection: wanted.collection,
+      name: wanted.name,
+      at: entry?.revision ?? 'absent',
+    });
+    put.push(
+      putObject({
+        ...wanted,
+        uid: known?.metadata.uid ?? parts.random.uuid(),
+        createdAtMs: Number.isNaN(createdAtMs) ? parts.clock.now() : createdAtMs,
+        generation: (known?.metadata.generation ?? 0) + 1,
+      }),
+    );
+    audit.push(
+      parts.audit.record(
+        changeDraft(
+          caller,
+          {},
+          {
+            verb: known === undefined ? 'create' : 'update',
+            kind: wanted.kind,
+            name: wanted.name,
+            reason: 'built in',
+          },
+        ),
+      ),
+    );
+  }
+  if (put.length > 0) await parts.store.commit({ expect, put, audit });
+}
+
+interface StoredObject {
+  readonly metadata: {
+    readonly uid?: string;
+    readonly creationTimestamp?: string;
+    readonly deletionTimestamp?: string;
+    readonly generation?: number;
+    readonly labels?: unknown;
+    readonly annotations?: unknown;
+  };
+  readonly spec?: unknown;
+}
+
+function isImageOf({ metadata, spec }: StoredObject, wanted: Wanted): boolean {
+  return (
+    metadata.deletionTimestamp === undefined &&
+    JSON.stringify([metadata.labels, metadata.annotations, spec]) ===
+      JSON.stringify([wanted.labels, wanted.annotations, wanted.spec])
+  );
+}

@@ -1,0 +1,51 @@
+// Bodies of the routes that are not resources: small, flat, and every field is known.
+
+import { HansaError } from '../errors/error.ts';
+
+export function readFields(
+  body: unknown,
+  known: readonly string[],
+): Readonly<Record<string, unknown>> {
+  if (typeof body !== 'object' || body === null || Array.isArray(body))
+    throw new HansaError('HANSA_BAD_REQUEST', 'The body must be a JSON object.');
+  for (const key of Object.keys(body))
+    if (!known.includes(key))
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Unknown field ${JSON.stringify(key.slice(0, 64))}. Accepted are ${known.join(', ')}.`,
+      );
+  return body as Readonly<Record<string, unknown>>;
+}
+
+export function invalidField(field: string, value: unknown, rule: string): HansaError {
+  const shown = value === undefined ? '' : ` ${JSON.stringify(value).slice(0, 128)}:`;
+  const message = `Invalid value:${shown} must be ${rule}`;
+  return new HansaError('HANSA_INVALID', `${field}: ${message}`, {
+    details: { causes: [{ reason: 'FieldValueInvalid', message, field }] },
+  });
+}
+
+export function readString(
+  fields: Readonly<Record<string, unknown>>,
+  field: string,
+  accepts: (value: string) => boolean,
+  rule: string,
+): string {
+  const value = fields[field];
+  if (typeof value !== 'string' || !accepts(value)) throw invalidField(field, value, rule);
+  return value;
+}
+
+/** Undefined where the field is absent. */
+export function readSeconds(
+  fields: Readonly<Record<string, unknown>>,
+  field: string,
+  least: number,
+  most: number,
+): number | undefined {
+  const value = fields[field];
+  if (value === undefined) return undefined;
+  if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
+    throw invalidField(field, value, `a whole number of seconds from ${least} to ${most}`);
+  return value;
+}

@@ -1,0 +1,119 @@
+// The tokens of a site: records in the store that hold a digest, never the token, and the look-up
+// from a presented token to its record. Like the authorizer it reads the store's own listing, so
+// that a revoked token fails on the very next request.
+
+import { timingSafeEqual } from 'node:crypto';
+import type { Clock } from '../clock/clock.ts';
+import type { Entry, Store } from '../store/store.ts';
+import { digestOfToken, isTokenText } from './token-text.ts';
+
+export const tokensCollection = 'access.tokens';
+
+/** A record is there exactly as long as its token is not revoked; the audit log remembers the rest. */
+export interface TokenRecord {
+  readonly name: string;
+  /** Tells this token from an earlier or later one of the same name. */
+  readonly id: string;
+  /** SHA-256 of the text, in hexadecimal. */
+  readonly digest: string;
+  readonly role: string;
+  readonly createdAt: string;
+  readonly createdBy: string;
+  readonly expiresAt: string;
+}
+
+const records = new WeakMap<Entry, TokenRecord>();
+const expiries = new WeakMap<TokenRecord, number>();
+
+function recordOf(entry: Entry): TokenRecord {
+  let record = records.get(entry);
+  if (record === undefined) {
+    record = JSON.parse(entry.value.toString('utf8')) as TokenRecord;
+    records.set(entry, record);
+  }
+  return record;
+}
+
+/** Milliseconds since the epoch; a record that does not say has expired. */
+export function expiryOf(record: TokenRecord): number {
+  let expiry = expiries.get(record);
+  if (expiry === undefined) {
+    const parsed = Date.parse(record.expiresAt);
+    expiry = Number.isNaN(parsed) ? 0 : parsed;
+    expiries.set(record, expiry);
+  }
+  return expiry;
+}
+
+/** How exact `lastUsedAt` is: a busy token must not cost a write a request. */
+const lastUsedResolutionMs = 60_000;
+
+export class TokenRegister {
+  readonly #store: Pick<Store, 'list' | 'get' | 'facts'>;
+  readonly #clock: Clock;
+  #entries: readonly Entry[] | undefined;
+  #byDigest = new Map<string, TokenRecord>();
+  #lastUsed = new WeakMap<TokenRecord, number>();
+
+  constructor(store: Pick<Store, 'list' | 'get' | 'facts'>, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  /** The record of a token that is neither expired nor revoked; notes that it was used. */
+  find(text: string): TokenRecord | undefined {
+    if (!isTokenText(text)) return undefined;
+    const digest = digestOfToken(text);
+    // Which digest a map compares first tells nothing: nobody can choose a token by its digest.
+    const record = this.#index().get(digest.toString('hex'));
+    if (record === undefined || !timingSafeEqual(digest, Buffer.from(record.digest, 'hex')))
+      return undefined;
+    if (!this.#isLive(record)) return undefined;
+    this.#noteUse(record);
+    return record;
+  }
+
+  /** For certificates that were obtained with a token: is that very token still good? */
+  findById(name: string, id: string): TokenRecord | undefined {
+    const record = this.get(name);
+    return record !== undefined && record.id === id && this.#isLive(record) ? record : undefined;
+  }
+
+  get(name: string): TokenRecord | undefined {
+    const entry = this.#store.get(tokensCollection, name);
+    return entry === undefined ? undefined : recordOf(entry);
+  }
+
+  /** In order of their names, the expired ones included. */
+  list(): readonly TokenRecord[] {
+    return this.#store.list(tokensCollection).entries.map(recordOf);
+  }
+
+  lastUsedAt(name: string): string | undefined {
+    const at = this.#store.facts.get(tokensCollection, name)?.lastUsedAt;
+    return typeof at === 'string' ? at : undefined;
+  }
+
+  #isLive(record: TokenRecord): boolean {
+    return this.#clock.now() < expiryOf(record);
+  }
+
+  #index(): ReadonlyMap<string, TokenRecord> {
+    const { entries } = this.#store.list(tokensCollection);
+    if (entries !== this.#entries) {
+      this.#byDigest = new Map(entries.map(recordOf).map((record) => [record.digest, record]));
+      this.#entries = entries;
+    }
+    return this.#byDigest;
+  }
+
+  #noteUse(record: TokenRecord): void {
+    const now = this.#clock.now();
+    const last = this.#lastUsed.get(record);
+    if (last !== undefined && now - last < lastUsedResolutionMs) return;
+    this.#lastUsed.set(record, now);
+    this.#store.facts.merge(tokensCollection, record.name, {
+      lastUsedAt: new Date(now).toISOString(),
+    });
+  }
+}

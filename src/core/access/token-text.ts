@@ -1,0 +1,39 @@
+// The text of a bearer token: `hansa_`, then 32 random bytes and 4 bytes of checksum in base64url.
+// 36 bytes fill 48 characters exactly, so that every token has one spelling only. The prefix lets
+// secret scanners find leaked tokens; the checksum tells a mistyped one from an unknown one without
+// a look-up. Neither is a secret.
+
+import { createHash } from 'node:crypto';
+import type { Random } from '../clock/clock.ts';
+
+const prefix = 'hansa_';
+const secretBytes = 32;
+const checksumBytes = 4;
+const textLength = prefix.length + ((secretBytes + checksumBytes) * 4) / 3;
+
+function checksum(secret: Uint8Array): Buffer {
+  return createHash('sha256')
+    .update('hansa token checksum\n')
+    .update(secret)
+    .digest()
+    .subarray(0, checksumBytes);
+}
+
+export async function makeTokenText(random: Random): Promise<string> {
+  const secret = await random.bytes(secretBytes);
+  return prefix + Buffer.concat([secret, checksum(secret)]).toString('base64url');
+}
+
+export function isTokenText(text: string): boolean {
+  if (text.length !== textLength || !text.startsWith(prefix)) return false;
+  const encoded = text.slice(prefix.length);
+  const bytes = Buffer.from(encoded, 'base64url');
+  // Buffer skips what it does not know: only what encodes back to itself was base64url.
+  if (bytes.toString('base64url') !== encoded) return false;
+  return checksum(bytes.subarray(0, secretBytes)).equals(bytes.subarray(secretBytes));
+}
+
+/** What the store keeps in place of the token. 256 random bits need neither salt nor stretching. */
+export function digestOfToken(text: string): Buffer {
+  return createHash('sha256').update(text, 'latin1').digest();
+}

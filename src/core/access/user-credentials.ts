@@ -1,0 +1,157 @@
+// Short-lived certificates for people and for tokens: what `hansa login` and the exec credential
+// plugin obtain through POST /hansa/v1/user-svids. The client makes the key and keeps it; only the
+// public key comes here.
+//
+// The owner of the admin socket may become any user: they could read and write the whole data
+// folder anyway. A token becomes itself and nobody else: the certificate names the very token, is
+// refused as soon as that is revoked, and never outlives it. A certificate does not obtain another,
+// or a stolen one would live for ever.
+
+import { createPublicKey } from 'node:crypto';
+import type { Clock } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import { maxTtlSeconds, type ReservedIssuer } from '../identity/authority.ts';
+import { PublicKey } from '../identity/keys.ts';
+import { certificatePem } from '../identity/pem.ts';
+import type { Store } from '../store/store.ts';
+import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
+import { wholeSeconds } from './granting-object.ts';
+import {
+  adminUser,
+  type Caller,
+  isPersonName,
+  personNameRule,
+  tokenSegment,
+  tokenUser,
+} from './identity.ts';
+import { invalidField, readFields, readSeconds, readString } from './request-body.ts';
+import { expiryOf, type TokenRegister } from './token-register.ts';
+
+export interface UserCredentialParts {
+  readonly store: Pick<Store, 'commit'>;
+  readonly clock: Clock;
+  readonly tokens: TokenRegister;
+  readonly audit: AccessAudit;
+  /** The right to issue below /hansa/user. */
+  readonly issuer: Pick<ReservedIssuer, 'issue'>;
+}
+
+export interface UserCredential {
+  /** The user that the certificate authenticates as. */
+  readonly user: string;
+  readonly spiffeId: string;
+  /** PEM, the leaf first. */
+  readonly certificate: string;
+  readonly serialNumber: string;
+  readonly notAfter: string;
+}
+
+const leastTtlSeconds = 60;
+/** An RSA key of 4,096 bits has 800 characters in PEM. */
+const maxKeyCharacters = 2048;
+
+/** POST: `{publicKey, user?, ttlSeconds?}`, the key as a SubjectPublicKeyInfo in PEM. */
+export async function issueUserCredential(
+  parts: UserCredentialParts,
+  caller: Caller,
+  body: unknown,
+  origin: Origin = {},
+): Promise<UserCredential> {
+  const fields = readFields(body, ['publicKey', 'user', 'ttlSeconds']);
+  const asked = readSeconds(fields, 'ttlSeconds', leastTtlSeconds, maxTtlSeconds) ?? maxTtlSeconds;
+  const publicKey = readPublicKey(fields);
+  const { user, segment, longestSeconds } = subjectOf(parts, caller, fields);
+  const issued = await parts.issuer.issue(segment, {
+    publicKey,
+    ttlSeconds: Math.min(asked, longestSeconds),
+  });
+  const notAfter = wholeSeconds(issued.notAfterMs);
+  await parts.store.commit({
+    audit: [
+      parts.audit.record(
+        changeDraft(caller, origin, {
+          verb: 'issue',
+          kind: 'UserSVID',
+          name: user,
+          reason: `${issued.id.toString()}, serial number ${issued.serialHex}, until ${notAfter}`,
+        }),
+      ),
+    ],
+  });
+  return {
+    user,
+    spiffeId: issued.id.toString(),
+    certificate: issued.chain.map((der) => certificatePem(der)).join(''),
+    serialNumber: issued.serialHex,
+    notAfter,
+  };
+}
+
+interface CredentialSubject {
+  readonly user: string;
+  readonly segment: string;
+  readonly longestSeconds: number;
+}
+
+function subjectOf(
+  parts: UserCredentialParts,
+  caller: Caller,
+  fields: Readonly<Record<string, unknown>>,
+): CredentialSubject {
+  if (caller.via === 'socket') {
+    const user =
+      fields.user === undefined
+        ? adminUser
+        : readString(fields, 'user', isPersonName, personNameRule);
+    return { user, segment: user, longestSeconds: maxTtlSeconds };
+  }
+  if (caller.via === 'token') return tokenSubject(parts, caller, fields.user);
+  throw new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot issue a certificate to ${caller.user}: it takes the admin socket or a token. Run \`hansa login\` with --data-dir or --token-file.`,
+  );
+}
+
+function tokenSubject(
+  parts: UserCredentialParts,
+  caller: Caller,
+  user: unknown,
+): CredentialSubject {
+  const record = parts.tokens.get(caller.credential ?? '');
+  const leftSeconds =
+    record === undefined ? 0 : Math.floor((expiryOf(record) - parts.clock.now()) / 1000);
+  if (record === undefined || tokenUser(record.name) !== caller.user || leftSeconds < 1)
+    throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
+  if (user !== undefined && user !== caller.user)
+    throw invalidField(
+      'user',
+      user,
+      `${caller.user} or absent: a token logs in as itself; other users need the admin socket`,
+    );
+  return {
+    user: caller.user,
+    segment: tokenSegment(record.name, record.id),
+    longestSeconds: leftSeconds,
+  };
+}
+
+function readPublicKey(fields: Readonly<Record<string, unknown>>): PublicKey {
+  const text = fields.publicKey;
+  if (
+    typeof text === 'string' &&
+    text.length <= maxKeyCharacters &&
+    text.startsWith('-----BEGIN PUBLIC KEY-----')
+  ) {
+    try {
+      return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
+    } catch {
+      // Falls through: the answer is the same, and a cause could quote the key.
+    }
+  }
+  // What was sent is not shown: it could be a private key, by mistake.
+  throw invalidField(
+    'publicKey',
+    undefined,
+    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
+  );
+}
