@@ -1,0 +1,58 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { writePresetObjects } from './preset-objects.ts';
+import { openScene, sceneKinds } from './test-scene.ts';
+
+test('the presets are there after the first start, as resources, with their records', async () => {
+  const scene = await openScene();
+  await writePresetObjects({ ...scene, kinds: sceneKinds });
+  assert.deepEqual(
+    scene.store.list('roles').entries.map((entry) => entry.name),
+    ['admin', 'approver', 'editor', 'viewer'],
+  );
+  const entry = scene.store.get('roles', 'editor');
+  const editor = JSON.parse(entry?.value.toString('utf8') ?? '');
+  assert.equal(editor.apiVersion, 'hansa.dev/v1alpha1');
+  assert.equal(editor.kind, 'Role');
+  assert.equal(editor.metadata.resourceVersion, String(entry?.revision));
+  assert.equal(editor.metadata.labels['hansa.dev/preset'], 'true');
+  assert.deepEqual(editor.spec.rules, [
+    { kinds: ['*'], verbs: ['get', 'list', 'watch'] },
+    { kinds: ['Network', 'Site'], verbs: ['create', 'update', 'patch'] },
+  ]);
+  const binding = scene.store.get('rolebindings', 'hansa-admins');
+  assert.deepEqual(JSON.parse(binding?.value.toString('utf8') ?? '').spec, {
+    role: 'admin',
+    subjects: [{ kind: 'Group', name: 'hansa:admins' }],
+  });
+  assert.equal(scene.store.auditLog.size, 5);
+});
+
+test('a second start changes nothing', async () => {
+  const scene = await openScene();
+  await writePresetObjects({ ...scene, kinds: sceneKinds });
+  const { revision } = scene.store;
+  await writePresetObjects({ ...scene, kinds: sceneKinds });
+  assert.equal(scene.store.revision, revision);
+});
+
+test('a start after an upgrade, or after tampering, corrects what is there and keeps its identity', async () => {
+  const scene = await openScene();
+  await writePresetObjects({ ...scene, kinds: sceneKinds });
+  const read = (name: string) =>
+    JSON.parse(scene.store.get('roles', name)?.value.toString('utf8') ?? '');
+  const before = read('editor');
+  const rulesBefore = read('viewer').spec;
+  await scene.role('viewer', [{ kinds: ['*'], verbs: ['*'] }]);
+  await scene.store.commit({ delete: [{ collection: 'roles', name: 'approver' }] });
+  await scene.clock.advance(60_000);
+  const kinds = [...sceneKinds, { kind: 'Tenant', plural: 'tenants' }];
+  await writePresetObjects({ ...scene, kinds });
+  const after = read('editor');
+  assert.deepEqual(after.spec.rules[1].kinds, ['Network', 'Site', 'Tenant']);
+  assert.equal(after.metadata.uid, before.metadata.uid);
+  assert.equal(after.metadata.creationTimestamp, before.metadata.creationTimestamp);
+  assert.equal(after.metadata.generation, 2);
+  assert.deepEqual(read('viewer').spec, rulesBefore);
+  assert.ok(scene.store.get('roles', 'approver'));
+});
