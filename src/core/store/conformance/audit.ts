@@ -2,11 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { createHash } from 'node:crypto';
-import { test } from 'node:test';
 import type { Store } from '../store.ts';
 import { maxValueBytes } from '../store.ts';
 import type { MakePlace } from './harness.ts';
-import { audit, put, withErrorCode, withStore } from './harness.ts';
+import { audit, put, test, withErrorCode, withStore } from './harness.ts';
 
 function sha256(...parts: readonly Uint8Array[]): Buffer {
   const hash = createHash('sha256');

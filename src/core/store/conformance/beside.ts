@@ -1,10 +1,9 @@
 // Conformance: what lives beside the resources: leases, fences, facts.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { VirtualClock } from '../../clock/virtual.ts';
 import type { MakePlace } from './harness.ts';
-import { audit, put, withErrorCode, withStore } from './harness.ts';
+import { audit, put, test, withErrorCode, withStore } from './harness.ts';
 
 export function besideConformance(makePlace: MakePlace): void {
   test('a lease has one holder until it expires by the clock of the database', async () => {

@@ -1,10 +1,9 @@
 // Conformance: commits, their order, their limits, and what readers see of them.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import { maxValueBytes } from '../store.ts';
 import type { MakePlace } from './harness.ts';
-import { put, withErrorCode, withStore } from './harness.ts';
+import { put, test, withErrorCode, withStore } from './harness.ts';
 
 export function commitConformance(makePlace: MakePlace): void {
   test('a new store is empty and at revision 0', () =>

@@ -2,12 +2,12 @@
 // a fresh place for a store, and knows nothing of the driver.
 
 import assert from 'node:assert/strict';
-import { describe, test } from 'node:test';
+import { describe } from 'node:test';
 import { auditConformance, naiveRoot, readAll } from './audit.ts';
 import { besideConformance } from './beside.ts';
 import { commitConformance } from './commits.ts';
 import type { MakePlace } from './harness.ts';
-import { audit, put, Recorder, turn, withStore } from './harness.ts';
+import { audit, put, Recorder, test, turn, withStore } from './harness.ts';
 import { modelConformance } from './model.ts';
 import { watchConformance } from './watches.ts';
 
@@ -16,7 +16,7 @@ export function storeConformance(
   makePlace: MakePlace,
   { modelRuns }: { readonly modelRuns: number },
 ): void {
-  describe(`store on ${name}`, () => {
+  void describe(`store on ${name}`, () => {
     commitConformance(makePlace);
     watchConformance(makePlace);
     besideConformance(makePlace);

@@ -2,6 +2,7 @@
 // again, and short ways to say what a commit does.
 
 import assert from 'node:assert/strict';
+import { test as register } from 'node:test';
 import type { Clock } from '../../clock/clock.ts';
 import type { ErrorCode } from '../../errors/error.ts';
 import { hasCode } from '../../errors/error.ts';
@@ -24,6 +25,11 @@ export interface Place {
 }
 
 export type MakePlace = () => Promise<Place>;
+
+/** One behaviour that every driver has. The runner waits for it, nobody else has to. */
+export function test(name: string, body: () => Promise<void>): void {
+  void register(name, body);
+}
 
 /** Runs `body` with a store in a place of its own, and cleans up whatever happens. */
 export async function withStore(

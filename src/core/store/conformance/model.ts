@@ -1,13 +1,12 @@
 // Conformance: random commits against the simplest model that could be right.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import * as fc from 'fast-check';
 import { hasCode } from '../../errors/error.ts';
 import type { Change, Commit, Store } from '../store.ts';
 import { naiveRoot } from './audit.ts';
 import type { MakePlace } from './harness.ts';
-import { audit, put, turn, withStore } from './harness.ts';
+import { audit, put, test, turn, withStore } from './harness.ts';
 
 interface Step {
   /** A record and whether the expectation about it is to hold. */

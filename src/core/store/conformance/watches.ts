@@ -1,10 +1,9 @@
 // Conformance: watching, resuming, compaction.
 
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
 import type { Change, Store } from '../store.ts';
 import type { MakePlace } from './harness.ts';
-import { put, Recorder, turn, withErrorCode, withStore } from './harness.ts';
+import { put, Recorder, test, turn, withErrorCode, withStore } from './harness.ts';
 
 async function fill(store: Store, count: number, collection = 'things'): Promise<void> {
   for (let at = 0; at < count; at++) {
