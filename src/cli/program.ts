@@ -3,19 +3,35 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, Option } from 'commander';
 import { toHansaError } from '../core/errors/error.ts';
+import { applyCommand } from './apply.ts';
 import { type Cli, type CliParts, createCli, type Io } from './cli.ts';
 import { completionCommand } from './completion.ts';
+import { configCommand } from './config.ts';
+import { deleteCommand } from './delete.ts';
+import { describeCommand } from './describe.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
+import { kubeconfigCommand } from './kubeconfig.ts';
 import { printable } from './output.ts';
+import { serverCommand } from './server.ts';
 import { versionCommand } from './version.ts';
+import { waitCommand } from './wait.ts';
+import { watchCommand } from './watch.ts';
 
 export type MakeCommand = (cli: Cli) => Command;
 
 /** In the order of the help. Planes add theirs through `runCli`. */
 const ownCommands: readonly MakeCommand[] = [
+  serverCommand,
   getCommand,
+  describeCommand,
+  applyCommand,
+  deleteCommand,
+  watchCommand,
+  waitCommand,
+  kubeconfigCommand,
+  configCommand,
   explainCommand,
   completionCommand,
   versionCommand,

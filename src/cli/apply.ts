@@ -1,0 +1,124 @@
+// hansa apply: server-side apply of manifests.
+
+import { Command } from 'commander';
+import type { Resource } from '../api/object.ts';
+import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
+import { qualifiedName } from './kind-argument.ts';
+import { loadManifests, type Manifest } from './manifests.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+
+interface ApplyOptions {
+  readonly filename: readonly string[];
+  readonly dryRun?: boolean;
+  readonly forceConflicts?: boolean;
+  readonly fieldManager?: string;
+  readonly output: OutputFormat;
+}
+
+interface Applied {
+  readonly manifest: Manifest;
+  readonly object: Resource;
+  readonly what: 'created' | 'configured' | 'unchanged';
+}
+
+export function applyCommand(cli: Cli): Command {
+  return new Command('apply')
+    .description('make objects as manifests say (server-side apply)')
+    .requiredOption('-f, --filename <path...>', 'files, folders, or - for standard input')
+    .option('--dry-run', 'let the site check and answer, but change nothing')
+    .option('--force-conflicts', 'take over fields that others manage')
+    .option('--field-manager <name>', 'under which name fields are owned', 'hansa')
+    .addOption(outputOption(['json', 'yaml', 'name', 'jsonpath']))
+    .addHelpText(
+      'after',
+      `
+Objects are applied in the order of the files. One that is refused does not stop the others; the
+exit code is that of the first refusal.
+
+Examples:
+  hansa apply -f role.yaml
+  hansa apply -f examples/access --dry-run
+  generate-manifests | hansa apply -f -`,
+    )
+    .action(async (options: ApplyOptions, command: Command) => {
+      const manifests = await loadManifests(options.filename, cli.io, cli.registry);
+      await cli.withClient(command, (client) => applyAll(cli, client, manifests, options));
+    });
+}
+
+async function applyAll(
+  cli: Cli,
+  client: SiteClient,
+  manifests: readonly Manifest[],
+  options: ApplyOptions,
+): Promise<void> {
+  const applied: Applied[] = [];
+  const refused: HansaError[] = [];
+  const machine = options.output.format !== 'table' && options.output.format !== 'name';
+  for (const manifest of manifests) {
+    try {
+      const result = await applyOne(client, manifest, options);
+      applied.push(result);
+      if (!machine) cli.print(lineOf(result, options));
+    } catch (caught) {
+      const error = toHansaError(caught);
+      // A site that is gone refuses all the others too.
+      if (error.code === 'HANSA_UNREACHABLE' || error.code === 'HANSA_INTERNAL') throw caught;
+      refused.push(error);
+      const named = qualifiedName(manifest.kind, manifest.name);
+      const text = printable(error.message, false);
+      cli.note(`${manifest.where}: cannot apply ${named}: ${text}   (${error.code})`);
+    }
+  }
+  if (machine) printAll(cli, applied, options.output);
+  const [first] = refused;
+  if (first !== undefined) {
+    const count =
+      manifests.length === 1
+        ? 'The object was'
+        : `${refused.length} of ${manifests.length} objects were`;
+    const hint =
+      first.code === 'HANSA_CONFLICT' ? ' To take the fields over: --force-conflicts.' : '';
+    throw new HansaError(first.code, `${count} not applied.${hint}`);
+  }
+}
+
+async function applyOne(
+  client: SiteClient,
+  manifest: Manifest,
+  options: ApplyOptions,
+): Promise<Applied> {
+  const { kind, name } = manifest;
+  const before = await client.get(kind, name).catch((error: unknown) => {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+    // Who may apply need not be allowed to read; then a change cannot be told from none.
+    if (hasCode(error, 'HANSA_FORBIDDEN')) return undefined;
+    throw error;
+  });
+  const { object, created } = await client.apply(kind, name, manifest.object, {
+    dryRun: options.dryRun === true,
+    force: options.forceConflicts === true,
+    ...(options.fieldManager === undefined ? {} : { fieldManager: options.fieldManager }),
+  });
+  const same = before?.metadata.resourceVersion === object.metadata.resourceVersion;
+  const dryChange =
+    options.dryRun === true && before?.metadata.generation !== object.metadata.generation;
+  const what = created ? 'created' : same && !dryChange ? 'unchanged' : 'configured';
+  return { manifest, object, what };
+}
+
+function lineOf({ manifest, what }: Applied, options: ApplyOptions): string {
+  const named = qualifiedName(manifest.kind, manifest.name);
+  if (options.output.format === 'name') return named;
+  return `${named} ${what}${options.dryRun === true ? ' (dry run)' : ''}`;
+}
+
+function printAll(cli: Cli, applied: readonly Applied[], output: OutputFormat): void {
+  const objects = applied.map(({ object }) => object);
+  if (objects.length === 0) return;
+  const value =
+    objects.length === 1 ? objects[0] : { apiVersion: 'v1', kind: 'List', items: objects };
+  cli.print(renderValue(value, output) ?? '');
+}

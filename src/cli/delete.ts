@@ -1,0 +1,133 @@
+// hansa delete
+
+import { Command } from 'commander';
+import type { Kind } from '../api/kind.ts';
+import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
+import { parseTargets, qualifiedName } from './kind-argument.ts';
+import { loadManifests } from './manifests.ts';
+import { type OutputFormat, outputOption, printable } from './output.ts';
+import { usageError } from './usage.ts';
+import { waitForAll } from './wait.ts';
+
+interface DeleteOptions {
+  readonly filename?: readonly string[];
+  readonly selector?: string;
+  readonly all?: boolean;
+  readonly dryRun?: boolean;
+  readonly ignoreNotFound?: boolean;
+  readonly wait: boolean;
+  readonly output: OutputFormat;
+}
+
+interface Doomed {
+  readonly kind: Kind;
+  readonly name: string;
+}
+
+export function deleteCommand(cli: Cli): Command {
+  return new Command('delete')
+    .description('delete objects by name, by manifest or by label')
+    .argument('[kind]', 'a kind, or KIND/NAME')
+    .argument('[names...]', 'names of objects')
+    .option('-f, --filename <path...>', 'what these manifests name')
+    .option('-l, --selector <labels>', 'what has these labels')
+    .option('--all', 'everything of the kind')
+    .option('--dry-run', 'let the site check and answer, but delete nothing')
+    .option('--ignore-not-found', 'what is not there counts as deleted')
+    .option('--no-wait', 'do not wait until finalizers are done')
+    .addOption(outputOption(['name']))
+    .addHelpText(
+      'after',
+      `
+Asks before more than one object is deleted; --yes answers beforehand.
+
+Examples:
+  hansa delete role auditors
+  hansa delete -f role.yaml
+  hansa delete rolebindings -l team=ops --yes`,
+    )
+    .action((kind: string | undefined, names: string[], options: DeleteOptions, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const doomed = await choose(cli, client, kind, names, options);
+        if (doomed.length === 0) {
+          cli.note('There is nothing to delete.');
+          return;
+        }
+        if (doomed.length > 1 && options.dryRun !== true) {
+          const list = doomed.map((one) => qualifiedName(one.kind, one.name)).join(', ');
+          await cli.confirm(command, `Delete ${doomed.length} objects (${list})?`);
+        }
+        await deleteAll(cli, client, doomed, options);
+      }),
+    );
+}
+
+async function choose(
+  cli: Cli,
+  client: SiteClient,
+  kind: string | undefined,
+  names: readonly string[],
+  options: DeleteOptions,
+): Promise<Doomed[]> {
+  const selects = options.selector !== undefined || options.all === true;
+  if (options.filename !== undefined) {
+    if (kind !== undefined || selects) throw usageError('Give either -f or a kind, not both.');
+    // In reverse: what was made last may need what was made first.
+    return (await loadManifests(options.filename, cli.io, cli.registry)).toReversed();
+  }
+  if (kind === undefined) throw usageError('Name a kind and names, or manifests with -f.');
+  const targets = parseTargets(cli.registry, [kind, ...names]);
+  const [first] = targets;
+  if (first === undefined) return [];
+  if (first.name !== undefined) {
+    if (selects) throw usageError('Give either names or a selector, not both.');
+    return targets.map((target) => ({ kind: target.kind, name: target.name ?? '' }));
+  }
+  if (!selects) throw usageError('Give names, a selector with -l, or --all.');
+  const list = await client.list(first.kind, { labelSelector: options.selector });
+  return list.items.map((object) => ({ kind: first.kind, name: object.metadata.name }));
+}
+
+async function deleteAll(
+  cli: Cli,
+  client: SiteClient,
+  doomed: readonly Doomed[],
+  options: DeleteOptions,
+): Promise<void> {
+  const held: Doomed[] = [];
+  let failure: HansaError | undefined;
+  for (const { kind, name } of doomed) {
+    const named = qualifiedName(kind, name);
+    try {
+      const answer = await client.delete(kind, name, { dryRun: options.dryRun === true });
+      const finalizers =
+        answer.metadata?.deletionTimestamp === undefined ? [] : (answer.metadata.finalizers ?? []);
+      if (finalizers.length > 0) {
+        held.push({ kind, name });
+        cli.note(`${named} waits for its finalizers: ${printable(finalizers.join(', '))}`);
+      } else {
+        report(cli, named, options);
+      }
+    } catch (caught) {
+      if (hasCode(caught, 'HANSA_NOT_FOUND') && options.ignoreNotFound === true) continue;
+      const error = toHansaError(caught);
+      if (error.code === 'HANSA_UNREACHABLE' || doomed.length === 1) throw caught;
+      cli.note(`Cannot delete ${named}: ${printable(error.message, false)}   (${error.code})`);
+      failure ??= error;
+    }
+  }
+  if (options.wait && options.dryRun !== true) {
+    for (const one of held) {
+      await waitForAll(cli, client, [one], { goal: 'delete' }, undefined);
+      report(cli, qualifiedName(one.kind, one.name), options);
+    }
+  }
+  if (failure !== undefined) throw new HansaError(failure.code, 'Not everything was deleted.');
+}
+
+function report(cli: Cli, named: string, options: DeleteOptions): void {
+  if (options.output.format === 'name') cli.print(named);
+  else cli.print(`${named} deleted${options.dryRun === true ? ' (dry run)' : ''}`);
+}

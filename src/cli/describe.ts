@@ -1,0 +1,33 @@
+// hansa describe
+
+import { Command } from 'commander';
+import type { Cli } from './cli.ts';
+import { describeObject } from './describe-text.ts';
+import { parseTargets } from './kind-argument.ts';
+
+export function describeCommand(cli: Cli): Command {
+  return new Command('describe')
+    .description('show everything about objects, for people')
+    .argument('<kind>', 'a kind, or KIND/NAME')
+    .argument('[names...]', 'names of objects; without any, all of the kind')
+    .option('-l, --selector <labels>', 'only objects with these labels')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa describe site site\n  hansa describe roles -l team=ops',
+    )
+    .action((kind: string, names: string[], options: { selector?: string }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const targets = parseTargets(cli.registry, [kind, ...names]);
+        const objects = await Promise.all(
+          targets.map(async (target) =>
+            target.name === undefined
+              ? (await client.list(target.kind, { labelSelector: options.selector })).items
+              : [await client.get(target.kind, target.name)],
+          ),
+        );
+        const all = objects.flat();
+        if (all.length === 0) cli.note('There are none.');
+        else cli.print(all.map(describeObject).join('\n\n'));
+      }),
+    );
+}

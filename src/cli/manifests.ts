@@ -1,0 +1,146 @@
+// Manifests: YAML or JSON, several documents a file, from files, folders or standard input. Here
+// they become objects with a kind and a name; whether they are sound is for the site to say.
+
+import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { LineCounter, parseAllDocuments } from 'yaml';
+import type { Kind } from '../api/kind.ts';
+import { apiVersion, type JsonObject } from '../api/object.ts';
+import type { Registry } from '../api/registry.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { nearest } from '../server/config-nearest.ts';
+import type { Io } from './cli.ts';
+import { usageError } from './usage.ts';
+
+export interface Manifest {
+  readonly kind: Kind;
+  readonly name: string;
+  readonly object: JsonObject;
+  /** `file:line`, for messages. */
+  readonly where: string;
+}
+
+/** More than the largest object that a site takes, many times. */
+const maxFileBytes = 16 * 1024 * 1024;
+
+export async function loadManifests(
+  paths: readonly string[],
+  io: Io,
+  registry: Registry,
+): Promise<Manifest[]> {
+  const manifests: Manifest[] = [];
+  for (const path of paths) {
+    if (path === '-') {
+      manifests.push(...parseManifests('standard input', await readStdin(io), registry));
+      continue;
+    }
+    for (const file of manifestFiles(resolve(io.cwd, path), path)) {
+      manifests.push(...parseManifests(file.shown, readText(file.path, file.shown), registry));
+    }
+  }
+  if (manifests.length === 0) throw usageError(`There is no object in ${paths.join(', ')}.`);
+  return manifests;
+}
+
+async function readStdin(io: Io): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  for await (const chunk of io.stdin as AsyncIterable<Buffer | string>) {
+    const bytes = Buffer.from(chunk);
+    length += bytes.length;
+    if (length > maxFileBytes) throw tooLarge('standard input');
+    chunks.push(bytes);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** A file itself; of a folder the manifests in it, by name, without those of folders below. */
+function manifestFiles(path: string, shown: string): { path: string; shown: string }[] {
+  try {
+    if (!statSync(path).isDirectory()) return [{ path, shown }];
+    return readdirSync(path)
+      .filter((name) => /\.(?:ya?ml|json)$/.test(name))
+      .toSorted()
+      .map((name) => ({ path: join(path, name), shown: join(shown, name) }));
+  } catch (error) {
+    throw usageError(`Cannot read ${shown}: ${reasonOf(error)}.`);
+  }
+}
+
+function readText(path: string, shown: string): string {
+  try {
+    if (statSync(path).size > maxFileBytes) throw tooLarge(shown);
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    if (error instanceof HansaError) throw error;
+    throw usageError(`Cannot read ${shown}: ${reasonOf(error)}.`);
+  }
+}
+
+function tooLarge(shown: string): HansaError {
+  const message = `${shown} is larger than ${maxFileBytes} bytes. Split it into several files.`;
+  return new HansaError('HANSA_TOO_LARGE', message);
+}
+
+function reasonOf(error: unknown): string {
+  const { code, message } = error as NodeJS.ErrnoException;
+  return code === 'ENOENT' ? 'there is no such file or folder' : message;
+}
+
+export function parseManifests(shown: string, text: string, registry: Registry): Manifest[] {
+  const lineCounter = new LineCounter();
+  // YAML 1.2 knows JSON too. Aliases are bounded by the parser (maxAliasCount).
+  const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, version: '1.2' });
+  return (Array.isArray(documents) ? documents : []).flatMap((document) => {
+    const lineAt = (offset: number): number => lineCounter.linePos(offset).line;
+    const [error] = document.errors;
+    if (error !== undefined) {
+      const where = `${shown}:${lineAt(error.pos[0])}`;
+      throw new HansaError('HANSA_BAD_REQUEST', `${where} is not YAML or JSON: ${error.message}`);
+    }
+    // A document of comments only, as between two separators, is nothing.
+    const value: unknown = toValue(document, shown);
+    if (value === null || value === undefined) return [];
+    const where = `${shown}:${lineAt(document.contents?.range?.[0] ?? 0)}`;
+    return manifestsOf(value, where, registry);
+  });
+}
+
+function toValue(document: { toJS(): unknown }, shown: string): unknown {
+  try {
+    return document.toJS();
+  } catch (error) {
+    // The only thing that can go wrong here: too many aliases (a "billion laughs").
+    const message = `${shown} cannot be expanded: ${(error as Error).message}`;
+    throw new HansaError('HANSA_BAD_REQUEST', message);
+  }
+}
+
+function manifestsOf(value: unknown, where: string, registry: Registry): Manifest[] {
+  const refuse = (why: string): never => {
+    throw new HansaError('HANSA_BAD_REQUEST', `${where}: ${why}`);
+  };
+  if (!isRecord(value)) return refuse('a manifest must be an object with apiVersion and kind.');
+  const { apiVersion: version, kind: kindName, metadata } = value;
+  if (kindName === 'List' && Array.isArray(value['items'])) {
+    return value['items'].flatMap((item) => manifestsOf(item, where, registry));
+  }
+  if (version !== apiVersion) {
+    const given = version === undefined ? 'missing' : JSON.stringify(version);
+    return refuse(`apiVersion is ${given}; accepted is ${apiVersion}.`);
+  }
+  const kind = typeof kindName === 'string' ? registry.byKind(kindName) : undefined;
+  if (kind === undefined) {
+    const known = registry.kinds.map((candidate) => candidate.kind);
+    const meant = typeof kindName === 'string' ? nearest(kindName, known) : undefined;
+    const hint = meant === undefined ? `Kinds are ${known.join(', ')}.` : `Did you mean ${meant}?`;
+    return refuse(`there is no kind ${JSON.stringify(kindName)}. ${hint}`);
+  }
+  const name = isRecord(metadata) ? metadata['name'] : undefined;
+  if (typeof name !== 'string' || name === '') return refuse('metadata.name is missing.');
+  return [{ kind, name, object: value, where }];
+}
+
+function isRecord(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}

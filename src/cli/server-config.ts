@@ -1,0 +1,67 @@
+// The configuration flags of `hansa server` and `hansa config`, made from the schema, and the
+// reading of the file that --config names.
+
+import { readFileSync, statSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { type Command, Option } from 'commander';
+import { HansaError } from '../core/errors/error.ts';
+import { type LoadedConfig, loadConfig } from '../server/config.ts';
+import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from '../server/config-file.ts';
+import {
+  type ConfigKey,
+  type ConfigKeyName,
+  configKeyNames,
+  configKeys,
+  flagOf,
+} from '../server/config-keys.ts';
+import type { Cli, Io } from './cli.ts';
+
+function optionOf(name: ConfigKeyName): Option {
+  const key: ConfigKey<unknown> = configKeys[name];
+  const fallback = key.default ?? key.withoutIt;
+  return new Option(
+    `${flagOf(name)} <${key.placeholder}>`,
+    `${key.meaning} (default: ${fallback})`,
+  );
+}
+
+/** `--data-dir` is a flag of every command already. */
+export function addConfigOptions(command: Command): Command {
+  command.addOption(new Option('--config <file>', 'a YAML file with these keys (HANSA_CONFIG)'));
+  for (const name of configKeyNames) {
+    if (name !== 'dataDir') command.addOption(optionOf(name));
+  }
+  return command;
+}
+
+export function loadServerConfig(cli: Cli, command: Command): LoadedConfig {
+  const given = command.optsWithGlobals<Record<string, unknown>>();
+  const flags: Partial<Record<ConfigKeyName, string>> = {};
+  for (const name of configKeyNames) {
+    const value = given[optionOf(name).attributeName()];
+    if (typeof value === 'string') flags[name] = value;
+  }
+  const path = typeof given['config'] === 'string' ? given['config'] : cli.io.env['HANSA_CONFIG'];
+  const file = path === undefined || path === '' ? {} : { file: readConfigFile(path, cli.io) };
+  const loaded = loadConfig({ flags, env: cli.io.env, cwd: cli.io.cwd, ...file });
+  for (const warning of loaded.warnings) cli.note(`Warning: ${warning}`);
+  return loaded;
+}
+
+function readConfigFile(given: string, io: Io): ConfigFile {
+  const path = resolve(io.cwd, given);
+  try {
+    // Looked at before it is read: a device or a log by mistake would fill the memory.
+    if (statSync(path).size > maxConfigFileBytes) {
+      return {
+        path,
+        values: new Map(),
+        problems: [`${path}: is larger than ${maxConfigFileBytes} bytes`],
+      };
+    }
+    return parseConfigFile(path, readFileSync(path, 'utf8'));
+  } catch (error) {
+    const message = `Cannot read the configuration ${path}: ${(error as Error).message}.`;
+    throw new HansaError('HANSA_CONFIG_INVALID', message);
+  }
+}

@@ -1,0 +1,36 @@
+// hansa server: runs a site in the foreground.
+
+import { Command } from 'commander';
+import type { Cli } from './cli.ts';
+import { addConfigOptions, loadServerConfig } from './server-config.ts';
+
+export function serverCommand(cli: Cli): Command {
+  return addConfigOptions(new Command('server'))
+    .description('run a site in the foreground')
+    .addHelpText(
+      'after',
+      `
+The first start in a data folder makes everything that the site needs. SIGTERM and SIGINT stop it
+after the requests in flight; log lines go to standard error.
+
+Examples:
+  hansa server --data-dir ./lubeck --trust-domain lubeck.example
+  hansa server --config site.yaml
+  HANSA_LOG_LEVEL=debug hansa server --data-dir ./lubeck --api 127.0.0.1:0`,
+    )
+    .action(async (_options: unknown, command: Command) => {
+      const { config } = loadServerConfig(cli, command);
+      // Loaded here and not above, so that other commands start without the daemon's code.
+      const { runServer } = await import('../server/run.ts');
+      await runServer({
+        config,
+        kinds: cli.registry.kinds,
+        version: cli.version,
+        clock: cli.io.clock,
+        random: cli.io.random,
+        logTo: cli.io.stderr,
+        announce: (text) => cli.print(text),
+        interruption: cli.io.interruption(),
+      });
+    });
+}
