@@ -2,7 +2,8 @@
 
 import { type Cause, HansaError } from '../../core/errors/error.ts';
 import { listPaths } from './field-set.ts';
-import { compareUtf8, goQuote } from './go-text.ts';
+import { quoteGo } from '../schema/go-text.ts';
+import { compareUtf8 } from './go-text.ts';
 import type { ManagerIdentity } from './managed-fields.ts';
 import { printPath } from './path-element.ts';
 import type { Conflict } from './updater.ts';
@@ -34,8 +35,8 @@ export function conflictError(
 }
 
 function printManager(identity: ManagerIdentity | undefined, identifier: string): string {
-  if (identity === undefined) return goQuote(identifier);
-  let text = goQuote(identity.manager);
-  if (identity.subresource !== '') text += ` with subresource ${goQuote(identity.subresource)}`;
+  if (identity === undefined) return quoteGo(identifier);
+  let text = quoteGo(identity.manager);
+  if (identity.subresource !== '') text += ` with subresource ${quoteGo(identity.subresource)}`;
   return identity.operation === 'Update' ? `${text} using ${identity.apiVersion}` : text;
 }

@@ -1,8 +1,5 @@
-// Text exactly as Go writes it: the order of strings, quoting, and JSON. Field sets, conflict
-// messages and the last-applied annotation are compared byte for byte by clients.
-
-import type { Json } from '../object.ts';
-import { isJsonArray } from './json-value.ts';
+// Text exactly as Go writes it where field sets need it: the order of strings, JSON strings as in
+// path elements, and what can be printed. Quoting and whole JSON values are in ../schema/go-text.ts.
 
 /** The order of Go strings (bytes of UTF-8). UTF-16 order differs where surrogates meet U+E000–U+FFFF. */
 export function compareUtf8(a: string, b: string): number {
@@ -26,8 +23,8 @@ function rank(unit: number): number {
 // eslint-disable-next-line no-control-regex -- control characters are what must be escaped
 const unsafeInJson = /[\u0000-\u001f"\\<>&\u2028\u2029]/;
 
-/** A JSON string as Go's encoders write it: HTML-safe, with `\b` and `\f` as \u escapes when `shortEscapes` is false. */
-export function goJsonString(text: string, shortEscapes = false): string {
+/** A JSON string as the encoder of path elements (jsoniter) writes it: HTML-safe, and without `\b` and `\f`. */
+export function goJsonString(text: string): string {
   if (!unsafeInJson.test(text)) return `"${text}"`;
   let out = '"';
   for (let i = 0; i < text.length; i++) {
@@ -37,8 +34,6 @@ export function goJsonString(text: string, shortEscapes = false): string {
     else if (unit === 0x0a) out += '\\n';
     else if (unit === 0x0d) out += '\\r';
     else if (unit === 0x09) out += '\\t';
-    else if (shortEscapes && unit === 0x08) out += '\\b';
-    else if (shortEscapes && unit === 0x0c) out += '\\f';
     else if (
       unit < 0x20 ||
       unit === 0x3c ||
@@ -53,49 +48,7 @@ export function goJsonString(text: string, shortEscapes = false): string {
   return `${out}"`;
 }
 
-/** JSON as `encoding/json` writes a map: keys sorted, HTML-safe. */
-export function goJson(value: Json): string {
-  if (typeof value === 'string') return goJsonString(value, true);
-  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
-  if (isJsonArray(value)) return `[${value.map(goJson).join(',')}]`;
-  const fields: string[] = [];
-  for (const key of Object.keys(value).sort(compareUtf8)) {
-    fields.push(`${goJsonString(key, true)}:${goJson(value[key] ?? null)}`);
-  }
-  return `{${fields.join(',')}}`;
-}
-
 /** What Go's unicode.IsPrint accepts: letters, marks, numbers, punctuation, symbols and the ASCII space. */
 export function isPrintable(character: string): boolean {
   return /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u.test(character);
-}
-
-const shortQuoteEscapes: Readonly<Record<string, string>> = {
-  '\u0007': '\\a',
-  '\b': '\\b',
-  '\f': '\\f',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\v': '\\v',
-  '"': '\\"',
-  '\\': '\\\\',
-};
-
-/** Go's `%q`. */
-export function goQuote(text: string): string {
-  if (/^[ !#-[\]-~]*$/.test(text)) return `"${text}"`;
-  let out = '"';
-  for (const character of text) {
-    const short = shortQuoteEscapes[character];
-    if (short !== undefined) out += short;
-    else if (isPrintable(character)) out += character;
-    else {
-      const point = character.codePointAt(0) ?? 0;
-      if (point < 0x80) out += `\\x${point.toString(16).padStart(2, '0')}`;
-      else if (point < 0x10000) out += `\\u${point.toString(16).padStart(4, '0')}`;
-      else out += `\\U${point.toString(16).padStart(8, '0')}`;
-    }
-  }
-  return `${out}"`;
 }

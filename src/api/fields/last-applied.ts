@@ -3,10 +3,10 @@
 // the annotation is kept up to date so that the old way still works.
 
 import type { Json, JsonObject } from '../object.ts';
+import { stringifyGo } from '../schema/go-text.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
 import { compare } from './compare.ts';
 import { type FieldSet, difference } from './field-set.ts';
-import { goJson } from './go-text.ts';
 import { isJsonObject, isWithinDepth, maxJsonDepth, ownValue } from './json-value.ts';
 import { toFieldSet } from './to-field-set.ts';
 import { checkTyped } from './typed-check.ts';
@@ -59,11 +59,13 @@ export function fieldsOfLastApplied(
 export function withLastApplied(object: JsonObject, config: JsonObject): JsonObject {
   if (lastAppliedOf(object) === undefined) return object;
   const metadata = object['metadata'] as JsonObject;
-  const annotations: Record<string, Json> = { ...(metadata['annotations'] as JsonObject) };
-  annotations[lastAppliedAnnotation] = `${goJson(withoutAnnotation(config))}\n`;
+  const annotations: Record<string, string> = {
+    ...(metadata['annotations'] as Record<string, string>),
+  };
+  annotations[lastAppliedAnnotation] = `${stringifyGo(withoutAnnotation(config))}\n`;
   let bytes = 0;
   for (const [name, value] of Object.entries(annotations)) {
-    bytes += Buffer.byteLength(name) + Buffer.byteLength(String(value));
+    bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
   }
   if (bytes > maxAnnotationsBytes) delete annotations[lastAppliedAnnotation];
   return { ...object, metadata: { ...metadata, annotations } };

@@ -4,7 +4,8 @@
 import type { Json, ManagedFieldsEntry } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
 import { decodeFieldsV1, encodeFieldsV1 } from './fields-v1.ts';
-import { compareUtf8, goJsonString } from './go-text.ts';
+import { stringifyGo } from '../schema/go-text.ts';
+import { compareUtf8 } from './go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 import { PathElementError } from './path-element.ts';
 
@@ -38,13 +39,13 @@ export class ManagedFieldsError extends Error {}
  */
 export function managerIdentifier(identity: ManagerIdentity): string {
   const parts: string[] = [];
-  if (identity.manager !== '') parts.push(`"manager":${goJsonString(identity.manager, true)}`);
+  if (identity.manager !== '') parts.push(`"manager":${stringifyGo(identity.manager)}`);
   parts.push(`"operation":"${identity.operation}"`);
   if (identity.operation === 'Update' && identity.apiVersion !== '') {
-    parts.push(`"apiVersion":${goJsonString(identity.apiVersion, true)}`);
+    parts.push(`"apiVersion":${stringifyGo(identity.apiVersion)}`);
   }
   if (identity.subresource !== '') {
-    parts.push(`"subresource":${goJsonString(identity.subresource, true)}`);
+    parts.push(`"subresource":${stringifyGo(identity.subresource)}`);
   }
   return `{${parts.join(',')}}`;
 }
@@ -128,7 +129,7 @@ export function encodeManagedFields(managed: Managed): readonly ManagedFieldsEnt
       ...(time === undefined ? {} : { time }),
     });
   }
-  return entries.length < 2 ? entries : entries.sort(compareEntries);
+  return entries.length < 2 ? entries : entries.toSorted(compareEntries);
 }
 
 /** Appliers first, then by time, oldest first, then by name. Times in this form sort as text. */

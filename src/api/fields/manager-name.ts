@@ -1,14 +1,18 @@
 // The name under which a client manages fields.
 
 import type { Cause } from '../../core/errors/error.ts';
-import { goQuote, isPrintable } from './go-text.ts';
+import { quoteGo } from '../schema/go-text.ts';
+import { isPrintable } from './go-text.ts';
 
 /** metav1's FieldManagerMaxLength, in bytes of UTF-8. */
 const maxManagerBytes = 128;
 
-/** The manager of a client that names none: its User-Agent up to the first slash, as far as it can be printed. */
+/**
+ * The manager of a client that names none: its User-Agent up to the first slash, as far as it can be
+ * printed. Takes the header as Node gives it, one character a byte; what it means is UTF-8.
+ */
 export function managerFromUserAgent(userAgent: string): string {
-  const [product = ''] = userAgent.split('/', 1);
+  const [product = ''] = Buffer.from(userAgent, 'latin1').toString('utf8').split('/', 1);
   let name = '';
   let bytes = 0;
   for (const character of product) {
@@ -56,7 +60,7 @@ export function validateManagerOptions(options: {
       const code = `U+${point.toString(16).toUpperCase().padStart(4, '0')}`;
       causes.push({
         reason: 'FieldValueInvalid',
-        message: `Invalid value: ${goQuote(fieldManager)}: invalid character ${code} (at position ${position})`,
+        message: `Invalid value: ${quoteGo(fieldManager)}: invalid character ${code} (at position ${position})`,
         field: 'fieldManager',
       });
     }

@@ -349,7 +349,7 @@ function capUpdaters(managed: Managed): Managed {
   if (managed.sets.size <= maxUpdaters) return managed;
   const updaters = [...managed.sets.keys()]
     .filter((identifier) => managed.identities.get(identifier)?.operation === 'Update')
-    .sort(
+    .toSorted(
       (a, b) =>
         compareUtf8(managed.times.get(a) ?? '', managed.times.get(b) ?? '') || compareUtf8(a, b),
     );

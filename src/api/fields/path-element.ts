@@ -3,7 +3,8 @@
 // canonical, two elements are equal exactly when their texts are.
 
 import type { Json } from '../object.ts';
-import { compareUtf8, goJsonString, goQuote } from './go-text.ts';
+import { quoteGo } from '../schema/go-text.ts';
+import { compareUtf8, goJsonString } from './go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 
 export type PathElement = string;
@@ -32,7 +33,7 @@ function elementJson(value: Json): string {
   if (typeof value === 'string') return goJsonString(value);
   if (isJsonArray(value)) return `[${value.map(elementJson).join(',')}]`;
   if (isJsonObject(value)) {
-    const keys = Object.keys(value).sort(compareUtf8);
+    const keys = Object.keys(value).toSorted(compareUtf8);
     return `{${keys.map((key) => `${goJsonString(key)}:${elementJson(value[key] ?? null)}`).join(',')}}`;
   }
   return JSON.stringify(value);
@@ -55,7 +56,7 @@ export function parsePathElement(text: string): PathElement | undefined {
       const fields = parseJson(rest);
       if (!isJsonObject(fields)) throw new PathElementError(`not an object: ${text}`);
       const entries = Object.entries(fields);
-      return keyElement(entries.sort(([a], [b]) => compareUtf8(a, b)));
+      return keyElement(entries.toSorted(([a], [b]) => compareUtf8(a, b)));
     }
     case 'i':
       if (!/^[+-]?\d+$/.test(rest)) throw new PathElementError(`not an index: ${text}`);
@@ -77,29 +78,38 @@ const kindOrder = 'fkvi';
 
 /** The order of elements in FieldsV1: fields, keys, values, indices; each among themselves by value. */
 export function comparePathElements(a: PathElement, b: PathElement): number {
-  if (a === b) return 0;
-  const kindA = a.charCodeAt(0);
-  const kindB = b.charCodeAt(0);
-  if (kindA !== kindB) return kindOrder.indexOf(a.charAt(0)) - kindOrder.indexOf(b.charAt(0));
-  switch (kindA) {
-    case 0x6b: // k
-      return compareKeys(parseJson(a.slice(2)), parseJson(b.slice(2)));
-    case 0x76: // v
-      return compareValues(parseJson(a.slice(2)), parseJson(b.slice(2)));
-    case 0x69: // i
-      return Number(a.slice(2)) - Number(b.slice(2));
-    default:
-      return compareUtf8(a, b);
+  return compareParsed(
+    { element: a, content: contentOf(a) },
+    { element: b, content: contentOf(b) },
+  );
+}
+
+interface ParsedElement {
+  readonly element: PathElement;
+  readonly content: Json;
+}
+
+/** The name of a field, the keys or the value of an item, or an index. */
+function contentOf(element: PathElement): Json {
+  return element.startsWith('f:') ? element.slice(2) : parseJson(element.slice(2));
+}
+
+/** Keys compare as the objects that they are: field by field, in the order of their names. */
+function compareParsed(a: ParsedElement, b: ParsedElement): number {
+  const kinds = kindOrder.indexOf(a.element.charAt(0)) - kindOrder.indexOf(b.element.charAt(0));
+  return kinds === 0 ? compareValues(a.content, b.content) : kinds;
+}
+
+/** The elements of one level in their order. Each is parsed once at most; fields not at all. */
+export function sortPathElements(elements: readonly PathElement[]): readonly PathElement[] {
+  if (elements.length < 2) return elements;
+  if (elements.every((element) => element.charCodeAt(0) === 0x66)) {
+    return elements.toSorted(compareUtf8);
   }
-}
-
-/** Sorts in place. */
-export function sortPathElements(elements: PathElement[]): PathElement[] {
-  return elements.length < 2 ? elements : elements.sort(comparePathElements);
-}
-
-function compareKeys(a: Json, b: Json): number {
-  return compareFieldLists(sortedEntries(a), sortedEntries(b));
+  return elements
+    .map((element) => ({ element, content: contentOf(element) }))
+    .toSorted(compareParsed)
+    .map(({ element }) => element);
 }
 
 function compareFieldLists(
@@ -140,7 +150,7 @@ function compareValues(a: Json, b: Json): number {
 
 function sortedEntries(value: Json): [string, Json][] {
   if (!isJsonObject(value)) return [];
-  return Object.entries(value).sort(([a], [b]) => compareUtf8(a, b));
+  return Object.entries(value).toSorted(([a], [b]) => compareUtf8(a, b));
 }
 
 function valueRank(value: Json): number {
@@ -173,7 +183,7 @@ export function printPath(path: readonly PathElement[]): string {
 }
 
 function printValue(value: Json): string {
-  if (typeof value === 'string') return goQuote(value);
+  if (typeof value === 'string') return quoteGo(value);
   if (isJsonArray(value)) return `[${value.map(printValue).join(',')}]`;
   if (isJsonObject(value)) {
     return Object.entries(value)

@@ -139,7 +139,7 @@ const listKeys = new WeakMap<ListSchema, readonly ListKey[]>();
 function keysOf(list: ListSchema): readonly ListKey[] {
   let keys = listKeys.get(list);
   if (keys === undefined) {
-    keys = [...(list.keys ?? [])].sort(compareUtf8).map((name) => {
+    keys = (list.keys ?? []).toSorted(compareUtf8).map((name) => {
       const schema =
         list.items.type === 'object' ? knownFields(list.items).get(name)?.schema : undefined;
       const fallback = schema !== undefined && 'default' in schema ? schema.default : undefined;
@@ -155,7 +155,7 @@ export function printGo(value: Json): string {
   if (value === null) return '<nil>';
   if (isJsonArray(value)) return `[${value.map(printGo).join(' ')}]`;
   if (isJsonObject(value)) {
-    const keys = Object.keys(value).sort(compareUtf8);
+    const keys = Object.keys(value).toSorted(compareUtf8);
     return `map[${keys.map((key) => `${key}:${printGo(value[key] ?? null)}`).join(' ')}]`;
   }
   return String(value);

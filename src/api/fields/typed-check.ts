@@ -3,8 +3,9 @@
 // (`field not declared in schema`).
 
 import type { Json } from '../object.ts';
+import { quoteGo } from '../schema/go-text.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';
-import { goQuote } from './go-text.ts';
+import { compareUtf8 } from './go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 import { type PathElement, fieldElement, printPathElement } from './path-element.ts';
 import { SchemaMismatch, fieldSchema, itemElement, printGo } from './shape.ts';
@@ -67,7 +68,8 @@ function check(schema: Schema, value: Json, allowDuplicates: boolean): Finding[]
     default: {
       if (!isJsonObject(value)) return finding(`expected map, got &{${printGo(value)}}`);
       const findings: Finding[] = [];
-      for (const name of Object.keys(value)) {
+      // In the order of names: kube-apiserver's own order is random where it matters.
+      for (const name of Object.keys(value).toSorted(compareUtf8)) {
         const inner = fieldSchema(schema, name);
         if (inner === undefined) {
           // The first undeclared field ends the walk of its object, in kube-apiserver as well.
@@ -116,13 +118,13 @@ function goTypeName(value: Json): string {
 
 /** Go's `%#v` of a decoded JSON value. */
 function printGoSyntax(value: Json): string {
-  if (typeof value === 'string') return goQuote(value);
+  if (typeof value === 'string') return quoteGo(value);
   if (value === null) return 'interface {}(nil)';
   if (isJsonArray(value)) return `[]interface {}{${value.map(printGoSyntax).join(', ')}}`;
   if (isJsonObject(value)) {
     const fields = Object.keys(value)
-      .sort()
-      .map((key) => `${goQuote(key)}:${printGoSyntax(value[key] ?? null)}`);
+      .toSorted(compareUtf8)
+      .map((key) => `${quoteGo(key)}:${printGoSyntax(value[key] ?? null)}`);
     return `map[string]interface {}{${fields.join(', ')}}`;
   }
   return String(value);
