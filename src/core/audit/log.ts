@@ -44,6 +44,8 @@ const denialWindowMs = 60_000;
 const laterDelayMs = 1000;
 /** Rows of `later` that wait for a full disk; beyond it the oldest are given up and counted. */
 const mostWaiting = 10_000;
+/** Half of what the store takes in one commit. */
+const mostRowsAtOnce = 256;
 
 export interface EventProof {
   readonly index: number;
@@ -62,9 +64,10 @@ export class Audit {
   readonly #denials = new DenialGroups();
   readonly #countDenial: () => void;
   readonly #countLost: (rows: number) => void;
-  #waiting: { readonly draft: AuditDraft; readonly time: string }[] = [];
+  readonly #waiting: { readonly draft: AuditDraft; readonly time: string }[] = [];
   #lost = 0;
   #latest: SignedCheckpoint | undefined;
+  #flushing: Promise<void> | undefined;
   #making: Promise<SignedCheckpoint> | undefined;
   #checkpointTimer: Timer | undefined;
   #denialTimer: Timer | undefined;
@@ -226,11 +229,16 @@ export class Audit {
 
   #push(item: { readonly draft: AuditDraft; readonly time: string }): void {
     this.#waiting.push(item);
-    if (this.#waiting.length > mostWaiting) {
-      this.#waiting.shift();
-      this.#lost++;
-      this.#countLost(1);
-    }
+    this.#bound();
+  }
+
+  /** Gives the oldest up. */
+  #bound(): void {
+    const over = this.#waiting.length - mostWaiting;
+    if (over <= 0) return;
+    this.#waiting.splice(0, over);
+    this.#lost += over;
+    this.#countLost(over);
   }
 
   #flushDenials(): void {
@@ -247,26 +255,36 @@ export class Audit {
     });
   }
 
-  async #flushLater(): Promise<void> {
-    const batch = this.#waiting;
-    if (batch.length === 0) return;
-    this.#waiting = [];
-    const lost = this.#lost;
-    this.#lost = 0;
-    const rows = batch.map(({ draft, time }) => rowAlone(draft, time));
-    if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(this.#clock.now())));
-    try {
-      await this.#store.commit({ audit: rows });
-      this.#looksLeft = mostLooks;
-      this.#scheduleCheckpoint();
-    } catch (error) {
-      this.#lost += lost;
-      const newer = this.#waiting;
-      this.#waiting = batch;
-      for (const item of newer) this.#push(item);
-      this.#log.warn('cannot write audit records that wait', { error, waiting: batch.length });
-      this.#scheduleLater(denialWindowMs);
+  #flushLater(): Promise<void> {
+    this.#flushing ??= this.#writeWaiting().finally(() => {
+      this.#flushing = undefined;
+    });
+    return this.#flushing;
+  }
+
+  async #writeWaiting(): Promise<void> {
+    while (this.#waiting.length > 0) {
+      const batch = this.#waiting.splice(0, mostRowsAtOnce);
+      const lost = this.#lost;
+      this.#lost = 0;
+      const rows = batch.map(({ draft, time }) => rowAlone(draft, time));
+      if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(this.#clock.now())));
+      try {
+        await this.#store.commit({ audit: rows });
+      } catch (error) {
+        this.#lost += lost;
+        this.#waiting.unshift(...batch);
+        this.#bound();
+        this.#log.warn('cannot write audit records that wait', {
+          error,
+          waiting: this.#waiting.length,
+        });
+        this.#scheduleLater(denialWindowMs);
+        return;
+      }
     }
+    this.#looksLeft = mostLooks;
+    this.#scheduleCheckpoint();
   }
 
   #scheduleCheckpoint(): void {

@@ -1,0 +1,273 @@
+import assert from 'node:assert/strict';
+import { createPrivateKey } from 'node:crypto';
+import { before, describe, test } from 'node:test';
+import { VirtualClock } from '../clock/virtual.ts';
+import { hasCode } from '../errors/error.ts';
+import { MemoryDatabase } from '../store/memory.ts';
+import { openStore } from '../store/open.ts';
+import type { AuditLog, Store } from '../store/store.ts';
+import { noteSigner, type SignedCheckpoint, signCheckpoint } from './checkpoint.ts';
+import { type AuditEvent, encodeEvent } from './event.ts';
+import { exportLog, type ProofFile, proofFile } from './export.ts';
+import { inclusionProof } from './proof.ts';
+import { verifyExport, verifyLog, verifyProof } from './verify.ts';
+
+function signerOf(seed: number): ReturnType<typeof noteSigner> {
+  const der = Buffer.concat([
+    Buffer.from('302e020100300506032b657004220420', 'hex'),
+    Buffer.alloc(32, seed),
+  ]);
+  return noteSigner('lubeck.example', createPrivateKey({ key: der, format: 'der', type: 'pkcs8' }));
+}
+
+const signer = signerOf(1);
+const key = signer.verifier;
+
+function eventAt(index: number, name = `n${index}`): AuditEvent {
+  return {
+    time: '2026-01-01T00:00:00.000Z',
+    index,
+    actor: { user: 'alice', groups: [], via: 'socket' },
+    verb: 'create',
+    name,
+    outcome: 'allow',
+  };
+}
+
+async function storeOf(
+  count: number,
+  name?: string,
+): Promise<{ store: Store; database: MemoryDatabase }> {
+  const database = new MemoryDatabase();
+  const store = await openStore({ driver: 'memory', database }, { clock: new VirtualClock() });
+  const row = { encode: ({ index }: { index: number }) => encodeEvent(eventAt(index, name)) };
+  for (let left = count; left > 0; left -= 300) {
+    await store.commit({ audit: Array.from({ length: Math.min(left, 300) }, () => row) });
+  }
+  return { store, database };
+}
+
+async function exportOf(log: AuditLog, checkpoint: SignedCheckpoint): Promise<string> {
+  let text = '';
+  for await (const piece of exportLog(log, checkpoint, key)) text += piece.toString();
+  return text;
+}
+
+async function refused(verifying: Promise<unknown>, why: RegExp): Promise<void> {
+  await assert.rejects(verifying, (error) => {
+    assert.ok(hasCode(error, 'HANSA_AUDIT_INVALID'), String(error));
+    assert.match(error.message, why);
+    return true;
+  });
+}
+
+const size = 600;
+let store: Store;
+let checkpoint: SignedCheckpoint;
+let text: string;
+
+before(async () => {
+  ({ store } = await storeOf(size));
+  checkpoint = await signCheckpoint(signer, store.auditLog);
+  text = await exportOf(store.auditLog, checkpoint);
+});
+
+/** Verifies an export after its record lines were changed. */
+function verifyChanged(change: (rows: string[]) => string[]): Promise<unknown> {
+  const [header, ...rows] = text.trimEnd().split('\n') as [string, ...string[]];
+  return verifyExport([Buffer.from(`${[header, ...change(rows)].join('\n')}\n`)], { key });
+}
+
+describe('an export', () => {
+  test('verifies, in pieces of any size, with progress', async () => {
+    const bytes = Buffer.from(text);
+    for (const length of [1, 7, 1000, bytes.length]) {
+      const pieces: Buffer[] = [];
+      for (let i = 0; i < bytes.length; i += length) pieces.push(bytes.subarray(i, i + length));
+      const seen: number[] = [];
+      const verified = await verifyExport(pieces, { key, progress: (rows) => seen.push(rows) });
+      assert.equal(verified.size, size);
+      assert.equal(verified.origin, 'lubeck.example');
+      assert.equal(verified.keyIsTrusted, true);
+      assert.equal(seen.at(-1), size);
+    }
+  });
+
+  test('without a key from elsewhere verifies against its own, and says so', async () => {
+    const verified = await verifyExport([Buffer.from(text)]);
+    assert.equal(verified.keyIsTrusted, false);
+    assert.equal(verified.key.text, key.text);
+  });
+
+  test('of an empty log verifies', async () => {
+    const empty = await storeOf(0);
+    const signed = await signCheckpoint(signer, empty.store.auditLog);
+    const verified = await verifyExport([
+      Buffer.from(await exportOf(empty.store.auditLog, signed)),
+    ]);
+    assert.equal(verified.size, 0);
+  });
+
+  test('is refused where a record was changed', async () => {
+    await refused(
+      verifyChanged((rows) => rows.with(300, encodeEvent(eventAt(300, 'forged')).toString())),
+      /do not add up to the signed tree head: at least one was changed/,
+    );
+  });
+
+  test('is refused where a record was removed', async () => {
+    await refused(
+      verifyChanged((rows) => rows.toSpliced(300, 1)),
+      /record 300 is missing: record 301 stands in its place/,
+    );
+    await refused(
+      verifyChanged((rows) =>
+        rows.toSpliced(300, 1).map((row, i) => row.replace(/"index":\d+/, `"index":${i}`)),
+      ),
+      /ends after 599 records, but its checkpoint signs 600/,
+    );
+  });
+
+  test('is refused where records were reordered', async () => {
+    await refused(
+      verifyChanged((rows) => rows.with(10, rows[20] as string).with(20, rows[10] as string)),
+      /record 10 is missing: record 20 stands in its place, so records were removed or reordered/,
+    );
+  });
+
+  test('is refused where a record was inserted', async () => {
+    await refused(
+      verifyChanged((rows) => rows.toSpliced(300, 0, rows[299] as string)),
+      /record 299 stands in the place of record 300: records were inserted/,
+    );
+    await refused(
+      verifyChanged((rows) => [...rows, encodeEvent(eventAt(size)).toString()]),
+      /records beyond the 600 that the checkpoint signs/,
+    );
+  });
+
+  test('is refused where it was cut short, between records or within one', async () => {
+    await refused(
+      verifyChanged((rows) => rows.slice(0, 400)),
+      /ends after 400 records, but its checkpoint signs 600/,
+    );
+    await refused(
+      verifyExport([Buffer.from(text.slice(0, -10))], { key }),
+      /cut short in the middle of record 599/,
+    );
+    await refused(verifyExport([], { key }), /not even hold a header/);
+    await refused(verifyExport([Buffer.from(text.slice(0, 100))], { key }), /header/);
+  });
+
+  test('is refused where the checkpoint was forged', async () => {
+    const forger = signerOf(2);
+    const forged = await signCheckpoint(forger, store.auditLog);
+    await refused(
+      verifyExport([Buffer.from(await exportOf(store.auditLog, forged))], { key }),
+      /no signature by the key/,
+    );
+    const signed = checkpoint.note.replace('\n600\n', '\n601\n');
+    const changed = text.replace(JSON.stringify(checkpoint.note), JSON.stringify(signed));
+    await refused(
+      verifyExport([Buffer.from(changed)], { key }),
+      /forged or the checkpoint was changed/,
+    );
+  });
+
+  test('is refused where the log was rewritten and signed anew, if an earlier checkpoint is known', async () => {
+    const early = await storeOf(100);
+    const earlier = await signCheckpoint(signer, early.store.auditLog);
+    assert.equal((await verifyExport([Buffer.from(text)], { key, earlier })).size, size);
+    const rewritten = await storeOf(size, 'rewritten');
+    const anew = await signCheckpoint(signer, rewritten.store.auditLog);
+    const forged = await exportOf(rewritten.store.auditLog, anew);
+    await refused(
+      verifyExport([Buffer.from(forged)], { key, earlier }),
+      /first 100 records are not those that an earlier checkpoint signed/,
+    );
+    const short = await exportOf(early.store.auditLog, earlier);
+    await refused(
+      verifyExport([Buffer.from(short)], { key, earlier: checkpoint }),
+      /rolled back: an earlier checkpoint signs 600 records, this one 100/,
+    );
+  });
+
+  test('is refused where it is something else', async () => {
+    await refused(verifyExport([Buffer.from('hello\n')]), /does not begin with JSON/);
+    await refused(verifyExport([Buffer.from('{}\n')]), /format is not/);
+    await refused(verifyExport([Buffer.from('[1]\n')]), /format is not/);
+    await refused(verifyExport([Buffer.alloc(1_000_000, 65)]), /longer than/);
+    const header = text.slice(0, text.indexOf('\n'));
+    await refused(verifyExport([Buffer.from(`${header}\nnonsense\n`)]), /not JSON/);
+    await refused(
+      verifyExport([Buffer.from('{"format":"hansa-audit-export/1"}\n')]),
+      /no checkpoint or no public key/,
+    );
+  });
+});
+
+describe('a log in a store', () => {
+  test('verifies', async () => {
+    assert.equal((await verifyLog(store.auditLog, checkpoint, { key })).size, size);
+  });
+
+  test('is refused with the record that was changed, where hashes were left alone', async () => {
+    const { store: other, database } = await storeOf(size);
+    const row = database.audit[123];
+    assert.ok(row !== undefined);
+    database.audit[123] = { ...row, body: encodeEvent(eventAt(123, 'forged')) };
+    await refused(verifyLog(other.auditLog, checkpoint, { key }), /record 123 was changed/);
+  });
+
+  test('is refused where the rows were changed together with their hashes', async () => {
+    const { store: other } = await storeOf(size, 'forged');
+    await refused(verifyLog(other.auditLog, checkpoint, { key }), /do not add up/);
+  });
+
+  test('is refused where the last records were removed', async () => {
+    const { store: other } = await storeOf(size - 1);
+    await refused(verifyLog(other.auditLog, checkpoint, { key }), /the last ones were removed/);
+  });
+});
+
+describe('one event with its proof', () => {
+  async function proofOf(index: number): Promise<ProofFile> {
+    const [row] = await store.auditLog.read(index, 1);
+    const proof = await inclusionProof(store.auditLog, index, size);
+    return proofFile({ index, row: row as Buffer, checkpoint, proof }, key);
+  }
+
+  test('verifies, and is told', async () => {
+    const verified = verifyProof(JSON.stringify(await proofOf(42)), { key });
+    assert.equal(verified.event.name, 'n42');
+    assert.equal(verified.index, 42);
+    assert.equal(verified.keyIsTrusted, true);
+  });
+
+  test('is refused where event, index, proof or checkpoint were changed', async () => {
+    const file = await proofOf(42);
+    const forged = encodeEvent(eventAt(42, 'forged')).toString();
+    const bad: [Partial<Record<keyof ProofFile, unknown>>, RegExp][] = [
+      [{ event: forged }, /does not show that this event is record 42/],
+      [{ index: 43 }, /does not show/],
+      [{ inclusion: file.inclusion.slice(1) }, /does not show/],
+      [{ inclusion: ['AAAA'] }, /does not show/],
+      [{ inclusion: 7 }, /not a proof/],
+      [{ event: `${file.event} ` }, /not written as/],
+      [{ checkpoint: file.checkpoint.replace('\n600\n', '\n601\n') }, /forged/],
+      [{ format: 'other' }, /format is not/],
+    ];
+    for (const [change, why] of bad) {
+      const changed = JSON.stringify({ ...file, ...change });
+      assert.throws(
+        () => verifyProof(changed, { key }),
+        (error) => {
+          assert.ok(hasCode(error, 'HANSA_AUDIT_INVALID'));
+          assert.match(error.message, why);
+          return true;
+        },
+      );
+    }
+    assert.throws(() => verifyProof('nonsense'), /does not begin with JSON/);
+  });
+});
