@@ -33,10 +33,17 @@ export const presetBindings = [
 ] as const;
 
 /**
- * Who may change these decides who may do what, so an editor only reads them. The rest of the
- * kinds are listed by name, because rules can only add: there is no "all but".
+ * What an editor only reads. Who may change roles, bindings, approvals and tokens decides who may
+ * do what; the audit log is written by nobody. The rest of the kinds are listed by name, because
+ * rules can only add: there is no "all but".
  */
-const decidingKinds: readonly string[] = ['Role', 'RoleBinding', 'Approval', tokenKind.kind];
+const notEditable: readonly string[] = [
+  'Role',
+  'RoleBinding',
+  'Approval',
+  'AuditEvent',
+  tokenKind.kind,
+];
 
 const reading = ['get', 'list', 'watch'];
 
@@ -51,7 +58,7 @@ export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
 export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, readonly Rule[]> {
   const read: Rule = { kinds: [everything], verbs: reading };
   const editable = kinds
-    .filter((kind) => !decidingKinds.includes(kind.kind))
+    .filter((kind) => !notEditable.includes(kind.kind))
     .map((kind) => kind.kind)
     .toSorted();
   const presets: Readonly<Record<PresetRole, readonly Rule[]>> = {
