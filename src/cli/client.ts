@@ -65,6 +65,8 @@ export interface SiteClient {
   readonly target: string;
   /** Any request; throws the site's refusal as a HansaError. */
   request(options: RequestOptions): Promise<Answer>;
+  /** The body of a GET as text, whatever its status: /readyz explains itself with 503. */
+  text(path: string, query?: Readonly<Record<string, string>>): Promise<string>;
   get(kind: Kind, name: string): Promise<Resource>;
   /** All pages. */
   list(kind: Kind, selection?: Selection): Promise<List>;
@@ -153,6 +155,10 @@ export function createClient(transport: Transport, warn: (text: string) => void)
   return {
     target: transport.target,
     request,
+    text: async (path, query = {}) => {
+      const answer = await open({ path, query, accept: 'text/plain, */*' });
+      return (await readAll(answer)).toString('utf8');
+    },
     get: async (kind, name) => (await request({ path: objectPath(kind, name) })).body as Resource,
     list: async (kind, selection) => {
       const lists = await pages<List>({ path: collectionPath(kind), query: { ...selection } });

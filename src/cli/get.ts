@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Cli } from './cli.ts';
-import type { Selection, SiteClient } from './client.ts';
+import type { List, Selection, SiteClient } from './client.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
 import { type OutputFormat, outputOption, renderValue } from './output.ts';
 import { printTable } from './table-output.ts';
@@ -17,6 +17,7 @@ export interface GetOptions {
   readonly fieldSelector?: string;
   readonly watch?: boolean;
   readonly headers: boolean;
+  readonly showManagedFields?: boolean;
 }
 
 export function getCommand(cli: Cli): Command {
@@ -28,6 +29,7 @@ export function getCommand(cli: Cli): Command {
     .option('--field-selector <fields>', 'only objects with these fields: metadata.name=x')
     .option('-w, --watch', 'go on and print what changes')
     .option('--no-headers', 'no line of headings')
+    .option('--show-managed-fields', 'with json and yaml: who owns which field')
     .addOption(outputOption())
     .addHelpText(
       'after',
@@ -73,35 +75,39 @@ export async function get(
     await printTables(cli, client, targets, selection, options);
     return;
   }
-  const [first] = targets;
-  if (first !== undefined && first.name === undefined) {
-    const list = await client.list(first.kind, selection);
-    if (format === 'name') printNames(cli, first.kind, list.items);
-    else cli.print(renderValue(list, options.output) ?? '');
-    return;
-  }
-  await printObjects(cli, client, named, options.output);
-}
-
-async function printObjects(
-  cli: Cli,
-  client: SiteClient,
-  targets: readonly Target[],
-  output: OutputFormat,
-): Promise<void> {
   const objects = await Promise.all(
-    targets.map(({ kind, name }) => client.get(kind, name as string)),
+    targets.map(async ({ kind, name }) =>
+      name === undefined ? client.list(kind, selection) : client.get(kind, name),
+    ),
   );
-  if (output.format === 'name') {
+  if (format === 'name') {
     for (const [index, { kind }] of targets.entries()) {
-      printNames(cli, kind, objects.slice(index, index + 1));
+      const found = objects[index] as Resource | List;
+      printNames(cli, kind, 'items' in found ? found.items : [found]);
     }
     return;
   }
-  // Several objects are a list of any kinds, as kubectl prints them.
+  const shown =
+    options.showManagedFields === true ? objects : objects.map((found) => withoutManagers(found));
+  // Several answers are a list of any kinds, as kubectl prints them.
   const value =
-    objects.length === 1 ? objects[0] : { apiVersion: 'v1', kind: 'List', items: objects };
-  cli.print(renderValue(value, output) ?? '');
+    shown.length === 1
+      ? shown[0]
+      : {
+          apiVersion: 'v1',
+          kind: 'List',
+          items: shown.flatMap((found) => ('items' in found ? found.items : [found])),
+        };
+  cli.print(renderValue(value, options.output) ?? '');
+}
+
+/** managedFields are long, and as a rule not what somebody wants to see. */
+function withoutManagers(found: Resource | List): Resource | List {
+  if ('items' in found) {
+    return { ...found, items: found.items.map((item) => withoutManagers(item) as Resource) };
+  }
+  const { managedFields: _managedFields, ...metadata } = found.metadata;
+  return { ...found, metadata };
 }
 
 function printNames(cli: Cli, kind: Kind, objects: readonly Resource[]): void {
@@ -154,7 +160,9 @@ async function watch(
     await watchTable(cli, client, target.kind, narrowed, layout, signal);
     return;
   }
-  await watchObjects(cli, client, target.kind, narrowed, signal, ({ object }) =>
-    printObject(cli, target.kind, object, options.output),
-  );
+  const { kind } = target;
+  await watchObjects(cli, client, kind, narrowed, signal, ({ object }) => {
+    const shown = options.showManagedFields === true ? object : withoutManagers(object);
+    printObject(cli, kind, shown as Resource, options.output);
+  });
 }

@@ -29,7 +29,7 @@ export interface Target {
   readonly name: string | undefined;
 }
 
-/** Reads `KIND [NAME…]` and `KIND/NAME…`, as kubectl does. */
+/** Reads `KIND [NAME…]`, `KIND,KIND` and `KIND/NAME…`, as kubectl does. */
 export function parseTargets(registry: Registry, words: readonly string[]): Target[] {
   const [first] = words;
   if (first === undefined) {
@@ -46,6 +46,10 @@ export function parseTargets(registry: Registry, words: readonly string[]): Targ
       }
       return { kind: findKind(registry, kind), name };
     });
+  }
+  if (words.length === 1 && first.includes(',')) {
+    const kinds = first.split(',').map((word) => findKind(registry, word));
+    return [...new Set(kinds)].map((kind) => ({ kind, name: undefined }));
   }
   const kind = findKind(registry, first);
   return words.length === 1

@@ -56,9 +56,15 @@ export function renderValue(value: unknown, output: OutputFormat): string | unde
     case 'json':
       return JSON.stringify(value, null, 2);
     case 'yaml':
-      return stringify(value, { lineWidth: 0, aliasDuplicateObjects: false }).trimEnd();
+      // Readers of YAML 1.1, Go's among them, would take a bare time or `on` for something else.
+      return stringify(value, {
+        version: '1.1',
+        lineWidth: 0,
+        aliasDuplicateObjects: false,
+      }).trimEnd();
     case 'jsonpath':
-      return output.template(value);
+      // The line's end is added by whoever prints.
+      return output.template(value).replace(/\n$/, '');
     case 'table':
     case 'wide':
     case 'name':

@@ -9,6 +9,7 @@ import { completionCommand } from './completion.ts';
 import { configCommand } from './config.ts';
 import { deleteCommand } from './delete.ts';
 import { describeCommand } from './describe.ts';
+import { doctorCommand } from './doctor.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
@@ -32,6 +33,7 @@ const ownCommands: readonly MakeCommand[] = [
   waitCommand,
   kubeconfigCommand,
   configCommand,
+  doctorCommand,
   explainCommand,
   completionCommand,
   versionCommand,

@@ -97,7 +97,7 @@ export const configKeys = {
   keyFile: key({
     placeholder: 'FILE',
     meaning:
-      'The key-encryption key that seals secrets in the store: 32 random bytes. Best kept on another disk than the data folder, and out of its backups.',
+      'The key-encryption key that seals secrets in the store; made where it is missing. Best kept on another disk than the data folder, and out of its backups.',
     withoutIt: 'one that the site makes in the secrets folder of the data folder',
     parse: parsePath,
   }),

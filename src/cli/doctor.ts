@@ -1,0 +1,62 @@
+// hansa doctor: is the site well, and if not, how to mend it.
+
+import { Command } from 'commander';
+import { HansaError, hasCode } from '../core/errors/error.ts';
+import { type Cli, globalOptions } from './cli.ts';
+import { examine, type Finding } from './doctor-checks.ts';
+import { wrap } from './explain.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { addConfigOptions, loadServerConfig } from './server-config.ts';
+import { usageError } from './usage.ts';
+
+export function doctorCommand(cli: Cli): Command {
+  return addConfigOptions(new Command('doctor'))
+    .description('check the site of a data folder, running or not, and say how to mend it')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Give the flags or the --config with which the site runs. Ends with exit code 10
+(HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
+
+Examples:
+  hansa doctor --data-dir ./lubeck
+  hansa doctor --config site.yaml -o json`,
+    )
+    .action(async (options: { output: OutputFormat }, command: Command) => {
+      if (globalOptions(command).site !== undefined) {
+        throw usageError(
+          'doctor looks at a data folder of this machine: use --data-dir, not --site.',
+        );
+      }
+      const { config } = loadServerConfig(cli, command);
+      const findings = await cli.withClient(command, async (client) => {
+        const running = await client.text('/readyz').then(
+          () => true,
+          (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
+        );
+        const { clock, random } = cli.io;
+        return examine({ config, clock, random, client, running });
+      });
+      cli.print(renderValue(findings, options.output) ?? renderFindings(findings));
+      const problems = findings.filter(({ level }) => level === 'problem').length;
+      if (problems > 0) {
+        throw new HansaError(
+          'HANSA_UNHEALTHY',
+          `${problems} of ${findings.length} checks found a problem.`,
+        );
+      }
+    });
+}
+
+const marks = { ok: '✓', warning: '!', problem: '✗' } as const;
+
+export function renderFindings(findings: readonly Finding[]): string {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  return findings
+    .flatMap(({ check, level, text, remedy }) => [
+      `${marks[level]} ${check.padEnd(width)}  ${text}`,
+      ...(remedy === undefined ? [] : wrap(remedy, 2, 110)),
+    ])
+    .join('\n');
+}
