@@ -16,11 +16,17 @@ export interface Exchange {
   readonly answer: WireAnswer;
 }
 
+/** Where two answers differ: a path into the answer, and what is there on either side. */
+export interface Place {
+  readonly path: string;
+  readonly one: Json | undefined;
+  readonly other: Json | undefined;
+}
+
 export interface Difference {
   readonly index: number;
   readonly what: string;
-  /** Where in the answer, with both values, one line each. */
-  readonly lines: readonly string[];
+  readonly places: readonly Place[];
   readonly exchanges: Readonly<Record<string, Exchange>>;
 }
 
@@ -76,21 +82,21 @@ async function comparePlay(
     exchange(left, ledgers[0], step),
     exchange(right, ledgers[1], step),
   ]);
-  const lines: string[] = [];
+  const places: Place[] = [];
   // Named here and in this order, so that names are given alike on both sides, also where several
   // answers are under way.
   diff(
     '',
     normalise(step, one.answer, ledgers[0]),
     normalise(step, other.answer, ledgers[1]),
-    lines,
+    places,
   );
   for (const [at, ledger] of ledgers.entries())
     for (const complaint of ledger.complaints.splice(0))
-      lines.push(`${sides[at]?.name}: ${complaint}`);
-  if (lines.length === 0) return undefined;
+      places.push({ path: `${sides[at]?.name}`, one: complaint, other: undefined });
+  if (places.length === 0) return undefined;
   const exchanges = { [left.name]: one, [right.name]: other };
-  return { index, what: describe(step), lines, exchanges };
+  return { index, what: describe(step), places, exchanges };
 }
 
 async function exchange(side: Side, ledger: Ledger, step: Play): Promise<Exchange> {
@@ -271,20 +277,19 @@ export function diff(
   path: string,
   one: Json | undefined,
   other: Json | undefined,
-  lines: string[],
+  places: Place[],
 ): void {
   if (isTree(one) && isTree(other)) {
     for (const key of new Set([...Object.keys(one), ...Object.keys(other)]))
-      diff(`${path}.${key}`, one[key], other[key], lines);
+      diff(`${path}.${key}`, one[key], other[key], places);
     return;
   }
   if (Array.isArray(one) && Array.isArray(other) && one.length === other.length) {
     for (const [index, value] of one.entries())
-      diff(`${path}[${index}]`, value as Json, other[index] as Json, lines);
+      diff(`${path}[${index}]`, value as Json, other[index] as Json, places);
     return;
   }
-  if (JSON.stringify(one) !== JSON.stringify(other))
-    lines.push(`${path}: ${JSON.stringify(one)} ≠ ${JSON.stringify(other)}`);
+  if (JSON.stringify(one) !== JSON.stringify(other)) places.push({ path, one, other });
 }
 
 function describe(step: Play): string {

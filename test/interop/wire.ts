@@ -1,6 +1,12 @@
 // A client that sends exactly what it is told and shows exactly what came back: the tests compare
 // two servers byte by byte, so nothing may be helped along, retried or decoded on the way.
 
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  Agent as PlainAgent,
+  request as plainRequest,
+} from 'node:http';
 import { Agent, request } from 'node:https';
 
 export interface WireRequest {
@@ -28,14 +34,21 @@ const ANSWER_WITHIN_MS = 60_000;
 
 export class WireClient {
   readonly target: WireTarget;
-  readonly #agent: Agent;
+  readonly #agent: Agent | PlainAgent;
+  readonly #request: typeof request;
 
   constructor(target: WireTarget) {
     this.target = target;
+    const shared = { keepAlive: true, maxSockets: 64 };
+    if (target.url.startsWith('http:')) {
+      this.#agent = new PlainAgent(shared);
+      this.#request = plainRequest;
+      return;
+    }
+    this.#request = request;
     this.#agent = new Agent({
+      ...shared,
       ca: target.ca,
-      keepAlive: true,
-      maxSockets: 64,
       // The serving SVID of a site need not name the address that the test reached it by.
       checkServerIdentity: () => undefined,
     });
@@ -97,13 +110,10 @@ export class WireClient {
     this.#agent.destroy();
   }
 
-  #open(
-    wanted: WireRequest,
-    onAnswer: (incoming: import('node:http').IncomingMessage) => void,
-  ): import('node:http').ClientRequest {
+  #open(wanted: WireRequest, onAnswer: (incoming: IncomingMessage) => void): ClientRequest {
     const { hostname, port } = new URL(this.target.url);
     const body = wanted.body;
-    return request(
+    return this.#request(
       {
         hostname,
         port,

@@ -1,0 +1,33 @@
+// One line of the results: what was measured, of us and of the anchor beside us.
+
+export interface Figure {
+  readonly bench: string;
+  readonly value: number;
+  readonly unit: string;
+  /** What stands beside it, measured in the same run. */
+  readonly anchor?: string;
+  readonly anchorValue?: number;
+  /** How much better we are: above 1 is better, for rates and for times alike. */
+  readonly ratio?: number;
+  /** CPU time of all processes of a side for one operation, in microseconds. */
+  readonly cpuMicrosEach?: number;
+  readonly anchorCpuMicrosEach?: number;
+  readonly p99Milliseconds?: number;
+  readonly anchorP99Milliseconds?: number;
+  /** What the figure must be at least to hold what is promised. */
+  readonly atLeast?: number;
+  readonly aim?: number;
+}
+
+export function median(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  const middle = sorted.length >> 1;
+  const upper = sorted[middle];
+  if (upper === undefined) return Number.NaN;
+  return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+/** Three significant digits: what is measured here is not known better. */
+export function rounded(value: number): number {
+  return Number(value.toPrecision(3));
+}

@@ -1,0 +1,198 @@
+// Watchers: how long a change takes to reach the last of a thousand, and what an idle one costs.
+
+import { type ClientHttp2Session, connect } from 'node:http2';
+import { request } from 'node:https';
+import { setTimeout as delay } from 'node:timers/promises';
+import { type Figure, median, rounded } from './figure.ts';
+import { residentBytes } from './process-stat.ts';
+import { type Rival, role, roles } from './rival.ts';
+
+const WATCHERS = 1000;
+const ROUNDS = 7;
+
+/** Both servers allow at least this many streams on a connection. */
+const STREAMS_PER_CONNECTION = 100;
+
+/** kube-apiserver makes garbage for a while after a burst of new watches. */
+const SETTLE_MS = 1500;
+
+type Wire = 'connection' | 'stream';
+
+interface Watchers {
+  /** Resolves when every watcher has seen an event that mentions the name. */
+  seen(name: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+export async function* measureWatch(hansa: Rival | undefined, kube: Rival): AsyncGenerator<Figure> {
+  for (const wire of ['connection', 'stream'] as const) {
+    const anchor = await measure(kube, wire);
+    const ours = hansa === undefined ? undefined : await measure(hansa, wire);
+    const of = wire === 'connection' ? 'connections' : 'HTTP/2 streams';
+    yield {
+      bench: `watch-to-last-of-1000-${wire}s`,
+      value: rounded(ours?.lastMs ?? Number.NaN),
+      unit: 'ms',
+      anchor: `kube-apiserver, ${of}`,
+      anchorValue: rounded(anchor.lastMs),
+      ratio: rounded(anchor.lastMs / (ours?.lastMs ?? Number.NaN)),
+    };
+    yield {
+      bench: `memory-per-idle-watcher-${wire}`,
+      value: rounded((ours?.bytesEach ?? Number.NaN) / 1024),
+      unit: 'KiB',
+      anchor: `kube-apiserver, ${of}`,
+      anchorValue: rounded(anchor.bytesEach / 1024),
+      ratio: rounded(anchor.bytesEach / (ours?.bytesEach ?? Number.NaN)),
+      aim: wire === 'connection' ? 120 : 30,
+    };
+  }
+}
+
+async function measure(
+  rival: Rival,
+  wire: Wire,
+): Promise<{ readonly lastMs: number; readonly bytesEach: number }> {
+  const version = await currentVersion(rival);
+  const warm = await open(rival, wire, version, WATCHERS / 10);
+  await delay(SETTLE_MS);
+  const before = residentBytes(rival.pids);
+  const watchers = await open(rival, wire, version, WATCHERS);
+  await delay(SETTLE_MS);
+  const bytesEach = (residentBytes(rival.pids) - before) / WATCHERS;
+  await warm.close();
+  const times: number[] = [];
+  for (let round = 0; round <= ROUNDS; round += 1) {
+    const name = `watched-${wire}-${round}`;
+    const all = watchers.seen(name);
+    const sent = performance.now();
+    const answer = await rival.client.send({ method: 'POST', path: roles, body: role(name) });
+    if (answer.status !== 201) throw new Error(`${rival.name} refused a role: ${answer.text}`);
+    const took = (await all) - sent;
+    if (round > 0) times.push(took);
+  }
+  await watchers.close();
+  return { lastMs: median(times), bytesEach };
+}
+
+async function currentVersion(rival: Rival): Promise<string> {
+  const { text } = await rival.client.send({ method: 'GET', path: `${roles}?limit=1` });
+  return (JSON.parse(text) as { metadata: { resourceVersion: string } }).metadata.resourceVersion;
+}
+
+/** Counts, for the name that is waited for, which watchers have seen it. */
+class Sightings {
+  #name = '';
+  #missing = 0;
+  #seen = new Uint8Array(0);
+  #done: (at: number) => void = () => {};
+
+  wait(name: string, watchers: number): Promise<number> {
+    this.#name = name;
+    this.#missing = watchers;
+    this.#seen = new Uint8Array(watchers);
+    return new Promise((resolve) => {
+      this.#done = resolve;
+    });
+  }
+
+  /** An event is small and comes in one record; a name that is split over two is found with the rest. */
+  chunk(watcher: number, text: string): void {
+    if (this.#missing === 0 || this.#seen[watcher] === 1 || !text.includes(this.#name)) return;
+    this.#seen[watcher] = 1;
+    this.#missing -= 1;
+    if (this.#missing === 0) this.#done(performance.now());
+  }
+}
+
+async function open(rival: Rival, wire: Wire, version: string, count: number): Promise<Watchers> {
+  const sightings = new Sightings();
+  const path = `${roles}?watch=true&resourceVersion=${version}&timeoutSeconds=600`;
+  const headers = { authorization: `Bearer ${rival.token}`, accept: 'application/json' };
+  const closers: (() => Promise<void>)[] = [];
+  let sessions: ClientHttp2Session[] = [];
+  if (wire === 'stream')
+    sessions = Array.from({ length: Math.ceil(count / STREAMS_PER_CONNECTION) }, () => {
+      const session = connect(rival.url, { ca: rival.ca, checkServerIdentity: () => undefined });
+      closers.push(
+        () =>
+          new Promise((resolve) => {
+            session.once('close', () => resolve());
+            session.destroy();
+          }),
+      );
+      return session;
+    });
+  // A few at a time: a burst of a thousand handshakes would only measure the burst.
+  const lanes = 20;
+  await Promise.all(
+    Array.from({ length: lanes }, async (_, lane) => {
+      for (let index = lane; index < count; index += lanes) {
+        const session = sessions[Math.floor(index / STREAMS_PER_CONNECTION)];
+        const onText = (text: string): void => sightings.chunk(index, text);
+        if (session === undefined) closers.push(await byConnection(rival, path, headers, onText));
+        else await byStream(session, path, headers, onText);
+      }
+    }),
+  );
+  return {
+    seen: (name) => sightings.wait(name, count),
+    close: async () => {
+      await Promise.all(closers.map((close) => close()));
+    },
+  };
+}
+
+function byConnection(
+  rival: Rival,
+  path: string,
+  headers: Record<string, string>,
+  onText: (text: string) => void,
+): Promise<() => Promise<void>> {
+  return new Promise((resolve, reject) => {
+    const outgoing = request(rival.url + path, {
+      agent: false,
+      ca: rival.ca,
+      checkServerIdentity: () => undefined,
+      headers,
+    });
+    outgoing.on('error', reject);
+    outgoing.once('response', (incoming) => {
+      if (incoming.statusCode !== 200) {
+        reject(new Error(`watch: ${incoming.statusCode}`));
+        return;
+      }
+      incoming.setEncoding('utf8').on('data', onText);
+      incoming.on('error', () => {});
+      resolve(
+        () =>
+          new Promise((closed) => {
+            outgoing.once('close', () => closed());
+            outgoing.destroy();
+          }),
+      );
+    });
+    outgoing.end();
+  });
+}
+
+function byStream(
+  session: ClientHttp2Session,
+  path: string,
+  headers: Record<string, string>,
+  onText: (text: string) => void,
+): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const stream = session.request({ ':path': path, ...headers });
+    stream.on('error', reject);
+    stream.once('response', (answer) => {
+      if (answer[':status'] !== 200) {
+        reject(new Error(`watch: ${answer[':status']}`));
+        return;
+      }
+      stream.setEncoding('utf8').on('data', onText);
+      resolve();
+    });
+    stream.end();
+  });
+}

@@ -1,0 +1,79 @@
+// The resource API of a site with any kinds, in this process, for a caller who may do everything.
+//
+// A real site lets nobody but its controllers write `status`, and its kinds are fixed; the oracle
+// must be asked about both. So this is the same front, handler and writer as in a site, on a store
+// in memory, without the listeners and the credentials around them, which have tests of their own.
+
+import type { Kind } from '../../src/api/kind.ts';
+import { createRegistry } from '../../src/api/registry.ts';
+import type { Caller } from '../../src/core/access/identity.ts';
+import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
+import { createLog } from '../../src/core/log/json-log.ts';
+import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import { openStore } from '../../src/core/store/open.ts';
+import { loadConfig } from '../../src/server/config.ts';
+import { Front } from '../../src/server/http/front.ts';
+import { Limits } from '../../src/server/http/limits.ts';
+import { listenPlain } from '../../src/server/listeners.ts';
+import { ResourceHandler } from '../../src/server/resources/handler.ts';
+import { Lister } from '../../src/server/resources/lister.ts';
+import { Watches } from '../../src/server/resources/watches.ts';
+import { ResourceWriter } from '../../src/server/resources/writer.ts';
+import { WireClient } from './wire.ts';
+
+const everyone: Caller = { user: 'oracle-admin', groups: [], via: 'controller' };
+
+export async function startOracleSite(
+  kinds: readonly Kind[],
+): Promise<{ readonly client: WireClient; stop(): Promise<void> }> {
+  const clock = systemClock;
+  const random = systemRandom;
+  const metrics = new MetricsRegistry();
+  const log = createLog({ clock, sink: process.stderr, level: 'warn', format: 'text' });
+  const { config } = loadConfig({ flags: { dataDir: '/nonexistent' }, env: {}, cwd: '/' });
+  const store = await openStore({ driver: 'memory' }, { clock, log, metrics });
+  const watches = new Watches({ store, clock, random });
+  const front = new Front({
+    clock,
+    random,
+    log,
+    metrics,
+    limits: new Limits({ ...config.limits, requestsPerSecond: 0 }, clock),
+    resources: new ResourceHandler({
+      registry: createRegistry(kinds),
+      store,
+      clock,
+      random,
+      authorizer: { authorize: () => ({ allowed: true, reason: '' }) },
+      writer: new ResourceWriter({
+        store,
+        clock,
+        random,
+        admit: () => [],
+        auditRow: () => undefined,
+      }),
+      lister: new Lister(store, clock),
+      watches,
+      maxRequestBytes: config.limits.maxRequestBytes,
+    }),
+    routes: [],
+    denied: () => {},
+  });
+  const listener = await listenPlain(
+    { host: '127.0.0.1', port: 0 },
+    config.limits,
+    front.listener(() => everyone),
+    clock,
+  );
+  const url = `http://127.0.0.1:${listener.address.port}`;
+  const client = new WireClient({ url, ca: '', token: 'none' });
+  return {
+    client,
+    stop: async () => {
+      client.close();
+      watches.drain();
+      await listener.close(0);
+      await store.close();
+    },
+  };
+}
