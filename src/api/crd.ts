@@ -8,7 +8,11 @@ import { printerColumns } from './table.ts';
 
 export const category = 'hansa';
 
-export function crdOf(kind: Kind): JsonObject {
+export type CustomResourceDefinition = JsonObject & {
+  readonly metadata: { readonly name: string };
+};
+
+export function crdOf(kind: Kind): CustomResourceDefinition {
   const properties: Record<string, JsonObject> = {
     apiVersion: { type: 'string' },
     kind: { type: 'string' },

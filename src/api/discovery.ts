@@ -169,7 +169,7 @@ function aggregatedList(items: readonly JsonObject[]): JsonObject {
 
 function aggregatedGroup(served: ServedGroup): JsonObject {
   return {
-    metadata: { name: served.name, creationTimestamp: null },
+    metadata: { name: served.name },
     versions: [
       {
         version: served.version,

@@ -15,6 +15,7 @@ export interface FieldSelector {
 }
 
 interface Term {
+  readonly field: string;
   readonly path: readonly string[];
   readonly equal: boolean;
   readonly value: string;
@@ -26,26 +27,30 @@ function fail(message: string): never {
 
 /** Throws HANSA_BAD_REQUEST. */
 export function parseFieldSelector(kind: Kind, text: string): FieldSelector {
+  const terms = splitTerms(text)
+    .toSorted(compareBytes)
+    .filter((part) => part !== '')
+    .map((part) => parseTerm(part, text))
+    // A bare operator says nothing, and is taken so.
+    .filter((term) => term.field !== '' || term.value !== '');
   const supported = new Set(['metadata.name', ...(kind.selectableFields ?? [])]);
-  const terms: Term[] = [];
-  let name: string | undefined;
-  for (const part of splitTerms(text).toSorted(compareBytes)) {
-    if (part === '') continue;
-    const operator = /!=|==|=/.exec(part);
-    if (operator === null) fail(`invalid selector: '${text}'; can't understand '${part}'`);
-    const field = part.slice(0, operator.index);
-    const value = unescapeValue(part.slice(operator.index + operator[0].length));
+  for (const { field } of terms) {
     if (!supported.has(field)) fail(`field label not supported: ${field}`);
-    const equal = operator[0] !== '!=';
-    if (field === 'metadata.name' && equal) name ??= value;
-    terms.push({ path: field.split('.'), equal, value });
   }
   return {
     empty: terms.length === 0,
-    name,
+    name: terms.find((term) => term.equal && term.field === 'metadata.name')?.value,
     matches: (object) =>
       terms.every((term) => (valueAt(object, term.path) === term.value) === term.equal),
   };
+}
+
+function parseTerm(part: string, whole: string): Term {
+  const operator = /!=|==|=/.exec(part);
+  if (operator === null) fail(`invalid selector: '${whole}'; can't understand '${part}'`);
+  const field = part.slice(0, operator.index);
+  const value = unescapeValue(part.slice(operator.index + operator[0].length));
+  return { field, path: field.split('.'), equal: operator[0] !== '!=', value };
 }
 
 function splitTerms(text: string): string[] {

@@ -3,7 +3,8 @@
 // went through `coerceMetadata`: its types are right.
 
 import type { Kind } from './kind.ts';
-import type { ManagedFieldsEntry, ObjectMeta, OwnerReference } from './object.ts';
+import type { ManagedFieldsEntry, ObjectMeta } from './object.ts';
+import { checkOwners } from './owner-references.ts';
 import { checkLabelValue, checkName, checkQualifiedName, maskTrailingDash } from './names.ts';
 import { type FieldError, forbidden, invalid, required, tooLong } from './schema/field-error.ts';
 import { quoteGo } from './schema/go-text.ts';
@@ -83,32 +84,6 @@ function checkAnnotations(annotations: Metadata['annotations'], errors: FieldErr
   }
   if (bytes > maxAnnotationsBytes)
     errors.push(tooLong('metadata.annotations', maxAnnotationsBytes));
-}
-
-function checkOwners(owners: readonly OwnerReference[] | undefined, errors: FieldError[]): void {
-  const path = 'metadata.ownerReferences';
-  let controller = '';
-  for (const owner of owners ?? []) {
-    // Go's ParseGroupVersion: "v1" or "group/v1"; with more slashes there is no version at all.
-    const parts = owner.apiVersion.split('/');
-    const version = parts.length > 2 ? '' : parts.at(-1);
-    if (version === '') {
-      errors.push(invalid(`${path}.apiVersion`, owner.apiVersion, 'version must not be empty'));
-    }
-    if (owner.kind === '') errors.push(invalid(`${path}.kind`, owner.kind, 'must not be empty'));
-    if (owner.name === '') errors.push(invalid(`${path}.name`, owner.name, 'must not be empty'));
-    if (owner.uid === '') errors.push(invalid(`${path}.uid`, owner.uid, 'must not be empty'));
-    if (owner.apiVersion === 'v1' && owner.kind === 'Event') {
-      errors.push(invalid(path, owner, '/v1, Kind=Event is disallowed from being an owner'));
-    }
-    if (owner.controller !== true) continue;
-    const name = `${owner.kind}/${owner.name}`;
-    if (controller === '') controller = name;
-    else {
-      const detail = `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`;
-      errors.push(invalid(path, owners, detail));
-    }
-  }
 }
 
 function checkFinalizers(finalizers: readonly string[] | undefined, errors: FieldError[]): void {

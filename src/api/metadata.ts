@@ -4,9 +4,9 @@
 
 import { HansaError } from '../core/errors/error.ts';
 import { objectMetaSchema } from './object-meta.ts';
-import { parseTimestamp } from './schema/date-time.ts';
-import { quoteGo } from './schema/go-text.ts';
-import { isObject } from './schema/json.ts';
+import { parseTimestamp, timestampProblem } from './schema/date-time.ts';
+import { compareBytes } from './schema/go-text.ts';
+import { isInt64, isObject } from './schema/json.ts';
 import { joinPath } from './schema/prune.ts';
 import type { ObjectSchema, Schema, StringSchema } from './schema/schema.ts';
 
@@ -26,13 +26,23 @@ const printedWhenEmpty: ReadonlySet<string> = new Set([
   'ownerReferences[].blockOwnerDeletion',
 ]);
 
+/** Where Go has a type of its own for a string. */
+const goTypes: ReadonlyMap<string, string> = new Map([
+  ['ObjectMeta.uid', 'types.UID'],
+  ['OwnerReference.ownerReferences.uid', 'types.UID'],
+  ['ManagedFieldsEntry.managedFields.operation', 'v1.ManagedFieldsOperationType'],
+]);
+
 /** The input is not changed; where there is nothing to change the same value comes back. */
 export function coerceMetadata(metadata: unknown): CoercedMetadata {
   if (metadata === null) return { metadata: {}, unknown: [] };
   if (!isObject(metadata)) throw mismatch(metadata, '', 'v1.ObjectMeta');
   const unknown: string[] = [];
   const coerced = coerceObject(objectMetaSchema, metadata, 'ObjectMeta', '', '', unknown);
-  return { metadata: coerced, unknown: unknown.map((path) => `metadata.${path}`) };
+  return {
+    metadata: coerced,
+    unknown: unknown.map((path) => `metadata.${path}`).toSorted(compareBytes),
+  };
 }
 
 function jsonName(value: unknown): string {
@@ -50,8 +60,8 @@ function mismatch(value: unknown, field: string, goType: string): HansaError {
 }
 
 /**
- * `path` has indices (for unknown fields), `shape` has `[]` (to look up what is special), `field`
- * names Go's struct (for errors).
+ * `path` has indices (for unknown fields), `shape` has `[]` (to look up what is special), `struct`
+ * is how Go names the place in errors: the innermost type, then the fields that lead to it.
  */
 function coerceObject(
   schema: ObjectSchema,
@@ -85,6 +95,12 @@ function coerceObject(
     if (after === undefined) delete copy[name];
     else copy[name] = after;
   }
+  // A Go struct has all its fields: those that must be there come out empty, and are refused later.
+  for (const name in schema.fields) {
+    if (schema.fields[name]?.required !== true || (copy ?? value)[name] !== undefined) continue;
+    copy ??= { ...value };
+    copy[name] = '';
+  }
   return copy ?? value;
 }
 
@@ -110,10 +126,10 @@ function coerce(
       return coerceString(schema, value, field);
     case 'integer':
       if (typeof value !== 'number') throw mismatch(value, field, 'int64');
-      if (!Number.isInteger(value)) {
+      if (!isInt64(value)) {
         throw new HansaError(
           'HANSA_BAD_REQUEST',
-          `json: cannot unmarshal number ${value} into Go struct field ${field} of type int64`,
+          `json: cannot unmarshal number ${JSON.stringify(value)} into Go struct field ${field} of type int64`,
         );
       }
       return value;
@@ -132,15 +148,10 @@ function coerce(
 }
 
 function coerceString(schema: StringSchema, value: unknown, field: string): string {
-  if (typeof value !== 'string') throw mismatch(value, field, schema.format ? 'time' : 'string');
+  if (typeof value !== 'string') throw mismatch(value, field, goTypes.get(field) ?? 'string');
   if (schema.format === undefined) return value;
   const moment = parseTimestamp(value);
-  if (moment === undefined) {
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      `parsing time ${quoteGo(value)} as "2006-01-02T15:04:05Z07:00": cannot parse ${quoteGo(value)} as "2006"`,
-    );
-  }
+  if (moment === undefined) throw new HansaError('HANSA_BAD_REQUEST', timestampProblem(value));
   return formatTimestamp(moment);
 }
 
@@ -179,7 +190,8 @@ function coerceList(
     let after = before;
     if (items.type === 'object') {
       if (before !== null && !isObject(before)) throw mismatch(before, field, itemType);
-      after = coerceObject(items, before ?? {}, struct, `${path}[${i}]`, `${shape}[]`, unknown);
+      const inner = `${struct}.${field.slice(field.indexOf('.') + 1)}`;
+      after = coerceObject(items, before ?? {}, inner, `${path}[${i}]`, `${shape}[]`, unknown);
     } else if (typeof before !== 'string') {
       if (before !== null) throw mismatch(before, field, itemType);
       after = '';

@@ -24,7 +24,6 @@ const reference = (name: string): JsonObject => ({ $ref: `#/components/schemas/$
 /** A reference with words of its own beside it, as Kubernetes writes it. */
 const described = (name: string, description: string): JsonObject => ({
   description,
-  default: {},
   allOf: [reference(name)],
 });
 

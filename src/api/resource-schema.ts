@@ -1,10 +1,11 @@
 // What is asked of whole objects of a kind, as a server meets them: prune and default what came
 // in, then validate it as something new, as a change, or as a change of its status.
 
+import { HansaError } from '../core/errors/error.ts';
 import type { Kind } from './kind.ts';
-import { coerceMetadata } from './metadata.ts';
+import { type CoercedMetadata, coerceMetadata } from './metadata.ts';
 import { validateChangedMetadata, validateNewMetadata } from './metadata-rules.ts';
-import { apiVersion, type ObjectMeta } from './object.ts';
+import { apiVersion, type ObjectMeta, version } from './object.ts';
 import { objectMetaSchema } from './object-meta.ts';
 import { applyDefaults } from './schema/default.ts';
 import { optional, s } from './schema/dsl.ts';
@@ -77,18 +78,39 @@ export interface PrunedObject {
   readonly unknown: readonly string[];
 }
 
+/** The 400 of kube-apiserver for a body that is not an object of the kind: `why` ends its sentence. */
+export function undecodable(kind: Kind, why: string): HansaError {
+  return new HansaError(
+    'HANSA_BAD_REQUEST',
+    `${kind.kind} in version "${version}" cannot be handled as a ${kind.kind}: ${why}`,
+  );
+}
+
+/** The 400 for unknown and duplicate fields where the request's field validation is Strict. */
+export function strictlyRefused(kind: Kind, problems: readonly string[]): HansaError {
+  return undecodable(kind, `strict decoding error: ${problems.join(', ')}`);
+}
+
 /** Throws HANSA_BAD_REQUEST where metadata holds a value of a wrong type. */
 export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
-  const { apiVersion: version, kind: name, metadata, ...body } = object;
+  const { apiVersion: given, kind: name, metadata, ...body } = object;
   const pruned = prune(bodySchema(kind), body);
-  const coerced = metadata === undefined ? undefined : coerceMetadata(metadata);
+  const coerced = metadata === undefined ? undefined : readMetadata(kind, metadata);
   if (pruned.value === body && coerced?.metadata === metadata) return { object, unknown: [] };
   const unknown = [...(coerced?.unknown ?? []), ...pruned.unknown];
   const result: Record<string, unknown> = {};
-  if (version !== undefined) result['apiVersion'] = version;
+  if (given !== undefined) result['apiVersion'] = given;
   if (name !== undefined) result['kind'] = name;
   if (coerced !== undefined) result['metadata'] = coerced.metadata;
   return { object: Object.assign(result, pruned.value), unknown };
+}
+
+function readMetadata(kind: Kind, metadata: unknown): CoercedMetadata {
+  try {
+    return coerceMetadata(metadata);
+  } catch (caught) {
+    throw caught instanceof HansaError ? undecodable(kind, caught.message) : caught;
+  }
 }
 
 function metadataOf(object: Untyped): Partial<ObjectMeta> {

@@ -2,7 +2,7 @@
 // (k8s.io/apimachinery/pkg/util/validation/field): clients and people match on them.
 
 import { type Cause, HansaError } from '../../core/errors/error.ts';
-import { quoteGo, stringifyGo } from './go-text.ts';
+import { printNumber, quoteGo, stringifyGo } from './go-text.ts';
 
 const typeWords = {
   FieldValueRequired: 'Required value',
@@ -29,7 +29,8 @@ export interface FieldError {
 export const wholeObject = '<nil>';
 
 function printed(value: unknown): string {
-  return typeof value === 'string' ? quoteGo(value) : stringifyGo(value);
+  if (typeof value === 'string') return quoteGo(value);
+  return typeof value === 'number' ? printNumber(value) : stringifyGo(value);
 }
 
 function withValue(

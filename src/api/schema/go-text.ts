@@ -1,6 +1,8 @@
 // How Go prints values. kube-apiserver's messages hold values as Go's %q, %v and json.Marshal
 // print them, and ours are the same to the byte.
 
+import { isInt64 } from './json.ts';
+
 const shortEscapes: Readonly<Record<string, string>> = {
   '\u0007': '\\a',
   '\b': '\\b',
@@ -34,12 +36,26 @@ export function quoteGo(text: string): string {
   return `"${text.replace(unprintable, escapeRune)}"`;
 }
 
+/** %v of what Go's JSON decoder made of a number: an int64, or else a float64. */
+export function printNumber(value: number): string {
+  if (isInt64(value)) return BigInt(value).toString();
+  const [digits = '', exponent = '0'] = value.toExponential().split('e');
+  const power = Number(exponent);
+  if (power >= -4 && power < 6) return String(value);
+  const sign = power < 0 ? '-' : '+';
+  return `${digits}e${sign}${String(Math.abs(power)).padStart(2, '0')}`;
+}
+
 const jsonEscaped = /[<>&\u2028\u2029]/g;
 
 /** json.Marshal: keys in order of their bytes, and what could end a script element escaped. */
 export function stringifyGo(value: unknown): string {
-  if (value === undefined) return 'null';
-  return JSON.stringify(sortKeys(value)).replace(
+  return value === undefined ? 'null' : escapeJson(JSON.stringify(sortKeys(value)));
+}
+
+/** JSON text with what could end a script element escaped. */
+export function escapeJson(text: string): string {
+  return text.replace(
     jsonEscaped,
     (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
   );

@@ -18,3 +18,8 @@ export function deepEqual(a: unknown, b: unknown): boolean {
   for (const key of keys) if (!Object.hasOwn(b, key) || !deepEqual(a[key], b[key])) return false;
   return true;
 }
+
+/** Whether Go's decoder makes an integer of a number; beyond 64 bits it makes a float. */
+export function isInt64(value: number): boolean {
+  return Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 63;
+}

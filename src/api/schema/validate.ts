@@ -19,7 +19,7 @@ import {
   typeInvalid,
   wholeObject,
 } from './field-error.ts';
-import { deepEqual, isObject } from './json.ts';
+import { deepEqual, isInt64, isObject } from './json.ts';
 import { duplicatesIn } from './list-keys.ts';
 import { joinPath } from './prune.ts';
 import { brokenRules, hasRules } from './rules.ts';
@@ -128,11 +128,6 @@ function typeName(value: unknown): string {
   if (Array.isArray(value)) return 'array';
   if (typeof value === 'number') return isInt64(value) ? 'integer' : 'number';
   return typeof value;
-}
-
-/** Beyond 64 bits Go's decoder makes a float of it. */
-function isInt64(value: number): boolean {
-  return Number.isInteger(value) && value >= -(2 ** 63) && value < 2 ** 63;
 }
 
 function wrongType(expected: string, value: unknown, path: string, errors: FieldError[]): void {

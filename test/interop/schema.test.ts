@@ -1,0 +1,495 @@
+// What src/api computes about an object (pruning, defaults, every error with its words) against
+// what a real kube-apiserver with our generated CRDs answers. The oracle's answer is the
+// specification: nothing expected is written down here. Objects are random, so that mistakes come
+// in combinations; a failing seed is printed and replays.
+
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import fc from 'fast-check';
+import { crdOf } from '../../src/api/crd.ts';
+import { parseFieldSelector } from '../../src/api/field-selector.ts';
+import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { parseLabelSelector } from '../../src/api/label-selector.ts';
+import { apiVersion } from '../../src/api/object.ts';
+import { dropDuplicateOwners } from '../../src/api/owner-references.ts';
+import {
+  defaultObject,
+  pruneObject,
+  strictlyRefused,
+  type Untyped,
+  validateObject,
+  validateStatus,
+} from '../../src/api/resource-schema.ts';
+import { invalidObject } from '../../src/api/schema/field-error.ts';
+import { HansaError } from '../../src/core/errors/error.ts';
+import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
+import { missingTools } from './tool.ts';
+import { widget } from './widget.ts';
+
+interface Answer {
+  readonly code: 'accepted' | 'invalid' | 'bad request';
+  /** Sorted: Go walks its maps in random order. */
+  readonly problems: readonly string[];
+  /** What is left of the object: its labels, annotations, finalizers, owners, spec and status. */
+  readonly kept?: unknown;
+}
+
+const serverSet = ['uid', 'resourceVersion', 'generation', 'creationTimestamp', 'managedFields'];
+
+function keptOf(object: Untyped): unknown {
+  const metadata = { ...(object['metadata'] as Record<string, unknown>) };
+  for (const name of serverSet) delete metadata[name];
+  return { metadata, spec: object['spec'], status: object['status'] };
+}
+
+function problemsOf(error: HansaError): string[] {
+  if (error.code !== 'HANSA_INVALID') return error.message.split(', ').toSorted();
+  const causes = error.details?.causes ?? [];
+  return causes.map((cause) => `${cause.reason} ${cause.field}: ${cause.message}`).toSorted();
+}
+
+/** Our answer to an object that is created, or that replaces `old`. */
+function ours(
+  object: Untyped,
+  how: 'create' | 'update' | 'status',
+  strict: boolean,
+  old?: Untyped,
+): Answer {
+  try {
+    const pruned = pruneObject(widget, JSON.parse(JSON.stringify(object)) as Untyped);
+    if (strict && pruned.unknown.length > 0) {
+      throw strictlyRefused(
+        widget,
+        pruned.unknown.map((path) => `unknown field "${path}"`),
+      );
+    }
+    const defaulted = defaultObject(widget, dropDuplicateOwners(pruned.object).object);
+    const whole: Record<string, unknown> = { ...defaulted };
+    // What the server does between decoding and validating.
+    const metadata = { ...(whole['metadata'] as Record<string, unknown>) };
+    const oldMetadata = (old?.['metadata'] ?? {}) as Record<string, unknown>;
+    for (const name of serverSet) {
+      delete metadata[name];
+      if (oldMetadata[name] !== undefined) metadata[name] = oldMetadata[name];
+    }
+    if (how === 'status') {
+      const status = whole['status'];
+      for (const key of Object.keys(whole)) delete whole[key];
+      Object.assign(whole, old);
+      delete whole['status'];
+      if (status !== undefined) whole['status'] = status;
+    } else {
+      whole['metadata'] = metadata;
+      delete whole['status'];
+      if (old?.['status'] !== undefined) whole['status'] = old['status'];
+    }
+    const errors =
+      how === 'status'
+        ? validateStatus(widget, whole, old ?? {})
+        : validateObject(widget, whole, old);
+    const name = (whole['metadata'] as { name?: string }).name ?? '';
+    if (errors.length > 0)
+      throw invalidObject({ group: 'hansa.dev', kind: 'Widget', name }, errors);
+    return { code: 'accepted', problems: [], kept: keptOf(whole) };
+  } catch (caught) {
+    if (!(caught instanceof HansaError)) throw caught;
+    const code = caught.code === 'HANSA_INVALID' ? 'invalid' : 'bad request';
+    return { code, problems: problemsOf(caught) };
+  }
+}
+
+interface Status {
+  readonly message: string;
+  readonly details?: {
+    readonly causes?: readonly { reason: string; message: string; field: string }[];
+  };
+}
+
+function theirs(code: number, text: string): Answer {
+  const body = JSON.parse(text) as Untyped & Status;
+  if (code < 300) return { code: 'accepted', problems: [], kept: keptOf(body) };
+  if (code === 400) return { code: 'bad request', problems: body.message.split(', ').toSorted() };
+  assert.equal(code, 422, text);
+  const causes = body.details?.causes ?? [];
+  const problems = causes.map((cause) => `${cause.reason} ${cause.field}: ${cause.message}`);
+  return { code: 'invalid', problems: problems.toSorted() };
+}
+
+// Values near what the fields of the widget want, so that many are right and the rest are wrong in
+// every way.
+const text = fc.constantFrom(
+  '',
+  'a',
+  'ash',
+  'toolongtitle',
+  'sealed',
+  'é',
+  'a"b\n',
+  '<&>',
+  'red',
+  'blue',
+);
+const number = fc.constantFrom(
+  0,
+  1,
+  -1,
+  7,
+  50,
+  100,
+  101,
+  70000,
+  2 ** 31,
+  -(2 ** 31) - 1,
+  1.5,
+  1234567.5,
+  1e-7,
+  1e20,
+  3.0,
+);
+const scalar = fc.oneof(text, number, fc.boolean(), fc.constant(null));
+const anything: fc.Arbitrary<unknown> = fc.oneof(
+  { weight: 4, arbitrary: scalar },
+  fc.array(scalar, { maxLength: 2 }),
+  fc.dictionary(fc.constantFrom('a', 'x', 'name'), scalar, { maxKeys: 2 }),
+);
+const mostly = <T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
+  fc.oneof({ weight: 6, arbitrary: right }, { weight: 1, arbitrary: anything });
+const some = (fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
+  fc.record(fields, { requiredKeys: [] });
+
+const port = some({
+  name: mostly(fc.constantFrom('http', 'dns')),
+  protocol: mostly(fc.constantFrom('TCP', 'UDP', 'SCTP')),
+  port: mostly(fc.constantFrom(80, 0, 65535, 65536)),
+  note: mostly(text),
+  unheard: anything,
+});
+
+const spec = fc.record(
+  {
+    title: mostly(fc.constantFrom('ash', 'elm', 'sealed')),
+    size: mostly(number),
+    count: mostly(number),
+    color: mostly(fc.constantFrom('red', 'green', 'blue', 'mauve')),
+    enabled: mostly(fc.boolean()),
+    due: mostly(
+      fc.constantFrom(
+        '2026-01-02T03:04:05Z',
+        '2026-01-02t03:04:05.5+02:00',
+        '2026-02-30T00:00:00Z',
+        '2026-01-02',
+        '2026-01-02T24:00:00Z',
+      ),
+    ).filter((value) => !Array.isArray(value)),
+    tags: mostly(fc.array(mostly(fc.constantFrom('a', 'b', 'far-too-long')), { maxLength: 6 })),
+    args: mostly(fc.array(mostly(text), { maxLength: 3 })),
+    ports: mostly(fc.array(mostly(port), { maxLength: 4 })),
+    nested: mostly(
+      some({
+        a: mostly(text),
+        deep: mostly(
+          some({
+            b: mostly(number),
+            list: mostly(
+              fc.array(mostly(some({ x: mostly(text), y: anything })), { maxLength: 2 }),
+            ),
+          }),
+        ),
+      }),
+    ),
+    defaulted: mostly(some({ mode: mostly(text), level: mostly(number) })),
+    labels: mostly(fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), mostly(text))),
+    limits: mostly(
+      fc.dictionary(
+        fc.constantFrom('cpu', 'ram'),
+        mostly(some({ min: mostly(number), max: mostly(number), mid: anything })),
+      ),
+    ),
+    frozen: mostly(some({ k: mostly(text), v: mostly(text) })),
+    extra: anything,
+    unknown: anything,
+  },
+  { requiredKeys: ['title'] },
+);
+
+const metadata = fc.record(
+  {
+    name: fc.oneof(
+      { weight: 5, arbitrary: fc.constant('one') },
+      fc.constantFrom('One', 'a..b', 'x'.repeat(254), '', 5),
+    ),
+    labels: mostly(
+      fc.dictionary(
+        fc.constantFrom('a', 'b.c/d', '-', '/x', 'x/', 'a/b/c', 'Ä'),
+        mostly(fc.constantFrom('', 'v', '-v', 'v'.repeat(64))),
+        { maxKeys: 3 },
+      ),
+    ),
+    annotations: mostly(fc.dictionary(fc.constantFrom('a', 'A/b', 'a b'), mostly(text))),
+    finalizers: mostly(fc.array(fc.constantFrom('a.b/c', 'orphan', 'foregroundDeletion', 'a b'))),
+    ownerReferences: mostly(
+      fc.array(
+        mostly(
+          some({
+            apiVersion: fc.constantFrom('v1', 'a/v1', '', 'a/b/c'),
+            kind: fc.constantFrom('A', 'Event', ''),
+            name: fc.constantFrom('n', ''),
+            uid: fc.constantFrom('u', 'w', ''),
+            controller: mostly(fc.boolean()),
+            odd: anything,
+          }),
+        ),
+        { maxLength: 2 },
+      ),
+    ),
+    creationTimestamp: mostly(
+      fc.constantFrom('2026-01-02T03:04:05Z', 'never', '2026-13-01T00:00:00Z'),
+    ),
+    generation: mostly(number),
+    odd: anything,
+  },
+  { requiredKeys: ['name'] },
+);
+
+const status = mostly(
+  some({
+    phase: mostly(fc.constantFrom('Pending', 'Ready', 'Lost')),
+    observed: mostly(number),
+    conditions: mostly(
+      fc.array(
+        mostly(
+          some({
+            type: mostly(fc.constantFrom('Ready', 'Synced')),
+            status: mostly(fc.constantFrom('True', 'Maybe')),
+            message: mostly(text),
+          }),
+        ),
+        { maxLength: 3 },
+      ),
+    ),
+  }),
+);
+
+/** Most runs have little wrong, or the first error of each would hide the rest. */
+const rounds = { numRuns: 300 };
+
+suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, async () => {
+  const skip = await missingTools('etcd', 'kube-apiserver');
+  let kube: KubeApiserver;
+  const collection = '/apis/hansa.dev/v1alpha1/widgets';
+  const sound = { apiVersion, kind: 'Widget', metadata: { name: 'one' } };
+
+  async function send(
+    method: string,
+    path: string,
+    object: unknown,
+    strict: boolean,
+  ): Promise<Answer> {
+    const query = `dryRun=All&fieldValidation=${strict ? 'Strict' : 'Ignore'}`;
+    const headers = { 'content-type': 'application/json' };
+    const body = JSON.stringify(object);
+    const answer = await kube.client.send({ method, path: `${path}?${query}`, headers, body });
+    return theirs(answer.status, answer.text);
+  }
+
+  before(async () => {
+    if (skip) return;
+    kube = await startKubeApiserver([...allKinds, widget].map((kind) => crdOf(kind)));
+  });
+  after(() => kube?.stop());
+
+  test('a spec has the same defaults and the same errors', { skip }, async () => {
+    await fc.assert(
+      fc.asyncProperty(spec, fc.boolean(), async (value, strict) => {
+        const object = { ...sound, spec: value };
+        assert.deepEqual(
+          ours(object, 'create', strict),
+          await send('POST', collection, object, strict),
+        );
+      }),
+      rounds,
+    );
+  });
+
+  test('metadata has the same errors', { skip }, async () => {
+    await fc.assert(
+      fc.asyncProperty(metadata, fc.boolean(), async (value, strict) => {
+        const object = { ...sound, metadata: value, spec: { title: 'ash' } };
+        const answer = await send('POST', collection, object, strict);
+        const mine = ours(object, 'create', strict);
+        // Which of several values of a wrong type Go's decoder meets first is its own affair.
+        if (
+          answer.code === 'bad request' &&
+          /cannot unmarshal|parsing time/.test(answer.problems.join())
+        ) {
+          assert.equal(mine.code, 'bad request');
+          return;
+        }
+        assert.deepEqual(mine, answer);
+      }),
+      rounds,
+    );
+  });
+
+  test('a metadata field of a wrong type is refused in the same words', { skip }, async () => {
+    const wrong: readonly object[] = [
+      { name: 5 },
+      { labels: { a: 5 } },
+      { labels: [] },
+      { finalizers: 'x' },
+      { finalizers: [5] },
+      { ownerReferences: {} },
+      { ownerReferences: ['x'] },
+      { ownerReferences: [{ uid: 5 }] },
+      { ownerReferences: [{ controller: 'yes' }] },
+      { generation: '5' },
+      { generation: 1.5 },
+      { creationTimestamp: 5 },
+      { managedFields: [{ manager: 5 }] },
+      { managedFields: [{ time: 'x' }] },
+      ...[
+        'never',
+        '',
+        '2026',
+        '2026-01-02',
+        '2026-13-02T03:04:05Z',
+        '2026-02-30T03:04:05Z',
+        '2026-01-02T25:04:05Z',
+        '2026-01-02T03:61:05Z',
+        '2026-01-02T03:04:61Z',
+        '2026-01-02T03:04:05',
+        '2026-01-02T03:04:05Zulu',
+        '2026-01-02T03:04:05+1',
+        '2026-01-02 03:04:05Z',
+      ].map((creationTimestamp) => ({ creationTimestamp })),
+    ];
+    const strict = true;
+    for (const part of wrong) {
+      const object = { ...sound, metadata: { name: 'one', ...part }, spec: { title: 'ash' } };
+      assert.deepEqual(
+        ours(object, 'create', strict),
+        await send('POST', collection, object, strict),
+      );
+    }
+  });
+
+  suite('changes', { skip }, () => {
+    let old: Untyped;
+    before(async () => {
+      const object = { ...sound, spec: { title: 'oak', ports: [{ name: 'http', port: 80 }] } };
+      const created = await kube.client.send({
+        method: 'POST',
+        path: collection,
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify(object),
+      });
+      assert.equal(created.status, 201, created.text);
+      old = JSON.parse(created.text) as Untyped;
+    });
+
+    test('a changed spec has the same errors', async () => {
+      await fc.assert(
+        fc.asyncProperty(spec, fc.boolean(), async (value, strict) => {
+          const object = { ...old, spec: value };
+          assert.deepEqual(
+            ours(object, 'update', strict, old),
+            await send('PUT', `${collection}/one`, object, strict),
+          );
+        }),
+        rounds,
+      );
+    });
+
+    test('a changed status has the same errors', async () => {
+      await fc.assert(
+        fc.asyncProperty(status, fc.boolean(), async (value, strict) => {
+          const object = { ...old, status: value };
+          const path = `${collection}/one/status`;
+          assert.deepEqual(
+            ours(object, 'status', strict, old),
+            await send('PUT', path, object, strict),
+          );
+        }),
+        rounds,
+      );
+    });
+  });
+
+  const selectorPart = fc.constantFrom(
+    'a',
+    'b.c/d',
+    '-a',
+    'x',
+    '=',
+    '==',
+    '!=',
+    '!',
+    ',',
+    ' ',
+    '(',
+    ')',
+    'in',
+    'notin',
+    '<',
+    '>',
+    '5',
+    '',
+  );
+
+  async function list(parameter: string, value: string): Promise<string> {
+    const path = `${collection}?${parameter}=${encodeURIComponent(value)}`;
+    const answer = await kube.client.send({ method: 'GET', path });
+    return answer.status === 200 ? 'accepted' : (JSON.parse(answer.text) as Status).message;
+  }
+
+  function attempt(parse: () => unknown): string {
+    try {
+      parse();
+      return 'accepted';
+    } catch (caught) {
+      return (caught as Error).message;
+    }
+  }
+
+  test('label selectors are parsed and refused alike', { skip }, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(selectorPart, { maxLength: 9 }), async (parts) => {
+        const selector = parts.join('');
+        const answer = await list('labelSelector', selector);
+        assert.equal(
+          attempt(() => parseLabelSelector(selector)),
+          answer,
+        );
+      }),
+      rounds,
+    );
+  });
+
+  const fieldPart = fc.constantFrom(
+    'metadata.name',
+    'spec.color',
+    'spec.size',
+    'x',
+    '=',
+    '==',
+    '!=',
+    ',',
+    '\\',
+    '\\,',
+    '',
+  );
+
+  test('field selectors are parsed and refused alike', { skip }, async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fieldPart, { maxLength: 7 }), async (parts) => {
+        const selector = parts.join('');
+        const answer = await list('fieldSelector', selector);
+        assert.equal(
+          attempt(() => parseFieldSelector(widget, selector)),
+          answer,
+        );
+      }),
+      rounds,
+    );
+  });
+});
