@@ -4,8 +4,8 @@ import type { ErrorCode, ErrorDetails, HansaError } from '../../core/errors/erro
 
 interface HttpMapping {
   readonly status: number;
-  /** The machine-readable reason of a Kubernetes Status. */
-  readonly reason: string;
+  /** The machine-readable reason of a Kubernetes Status; kube-apiserver knows errors without one. */
+  readonly reason?: string;
 }
 
 const internal: HttpMapping = { status: 500, reason: 'InternalError' };
@@ -19,7 +19,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_NOT_ACCEPTABLE: { status: 406, reason: 'NotAcceptable' },
   HANSA_ALREADY_EXISTS: { status: 409, reason: 'AlreadyExists' },
   // kube-apiserver answers so where a configuration does not fit its schema.
-  HANSA_APPLY_MISMATCH: internal,
+  HANSA_APPLY_MISMATCH: { status: 500 },
   HANSA_CONFLICT: { status: 409, reason: 'Conflict' },
   HANSA_FENCED: { status: 409, reason: 'Conflict' },
   HANSA_EXPIRED: { status: 410, reason: 'Expired' },
@@ -68,7 +68,7 @@ export function statusOf(error: HansaError): Status {
     metadata: details?.continueToken === undefined ? {} : { continue: details.continueToken },
     status: 'Failure',
     message: error.message,
-    reason,
+    ...(reason === undefined ? {} : { reason }),
     ...(details === undefined ? {} : { details: wireDetails(details) }),
     code: status,
   };

@@ -7,7 +7,8 @@ const MAX_DEPTH = 512;
 export interface JsonFindings {
   /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once. */
   readonly duplicates: readonly string[];
-  readonly tooDeep: boolean;
+  /** The bracket that went too deep. */
+  readonly tooDeep: '{' | '[' | undefined;
 }
 
 interface Frame {
@@ -44,12 +45,12 @@ export function inspectJson(text: string): JsonFindings {
       }
       case 0x7b: // {
         stack.push({ keys: new Set(), key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: true };
+        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: '{' };
         expectKey = true;
         break;
       case 0x5b: // [
         stack.push({ keys: undefined, key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: true };
+        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: '[' };
         expectKey = false;
         break;
       case 0x7d: // }
@@ -67,7 +68,7 @@ export function inspectJson(text: string): JsonFindings {
       default:
     }
   }
-  return { duplicates, tooDeep: false };
+  return { duplicates, tooDeep: undefined };
 }
 
 function endOfString(text: string, start: number): number {

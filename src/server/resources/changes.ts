@@ -8,7 +8,8 @@ import { applyMergePatch } from '../../api/patch/merge-patch.ts';
 import { objectSchema } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { checkEnvelope, mediaTypeOf, parseBody, settleObject } from './decode.ts';
+import { mediaTypeOf, notHandled, parseBody, settleObject, withMetadata } from './decode.ts';
+import { jsonTypeOf } from './json-type.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
@@ -71,63 +72,55 @@ export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): Ch
         ? applyMergePatch(current, document, validation)
         : applyJsonPatch(current, jsonPatch);
     const object = settlePatched(input, patched, strictErrors);
-    checkName(object, input.name);
     return recordUpdate({ ...ownershipOf(input, live), next: object as JsonObject }) as Draft;
   };
 }
 
 function parsePatch(body: Buffer): { value: Json; strictErrors: readonly string[] } {
+  return prefixed('error decoding patch: ', () => parseBody(body, 'application/json'));
+}
+
+/** Runs `work`, and puts `prefix` before the message of a HANSA_BAD_REQUEST. */
+function prefixed<T>(prefix: string, work: () => T): T {
   try {
-    return parseBody(body, 'application/json');
+    return work();
   } catch (error) {
-    if (hasCode(error, 'HANSA_BAD_REQUEST')) {
-      throw badRequest(
-        error.message.replace(
-          "couldn't get version/kind; json parse error",
-          'error decoding patch',
-        ),
-      );
-    }
-    throw error;
+    throw hasCode(error, 'HANSA_BAD_REQUEST') ? badRequest(prefix + error.message) : error;
   }
 }
 
 /** What is wrong with the result of a patch is said of the patch: kube-apiserver answers 422 there. */
 function settlePatched(input: ChangeInput, patched: Json, strictErrors: readonly string[]): Draft {
   try {
-    return settleObject(
-      input.kind,
-      checkEnvelope(input.kind, patched),
-      strictErrors,
-      input.options,
-      input.warn,
-    );
+    const object = withMetadata(input.kind, patched as JsonObject);
+    checkName(object, input.name);
+    return settleObject(input.kind, object, strictErrors, input.options, input.warn);
   } catch (error) {
-    if (!hasCode(error, 'HANSA_BAD_REQUEST')) throw error;
-    const prefix = `${input.kind.kind} in version "v1alpha1" cannot be handled as a ${input.kind.kind}: `;
-    const why = error.message.startsWith(prefix)
-      ? error.message.slice(prefix.length)
-      : error.message;
+    const prefix = `${notHandled(input.kind)}: `;
+    if (!hasCode(error, 'HANSA_BAD_REQUEST') || !error.message.startsWith(prefix)) throw error;
     throw invalidObject({ group: '', kind: '', name: '' }, [
-      invalid('patch', JSON.stringify(patched), why),
+      invalid('patch', JSON.stringify(patched), error.message.slice(prefix.length)),
     ]);
   }
 }
 
 function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
   const { value, strictErrors } = parseApply(body);
-  const applied = checkEnvelope(input.kind, value);
-  const fields = settleStrictly(input, applied, strictErrors);
   return (live) => {
     const merged = serverSideApply({
       ...ownershipOf(input, live),
-      applied: fields as JsonObject,
+      applied: value,
       force: input.options.force,
     }) as Draft;
-    if (merged === live) return live;
+    if (strictErrors.length > 0 && input.options.fieldValidation !== 'Ignore') {
+      const why = `error converting YAML to JSON: yaml: unmarshal errors:\n${strictErrors.map((error) => `  ${error}`).join('\n')}`;
+      if (input.options.fieldValidation === 'Strict')
+        throw badRequest(`error strict decoding YAML: ${why}`);
+      input.warn(why);
+    }
     const object = settleObject(
       input.kind,
-      merged,
+      withMetadata(input.kind, merged as JsonObject),
       [],
       { ...input.options, fieldValidation: 'Ignore' },
       input.warn,
@@ -137,31 +130,27 @@ function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
   };
 }
 
-function parseApply(body: Buffer): { value: Json; strictErrors: readonly string[] } {
-  try {
-    return parseBody(body, 'application/yaml');
-  } catch (error) {
-    if (hasCode(error, 'HANSA_BAD_REQUEST'))
-      throw badRequest(`error decoding YAML: ${error.message}`);
-    throw error;
+function parseApply(body: Buffer): { value: JsonObject; strictErrors: readonly string[] } {
+  const { value, strictErrors } = prefixed(
+    'error decoding YAML: error converting YAML to JSON: ',
+    () => parseBody(body, 'application/yaml'),
+  );
+  if (value === null) return { value: {}, strictErrors };
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw badRequest(
+      `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`,
+    );
   }
+  return { value: value as JsonObject, strictErrors };
 }
 
-/** Unknown fields of an applied configuration; defaults must not be owned, so none are filled in. */
-function settleStrictly(
-  input: ChangeInput,
-  applied: Draft,
-  strictErrors: readonly string[],
-): Draft {
-  settleObject(input.kind, applied, strictErrors, input.options, input.warn);
-  return applied;
-}
-
+/** An object must be the one that the path names. */
 export function checkName(object: Draft, name: string): void {
   const given = object.metadata.name ?? '';
-  if (given === '') {
-    throw badRequest('name must be provided');
-  }
+  if (given === '')
+    throw badRequest(
+      `the name of the object (${name} based on URL) was undeterminable: name must be provided`,
+    );
   if (given !== name)
     throw badRequest(
       `the name of the object (${given}) does not match the name on the URL (${name})`,

@@ -5,8 +5,12 @@ import { parseDocument } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json, version } from '../../api/object.ts';
 import { defaultObject, pruneObject } from '../../api/resource-schema.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { inspectJson } from '../http/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
+import { jsonTypeOf } from './json-type.ts';
+import { checkMetadataTypes } from './metadata-types.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 
@@ -24,7 +28,7 @@ export interface ParsedBody {
   readonly strictErrors: readonly string[];
 }
 
-/** Parses JSON or YAML; throws HANSA_BAD_REQUEST with the place of the first error. */
+/** Parses JSON or YAML; throws HANSA_BAD_REQUEST that names the first error alone. */
 export function parseBody(body: Buffer, mediaType: string): ParsedBody {
   const text = body.toString('utf8');
   return mediaType.includes('yaml') ? parseYaml(text) : parseJson(text);
@@ -34,16 +38,16 @@ function parseJson(text: string): ParsedBody {
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
-  } catch (error) {
-    throw badRequest(`couldn't get version/kind; json parse error: ${(error as Error).message}`);
+  } catch {
+    throw badRequest(jsonSyntaxError(text));
   }
   return { value, strictErrors: strictErrorsOf(text) };
 }
 
 function strictErrorsOf(json: string): string[] {
   const findings = inspectJson(json);
-  if (findings.tooDeep)
-    throw badRequest("couldn't get version/kind; json parse error: exceeded max depth");
+  if (findings.tooDeep !== undefined)
+    throw badRequest(`invalid character '${findings.tooDeep}' exceeded max depth`);
   return findings.duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`);
 }
 
@@ -53,21 +57,22 @@ const maxYamlAliases = 100;
 function parseYaml(text: string): ParsedBody {
   const document = parseDocument(text, { uniqueKeys: true, merge: true, logLevel: 'silent' });
   const fatal = document.errors.find((error) => error.code !== 'DUPLICATE_KEY');
+  const lineOf = (error: { linePos?: readonly { line: number }[] } | undefined): number =>
+    error?.linePos?.[0]?.line ?? 1;
   if (fatal !== undefined)
-    throw badRequest(`error converting YAML to JSON: yaml: ${fatal.message.split('\n')[0]}`);
+    throw badRequest(`yaml: line ${lineOf(fatal)}: ${fatal.message.split(/ at line \d+|\n/)[0]}`);
   let json: string;
   try {
     json = JSON.stringify(document.toJS({ maxAliasCount: maxYamlAliases }) ?? null);
   } catch (error) {
-    throw badRequest(`error converting YAML to JSON: yaml: ${(error as Error).message}`);
+    throw badRequest(`yaml: ${(error as Error).message}`);
   }
-  const strictErrors = document.errors.map((error) => {
-    const line = error.linePos?.[0].line ?? 0;
-    return `yaml: unmarshal errors:\n  line ${line}: key already set in map`;
-  });
+  const duplicates = document.errors.map(
+    (error) => `line ${lineOf(error)}: key already set in map`,
+  );
   return {
     value: JSON.parse(json) as Json,
-    strictErrors: [...strictErrors, ...strictErrorsOf(json)],
+    strictErrors: [...duplicates, ...strictErrorsOf(json)],
   };
 }
 
@@ -82,9 +87,81 @@ export function decodeObject(
   const mediaType = mediaTypeOf(contentType);
   if (!objectMediaTypes.some((accepted) => accepted === mediaType))
     throw unsupportedMediaType(objectMediaTypes);
-  const { value, strictErrors } = parseBody(body, mediaType);
-  const checked = checkEnvelope(kind, value);
-  return settleObject(kind, checked, strictErrors, options, warn);
+  const { object, strictErrors } = recognise(kind, body, mediaType);
+  const given = textOf(object['apiVersion']);
+  if (given !== apiVersion) {
+    throw badRequest(
+      `the API version in the data (${given}) does not match the expected API version (${apiVersion})`,
+    );
+  }
+  return settleObject(kind, withMetadata(kind, object), strictErrors, options, warn);
+}
+
+type Unsettled = { readonly [key: string]: Json };
+
+/** A JSON object that says which kind it is; anything else could not even be told. */
+function recognise(
+  kind: Kind,
+  body: Buffer,
+  mediaType: string,
+): { object: Unsettled; strictErrors: readonly string[] } {
+  const unrecognised = (why: string) =>
+    badRequest(
+      `the object provided is unrecognized (must be of type ${kind.kind}): ${why} (${summaryOf(body)})`,
+    );
+  let parsed: ParsedBody;
+  try {
+    parsed = parseBody(body, mediaType);
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_BAD_REQUEST')) throw error;
+    const isYaml = mediaType.includes('yaml');
+    throw unrecognised(
+      isYaml ? error.message : `couldn't get version/kind; json parse error: ${error.message}`,
+    );
+  }
+  const { value, strictErrors } = parsed;
+  const text = body.length === 0 ? '' : JSON.stringify(value);
+  if (value === null) throw unrecognised(`Object 'Kind' is missing in '${text}'`);
+  if (typeof value !== 'object' || Array.isArray(value)) {
+    throw unrecognised(
+      String.raw`couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
+    );
+  }
+  const object = value as Unsettled;
+  for (const key of ['apiVersion', 'kind']) {
+    const given = object[key];
+    if (given !== undefined && given !== null && typeof given !== 'string') {
+      throw unrecognised(
+        `couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(given)} into Go struct field .${key} of type string`,
+      );
+    }
+  }
+  if ((object['kind'] ?? '') === '') throw unrecognised(`Object 'Kind' is missing in '${text}'`);
+  const given = textOf(object['apiVersion']);
+  if (given.split('/').length > 2) throw unrecognised(`unexpected GroupVersion string: ${given}`);
+  return { object, strictErrors };
+}
+
+function textOf(value: Json | undefined): string {
+  return typeof value === 'string' ? value : '';
+}
+
+const summaryBytes = 30;
+
+/** What kube-apiserver shows of a body that it does not understand: text where it looks like JSON, else hexadecimal. */
+function summaryOf(body: Buffer): string {
+  if (body.length === 0) return '<empty>';
+  const start = body.subarray(0, summaryBytes);
+  const shown = body[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
+  return body.length > summaryBytes ? `${shown} ...` : shown;
+}
+
+/** Checks that metadata has the types of ObjectMeta. A namespace means nothing here and is dropped. */
+export function withMetadata(kind: Kind, object: Unsettled): Draft {
+  const metadata = object['metadata'] ?? {};
+  checkMetadataTypes(metadata, (why) => badRequest(`${notHandled(kind)}: ${why}`));
+  const { namespace: _namespace, ...kept } = metadata as { readonly [key: string]: Json };
+  return { ...object, metadata: kept } as Draft;
 }
 
 /** Prunes and defaults, and reports unknown and duplicate fields as the request asked for. */
@@ -109,107 +186,6 @@ export function settleObject(
   return defaultObject(kind, pruned.object) as Draft;
 }
 
-function notHandled(kind: Kind): string {
+export function notHandled(kind: Kind): string {
   return `${kind.kind} in version "${version}" cannot be handled as a ${kind.kind}`;
-}
-
-/** Group, version and kind must be those of the path, and metadata must be of the types of ObjectMeta. */
-export function checkEnvelope(kind: Kind, value: Json): Draft {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw badRequest(
-      `couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }`,
-    );
-  }
-  const object = value as { readonly [key: string]: Json };
-  if (typeof object['kind'] !== 'string' || object['kind'] === '') {
-    throw badRequest(`Object 'Kind' is missing in '${JSON.stringify(value)}'`);
-  }
-  if (typeof object['apiVersion'] !== 'string' || object['apiVersion'] === '') {
-    throw badRequest(`Object 'apiVersion' is missing in '${JSON.stringify(value)}'`);
-  }
-  if (object['apiVersion'] !== apiVersion) {
-    throw badRequest(
-      `the API version in the data (${object['apiVersion']}) does not match the expected API version (${apiVersion})`,
-    );
-  }
-  if (object['kind'] !== kind.kind) {
-    throw badRequest(
-      `the kind in the data (${object['kind']}) does not match the expected kind (${kind.kind})`,
-    );
-  }
-  const metadata = object['metadata'] ?? {};
-  checkMetadata(kind, metadata);
-  return { ...object, metadata } as Draft;
-}
-
-const metadataTypes: Readonly<
-  Record<string, 'string' | 'integer' | 'map' | 'strings' | 'objects'>
-> = {
-  name: 'string',
-  generateName: 'string',
-  namespace: 'string',
-  selfLink: 'string',
-  uid: 'string',
-  resourceVersion: 'string',
-  generation: 'integer',
-  creationTimestamp: 'string',
-  deletionTimestamp: 'string',
-  deletionGracePeriodSeconds: 'integer',
-  labels: 'map',
-  annotations: 'map',
-  finalizers: 'strings',
-  ownerReferences: 'objects',
-  managedFields: 'objects',
-};
-
-function checkMetadata(kind: Kind, metadata: Json): void {
-  const wrong = (path: string, value: Json, goType: string): never => {
-    throw badRequest(
-      `${notHandled(kind)}: json: cannot unmarshal ${jsonTypeOf(value)} into Go struct field ObjectMeta.${path} of type ${goType}`,
-    );
-  };
-  if (typeof metadata !== 'object' || metadata === null || Array.isArray(metadata)) {
-    throw badRequest(
-      `${notHandled(kind)}: json: cannot unmarshal ${jsonTypeOf(metadata)} into Go value of type v1.ObjectMeta`,
-    );
-  }
-  for (const [key, value] of Object.entries(metadata as { readonly [key: string]: Json })) {
-    if (value === null) continue;
-    const path = `metadata.${key}`;
-    switch (metadataTypes[key]) {
-      case 'string':
-        if (typeof value !== 'string') wrong(path, value, 'string');
-        break;
-      case 'integer':
-        if (!Number.isInteger(value)) wrong(path, value, 'int64');
-        break;
-      case 'map':
-        if (typeof value !== 'object' || Array.isArray(value))
-          wrong(path, value, 'map[string]string');
-        for (const item of Object.values(value as { readonly [key: string]: Json })) {
-          if (typeof item !== 'string') wrong(path, item, 'string');
-        }
-        break;
-      case 'strings':
-        if (!Array.isArray(value)) wrong(path, value, '[]string');
-        for (const item of value as readonly Json[])
-          if (typeof item !== 'string') wrong(path, item, 'string');
-        break;
-      case 'objects':
-        if (!Array.isArray(value)) wrong(path, value, '[]struct');
-        for (const item of value as readonly Json[]) {
-          if (typeof item !== 'object' || item === null || Array.isArray(item))
-            wrong(path, item, 'struct');
-        }
-        break;
-      case undefined:
-    }
-  }
-}
-
-/** As Go's encoding/json names JSON types in its errors. */
-function jsonTypeOf(value: Json): string {
-  if (value === null) return 'null';
-  if (Array.isArray(value)) return 'array';
-  return typeof value === 'boolean' ? 'bool' : typeof value;
 }

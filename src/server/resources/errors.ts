@@ -19,10 +19,16 @@ export function notFound(kind: Kind, name: string): HansaError {
   });
 }
 
-export function alreadyExists(kind: Kind, name: string): HansaError {
-  return new HansaError('HANSA_ALREADY_EXISTS', `${resourceName(kind)} "${name}" already exists`, {
-    details: about(kind, name),
-  });
+/** `deleting`: the one that exists waits for its finalizers. */
+export function alreadyExists(kind: Kind, name: string, deleting = false): HansaError {
+  const prefix = deleting ? 'object is being deleted: ' : '';
+  return new HansaError(
+    'HANSA_ALREADY_EXISTS',
+    `${prefix}${resourceName(kind)} "${name}" already exists`,
+    {
+      details: about(kind, name),
+    },
+  );
 }
 
 export function conflict(kind: Kind, name: string, why: string): HansaError {

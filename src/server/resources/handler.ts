@@ -8,15 +8,17 @@ import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
 import { forbidden } from '../../core/access/denial.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import { type Exchange, readBody, respond } from '../http/exchange.ts';
 import { type ChangeInput, checkName, patchTypeOf, patchWith, replaceWith } from './changes.ts';
-import { decodeObject, mediaTypeOf, parseBody } from './decode.ts';
+import { decodeObject, mediaTypeOf, objectMediaTypes, parseBody } from './decode.ts';
 import { badRequest, methodNotAllowed, notFound, unsupportedMediaType } from './errors.ts';
-import { type Lister, selectionOf } from './lister.ts';
+import { type Lister, selectionOf, tooLargeVersion } from './lister.ts';
 import { objectOf } from './object-of.ts';
-import { deleteOptions, listOptions, type WriteOptions, writeOptions } from './options.ts';
+import { deleteOptions } from './delete-options.ts';
+import { listOptions, type WriteOptions, writeOptions } from './options.ts';
+import { booleanParameter, parseResourceVersion } from './parameters.ts';
 import {
   contentTypeOf,
   encode,
@@ -63,17 +65,21 @@ export class ResourceHandler {
     const kind = this.#parts.registry.byPlural(plural);
     if (kind === undefined || more.length > 0 || rawName === '') return undefined;
     const name = rawName === undefined ? '' : decodeName(rawName);
-    if (rawSubresource !== undefined && (rawSubresource !== 'status' || kind.status === undefined))
-      return undefined;
+    const isUnknown =
+      rawSubresource !== undefined && (rawSubresource !== 'status' || kind.status === undefined);
     const subresource = rawSubresource === undefined ? undefined : 'status';
     const verb = verbOf(method, name === '', query);
-    return verb === undefined ? undefined : { kind, name, subresource, verb };
+    return { kind, name, subresource, verb: isUnknown ? 'unknown' : verb };
   }
 
   async handle(exchange: Exchange, request: ResourceRequest): Promise<void> {
-    this.#authorize(exchange, request);
     const { kind, name, subresource, verb } = request;
+    if (verb === '') throw methodNotAllowed(kind, '');
+    // A subresource that the kind does not have; whoever may not read the object learns nothing.
+    this.#authorize(exchange, verb === 'unknown' ? { ...request, verb: 'get' } : request);
     switch (verb) {
+      case 'unknown':
+        throw notFound(kind, name);
       case 'get':
         this.#get(exchange, kind, name);
         return;
@@ -84,12 +90,14 @@ export class ResourceHandler {
         this.#watch(exchange, kind, name);
         return;
       case 'create':
-        await this.#create(exchange, kind, name);
+        await this.#create(exchange, kind);
         return;
       case 'update':
+        requireName(name);
         await this.#update(exchange, kind, name, subresource);
         return;
       case 'patch':
+        requireName(name);
         await this.#patch(exchange, kind, name, subresource);
         return;
       case 'delete':
@@ -115,9 +123,16 @@ export class ResourceHandler {
 
   #get(exchange: Exchange, kind: Kind, name: string): void {
     const form = negotiate(exchange.request.headers.accept);
+    const wanted = exchange.query.get('resourceVersion') ?? '';
+    if (wanted !== '') this.#refuseFuture(parseResourceVersion(wanted));
     const entry = this.#parts.store.get(kind.plural, name);
     if (entry === undefined) throw notFound(kind, name);
     this.#respondEntry(exchange, kind, 200, form, entry);
+  }
+
+  #refuseFuture(wanted: number): void {
+    const { revision } = this.#parts.store;
+    if (wanted > revision) throw tooLargeVersion(wanted, revision);
   }
 
   #respondEntry(exchange: Exchange, kind: Kind, status: number, form: Form, entry: Entry): void {
@@ -218,8 +233,8 @@ export class ResourceHandler {
     );
   }
 
-  async #create(exchange: Exchange, kind: Kind, name: string): Promise<void> {
-    if (name !== '' || kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
+  async #create(exchange: Exchange, kind: Kind): Promise<void> {
+    if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
     const form = negotiate(exchange.request.headers.accept);
     const { headers } = exchange.request;
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
@@ -267,7 +282,12 @@ export class ResourceHandler {
     const form = negotiate(headers.accept);
     const isApply = type === 'application/apply-patch+yaml';
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
-    const options = writeOptions(exchange.query, 'PatchOptions', headers['user-agent'], isApply);
+    const options = writeOptions(
+      exchange.query,
+      'PatchOptions',
+      headers['user-agent'],
+      isApply ? 'apply' : 'other',
+    );
     const input = this.#changeInput(exchange, kind, name, subresource, options);
     if (isApply && this.#parts.store.get(kind.plural, name) === undefined) {
       this.#authorize(exchange, { kind, name, subresource, verb: 'create' });
@@ -331,7 +351,7 @@ export class ResourceHandler {
         if (!(error instanceof HansaError && error.code === 'HANSA_NOT_FOUND')) throw error;
       }
     }
-    const metadata = { resourceVersion: String(this.#parts.store.revision) };
+    const metadata = { continue: '', resourceVersion: String(page.revision) };
     respond(
       exchange,
       200,
@@ -340,22 +360,19 @@ export class ResourceHandler {
     );
   }
 
-  async #deleteBody(exchange: Exchange): Promise<Readonly<Record<string, unknown>> | undefined> {
+  async #deleteBody(exchange: Exchange): Promise<Json | undefined> {
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
     if (body.length === 0) return undefined;
     const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
-    if (mediaType !== 'application/json' && mediaType !== 'application/yaml') {
-      throw unsupportedMediaType([
-        'application/json',
-        'application/yaml',
-        'application/vnd.kubernetes.protobuf',
-      ]);
+    if (!objectMediaTypes.some((known) => known === mediaType))
+      throw unsupportedMediaType(objectMediaTypes);
+    try {
+      return parseBody(body, mediaType).value;
+    } catch (error) {
+      throw hasCode(error, 'HANSA_BAD_REQUEST')
+        ? badRequest(`couldn't get version/kind; json parse error: ${error.message}`)
+        : error;
     }
-    const { value } = parseBody(body, mediaType);
-    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-      throw badRequest('decoded object cannot be converted to DeleteOptions');
-    }
-    return value as Readonly<Record<string, unknown>>;
   }
 
   #context(exchange: Exchange, verb: WriteContext['verb'], options: WriteOptions): WriteContext {
@@ -403,23 +420,27 @@ function warningsTo(exchange: Exchange): (text: string) => void {
   };
 }
 
-function verbOf(method: string, isCollection: boolean, query: URLSearchParams): string | undefined {
-  const watch = query.get('watch');
+function requireName(name: string): void {
+  if (name === '') throw badRequest('name must be provided');
+}
+
+/** '' where a resource knows no such method. */
+function verbOf(method: string, isCollection: boolean, query: URLSearchParams): string {
   switch (method) {
     case 'GET':
     case 'HEAD':
-      if (watch !== null && watch !== 'false' && watch !== '0') return 'watch';
+      if (booleanParameter(query, 'watch') === true) return 'watch';
       return isCollection ? 'list' : 'get';
     case 'POST':
       return 'create';
     case 'PUT':
-      return isCollection ? undefined : 'update';
+      return 'update';
     case 'PATCH':
-      return isCollection ? undefined : 'patch';
+      return 'patch';
     case 'DELETE':
       return isCollection ? 'deletecollection' : 'delete';
     default:
-      return undefined;
+      return '';
   }
 }
 

@@ -5,11 +5,13 @@ import type { Kind } from '../../api/kind.ts';
 import { type LabelSelector, parseLabelSelector } from '../../api/label-selector.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Entry, Listing, Store } from '../../core/store/store.ts';
+import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { badRequest } from './errors.ts';
 import { type Draft, objectOf } from './object-of.ts';
-import { type ListOptions, parseResourceVersion } from './options.ts';
+import type { ListOptions } from './options.ts';
+import { parseResourceVersion } from './parameters.ts';
 
 export interface Selection {
   readonly labels: LabelSelector | undefined;
@@ -71,7 +73,7 @@ export class Lister {
   #listingFor(kind: Kind, options: ListOptions): Listing {
     const listing = this.#store.list(kind.plural);
     if (options.resourceVersion === '' || options.resourceVersion === '0') return listing;
-    const wanted = parseResourceVersion(options.resourceVersion);
+    const wanted = listVersion(options.resourceVersion);
     if (wanted > this.#store.revision) throw tooLargeVersion(wanted, this.#store.revision);
     const exact =
       options.resourceVersionMatch === 'Exact' ||
@@ -160,7 +162,7 @@ export class Lister {
     if (known !== undefined && known.revision === page.revision && page.continueToken === undefined)
       return known.body;
     const metadata = {
-      ...(page.continueToken === undefined ? {} : { continue: page.continueToken }),
+      continue: page.continueToken ?? '',
       ...(page.remainingItemCount === undefined
         ? {}
         : { remainingItemCount: page.remainingItemCount }),
@@ -202,24 +204,33 @@ function continueFrom(revision: number, start: string): string {
 }
 
 function parseContinue(token: string): { revision: number; start: string } {
+  const refuse = (why: string) =>
+    badRequest(`invalid continue token: continue key is not valid: ${why}`);
+  const text = Buffer.from(token, 'base64url').toString('utf8');
+  let value: Record<string, unknown>;
   try {
-    const value = JSON.parse(Buffer.from(token, 'base64url').toString('utf8')) as Record<
-      string,
-      unknown
-    >;
-    const { v, rv, start } = value;
-    if (
-      v === 'meta.k8s.io/v1' &&
-      Number.isSafeInteger(rv) &&
-      typeof start === 'string' &&
-      start !== ''
-    ) {
-      return { revision: rv as number, start };
-    }
+    value = JSON.parse(text) as Record<string, unknown>;
   } catch {
-    // Whatever it was, it did not come from us.
+    throw refuse(jsonSyntaxError(text));
   }
-  throw badRequest('continue key is not valid: it was not issued by this server');
+  const { v, rv, start } = value;
+  if (v !== 'meta.k8s.io/v1')
+    throw refuse(
+      `server does not recognize this encoded version ${typeof v === 'string' ? v : ''}`,
+    );
+  if (!Number.isSafeInteger(rv) || typeof start !== 'string' || start === '' || start.includes('/'))
+    throw refuse(String(start));
+  return { revision: rv as number, start };
+}
+
+function listVersion(text: string): number {
+  try {
+    return parseResourceVersion(text);
+  } catch (error) {
+    throw hasCode(error, 'HANSA_BAD_REQUEST')
+      ? badRequest(`invalid resource version: ${error.message}`)
+      : error;
+  }
 }
 
 const continueExpired =

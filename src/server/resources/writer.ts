@@ -19,7 +19,8 @@ import type {
 } from '../../core/store/store.ts';
 import { alreadyExists, badRequest, conflict, modifiedSince, notFound } from './errors.ts';
 import { type Draft, encodeObject, jsonEqual, objectOf, withRevision } from './object-of.ts';
-import type { DeleteOptions, WriteOptions } from './options.ts';
+import type { DeleteOptions } from './delete-options.ts';
+import type { WriteOptions } from './options.ts';
 import {
   generateName,
   isDeletionDue,
@@ -138,7 +139,10 @@ export class ResourceWriter {
     });
     refuseInvalid(kind, next, undefined);
     const expectations = this.#parts.admit(context.caller, kind, next, undefined);
-    if (this.#parts.store.get(kind.plural, name) !== undefined) throw alreadyExists(kind, name);
+    const existing = this.#parts.store.get(kind.plural, name);
+    if (existing !== undefined) {
+      throw alreadyExists(kind, name, objectOf(existing).metadata.deletionTimestamp !== undefined);
+    }
     if (context.options.dryRun) return { object: next, entry: undefined, created: true };
     const written = await this.#commit(kind, undefined, next, undefined, expectations, context);
     return { ...written, created: true };
@@ -183,8 +187,9 @@ export class ResourceWriter {
     const live = objectOf(entry);
     const changed = change(live);
     if (changed === live) return { object: live, entry, created: false };
+    // A PUT says by its uid which object it means; a patch cannot change it.
     const uid = changed.metadata.uid ?? '';
-    if (uid !== '' && uid !== live.metadata.uid) {
+    if (context.verb === 'update' && uid !== '' && uid !== live.metadata.uid) {
       throw conflict(
         kind,
         name,
@@ -196,6 +201,11 @@ export class ResourceWriter {
       throw invalidObject({ group, kind: kind.plural, name }, [
         invalid('metadata.resourceVersion', 0, 'must be specified for an update'),
       ]);
+    }
+    if (!/^\d+$/.test(resourceVersion)) {
+      throw badRequest(
+        `strconv.ParseUint: parsing ${JSON.stringify(resourceVersion)}: invalid syntax`,
+      );
     }
     if (resourceVersion !== live.metadata.resourceVersion)
       throw conflict(kind, name, modifiedSince);
@@ -332,27 +342,37 @@ function refuseInvalid(
     subresource === 'status' && live !== undefined
       ? validateStatus(kind, next, live)
       : validateObject(kind, next, live);
-  if (errors.length > 0)
-    throw invalidObject({ group, kind: kind.kind, name: next.metadata.name ?? '' }, errors);
+  if (errors.length > 0) {
+    // Named as the object names itself, which may be what is wrong.
+    throw invalidObject(
+      {
+        group: next.apiVersion.split('/')[0] ?? '',
+        kind: next.kind,
+        name: next.metadata.name ?? '',
+      },
+      errors,
+    );
+  }
 }
 
 function checkPreconditions(kind: Kind, live: Draft, options: DeleteOptions): void {
-  const name = live.metadata.name as string;
-  if (options.uid !== undefined && options.uid !== live.metadata.uid) {
-    throw conflict(
-      kind,
-      name,
-      `Precondition failed: UID in precondition: ${options.uid}, UID in object meta: ${live.metadata.uid}`,
+  const { name = '', uid, resourceVersion } = live.metadata;
+  // kube-apiserver names the kind here, where everywhere else it names the resource.
+  const refuse = (
+    what: string,
+    asked: string,
+    found: string | undefined,
+    why: string,
+  ): HansaError =>
+    new HansaError(
+      'HANSA_CONFLICT',
+      `Operation cannot be fulfilled on ${kind.kind}.${group} "${name}": the ${what} in the precondition (${asked}) does not match the ${what} in record (${found}). The object might have been ${why}`,
+      { details: { name, group, kind: kind.kind } },
     );
+  if (options.uid !== undefined && options.uid !== uid) {
+    throw refuse('UID', options.uid, uid, 'deleted and then recreated');
   }
-  if (
-    options.resourceVersion !== undefined &&
-    options.resourceVersion !== live.metadata.resourceVersion
-  ) {
-    throw conflict(
-      kind,
-      name,
-      `Precondition failed: ResourceVersion in precondition: ${options.resourceVersion}, ResourceVersion in object meta: ${live.metadata.resourceVersion}`,
-    );
+  if (options.resourceVersion !== undefined && options.resourceVersion !== resourceVersion) {
+    throw refuse('ResourceVersion', options.resourceVersion, resourceVersion, 'modified');
   }
 }

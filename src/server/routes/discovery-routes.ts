@@ -15,6 +15,7 @@ import {
 } from '../../core/access/reviews.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { type Exchange, readBody, respond, respondJson } from '../http/exchange.ts';
+import { protobufMediaType, readReview } from '../http/kube-protobuf.ts';
 import type { Route } from '../http/routes.ts';
 import { mediaTypeOf, objectMediaTypes, parseBody } from '../resources/decode.ts';
 import { unsupportedMediaType } from '../resources/errors.ts';
@@ -131,9 +132,7 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
     handle: async (exchange) => {
       const body = await readBody(exchange.request, maxReviewBytes);
       const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
-      if (!objectMediaTypes.some((known) => known === mediaType))
-        throw unsupportedMediaType(objectMediaTypes);
-      respondJson(exchange, 201, answer(exchange.caller, parseBody(body, mediaType).value));
+      respondJson(exchange, 201, answer(exchange.caller, readAsked(body, mediaType)));
     },
   });
   return [
@@ -147,4 +146,11 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
       selfSubjectReview(caller, body, clock.now()),
     ),
   ];
+}
+
+function readAsked(body: Buffer, mediaType: string): unknown {
+  if (mediaType === protobufMediaType) return readReview(body);
+  if (objectMediaTypes.some((known) => known === mediaType))
+    return parseBody(body, mediaType).value;
+  throw unsupportedMediaType([...objectMediaTypes, protobufMediaType]);
 }

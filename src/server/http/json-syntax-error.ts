@@ -1,0 +1,185 @@
+// What is wrong with a text that is not JSON, in the words of Go's encoding/json: kubectl's users
+// know them, and they say more than V8's. Only asked after JSON.parse has failed. O(length).
+
+/** Go's decoder refuses deeper nesting. */
+const maxDepth = 10_000;
+
+class SyntaxProblem extends Error {}
+
+const endOfInput = 'unexpected end of JSON input';
+
+export function jsonSyntaxError(text: string): string {
+  try {
+    new Scanner(text).document();
+  } catch (error) {
+    if (error instanceof SyntaxProblem) return error.message;
+    throw error;
+  }
+  // JSON.parse refused what Go would take: lone surrogates do not come from UTF-8, so this is not reached by requests.
+  return 'invalid JSON';
+}
+
+class Scanner {
+  readonly #text: string;
+  #at = 0;
+
+  constructor(text: string) {
+    this.#text = text;
+  }
+
+  document(): void {
+    this.#value();
+    this.#space();
+    if (this.#at < this.#text.length) this.#fail('after top-level value');
+  }
+
+  /** Without recursion: the text decides how deep it goes. */
+  #value(): void {
+    const open: ('{' | '[')[] = [];
+    for (;;) {
+      this.#space();
+      const start = this.#text[this.#at];
+      if (start === '{' || start === '[') {
+        if (open.length >= maxDepth) this.#fail('exceeded max depth');
+        open.push(start);
+        this.#at += 1;
+        this.#space();
+        if (this.#text[this.#at] === (start === '{' ? '}' : ']')) this.#closeAll(open);
+        else {
+          if (start === '{') this.#key();
+          continue;
+        }
+      } else {
+        this.#scalar();
+        this.#closeAll(open, false);
+      }
+      if (open.length === 0) return;
+      if (open.at(-1) === '{') this.#key();
+    }
+  }
+
+  /** After a value: closes what ends here, and stops behind a comma, before the next value. */
+  #closeAll(open: ('{' | '[')[], atClosing = true): void {
+    if (atClosing) {
+      open.pop();
+      this.#at += 1;
+    }
+    while (open.length > 0) {
+      this.#space();
+      const inside = open.at(-1);
+      const next = this.#text[this.#at];
+      if (next === ',') {
+        this.#at += 1;
+        this.#space();
+        return;
+      }
+      if (next !== (inside === '{' ? '}' : ']')) {
+        this.#fail(inside === '{' ? 'after object key:value pair' : 'after array element');
+      }
+      open.pop();
+      this.#at += 1;
+    }
+  }
+
+  #key(): void {
+    this.#space();
+    if (this.#text[this.#at] !== '"') this.#fail('looking for beginning of object key string');
+    this.#string();
+    this.#space();
+    if (this.#text[this.#at] !== ':') this.#fail('after object key');
+    this.#at += 1;
+  }
+
+  #scalar(): void {
+    const start = this.#text[this.#at];
+    if (start === '"') this.#string();
+    else if (start === '-' || isDigit(start)) this.#number();
+    else if (start === 't') this.#literal('true');
+    else if (start === 'f') this.#literal('false');
+    else if (start === 'n') this.#literal('null');
+    else this.#fail('looking for beginning of value');
+  }
+
+  #literal(word: string): void {
+    for (let index = 0; index < word.length; index += 1) {
+      if (this.#text[this.#at] !== word[index])
+        this.#fail(`in literal ${word} (expecting '${word[index]}')`);
+      this.#at += 1;
+    }
+  }
+
+  #string(): void {
+    this.#at += 1;
+    for (;;) {
+      const character = this.#text[this.#at];
+      if (character === '"') break;
+      if (character === '\\') this.#escape();
+      else if (character === undefined || character < ' ') this.#fail('in string literal');
+      else this.#at += 1;
+    }
+    this.#at += 1;
+  }
+
+  #escape(): void {
+    this.#at += 1;
+    const escaped = this.#text[this.#at];
+    if (escaped === 'u') {
+      for (let digit = 0; digit < 4; digit += 1) {
+        this.#at += 1;
+        if (!/^[0-9a-fA-F]$/.test(this.#text[this.#at] ?? ''))
+          this.#fail('in \\u hexadecimal character escape');
+      }
+    } else if (escaped === undefined || !'bfnrt\\/"'.includes(escaped))
+      this.#fail('in string escape code');
+    this.#at += 1;
+  }
+
+  #number(): void {
+    if (this.#text[this.#at] === '-') {
+      this.#at += 1;
+      if (!isDigit(this.#text[this.#at])) this.#fail('in numeric literal');
+    }
+    if (this.#text[this.#at] === '0') this.#at += 1;
+    else this.#digits();
+    if (this.#text[this.#at] === '.') {
+      this.#at += 1;
+      if (!isDigit(this.#text[this.#at])) this.#fail('after decimal point in numeric literal');
+      this.#digits();
+    }
+    if (this.#text[this.#at] === 'e' || this.#text[this.#at] === 'E') {
+      this.#at += 1;
+      if (this.#text[this.#at] === '+' || this.#text[this.#at] === '-') this.#at += 1;
+      if (!isDigit(this.#text[this.#at])) this.#fail('in exponent of numeric literal');
+      this.#digits();
+    }
+  }
+
+  #digits(): void {
+    while (isDigit(this.#text[this.#at])) this.#at += 1;
+  }
+
+  #space(): void {
+    while (' \t\n\r'.includes(this.#text[this.#at] ?? 'x')) this.#at += 1;
+  }
+
+  #fail(context: string): never {
+    const character = this.#text[this.#at];
+    if (character === undefined) throw new SyntaxProblem(endOfInput);
+    throw new SyntaxProblem(
+      `invalid character ${quoted(character, this.#text.codePointAt(this.#at) ?? 0)} ${context}`,
+    );
+  }
+}
+
+function isDigit(character: string | undefined): boolean {
+  return character !== undefined && character >= '0' && character <= '9';
+}
+
+/** Go reads bytes: beyond ASCII it shows the first byte of the character as if it were one itself. */
+function quoted(character: string, codePoint: number): string {
+  if (character === "'") return String.raw`'\''`;
+  if (character === '"') return `'"'`;
+  if (codePoint < 0x80) return `'${JSON.stringify(character).slice(1, -1)}'`;
+  const lead = Buffer.from(String.fromCodePoint(codePoint))[0] ?? 0;
+  return `'${String.fromCodePoint(lead)}'`;
+}
