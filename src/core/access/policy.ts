@@ -48,10 +48,26 @@ export interface Grant {
 export interface Policy {
   role(name: string): Role | undefined;
   /** In order of the bindings' names, presets first. */
-  bindingsOf(
-    caller: Pick<Caller, 'user' | 'groups'>,
-  ): readonly { binding: Binding; subject: Subject }[];
+  bindingsOf(caller: Pick<Caller, 'user' | 'groups'>): readonly Bound[];
   grantsOf(caller: Pick<Caller, 'user' | 'groups'>): readonly Grant[];
+}
+
+/** A binding under the key of one of its subjects, made once for all policies that it is part of. */
+interface Indexed {
+  readonly key: string;
+  readonly bound: Bound;
+}
+
+interface Bound {
+  readonly binding: Binding;
+  readonly subject: Subject;
+}
+
+function indexed(binding: Binding): readonly Indexed[] {
+  return binding.subjects.map((subject) => ({
+    key: subjectKey(subject),
+    bound: { binding, subject },
+  }));
 }
 
 function subjectKey(subject: Subject): string {
@@ -130,7 +146,7 @@ function expectationOf(entry: Entry): Expectation {
 
 /** An entry never changes, so what was read from it is kept as long as the entry itself. */
 const readRoles = new WeakMap<Entry, Role>();
-const readBindings = new WeakMap<Entry, Binding>();
+const readBindings = new WeakMap<Entry, readonly Indexed[]>();
 
 function roleOf(entry: Entry): Role {
   let role = readRoles.get(entry);
@@ -145,17 +161,17 @@ function roleOf(entry: Entry): Role {
   return role;
 }
 
-function bindingOf(entry: Entry): Binding {
-  let binding = readBindings.get(entry);
-  if (binding === undefined) {
-    binding = {
+function bindingOf(entry: Entry): readonly Indexed[] {
+  let found = readBindings.get(entry);
+  if (found === undefined) {
+    found = indexed({
       name: entry.name,
       ...readRoleBindingSpec(specOf(entry)),
       expectation: expectationOf(entry),
-    };
-    readBindings.set(entry, binding);
+    });
+    readBindings.set(entry, found);
   }
-  return binding;
+  return found;
 }
 
 /**
@@ -173,18 +189,17 @@ export function compilePolicy(
   for (const [name, rules] of presets)
     roleByName.set(name, { name, rules, expectation: undefined });
 
-  const bySubject = new Map<string, { binding: Binding; subject: Subject }[]>();
-  const index = (binding: Binding): void => {
-    for (const subject of binding.subjects) {
-      const key = subjectKey(subject);
+  const bySubject = new Map<string, Bound[]>();
+  const add = (found: readonly Indexed[]): void => {
+    for (const { key, bound } of found) {
       const known = bySubject.get(key);
-      if (known) known.push({ binding, subject });
-      else bySubject.set(key, [{ binding, subject }]);
+      if (known) known.push(bound);
+      else bySubject.set(key, [bound]);
     }
   };
   const builtIn = new Set<string>(presetBindings.map((binding) => binding.name));
-  for (const binding of presetBindings) index({ ...binding, expectation: undefined });
-  for (const entry of bindings.entries) if (!builtIn.has(entry.name)) index(bindingOf(entry));
+  for (const binding of presetBindings) add(indexed({ ...binding, expectation: undefined }));
+  for (const entry of bindings.entries) if (!builtIn.has(entry.name)) add(bindingOf(entry));
 
   const bindingsOf: Policy['bindingsOf'] = (caller) => {
     const found = [...(bySubject.get(`user ${caller.user}`) ?? [])];

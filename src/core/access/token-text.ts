@@ -3,7 +3,7 @@
 // secret scanners find leaked tokens; the checksum tells a mistyped one from an unknown one without
 // a look-up. Neither is a secret.
 
-import { createHash } from 'node:crypto';
+import { hash } from 'node:crypto';
 import type { Random } from '../clock/clock.ts';
 
 const prefix = 'hansa_';
@@ -11,12 +11,13 @@ const secretBytes = 32;
 const checksumBytes = 4;
 const textLength = prefix.length + ((secretBytes + checksumBytes) * 4) / 3;
 
+const checksumLabel = Buffer.from('hansa token checksum\n', 'latin1');
+
 function checksum(secret: Uint8Array): Buffer {
-  return createHash('sha256')
-    .update('hansa token checksum\n')
-    .update(secret)
-    .digest()
-    .subarray(0, checksumBytes);
+  return hash('sha256', Buffer.concat([checksumLabel, secret]), 'buffer').subarray(
+    0,
+    checksumBytes,
+  );
 }
 
 export async function makeTokenText(random: Random): Promise<string> {
@@ -35,5 +36,5 @@ export function isTokenText(text: string): boolean {
 
 /** What the store keeps in place of the token. 256 random bits need neither salt nor stretching. */
 export function digestOfToken(text: string): Buffer {
-  return createHash('sha256').update(text, 'latin1').digest();
+  return hash('sha256', text, 'buffer');
 }
