@@ -10,14 +10,15 @@ import type { WriteRecord } from './resources/writer.ts';
 export function auditWrites(
   audit: Pick<Audit, 'record'>,
 ): (record: WriteRecord) => AuditRow | undefined {
-  return ({ caller, verb, kind, subresource, before, after, context }) => {
-    const transition = subresource === 'status' ? transitions(before, after) : undefined;
+  return ({ caller, verb, kind, subresource, before, after, context, ...write }) => {
+    const transition =
+      write.transition ?? (subresource === 'status' ? transitions(before, after) : undefined);
     // A status that says the same in other numbers is no event.
     if (transition === '') return undefined;
     const metadata = (after ?? before)?.metadata;
     const { address, requestId } = context;
     return audit.record({
-      actor: actorOf(caller, { requestId, ...(address === undefined ? {} : { address }) }),
+      actor: actorOf(caller, { ...(address === undefined ? {} : { address }) }),
       verb,
       kind: kind.kind,
       name: metadata?.name ?? '',
@@ -28,7 +29,7 @@ export function auditWrites(
       ...(before === undefined || after === undefined
         ? {}
         : { changed: changedFields(before, after) }),
-      requestId,
+      ...(requestId === '' ? {} : { requestId }),
     });
   };
 }

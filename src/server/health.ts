@@ -10,6 +10,15 @@ export class Health {
     this.#checks.set(part, check);
   }
 
+  /** The first part that is not ready, in words; undefined where all are. */
+  problem(): string | undefined {
+    for (const [part, check] of this.#checks) {
+      const problem = check();
+      if (problem !== undefined) return `${part}: ${problem}`;
+    }
+    return undefined;
+  }
+
   /** In the format of kube-apiserver's /readyz?verbose. */
   report(): { readonly ready: boolean; readonly text: string } {
     const lines: string[] = [];

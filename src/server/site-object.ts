@@ -1,91 +1,96 @@
-// The Site resource: there is one, made at the first start, and its status says what runs.
+// The Site resource: there is one, made at the first start, and its controller keeps its status
+// true to what runs.
 
-import { recordUpdate } from '../api/fields/ownership.ts';
-import type { Kind } from '../api/kind.ts';
+import type { Kind, ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
-import { apiVersion, type JsonObject } from '../api/object.ts';
-import { objectSchema } from '../api/resource-schema.ts';
-import { controllerCaller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
-import type { Draft } from './resources/object-of.ts';
+import type { Controller } from '../core/reconcile/controller.ts';
+import type { ResourceClient } from '../core/reconcile/resource-client.ts';
+import { StoreSource } from '../core/reconcile/source.ts';
+import type { Store } from '../core/store/store.ts';
+import { type ResourceClientParts, resourceClient } from './resources/resource-client.ts';
 import { timestamp } from './resources/prepare.ts';
-import type { ResourceWriter, WriteContext } from './resources/writer.ts';
+
+type Site = ResourceOf<typeof siteKind>;
 
 export interface SiteFacts {
   readonly trustDomain: string;
   readonly version: string;
   readonly startedAtMs: number;
+  /** What --advertise says; the Site's own spec goes before it. */
   readonly advertiseURL: string;
   readonly listeners: readonly { readonly name: string; readonly address: string }[];
   readonly authorities: readonly { readonly fingerprint: string; readonly notAfter: string }[];
 }
 
-const kind = siteKind as Kind;
-const manager = 'hansa';
+export const siteName = siteKind.singleton as string;
+const controllerName = 'site';
+const leaseName = 'controller.site';
+/** Readiness is not in the store, so it is asked for regularly. */
+const lookEveryMs = 30_000;
 
-const context: WriteContext = {
-  caller: controllerCaller('site'),
-  verb: 'update',
-  options: { dryRun: false, manager, fieldValidation: 'Ignore', force: false },
-  requestId: 'start',
-  address: undefined,
-};
+export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
+  return resourceClient<Site>(siteKind as Kind, parts);
+}
 
-/** Idempotent: makes the object where it is missing, and brings its status up to date. */
-export async function reportSite(
-  writer: ResourceWriter,
-  clock: Clock,
-  facts: SiteFacts,
-): Promise<void> {
+/** Idempotent. */
+export async function ensureSite(sites: ResourceClient<Site>): Promise<void> {
   try {
-    await writer.create(
-      kind,
-      { apiVersion, kind: kind.kind, metadata: { name: siteKind.singleton as string }, spec: {} },
-      { ...context, verb: 'create' },
-    );
+    await sites.create({ name: siteName, spec: {} }, { controller: controllerName });
   } catch (error) {
     if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
   }
-  await writer.update(kind, siteKind.singleton as string, 'status', context, (live) => {
-    const current = live as Draft;
-    const nowMs = clock.now();
-    const status = statusOf(facts, current, nowMs);
-    return recordUpdate({
-      schema: objectSchema(kind),
-      apiVersion,
-      kind: kind.kind,
-      live: current as JsonObject,
-      manager,
-      timeIso: timestamp(nowMs),
-      subresource: 'status',
-      next: { ...current, status } as JsonObject,
-    }) as Draft;
-  });
 }
 
-function statusOf(facts: SiteFacts, site: Draft, nowMs: number): JsonObject {
-  const before = (site.status ?? {}) as {
-    readonly conditions?: Parameters<typeof setCondition>[0];
-  };
-  const { startedAtMs, ...shown } = facts;
-  const advertised = (site.spec as { readonly advertiseURL?: string } | undefined)?.advertiseURL;
-  const conditions = setCondition(
-    before.conditions ?? [],
-    {
-      type: 'Ready',
-      status: 'True',
-      reason: 'Started',
-      message: 'Every part of the site is running.',
-      observedGeneration: site.metadata.generation ?? 1,
+export function siteController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly sites: ResourceClient<Site>;
+  readonly facts: SiteFacts;
+  /** Why the site is not ready; undefined where it is. */
+  readonly problem: () => string | undefined;
+}): Controller {
+  const { store, clock, sites, facts, problem } = parts;
+  return {
+    name: controllerName,
+    lease: leaseName,
+    sources: [new StoreSource({ store, clock, collection: siteKind.plural })],
+    reconcile: async (name, { epoch }) => {
+      const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
+      await sites.patchStatus(name, (site) => statusOf(site, facts, problem(), clock.now()), {
+        controller: controllerName,
+        ...fence,
+      });
+      return { requeueAfterMs: lookEveryMs };
     },
-    nowMs,
-  );
+  };
+}
+
+function statusOf(
+  site: Site,
+  facts: SiteFacts,
+  problem: string | undefined,
+  nowMs: number,
+): NonNullable<Site['status']> {
+  const { startedAtMs, ...shown } = facts;
+  const ready =
+    problem === undefined
+      ? ({
+          status: 'True',
+          reason: 'Running',
+          message: 'Every part of the site is running.',
+        } as const)
+      : ({ status: 'False', reason: 'PartNotReady', message: problem } as const);
   return {
     ...shown,
-    advertiseURL: advertised ?? facts.advertiseURL,
+    advertiseURL: site.spec?.advertiseURL ?? facts.advertiseURL,
     startedAt: timestamp(startedAtMs),
-    conditions: conditions as unknown as JsonObject[],
+    conditions: setCondition(
+      site.status?.conditions,
+      { type: 'Ready', ...ready, observedGeneration: site.metadata.generation },
+      nowMs,
+    ),
   };
 }

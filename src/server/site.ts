@@ -1,6 +1,7 @@
 // A site in one process: everything that was built apart is put together here, in the order in
 // which the parts need each other, and taken down in reverse.
 
+import { hostname } from 'node:os';
 import type { TLSSocket } from 'node:tls';
 import type { Kind } from '../api/kind.ts';
 import { createRegistry } from '../api/registry.ts';
@@ -20,10 +21,13 @@ import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
 import { SiteCredentials } from '../core/identity/site-credentials.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
 import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
+import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
 import { loadOrCreateKey } from '../core/store/key-file.ts';
+import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
+import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
 import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
@@ -44,7 +48,7 @@ import { auditKind, auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes, metricsListener } from './routes/health-routes.ts';
 import { secretRecord, settleTrustDomain } from './secret-records.ts';
-import { reportSite } from './site-object.ts';
+import { ensureSite, siteClient, siteController } from './site-object.ts';
 import { serverNames } from './server-names.ts';
 
 export interface SiteOptions {
@@ -68,6 +72,9 @@ export interface RunningSite {
   /** Finishes what is in flight, for at most limits.drainSeconds, then closes everything. Idempotent. */
   stop(): Promise<void>;
 }
+
+/** Long enough for a pause of the garbage collector or the disk, short enough that a successor need not wait long. */
+const leaseMs = 10_000;
 
 /** What was started, so that it can be stopped in reverse; also where starting fails half-way. */
 class Undo {
@@ -243,19 +250,45 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     metrics: scraped && `${urlOf('http', scraped)}/metrics`,
     admin: admin.address.host,
   };
-  await reportSite(writer, clock, {
-    trustDomain: trustDomain.name,
-    version,
-    startedAtMs,
-    advertiseURL: advertise,
-    listeners: Object.entries(endpoints).flatMap(([name, address]) =>
-      address === undefined ? [] : [{ name, address }],
-    ),
-    authorities: authority.bundle.authorities.map((root) => ({
-      fingerprint: root.fingerprint,
-      notAfter: new Date(root.notAfterMs).toISOString(),
-    })),
+  const sites = siteClient({ store, writer, clock });
+  await ensureSite(sites);
+  const runtime = new ReconcileRuntime({
+    clock,
+    random,
+    log,
+    metrics,
+    leadership: new LeaseLeadership({
+      leases: store.leases,
+      holder: `${hostname()}/${process.pid}/${random.uuid()}`,
+      durationMs: leaseMs,
+      clock,
+      random,
+      log,
+      metrics: new LeaseMetrics(metrics),
+    }),
   });
+  undo.add(() => runtime.stop());
+  runtime.start(
+    siteController({
+      store,
+      clock,
+      sites,
+      problem: () => health.problem(),
+      facts: {
+        trustDomain: trustDomain.name,
+        version,
+        startedAtMs,
+        advertiseURL: advertise,
+        listeners: Object.entries(endpoints).flatMap(([name, address]) =>
+          address === undefined ? [] : [{ name, address }],
+        ),
+        authorities: authority.bundle.authorities.map((root) => ({
+          fingerprint: root.fingerprint,
+          notAfter: new Date(root.notAfterMs).toISOString(),
+        })),
+      },
+    }),
+  );
   replaceFile(
     folder.endpointsFile,
     `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,

@@ -74,7 +74,8 @@ export function statusOf(error: HansaError): Status {
   };
 }
 
+/** Go leaves empty strings out; so do we. */
 function wireDetails(details: ErrorDetails): Readonly<Record<string, unknown>> {
   const { continueToken: _continueToken, ...rest } = details;
-  return rest;
+  return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ''));
 }

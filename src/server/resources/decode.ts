@@ -55,7 +55,13 @@ function strictErrorsOf(json: string): string[] {
 const maxYamlAliases = 100;
 
 function parseYaml(text: string): ParsedBody {
-  const document = parseDocument(text, { uniqueKeys: true, merge: true, logLevel: 'silent' });
+  // Version 1.1, as everything around Kubernetes reads it: there `on` and `y` are booleans.
+  const document = parseDocument(text, {
+    version: '1.1',
+    uniqueKeys: true,
+    merge: true,
+    logLevel: 'silent',
+  });
   const fatal = document.errors.find((error) => error.code !== 'DUPLICATE_KEY');
   const lineOf = (error: { linePos?: readonly { line: number }[] } | undefined): number =>
     error?.linePos?.[0]?.line ?? 1;

@@ -39,6 +39,7 @@ export interface WriteRecord {
   readonly subresource: 'status' | undefined;
   readonly before: Draft | undefined;
   readonly after: Draft | undefined;
+  readonly transition: string | undefined;
   readonly context: RequestContext;
 }
 
@@ -69,6 +70,8 @@ export interface WriteContext extends RequestContext {
   readonly verb: WriteRecord['verb'];
   readonly options: WriteOptions;
   readonly fence?: Commit['fence'];
+  /** What a write of status means, where it is worth a record; else the conditions tell. */
+  readonly transition?: string;
 }
 
 export interface Written {
@@ -273,6 +276,7 @@ export class ResourceWriter {
       subresource,
       before: before === undefined ? undefined : objectOf(before),
       after: next,
+      transition: context.transition,
       context,
     });
     const { entries } = await this.#commitUnlessOvertaken({

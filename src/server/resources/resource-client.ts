@@ -1,0 +1,175 @@
+// The controllers' side of the resource API: the same write path as everybody's, without HTTP.
+
+import { recordUpdate } from '../../api/fields/ownership.ts';
+import type { Kind } from '../../api/kind.ts';
+import { apiVersion, type Json, type JsonObject, type Resource } from '../../api/object.ts';
+import { defaultObject, objectSchema, pruneObject } from '../../api/resource-schema.ts';
+import { controllerCaller } from '../../core/access/identity.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import type { NewResource, ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
+import type { Store } from '../../core/store/store.ts';
+import { type Draft, jsonEqual, objectOf } from './object-of.ts';
+import { timestamp } from './prepare.ts';
+import type { ResourceWriter, WriteContext, Written } from './writer.ts';
+
+export interface ResourceClientParts {
+  readonly store: Store;
+  readonly writer: ResourceWriter;
+  readonly clock: Clock;
+}
+
+export function resourceClient<R extends Resource>(
+  kind: Kind,
+  parts: ResourceClientParts,
+): ResourceClient<R> {
+  const { store, writer, clock } = parts;
+
+  const change = (
+    name: string,
+    subresource: 'status' | undefined,
+    as: WriteAs,
+    next: (current: Draft) => Draft,
+    transition?: string,
+  ): Promise<R | undefined> =>
+    unlessGone(
+      writer.update(kind, name, subresource, contextOf(as, 'update', transition), (live) => {
+        // Without allowCreate the writer only calls where there is an object.
+        const current = live as Draft;
+        const wanted = next(current);
+        if (wanted === current) return current;
+        return recordUpdate({
+          schema: objectSchema(kind),
+          apiVersion,
+          kind: kind.kind,
+          live: current as JsonObject,
+          manager: as.controller,
+          timeIso: timestamp(clock.now()),
+          next: wanted as JsonObject,
+          ...(subresource === undefined ? {} : { subresource }),
+        }) as Draft;
+      }),
+    );
+
+  const changeFinalizers = (
+    name: string,
+    as: WriteAs,
+    next: (current: readonly string[]) => readonly string[],
+  ): Promise<R | undefined> =>
+    change(name, undefined, as, (current) => {
+      const before = current.metadata.finalizers ?? [];
+      const after = next(before);
+      return jsonEqual(before, after)
+        ? current
+        : { ...current, metadata: { ...current.metadata, finalizers: after } };
+    });
+
+  return {
+    get: async (name) => {
+      const entry = store.get(kind.plural, name);
+      return entry && (objectOf(entry) as unknown as R);
+    },
+    list: async (options) =>
+      store
+        .list(kind.plural)
+        .entries.map(objectOf)
+        .filter((object) => hasLabels(object, options?.labels))
+        .map((object) => object as unknown as R),
+    create: async (object, as) => {
+      const draft = pruneObject(kind, draftOf(kind, object)).object;
+      return resultOf<R>(
+        await writer.create(kind, defaultObject(kind, draft) as Draft, contextOf(as, 'create')),
+      );
+    },
+    patchStatus: (name, next, as, transition) =>
+      change(
+        name,
+        'status',
+        as,
+        (current) => {
+          const status = next(current as unknown as R) as Json;
+          return jsonEqual(status, current.status) ? current : { ...current, status };
+        },
+        transition?.reason,
+      ),
+    delete: async (name, as, options) => {
+      const asked = { dryRun: false, uid: options?.uid, resourceVersion: undefined };
+      await unlessGone(
+        writer.delete(kind, name, asked, contextOf(as, 'delete')).then(() => undefined),
+      );
+    },
+    ensureFinalizer: async (name, finalizer, as) => {
+      const entry = store.get(kind.plural, name);
+      if (entry === undefined || objectOf(entry).metadata.deletionTimestamp !== undefined)
+        return undefined;
+      return changeFinalizers(name, as, (current) =>
+        current.includes(finalizer) ? current : [...current, finalizer],
+      );
+    },
+    removeFinalizer: (name, finalizer, as) =>
+      changeFinalizers(name, as, (current) => current.filter((each) => each !== finalizer)),
+  };
+}
+
+function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: string): WriteContext {
+  return {
+    caller: controllerCaller(as.controller),
+    verb,
+    options: { dryRun: false, manager: as.controller, fieldValidation: 'Ignore', force: false },
+    requestId: '',
+    address: undefined,
+    ...(as.fence === undefined ? {} : { fence: as.fence }),
+    ...(transition === undefined ? {} : { transition }),
+  };
+}
+
+function draftOf(
+  kind: Kind,
+  { name, spec, labels, annotations, owner, finalizers }: NewResource<unknown>,
+): Draft {
+  return {
+    apiVersion,
+    kind: kind.kind,
+    metadata: {
+      name,
+      ...(labels === undefined ? {} : { labels }),
+      ...(annotations === undefined ? {} : { annotations }),
+      ...(finalizers === undefined ? {} : { finalizers }),
+      ...(owner === undefined
+        ? {}
+        : {
+            ownerReferences: [
+              {
+                apiVersion: owner.apiVersion,
+                kind: owner.kind,
+                name: owner.metadata.name,
+                uid: owner.metadata.uid,
+                controller: true,
+                blockOwnerDeletion: true,
+              },
+            ],
+          }),
+    },
+    spec: spec as Json,
+  };
+}
+
+function hasLabels(object: Draft, labels: Readonly<Record<string, string>> | undefined): boolean {
+  return Object.entries(labels ?? {}).every(
+    ([key, value]) => object.metadata.labels?.[key] === value,
+  );
+}
+
+function resultOf<R>(written: Written): R {
+  return written.object as unknown as R;
+}
+
+async function unlessGone<R>(write: Promise<Written | undefined>): Promise<R | undefined> {
+  try {
+    const written = await write;
+    return written && resultOf<R>(written);
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+    throw error;
+  }
+}
