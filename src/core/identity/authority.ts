@@ -7,6 +7,7 @@
 // SVIDs that it issues. It issues leaves only, never an intermediate CA: whoever held one could
 // sign this trust domain's own identities.
 
+import type { KeyObject } from 'node:crypto';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Random } from '../clock/clock.ts';
@@ -69,6 +70,8 @@ export interface AuthorityOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly rootTtlSeconds?: number;
+  /** P-256 by default. Simulation takes Ed25519, whose signatures are the same in every run. */
+  readonly generateKey?: (random: Random) => Promise<KeyObject>;
 }
 
 interface ActiveAuthority {
@@ -215,7 +218,7 @@ export class SiteAuthority {
 
 async function makeRoot(options: AuthorityOptions): Promise<AuthorityEntry> {
   const { trustDomain, clock, random, rootTtlSeconds = defaultRootTtlSeconds } = options;
-  const privateKey = await generateP256(random);
+  const privateKey = await (options.generateKey ?? generateP256)(random);
   const signer = new LocalSigner(privateKey);
   const nowMs = Math.floor(clock.now() / 1000) * 1000;
   // Names differ from root to root, so that a chain tells under which it was issued.

@@ -1,0 +1,47 @@
+// For tests only: an authority's record in memory, and an authority on it.
+
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { SeededRandom } from '../clock/seeded-random.ts';
+import { VirtualClock } from '../clock/virtual.ts';
+import { type AuthorityOptions, SiteAuthority } from './authority.ts';
+import type { AuthorityVault } from './authority-record.ts';
+
+export class MemoryVault implements AuthorityVault {
+  record: Buffer | undefined;
+  created = 0;
+
+  async load(): Promise<Buffer | undefined> {
+    return this.record && Buffer.from(this.record);
+  }
+
+  async create(record: Buffer): Promise<boolean> {
+    if (this.record !== undefined) return false;
+    this.record = Buffer.from(record);
+    this.created++;
+    return true;
+  }
+}
+
+export interface TestSite {
+  readonly authority: SiteAuthority;
+  readonly clock: VirtualClock;
+  readonly random: SeededRandom;
+  readonly vault: MemoryVault;
+}
+
+export async function testSite(
+  trustDomain = 'lubeck.example',
+  options: Partial<AuthorityOptions> & { clock?: VirtualClock } = {},
+): Promise<TestSite> {
+  const clock = options.clock ?? new VirtualClock();
+  const random = new SeededRandom(trustDomain);
+  const vault = new MemoryVault();
+  const authority = await SiteAuthority.open({
+    random,
+    vault,
+    ...options,
+    trustDomain: TrustDomain.parse(trustDomain),
+    clock,
+  });
+  return { authority, clock, random, vault };
+}
