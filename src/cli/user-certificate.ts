@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import type { UserCredential } from '../core/access/user-credentials.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { privateKeyPem } from '../core/identity/pem.ts';
 import { type Cli, globalOptions } from './cli.ts';
@@ -72,11 +73,15 @@ async function request(
   const key = await generateP256(cli.io.random);
   const issuedAtMs = cli.io.clock.now();
   const publicKey = createPublicKey(key).export({ format: 'pem', type: 'spki' }).toString();
-  const answer = await client.request({
-    method: 'POST',
-    path: '/hansa/v1/user-svids',
-    body: { publicKey, ...(user === undefined ? {} : { user }) },
-  });
+  const answer = await client
+    .request({
+      method: 'POST',
+      path: '/hansa/v1/user-svids',
+      body: { publicKey, ...(user === undefined ? {} : { user }) },
+    })
+    .catch((error: unknown) => {
+      throw hasCode(error, 'HANSA_UNAUTHENTICATED') ? refused(client.target) : error;
+    });
   const issued = answer.body as UserCredential;
   return {
     user: issued.user,
@@ -86,6 +91,14 @@ async function request(
     certificate: issued.certificate,
     privateKey: privateKeyPem(exportPkcs8(key)),
   };
+}
+
+/** The site tells nobody why; here it can be told what to do. */
+function refused(target: string): HansaError {
+  return new HansaError(
+    'HANSA_UNAUTHENTICATED',
+    `Cannot log in at ${target}: no token was given, or it is expired, revoked or of another site. Name one with --token-file; \`hansa access token create\` makes a new one.`,
+  );
 }
 
 function surroundings(
