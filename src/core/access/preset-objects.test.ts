@@ -56,3 +56,11 @@ test('a start after an upgrade, or after tampering, corrects what is there and k
   assert.deepEqual(read('viewer').spec, rulesBefore);
   assert.ok(scene.store.get('roles', 'approver'));
 });
+
+test('several starts at once write the presets once', async () => {
+  const scene = await openScene();
+  const parts = { ...scene, kinds: sceneKinds };
+  await Promise.all([1, 2, 3].map(() => writePresetObjects(parts)));
+  assert.equal(scene.store.count('roles'), 4);
+  assert.equal(scene.store.auditLog.size, 5);
+});

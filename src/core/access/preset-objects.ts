@@ -4,6 +4,7 @@
 
 import type { JsonObject } from '../../api/object.ts';
 import type { Clock, Random } from '../clock/clock.ts';
+import { hasCode } from '../errors/error.ts';
 import type { AuditRow, Expectation, Put, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft } from './audit-draft.ts';
 import { type NewObject, putObject } from './granting-object.ts';
@@ -50,14 +51,30 @@ function wantedObjects(kinds: readonly KindName[]): Wanted[] {
   ];
 }
 
-/** Idempotent: a second call finds nothing to do and commits nothing. */
-export async function writePresetObjects(parts: {
+export interface PresetParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
   readonly audit: AccessAudit;
   readonly kinds: readonly KindName[];
-}): Promise<void> {
+}
+
+/** Replicas that start at once: the second finds what the first has written. */
+const maxAttempts = 8;
+
+/** Idempotent: a second call finds nothing to do and commits nothing. */
+export async function writePresetObjects(parts: PresetParts): Promise<void> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      await writeMissing(parts);
+      return;
+    } catch (error) {
+      if (!hasCode(error, 'HANSA_CONFLICT') || attempt >= maxAttempts) throw error;
+    }
+  }
+}
+
+async function writeMissing(parts: PresetParts): Promise<void> {
   const put: Put[] = [];
   const expect: Expectation[] = [];
   const audit: AuditRow[] = [];
