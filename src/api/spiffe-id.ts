@@ -45,9 +45,16 @@ export class SpiffeId {
     return new SpiffeId(TrustDomain.parse(name), path);
   }
 
-  /** An ID in a trust domain from the segments of its path; none for the trust domain itself. */
+  /** An ID in a trust domain from the segments of its path; none for the trust domain itself. Names from outside are safe here: a slash in one is refused. */
   static of(trustDomain: TrustDomain, ...segments: readonly string[]): SpiffeId {
-    return SpiffeId.parse([trustDomain.id, ...segments].join('/'));
+    const uri = [trustDomain.id, ...segments].join('/');
+    if (segments.some((part) => part.includes('/'))) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `${JSON.stringify(excerpt(uri))} cannot be made: a segment of its path has a slash within.`,
+      );
+    }
+    return SpiffeId.parse(uri);
   }
 
   get trustDomain(): TrustDomain {

@@ -180,6 +180,7 @@ const spec = fc.record(
         '2026-01-02',
         '2026-01-02T24:00:00Z',
       ),
+      // A list in a date-time field is accepted there, by a slip of kube-openapi; not here.
     ).filter((value) => !Array.isArray(value)),
     tags: mostly(fc.array(mostly(fc.constantFrom('a', 'b', 'far-too-long')), { maxLength: 6 })),
     args: mostly(fc.array(mostly(text), { maxLength: 3 })),
