@@ -83,6 +83,7 @@ function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list who has which role, tokens included')
     .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa access list\n  hansa access list -o json')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const [tokens, grants] = await Promise.all([listTokens(client), listGrants(cli, client)]);
@@ -132,6 +133,7 @@ function revokeCommand(cli: Cli): Command {
     .description('revoke a token, and every certificate that was obtained with it, at once')
     .argument('<name>', 'the name of the token')
     .addOption(outputOption(['json', 'yaml', 'name']))
+    .addHelpText('after', '\nExamples:\n  hansa access revoke ci --yes')
     .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         await cli.confirm(command, `Revoke the token ${name}? Whoever uses it is refused at once.`);

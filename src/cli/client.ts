@@ -67,6 +67,8 @@ export interface SiteClient {
   request(options: RequestOptions): Promise<Answer>;
   /** The body of a GET as text, whatever its status: /readyz explains itself with 503. */
   text(path: string, query?: Readonly<Record<string, string>>): Promise<string>;
+  /** A body that is too large to hold, in pieces as they arrive. */
+  stream(path: string): Promise<IncomingMessage>;
   get(kind: Kind, name: string): Promise<Resource>;
   /** All pages. */
   list(kind: Kind, selection?: Selection): Promise<List>;
@@ -158,6 +160,12 @@ export function createClient(transport: Transport, warn: (text: string) => void)
     text: async (path, query = {}) => {
       const answer = await open({ path, query, accept: 'text/plain, */*' });
       return (await readAll(answer)).toString('utf8');
+    },
+    stream: async (path) => {
+      const answer = await open({ path, accept: '*/*' });
+      const status = answer.statusCode ?? 0;
+      if (status === 200) return answer;
+      throw errorFromStatus(status, parseBody(await readAll(answer), transport.target, status));
     },
     get: async (kind, name) => (await request({ path: objectPath(kind, name) })).body as Resource,
     list: async (kind, selection) => {

@@ -3,17 +3,22 @@
 import { inspect } from 'node:util';
 import { Command, CommanderError, Option } from 'commander';
 import { toHansaError } from '../core/errors/error.ts';
+import { accessCommand } from './access.ts';
 import { applyCommand } from './apply.ts';
+import { auditCommand } from './audit.ts';
 import { type Cli, type CliParts, createCli, type Io } from './cli.ts';
 import { completionCommand } from './completion.ts';
 import { configCommand } from './config.ts';
+import { credentialCommand } from './credential.ts';
 import { deleteCommand } from './delete.ts';
 import { describeCommand } from './describe.ts';
+import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
+import { loginCommand } from './login.ts';
 import { printable } from './output.ts';
 import { serverCommand } from './server.ts';
 import { versionCommand } from './version.ts';
@@ -32,12 +37,18 @@ const ownCommands: readonly MakeCommand[] = [
   watchCommand,
   waitCommand,
   kubeconfigCommand,
+  loginCommand,
+  accessCommand,
+  auditCommand,
   configCommand,
   doctorCommand,
   explainCommand,
   completionCommand,
   versionCommand,
 ];
+
+/** For other programs (kubectl) and for those who change Hansa: left out of the help. */
+const hiddenCommands: readonly MakeCommand[] = [credentialCommand, docsCommand];
 
 export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): Command {
   const program = new Command('hansa')
@@ -61,6 +72,7 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       '\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
     );
   for (const make of [...ownCommands, ...planeCommands]) program.addCommand(make(cli));
+  for (const make of hiddenCommands) program.addCommand(make(cli), { hidden: true });
   for (const command of descendants(program)) {
     command
       .copyInheritedSettings(program)

@@ -1,0 +1,207 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { Command } from 'commander';
+import { errorCatalog } from '../core/errors/error.ts';
+import { systemClock, systemRandom } from '../core/clock/system.ts';
+import { createCli } from './cli.ts';
+import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { processIo } from './process-io.ts';
+import { createProgram } from './program.ts';
+import { run, testRegistry } from './test-io.ts';
+
+/** What the help shows; other programs and generators call the rest. */
+function visibleCommands(command: Command): Command[] {
+  const children = command.createHelp().visibleCommands(command);
+  return [command, ...children.filter((child) => child.name() !== 'help').flatMap(visibleCommands)];
+}
+
+suite('help', () => {
+  const cli = createCli(
+    { ...processIo(), clock: systemClock, random: systemRandom },
+    { registry: testRegistry, version: '1.2.3' },
+  );
+  const leaves = visibleCommands(createProgram(cli, [])).filter(
+    ({ commands }) => commands.length === 0,
+  );
+
+  for (const leaf of leaves) {
+    const path: string[] = [];
+    for (let at: Command | null = leaf; at?.parent; at = at.parent) path.unshift(at.name());
+    test(`of ${path.join(' ')} has a description and examples`, async () => {
+      const { code, stdout, stderr } = await run([...path, '--help']);
+      assert.equal(code, 0);
+      assert.equal(stderr, '');
+      assert.match(stdout, /Examples:\n {2}\S/);
+      assert.notEqual(leaf.description(), '');
+    });
+  }
+
+  test('is what no arguments give', async () => {
+    const { code, stdout } = await run([]);
+    assert.equal(code, 0);
+    assert.match(stdout, /^Usage: hansa/);
+  });
+});
+
+suite('a command line that is not understood', () => {
+  const wrong: [args: string[], message: RegExp][] = [
+    [['gte', 'roles'], /Unknown command 'gte'\n\(Did you mean get\?\)/],
+    [['get'], /Missing required argument 'kind'/],
+    [['get', 'roles', '--colour'], /Unknown option '--colour'/],
+    [['get', 'rolez'], /There is no kind "rolez"\. Did you mean roles\?/],
+    [['get', 'zebras'], /Kinds are sites, /],
+    [['get', 'roles', '-o', 'jsn'], /-o is "jsn": accepted is .* Did you mean json\?/],
+    [['get', 'roles', '-o', 'jsonpath'], /needs a template/],
+    [['get', 'roles', '-o', 'jsonpath={.a'], /a \{ has no \}/],
+    [['get', 'roles', '-o', 'json=x'], /-o is "json=x"/],
+    [['get', 'role/a/b'], /"role\/a\/b" is not KIND\/NAME/],
+    [['get', 'role', 'a', '-l', 'b=c'], /either names or a selector/],
+    [['get', 'roles', '--site', 'http://x'], /--site is "http:\/\/x": accepted is an https URL/],
+    [['get', 'roles', '--site', 'https://x', '--ca-file', 'none.pem'], /Cannot read .*none\.pem/],
+    [['wait', 'role/a', '--for', 'ready'], /--for is "ready": accepted is condition=TYPE/],
+    [['wait', 'role/a', '--for', 'delete', '--timeout', 'long'], /a duration such as 30s/],
+    [['delete', 'roles'], /Give names, a selector with -l, or --all/],
+    [['delete'], /Name a kind and names, or manifests with -f/],
+    [['apply'], /Required option '-f, --filename/],
+    [['apply', '-f', 'missing.yaml'], /Cannot read missing\.yaml: there is no such file/],
+    [['explain', 'HANSA_CONFLCT'], /Did you mean HANSA_CONFLICT\?/],
+    [['explain', 'role.spec.rulez'], /Role\.spec has no field rulez\. Did you mean rules\?/],
+    [['completion', 'tcsh'], /Allowed choices are bash, zsh, fish/],
+    [['audit', 'list', '--since', 'yesterday'], /neither a time .* nor a duration/],
+    [['audit', 'show', '-1'], /Accepted is a whole number/],
+    [['audit', 'show', 'x'], /Accepted is a whole number/],
+  ];
+  for (const [args, message] of wrong) {
+    test(`hansa ${args.join(' ')} ends with 2, one message and nothing on standard output`, async () => {
+      const { code, stdout, stderr } = await run(args);
+      assert.match(stderr, message);
+      assert.equal(code, 2, stderr);
+      assert.equal(stdout, '');
+      assert.match(stderr, /\(HANSA_USAGE\)\n$/);
+      assert.doesNotMatch(stderr, /\n\s+at /, 'no stack trace');
+    });
+  }
+});
+
+suite('exit codes', () => {
+  test('give every error code a number that has a meaning', () => {
+    const known = new Set<number>(Object.values(exitCodes).map(({ code }) => code));
+    for (const code of Object.keys(errorCatalog) as (keyof typeof errorCatalog)[]) {
+      assert.ok(known.has(exitCodeOf(code)), code);
+      assert.notEqual(exitCodeOf(code), 0, code);
+    }
+  });
+
+  test('keep the numbers that scripts rely on', () => {
+    assert.equal(exitCodeOf('HANSA_USAGE'), 2);
+    assert.equal(exitCodeOf('HANSA_INVALID'), 3);
+    assert.equal(exitCodeOf('HANSA_NOT_FOUND'), 4);
+    assert.equal(exitCodeOf('HANSA_CONFLICT'), 5);
+    assert.equal(exitCodeOf('HANSA_UNAUTHENTICATED'), 6);
+    assert.equal(exitCodeOf('HANSA_FORBIDDEN'), 7);
+    assert.equal(exitCodeOf('HANSA_UNREACHABLE'), 8);
+    assert.equal(exitCodeOf('HANSA_CONDITION_NOT_MET'), 9);
+    assert.equal(exitCodeOf('HANSA_UNHEALTHY'), 10);
+    assert.equal(exitCodeOf('HANSA_AUDIT_INVALID'), 11);
+    assert.equal(exitCodeOf('HANSA_STORE_LOCKED'), 12);
+  });
+
+  test('are explained', async () => {
+    const { stdout } = await run(['explain', 'exit-codes']);
+    for (const { code, meaning } of Object.values(exitCodes)) {
+      assert.match(stdout, new RegExp(`^${code} +${meaning.slice(0, 20)}`, 'm'));
+    }
+  });
+});
+
+suite('a site that cannot be reached', () => {
+  test('ends with 8 and says what to do', async () => {
+    const { code, stderr } = await run(['get', 'sites', '--data-dir', 'x']);
+    assert.equal(code, 8);
+    assert.match(
+      stderr,
+      /Cannot reach the site at \/nowhere\/x\/admin\.sock: there is no such socket\. Start/,
+    );
+  });
+
+  test('is looked for where HANSA_DATA_DIR says', async () => {
+    const { stderr } = await run(['get', 'sites'], { env: { HANSA_DATA_DIR: '/srv/lubeck' } });
+    assert.match(stderr, /\/srv\/lubeck\/admin\.sock/);
+  });
+
+  test('has no socket path that the system would cut off', async () => {
+    const { code, stderr } = await run(['get', 'sites', '--data-dir', `/${'x'.repeat(120)}`]);
+    assert.equal(code, 2);
+    assert.match(stderr, /at most 107 bytes/);
+  });
+
+  test('has no kubeconfig before its first start', async () => {
+    const { code, stdout, stderr } = await run(['kubeconfig']);
+    assert.equal(code, 8);
+    assert.equal(stdout, '');
+    assert.match(stderr, /No site was started in \/nowhere\/hansa-data yet/);
+  });
+});
+
+suite('config', () => {
+  test('show explains every value and its source', async () => {
+    const { code, stdout } = await run(['config', 'show', '--api', '127.0.0.1:1'], {
+      env: { HANSA_LOG_LEVEL: 'debug' },
+    });
+    assert.equal(code, 0);
+    assert.match(stdout, /^api: 127\.0\.0\.1:1\n {4}from flag --api; default 127\.0\.0\.1:7443;/m);
+    assert.match(stdout, /^logLevel: debug\n {4}from variable HANSA_LOG_LEVEL;/m);
+    assert.match(stdout, /^trustDomain: \(not set: /m);
+  });
+
+  test('show -o yaml is a configuration with the same values', async () => {
+    const shown = await run(['config', 'show', '-o', 'yaml', '--metrics', 'off']);
+    assert.match(shown.stdout, /^metrics: off$/m);
+    assert.match(shown.stdout, /^limits:\n {2}maxRequestBytes: 3145728$/m);
+  });
+
+  test('check ends with 3 and names key, value and what is accepted', async () => {
+    const { code, stdout, stderr } = await run(['config', 'check', '--log-level', 'loud']);
+    assert.equal(code, 3);
+    assert.equal(stdout, '');
+    assert.match(stderr, /logLevel is "loud" \(flag --log-level\): accepted is one of debug, /);
+  });
+
+  test('check says where a file cannot be read', async () => {
+    const { code, stderr } = await run(['config', 'check', '--config', 'none.yaml']);
+    assert.equal(code, 3);
+    assert.match(stderr, /Cannot read the configuration \/nowhere\/none\.yaml: ENOENT/);
+  });
+
+  test('server refuses a wrong value before it starts anything', async () => {
+    const { code, stderr } = await run(['server', '--trust-domain', 'Lübeck']);
+    assert.equal(code, 3);
+    assert.match(stderr, /trustDomain is "Lübeck"/);
+  });
+});
+
+suite('explain', () => {
+  test('tells meaning, remedy and exit code of an error', async () => {
+    const { stdout } = await run(['explain', 'HANSA_CONFLICT']);
+    assert.match(stdout, /^HANSA_CONFLICT\nmeaning .*changed by someone else/);
+    assert.match(stdout, /^exit code +5$/m);
+  });
+
+  test('walks from a kind through lists to a field', async () => {
+    const { stdout } = await run(['explain', 'role.spec.rules.verbs']);
+    assert.match(stdout, /^KIND: +Role$/m);
+    assert.match(stdout, /^FIELD: +spec\.rules\.verbs <\[\]string> -required-$/m);
+  });
+});
+
+suite('completion', () => {
+  for (const shell of ['bash', 'zsh', 'fish']) {
+    test(`for ${shell} knows commands, kinds and flags, and no hidden command`, async () => {
+      const { stdout } = await run(['completion', shell]);
+      assert.match(stdout, /\bkubeconfig\b/);
+      assert.match(stdout, /\brolebindings\b/);
+      assert.match(stdout, shell === 'fish' ? /-l field-selector/ : /--field-selector/);
+      assert.doesNotMatch(stdout, /\bgenerate\b/);
+    });
+  }
+});

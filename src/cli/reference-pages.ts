@@ -1,0 +1,162 @@
+// The pages of docs/reference, written from the code that they describe. Pure.
+
+import type { Command } from 'commander';
+import { referencePage } from '../api/reference.ts';
+import type { Registry } from '../api/registry.ts';
+import { type ErrorCode, errorCatalog } from '../core/errors/error.ts';
+import {
+  type ConfigKey,
+  configKeyNames,
+  configKeys,
+  flagOf,
+  variableOf,
+} from '../server/config-keys.ts';
+import { exitCodeOf, exitCodes } from './exit-codes.ts';
+
+export interface ReferenceSources {
+  readonly program: Command;
+  readonly registry: Registry;
+  /** What /metrics of a running site says. */
+  readonly metrics: string;
+}
+
+const origin = '<!-- Written by `make docs`. Do not edit: change the code that it describes. -->\n';
+
+/** By path below the folder of the reference. */
+export function referencePages(sources: ReferenceSources): Map<string, string> {
+  const { registry } = sources;
+  const pages = new Map<string, string>();
+  const add = (path: string, text: string): void => {
+    pages.set(path, `${origin}\n${text.trimEnd()}\n`);
+  };
+  add('README.md', indexPage(registry));
+  for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
+  add('commands.md', commandPage(sources.program));
+  add('configuration.md', configurationPage());
+  add('errors.md', errorPage());
+  add('metrics.md', metricsPage(sources.metrics));
+  return pages;
+}
+
+function indexPage(registry: Registry): string {
+  const kinds = registry.kinds.map(
+    (kind) => `- [${kind.kind}](kinds/${kind.singular}.md): ${firstSentence(kind.description)}`,
+  );
+  return [
+    '# Reference',
+    '',
+    '- [Commands](commands.md)',
+    '- [Configuration](configuration.md)',
+    '- [Error codes and exit codes](errors.md)',
+    '- [Metrics](metrics.md)',
+    '',
+    '## Kinds',
+    '',
+    ...kinds,
+  ].join('\n');
+}
+
+function firstSentence(text: string): string {
+  return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
+}
+
+function commandPage(program: Command): string {
+  const lines = ['# Commands', ''];
+  const walk = (command: Command, path: string): void => {
+    lines.push(`## ${path}`, '', '```text', helpOf(command), '```', '');
+    for (const child of command.createHelp().visibleCommands(command)) {
+      if (child.name() !== 'help') walk(child, `${path} ${child.name()}`);
+    }
+  };
+  walk(program, program.name());
+  return lines.join('\n');
+}
+
+function helpOf(command: Command): string {
+  let text = '';
+  const output = command.configureOutput();
+  // The only way to the help with the texts that are added after it.
+  command.configureOutput({
+    ...output,
+    writeOut: (piece) => {
+      text += piece;
+    },
+  });
+  // The flags of every command stand once, at the top of the page.
+  const { showGlobalOptions, ...layout } = command.configureHelp();
+  command.configureHelp({ ...layout, showGlobalOptions: false });
+  command.outputHelp();
+  command.configureHelp({
+    ...layout,
+    ...(showGlobalOptions === undefined ? {} : { showGlobalOptions }),
+  });
+  command.configureOutput(output);
+  return text.trim();
+}
+
+function configurationPage(): string {
+  const rows = configKeyNames.map((name) => {
+    const key: ConfigKey<unknown> = configKeys[name];
+    const fallback = key.default === undefined ? (key.withoutIt ?? '') : `\`${key.default}\``;
+    return [
+      `\`${name}\``,
+      cell(key.placeholder),
+      cell(fallback),
+      cell(key.meaning),
+      `\`${flagOf(name)}\``,
+      `\`${variableOf(name)}\``,
+    ];
+  });
+  return [
+    '# Configuration',
+    '',
+    'One schema for the YAML file (`--config FILE` or `HANSA_CONFIG`), variables and flags. A flag wins over a variable, a variable over the file. Keys with a dot are nested in the file. `hansa config show` tells where each value came from; `hansa config check` checks without starting anything.',
+    '',
+    ...table(['key', 'value', 'default', 'meaning', 'flag', 'variable'], rows),
+  ].join('\n');
+}
+
+function errorPage(): string {
+  const exits = Object.values(exitCodes).map(({ code, meaning }) => [String(code), cell(meaning)]);
+  const codes = (Object.keys(errorCatalog) as ErrorCode[]).map((code) => {
+    const { meaning, remedy } = errorCatalog[code];
+    return [`\`${code}\``, String(exitCodeOf(code)), cell(meaning), cell(remedy)];
+  });
+  return [
+    '# Error codes and exit codes',
+    '',
+    'Every error that a caller must tell apart has a stable code; `hansa explain CODE` prints the same.',
+    '',
+    ...table(['code', 'exit code', 'meaning', 'what to do'], codes),
+    '',
+    '## Exit codes',
+    '',
+    ...table(['exit code', 'meaning'], exits),
+  ].join('\n');
+}
+
+function metricsPage(exposition: string): string {
+  const types = new Map<string, string>();
+  for (const [, name = '', type = ''] of exposition.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
+    types.set(name, type);
+  }
+  const rows = [...exposition.matchAll(/^# HELP (\S+) (.*)$/gm)]
+    .map(([, name = '', help = '']) => [`\`${name}\``, types.get(name) ?? '', cell(help)])
+    .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
+  return [
+    '# Metrics',
+    '',
+    'In the Prometheus text format, at `/metrics` of the metrics listener.',
+    '',
+    ...table(['name', 'type', 'meaning'], rows),
+  ].join('\n');
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)];
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+}

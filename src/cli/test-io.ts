@@ -1,0 +1,52 @@
+// An `Io` for tests: what a command prints is kept, what it reads is given.
+
+import { Readable, Writable } from 'node:stream';
+import { allKinds } from '../api/kinds/all-kinds.ts';
+import { createRegistry } from '../api/registry.ts';
+import { systemClock, systemRandom } from '../core/clock/system.ts';
+import type { Io } from './cli.ts';
+import { runCli } from './program.ts';
+
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunInput {
+  readonly env?: Readonly<Record<string, string>>;
+  readonly cwd?: string;
+  readonly stdin?: string;
+  readonly interruption?: AbortSignal;
+}
+
+export const testRegistry = createRegistry(allKinds);
+
+/** Runs one command line in this process. */
+export async function run(args: readonly string[], input: RunInput = {}): Promise<Ran> {
+  const stdout: string[] = [];
+  const stderr: string[] = [];
+  const { signal } = new AbortController();
+  const io: Io = {
+    stdout: collector(stdout),
+    stderr: collector(stderr),
+    stdin: Readable.from([Buffer.from(input.stdin ?? '')]),
+    env: input.env ?? {},
+    cwd: input.cwd ?? '/nowhere',
+    clock: systemClock,
+    random: systemRandom,
+    launcher: '/opt/hansa/hansa',
+    interruption: () => input.interruption ?? signal,
+  };
+  const code = await runCli(args, io, { registry: testRegistry, version: '1.2.3' });
+  return { code, stdout: stdout.join(''), stderr: stderr.join('') };
+}
+
+function collector(into: string[]): Writable {
+  return new Writable({
+    write: (chunk: Buffer, _encoding, done) => {
+      into.push(chunk.toString('utf8'));
+      done();
+    },
+  });
+}
