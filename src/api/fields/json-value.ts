@@ -57,19 +57,17 @@ export function jsonEquals(a: Json | undefined, b: Json | undefined): boolean {
   return true;
 }
 
-/** Whether a value nests at most `limit` levels. Not recursive: the value may be arbitrarily deep. */
+/** Whether a value nests at most `limit` levels. It never looks deeper, however deep the value is. */
 export function isWithinDepth(value: Json, limit: number): boolean {
-  let level: Json[] = [value];
-  for (let depth = 0; level.length > 0; depth++) {
-    if (depth > limit) return false;
-    const next: Json[] = [];
-    for (const item of level) {
-      if (typeof item !== 'object' || item === null) continue;
-      for (const child of isJsonArray(item) ? item : Object.values(item)) {
-        if (typeof child === 'object' && child !== null) next.push(child);
-      }
-    }
-    level = next;
+  if (typeof value !== 'object' || value === null) return true;
+  if (limit === 0) return false;
+  if (isJsonArray(value)) {
+    for (const item of value) if (!isWithinDepth(item, limit - 1)) return false;
+    return true;
+  }
+  for (const key in value) {
+    const inner = value[key] as Json;
+    if (typeof inner === 'object' && !isWithinDepth(inner, limit - 1)) return false;
   }
   return true;
 }

@@ -29,7 +29,15 @@ import {
   union,
 } from './field-set.ts';
 import { compareUtf8 } from './go-text.ts';
-import { isJsonArray, isJsonObject, jsonEquals, ownValue, withoutKey } from './json-value.ts';
+import {
+  isJsonArray,
+  isJsonObject,
+  isWithinDepth,
+  jsonEquals,
+  maxJsonDepth,
+  ownValue,
+  withoutKey,
+} from './json-value.ts';
 import { fieldsOfLastApplied, withLastApplied } from './last-applied.ts';
 import {
   type Managed,
@@ -111,10 +119,11 @@ function resetFields(input: OwnershipInput): FieldSet {
 
 /**
  * Create, update and patch: the object with `metadata.managedFields` as kube-apiserver would write
- * them. It never fails: where ownership cannot be computed, because the object does not fit its
+ * them. It fails on nothing but excessive depth: where ownership cannot be computed, because the object does not fit its
  * schema, the object comes back without managedFields, and validation refuses it.
  */
 export function recordUpdate(input: UpdateInput): JsonObject {
+  refuseTooDeep(input.next);
   const next = withManagedFields(input.next, undefined);
   const managed = managedOfUpdate(input);
   // An object that nobody kept account of stays so until the first apply.
@@ -144,6 +153,7 @@ export function recordUpdate(input: UpdateInput): JsonObject {
  */
 export function serverSideApply(input: ApplyInput): JsonObject {
   const { schema, applied, apiVersion, kind } = input;
+  refuseTooDeep(applied);
   if (applied['apiVersion'] !== apiVersion || applied['kind'] !== kind) {
     throw new HansaError('HANSA_BAD_REQUEST', `invalid object type: ${printKind(applied)}`);
   }
@@ -188,6 +198,15 @@ export function keepTimesIfUnchanged(live: JsonObject, next: JsonObject): JsonOb
 
 function withoutTime(entry: Json): Json {
   return isJsonObject(entry) ? withoutKey(entry, 'time') : entry;
+}
+
+/** Free-form fields may nest without end, and everything here walks values recursively. */
+function refuseTooDeep(object: JsonObject): void {
+  if (isWithinDepth(object, maxJsonDepth)) return;
+  throw new HansaError(
+    'HANSA_BAD_REQUEST',
+    `Cannot accept the object: it nests more than ${maxJsonDepth} levels deep. Send flatter values.`,
+  );
 }
 
 /** A manager of another version: there is no other version that the object could be converted to. */

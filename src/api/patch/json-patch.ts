@@ -60,7 +60,7 @@ export function decodeJsonPatch(document: Json, validation: FieldValidation): Js
   if (operations.length > maxOperations) {
     throw new HansaError(
       'HANSA_TOO_LARGE',
-      `The allowed maximum operations in a JSON patch is ${maxOperations}, got ${operations.length}`,
+      `Request entity too large: The allowed maximum operations in a JSON patch is ${maxOperations}, got ${operations.length}`,
     );
   }
   return { operations, unknownFields };
