@@ -18,7 +18,7 @@ export function auditWrites(
     const metadata = (after ?? before)?.metadata;
     const { address, requestId } = context;
     return audit.record({
-      actor: actorOf(caller, { ...(address === undefined ? {} : { address }) }),
+      actor: actorOf(caller, address === undefined ? {} : { address }),
       verb,
       kind: kind.kind,
       name: metadata?.name ?? '',

@@ -32,7 +32,8 @@ const leaseName = 'controller.site';
 const lookEveryMs = 30_000;
 
 export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
-  return resourceClient<Site>(siteKind as Kind, parts);
+  const kind: Kind = siteKind;
+  return resourceClient<Site>(kind, parts);
 }
 
 /** Idempotent. */

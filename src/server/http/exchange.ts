@@ -4,24 +4,49 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';
-import type { Caller } from '../../core/access/identity.ts';
+import { anonymous, type Caller } from '../../core/access/identity.ts';
+import type { Random } from '../../core/clock/clock.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
 
-export interface Exchange {
+/** Made for every request, so it computes little: what most requests do not need is made on first use. */
+export class Exchange {
   readonly request: Request;
   readonly response: Response;
   /** Without the query. */
   readonly path: string;
-  /** Parsed on first use: most requests have none. */
   readonly query: URLSearchParams;
-  readonly caller: Caller;
-  readonly requestId: string;
-  /** Undefined on the admin socket. */
-  readonly address: string | undefined;
+  /** Set once the caller is known. */
+  caller: Caller = anonymous;
   /** Warnings for the caller (RFC 7234 section 5.5), as kubectl prints them. */
-  readonly warnings: string[];
+  readonly warnings: string[] = [];
+  readonly #random: Random;
+  #requestId: string | undefined;
+
+  constructor(
+    request: Request,
+    response: Response,
+    path: string,
+    query: URLSearchParams,
+    random: Random,
+  ) {
+    this.request = request;
+    this.response = response;
+    this.path = path;
+    this.query = query;
+    this.#random = random;
+  }
+
+  get requestId(): string {
+    this.#requestId ??= this.#random.uuid();
+    return this.#requestId;
+  }
+
+  /** Undefined on the admin socket. */
+  get address(): string | undefined {
+    return this.request.socket?.remoteAddress;
+  }
 }
 
 const noQuery = new URLSearchParams();

@@ -3,14 +3,14 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { apiVersion } from '../../api/object.ts';
-import { type Caller, anonymous } from '../../core/access/identity.ts';
+import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
 import {
-  type Exchange,
+  Exchange,
   parseQuery,
   type Request,
   respond,
@@ -90,30 +90,29 @@ export class Front {
     const url = request.url ?? '/';
     const questionMark = url.indexOf('?');
     const path = questionMark < 0 ? url : url.slice(0, questionMark);
-    const query = parseQuery(url, questionMark);
     const method = request.method ?? 'GET';
-    const exchange: { -readonly [Key in keyof Exchange]: Exchange[Key] } = {
+    const exchange = new Exchange(
       request,
       response,
       path,
-      query,
-      caller: anonymous,
-      requestId: this.#parts.random.uuid(),
-      address: request.socket?.remoteAddress,
-      warnings: [],
-    };
+      parseQuery(url, questionMark),
+      this.#parts.random,
+    );
     if (this.#draining && request.httpVersionMajor === 1) response.setHeader('connection', 'close');
     const asked = path.startsWith(resourcePrefix)
-      ? this.#parts.resources.parse(method, path.slice(resourcePrefix.length), query)
+      ? this.#parts.resources.parse(method, path.slice(resourcePrefix.length), exchange.query)
       : undefined;
+    const isWatch = asked?.verb === 'watch';
+    let leave: (() => void) | undefined;
     try {
       exchange.caller = identify(request);
-      const isWatch = asked?.verb === 'watch';
-      const leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
-      response.once('close', leave);
+      leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
+      if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, method);
     } catch (caught) {
       this.#refuse(exchange, method, toHansaError(caught));
+    } finally {
+      if (!isWatch || response.writableEnded) leave?.();
     }
     this.#observe(response, asked, method, startedAt);
   }

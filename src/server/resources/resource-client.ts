@@ -77,9 +77,12 @@ export function resourceClient<R extends Resource>(
         .map((object) => object as unknown as R),
     create: async (object, as) => {
       const draft = pruneObject(kind, draftOf(kind, object)).object;
-      return resultOf<R>(
-        await writer.create(kind, defaultObject(kind, draft) as Draft, contextOf(as, 'create')),
+      const { object: made } = await writer.create(
+        kind,
+        defaultObject(kind, draft) as Draft,
+        contextOf(as, 'create'),
       );
+      return made as unknown as R;
     },
     patchStatus: (name, next, as, transition) =>
       change(
@@ -160,14 +163,10 @@ function hasLabels(object: Draft, labels: Readonly<Record<string, string>> | und
   );
 }
 
-function resultOf<R>(written: Written): R {
-  return written.object as unknown as R;
-}
-
 async function unlessGone<R>(write: Promise<Written | undefined>): Promise<R | undefined> {
   try {
     const written = await write;
-    return written && resultOf<R>(written);
+    return written && (written.object as unknown as R);
   } catch (error) {
     if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
     throw error;
