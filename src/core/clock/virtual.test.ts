@@ -166,6 +166,9 @@ describe('a local clock', () => {
       fired = true;
     });
     local.kill();
+    local.timer(10, () => {
+      fired = true;
+    });
     await base.advance(100);
     assert.equal(fired, false);
   });

@@ -129,6 +129,7 @@ export class LocalClock implements Clock {
   readonly #overdue: (() => void)[] = [];
   #skewMs: number;
   #paused = false;
+  #killed = false;
 
   constructor(base: Clock, options: LocalClockOptions = {}) {
     this.#base = base;
@@ -145,6 +146,7 @@ export class LocalClock implements Clock {
   }
 
   timer(delayMs: number, fire: () => void): Timer {
+    if (this.#killed) return { cancel: () => undefined };
     let cancelled = false;
     const timer: Timer = {
       cancel: () => {
@@ -187,8 +189,9 @@ export class LocalClock implements Clock {
     for (const run of this.#overdue.splice(0)) this.#base.timer(0, run);
   }
 
-  /** The process died: none of its timers ever fires. */
+  /** The process died: none of its timers ever fires, nor any that what is left of it sets. */
   kill(): void {
+    this.#killed = true;
     for (const timer of this.#timers) timer.cancel();
     this.#overdue.length = 0;
   }
