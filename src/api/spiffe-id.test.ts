@@ -95,7 +95,7 @@ suite('a SPIFFE ID', () => {
       fc.property(name, fc.array(segment, { maxLength: 6 }), (trustDomain, segments) => {
         const uri = [`spiffe://${trustDomain}`, ...segments].join('/');
         const id = SpiffeId.parse(uri);
-        assert.equal(`${id}`, uri);
+        assert.equal(id.toString(), uri);
         assert.deepEqual(id.segments, segments);
         assert.ok(id.memberOf(TrustDomain.parse(trustDomain)));
       }),

@@ -4,7 +4,6 @@
 import type {
   AnySchema,
   BooleanSchema,
-  Field,
   IntegerSchema,
   ListSchema,
   MapSchema,
@@ -61,12 +60,12 @@ export const s = {
 
 export function required<const S extends Schema>(
   schema: S,
-): Field & { readonly schema: S; readonly required: true } {
+): { readonly schema: S; readonly required: true } {
   return { schema, required: true };
 }
 
 export function optional<const S extends Schema>(
   schema: S,
-): Field & { readonly schema: S; readonly required: false } {
+): { readonly schema: S; readonly required: false } {
   return { schema, required: false };
 }

@@ -92,36 +92,40 @@ export interface Rule {
   readonly holds: (value: never, old: never) => boolean;
 }
 
-type InferField<F extends Field> = Infer<F['schema']>;
-type RequiredKeys<F extends Readonly<Record<string, Field>>> = {
-  [K in keyof F]: F[K]['required'] extends true
-    ? K
-    : F[K]['schema'] extends { readonly default: unknown }
-      ? K
-      : never;
-}[keyof F];
+/**
+ * The TypeScript type of a value that passed defaulting and validation. A field is optional where
+ * it is neither required nor has a default.
+ */
+export type Infer<S extends Schema> = ValueOf<S>;
 
-/** The TypeScript type of a value that passed defaulting and validation. */
-export type Infer<S extends Schema> = S extends {
-  readonly type: 'string';
-  readonly enum: infer E extends readonly string[];
-}
-  ? E[number]
-  : S extends StringSchema
-    ? string
-    : S extends IntegerSchema
-      ? number
-      : S extends BooleanSchema
-        ? boolean
-        : S extends { readonly type: 'list'; readonly items: infer I extends Schema }
-          ? readonly Infer<I>[]
-          : S extends {
-                readonly type: 'object';
-                readonly fields: infer F extends Readonly<Record<string, Field>>;
-              }
-            ? { readonly [K in RequiredKeys<F>]: InferField<F[K]> } & {
-                readonly [K in Exclude<keyof F, RequiredKeys<F>>]?: InferField<F[K]>;
-              }
-            : S extends { readonly type: 'map'; readonly values: infer V extends Schema }
-              ? Readonly<Record<string, Infer<V>>>
-              : unknown;
+// Below `Infer` nothing is constrained to be a Schema: to check that again at each level of a deep
+// declaration would cost the compiler more than it can spend.
+type ValueOf<S> = S extends { readonly type: 'string' }
+  ? S extends { readonly enum: readonly (infer E)[] }
+    ? E
+    : string
+  : S extends { readonly type: 'integer' }
+    ? number
+    : S extends { readonly type: 'boolean' }
+      ? boolean
+      : S extends { readonly type: 'list'; readonly items: infer I }
+        ? readonly ValueOf<I>[]
+        : S extends { readonly type: 'object'; readonly fields: infer F }
+          ? ObjectOf<F>
+          : S extends { readonly type: 'map'; readonly values: infer V }
+            ? Readonly<Record<string, ValueOf<V>>>
+            : unknown;
+
+type ObjectOf<F> = {
+  readonly [K in keyof F as IsPresent<F[K]> extends true ? K : never]: FieldValue<F[K]>;
+} & {
+  readonly [K in keyof F as IsPresent<F[K]> extends true ? never : K]?: FieldValue<F[K]>;
+};
+
+type FieldValue<F> = F extends { readonly schema: infer S } ? ValueOf<S> : unknown;
+
+type IsPresent<F> = F extends { readonly required: true }
+  ? true
+  : F extends { readonly schema: { readonly default: unknown } }
+    ? true
+    : false;
