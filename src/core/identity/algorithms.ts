@@ -1,7 +1,7 @@
 // Which keys and signatures this site accepts: no SHA-1, no MD5, no small RSA, and one encoding of
 // each, so that an algorithm cannot be confused with another.
 
-import { DerReader, dottedOid } from './der-reader.ts';
+import { DerReader } from './der-reader.ts';
 import { tags } from './der.ts';
 import { refuse } from './rules.ts';
 
@@ -53,7 +53,7 @@ export function readSignatureAlgorithm(identifier: Buffer): SignatureAlgorithm {
   reader.enter(tags.sequence);
   throw refuse(
     'signature-algorithm',
-    `its signature algorithm ${dottedOid(reader.oid())} is none of ${Object.keys(signatureIdentifiers).join(', ')}`,
+    `its signature algorithm ${reader.oid()} is none of ${Object.keys(signatureIdentifiers).join(', ')}`,
   );
 }
 

@@ -143,11 +143,13 @@ export class SiteAuthority {
   }
 
   /** An SVID of a workload; `/hansa` and what is below has issuers of its own and is refused. */
-  async issue(request: WorkloadRequest): Promise<IssuedSvid> {
+  issue(request: WorkloadRequest): Promise<IssuedSvid> {
     if (request.spiffeId.isReserved) {
-      throw new HansaError(
-        'HANSA_FORBIDDEN',
-        `Cannot issue ${request.spiffeId.toString()}: /hansa and everything below it is reserved. Choose another path.`,
+      return Promise.reject(
+        new HansaError(
+          'HANSA_FORBIDDEN',
+          `Cannot issue ${request.spiffeId.toString()}: /hansa and everything below it is reserved. Choose another path.`,
+        ),
       );
     }
     return this.#issue(request.spiffeId, request);

@@ -144,7 +144,7 @@ export function readTbs(tbs: Uint8Array): CertificateFields {
   if (reader.peek() === contextPrimitive(1)) reader.raw(contextPrimitive(1));
   if (reader.peek() === contextPrimitive(2)) reader.raw(contextPrimitive(2));
   const explicit = reader.enter(contextConstructed(3));
-  const extensions = readExtensions(reader.raw(tags.sequence));
+  const extensions = readExtensions(reader);
   reader.leave(explicit);
   reader.leave(outer);
   reader.finish();

@@ -77,13 +77,28 @@ export class DerReader {
     this.#depth--;
   }
 
-  /** The content of the next element, which must have this tag. */
-  content(tag: number): Buffer {
+  /**
+   * Steps over the next element, which must have this tag, and returns where its content begins;
+   * where it ends is then `#contentEnd`. Views are costly; what can be read in place is.
+   */
+  #primitive(tag: number): number {
     if (this.peek() !== tag) throw this.#unexpected(tag);
     this.#header();
-    const content = this.#bytes.subarray(this.#at, this.#contentEnd);
+    const start = this.#at;
     this.#at = this.#contentEnd;
-    return content;
+    return start;
+  }
+
+  /** The content of the next element, which must have this tag. */
+  content(tag: number): Buffer {
+    const start = this.#primitive(tag);
+    return this.#bytes.subarray(start, this.#contentEnd);
+  }
+
+  /** The content as text, one character a byte. */
+  latin1(tag: number): string {
+    const start = this.#primitive(tag);
+    return this.#bytes.toString('latin1', start, this.#contentEnd);
   }
 
   /** The next element whole, header included; what is inside is not looked at. */
@@ -102,11 +117,12 @@ export class DerReader {
   }
 
   boolean(): boolean {
-    const content = this.content(tags.boolean);
-    if (content.length !== 1 || (content[0] !== 0 && content[0] !== 0xff)) {
+    const start = this.#primitive(tags.boolean);
+    const value = this.#bytes[start];
+    if (this.#contentEnd !== start + 1 || (value !== 0 && value !== 0xff)) {
       throw this.malformed('it has a boolean that is neither 00 nor ff');
     }
-    return content[0] === 0xff;
+    return value === 0xff;
   }
 
   /** The two's complement bytes of an integer in its shortest form. */
@@ -132,20 +148,22 @@ export class DerReader {
     return content.readUIntBE(0, content.length);
   }
 
-  /** An object identifier: each arc in its shortest form, the last one complete, 64 bytes at most. */
-  oid(): Buffer {
-    const content = this.content(tags.oid);
+  /** An object identifier, dotted: each arc in its shortest form, the last one complete. */
+  oid(): string {
+    const start = this.#primitive(tags.oid);
+    const end = this.#contentEnd;
+    if (end === start || end - start > 64)
+      throw this.malformed('it has a malformed object identifier');
     let arcStarts = true;
-    for (let i = 0; i < content.length; i++) {
-      const byte = content[i] as number;
+    for (let i = start; i < end; i++) {
+      const byte = this.#bytes[i] as number;
       if (arcStarts && byte === 0x80)
         throw this.malformed('it has an object identifier that is padded');
       arcStarts = byte < 0x80;
     }
-    if (content.length === 0 || content.length > 64 || !arcStarts) {
-      throw this.malformed('it has a malformed object identifier');
-    }
-    return content;
+    if (!arcStarts) throw this.malformed('it has an object identifier that is cut off');
+    const content = this.#bytes.toString('latin1', start, end);
+    return knownOids.get(content) ?? dottedOid(this.#bytes.subarray(start, end));
   }
 
   /** Steps over an object identifier 2.5.29.n (RFC 5280 §4.2.1) and returns n; or stays and returns -1. */
@@ -175,22 +193,20 @@ export class DerReader {
 
   /** The first bits of a bit string of named bits as a number, bit 0 lowest. Trailing zeros are not DER. */
   namedBits(): number {
-    const content = this.content(tags.bitString);
-    const unused = content[0];
-    if (unused === undefined || unused > 7 || content.length > 3) {
+    const start = this.#primitive(tags.bitString);
+    const length = this.#contentEnd - start - 1;
+    const unused = this.#bytes[start] as number;
+    if (length < 0 || unused > 7 || length > 2 || (length === 0 && unused !== 0)) {
       throw this.malformed('it has a malformed bit string');
     }
-    if (content.length === 1) {
-      if (unused !== 0) throw this.malformed('it has a malformed bit string');
-      return 0;
-    }
-    const last = content[content.length - 1] as number;
+    if (length === 0) return 0;
+    const last = this.#bytes[start + length] as number;
     if ((last & ((1 << (unused + 1)) - 1)) !== 1 << unused) {
       throw this.malformed('it has a bit string with trailing zeros');
     }
     let bits = 0;
-    for (let i = 0; i < (content.length - 1) * 8; i++) {
-      if (((content[1 + (i >> 3)] as number) & (0x80 >> (i & 7))) !== 0) bits |= 1 << i;
+    for (let i = 0; i < length * 8; i++) {
+      if (((this.#bytes[start + 1 + (i >> 3)] as number) & (0x80 >> (i & 7))) !== 0) bits |= 1 << i;
     }
     return bits;
   }
@@ -198,19 +214,19 @@ export class DerReader {
   /** UTCTime or GeneralizedTime in the one form that RFC 5280 §4.1.2.5 allows for each. */
   time(): number {
     const general = this.peek() === tags.generalizedTime;
-    const content = this.content(general ? tags.generalizedTime : tags.utcTime);
-    const zone = general ? 14 : 12;
-    if (content.length !== zone + 1 || content[zone] !== 0x5a) {
+    const start = this.#primitive(general ? tags.generalizedTime : tags.utcTime);
+    const zone = start + (general ? 14 : 12);
+    if (this.#contentEnd !== zone + 1 || this.#bytes[zone] !== 0x5a) {
       throw this.malformed('it has a time that is not in UTC with seconds');
     }
-    const month = this.#twoDigits(content, zone - 10);
-    const day = this.#twoDigits(content, zone - 8);
-    const hour = this.#twoDigits(content, zone - 6);
-    const minute = this.#twoDigits(content, zone - 4);
-    const second = this.#twoDigits(content, zone - 2);
-    const short = this.#twoDigits(content, zone - 12);
+    const month = this.#twoDigits(zone - 10);
+    const day = this.#twoDigits(zone - 8);
+    const hour = this.#twoDigits(zone - 6);
+    const minute = this.#twoDigits(zone - 4);
+    const second = this.#twoDigits(zone - 2);
+    const short = this.#twoDigits(zone - 12);
     // Two-digit years from 50 on are of the twentieth century.
-    const century = general ? this.#twoDigits(content, 0) : short < 50 ? 20 : 19;
+    const century = general ? this.#twoDigits(start) : short < 50 ? 20 : 19;
     const year = century * 100 + short;
     if (
       month < 1 ||
@@ -228,9 +244,9 @@ export class DerReader {
     return Date.UTC(year, month - 1, day, hour, minute, second);
   }
 
-  #twoDigits(content: Buffer, at: number): number {
-    const tens = (content[at] as number) - 0x30;
-    const ones = (content[at + 1] as number) - 0x30;
+  #twoDigits(at: number): number {
+    const tens = (this.#bytes[at] as number) - 0x30;
+    const ones = (this.#bytes[at + 1] as number) - 0x30;
     if (tens < 0 || tens > 9 || ones < 0 || ones > 9) {
       throw this.malformed('it has a time that is not of digits');
     }
@@ -278,6 +294,12 @@ export function dottedOid(content: Uint8Array): string {
   }
   return arcs.join('.');
 }
+
+/** Content, one character a byte, to dotted form: the two that every leaf has. */
+const knownOids = new Map([
+  ['\x2b\x06\x01\x05\x05\x07\x03\x01', '1.3.6.1.5.5.7.3.1'],
+  ['\x2b\x06\x01\x05\x05\x07\x03\x02', '1.3.6.1.5.5.7.3.2'],
+]);
 
 function daysIn(year: number, month: number): number {
   if (month === 2) return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0) ? 29 : 28;

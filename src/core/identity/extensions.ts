@@ -1,7 +1,7 @@
 // The extensions of a certificate that mean something to an SVID (RFC 5280 §4.2). The rest are
 // counted only where they are critical: then nobody may trust the certificate without knowing them.
 
-import { DerReader, dottedOid } from './der-reader.ts';
+import type { DerReader } from './der-reader.ts';
 import { contextConstructed, contextPrimitive, tags } from './der.ts';
 import { ipAddressText } from './ip-address.ts';
 import { refuse } from './rules.ts';
@@ -59,8 +59,8 @@ const none: readonly string[] = Object.freeze([]);
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
-/** `bytes` is the whole SEQUENCE of extensions. */
-export function readExtensions(bytes: Uint8Array): Extensions {
+/** Reads the SEQUENCE of extensions that comes next. */
+export function readExtensions(reader: DerReader): Extensions {
   const found: Mutable<Extensions> = {
     subjectAlternativeName: undefined,
     basicConstraints: undefined,
@@ -73,12 +73,11 @@ export function readExtensions(bytes: Uint8Array): Extensions {
   };
   const unknownCritical: string[] = [];
   const seen: string[] = [];
-  const reader = new DerReader(bytes);
   const outer = reader.enter(tags.sequence);
   while (reader.peek() !== -1) {
     const extension = reader.enter(tags.sequence);
     const number = reader.extensionNumber();
-    const oid = number === -1 ? dottedOid(reader.oid()) : (idCe[number] as string);
+    const oid = number === -1 ? reader.oid() : (idCe[number] as string);
     if (seen.includes(oid)) {
       throw refuse('duplicate-extension', `it has the extension ${oid} twice`);
     }
@@ -103,7 +102,6 @@ export function readExtensions(bytes: Uint8Array): Extensions {
   }
   if (seen.length === 0) throw reader.malformed('it has an empty list of extensions');
   reader.leave(outer);
-  reader.finish();
   if (unknownCritical.length > 0) found.unknownCritical = unknownCritical;
   return found;
 }
@@ -159,9 +157,9 @@ function readSubjectAlternativeName(reader: DerReader, critical: boolean): Subje
   const outer = reader.enter(tags.sequence);
   for (let tag = reader.peek(); tag !== -1; tag = reader.peek()) {
     if (tag === generalName.uri) {
-      uris.push(ia5(reader.content(tag)));
+      uris.push(ia5(reader.latin1(tag)));
     } else if (tag === generalName.dns) {
-      dnsNames.push(ia5(reader.content(tag)));
+      dnsNames.push(ia5(reader.latin1(tag)));
     } else if (tag === generalName.ip) {
       const address = reader.content(tag);
       if (address.length !== 4 && address.length !== 16) {
@@ -182,8 +180,7 @@ function readSubjectAlternativeName(reader: DerReader, critical: boolean): Subje
   return { critical, uris, dnsNames, ipAddresses, others };
 }
 
-function ia5(content: Buffer): string {
-  const text = content.toString('latin1');
+function ia5(text: string): string {
   if (/[^\0-\x7f]/.test(text)) {
     throw refuse('subject-alternative-name', 'it has an alternative name that is not ASCII');
   }
@@ -218,19 +215,11 @@ function readAuthorityKeyId(reader: DerReader): Buffer | undefined {
   return id;
 }
 
-const oidServerAuth = Buffer.from('2b06010505070301', 'hex');
-const oidClientAuth = Buffer.from('2b06010505070302', 'hex');
-
 /** RFC 5280 §4.2.1.12. */
 function readExtendedKeyUsage(reader: DerReader): readonly string[] {
   const purposes: string[] = [];
   const outer = reader.enter(tags.sequence);
-  while (reader.peek() !== -1) {
-    const oid = reader.oid();
-    if (oid.equals(oidServerAuth)) purposes.push(serverAuth);
-    else if (oid.equals(oidClientAuth)) purposes.push(clientAuth);
-    else purposes.push(dottedOid(oid));
-  }
+  while (reader.peek() !== -1) purposes.push(reader.oid());
   reader.leave(outer);
   if (purposes.length === 0) {
     throw refuse('extended-key-usage', 'it has an empty extended key usage');

@@ -4,7 +4,7 @@
 import type { Random } from '../clock/clock.ts';
 
 const serialBytes = 16;
-const serialsPerPage = 64;
+const serialsPerPage = 512;
 
 export class SerialNumbers {
   readonly #random: Random;

@@ -290,7 +290,7 @@ test('after the swap, sessions are still not resumed and clients still asked', a
   const authenticator = new PeerAuthenticator(bundles);
   const server = createHttpsServer(svidServerOptions(credentialOf(site)), (incoming, response) => {
     const svid = authenticator.authenticate(incoming.socket as TLSSocket, Date.now());
-    response.end(svid?.id.toString());
+    response.end(svid?.id.toString() ?? 'nobody');
   });
   guardServer(server);
   const port = await listen(server);
@@ -312,7 +312,7 @@ test('HTTP/2 requests find the chain through their stand-in for the socket', asy
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
     (incoming, response) => {
       const svid = authenticator.authenticate(incoming.socket as TLSSocket, Date.now());
-      response.end(svid?.id.toString());
+      response.end(svid?.id.toString() ?? 'nobody');
     },
   );
   guardServer(server);

@@ -1,0 +1,94 @@
+// What an SVID costs beside its bare signature, and a validation beside its bare verification:
+// `node bench/identity.ts` prints one JSON object a line.
+
+import { generateKeyPairSync, sign, verify } from 'node:crypto';
+import { SpiffeId } from '../src/api/spiffe-id.ts';
+import { TrustDomain } from '../src/api/trust-domain.ts';
+import { systemClock, systemRandom } from '../src/core/clock/system.ts';
+import { SiteAuthority } from '../src/core/identity/authority.ts';
+import { Certificate } from '../src/core/identity/certificate.ts';
+import { generateP256, PublicKey } from '../src/core/identity/keys.ts';
+import { validateChain } from '../src/core/identity/svid-validator.ts';
+import { MemoryVault } from '../src/core/identity/test-vault.ts';
+import { type Figure, median, rounded } from './figure.ts';
+
+const rounds = 7;
+const operations = 10_000;
+
+const trustDomain = TrustDomain.parse('lubeck.example');
+const spiffeId = SpiffeId.of(trustDomain, 'web');
+const authority = await SiteAuthority.open({
+  trustDomain,
+  vault: new MemoryVault(),
+  clock: systemClock,
+  random: systemRandom,
+});
+const publicKey = PublicKey.of(await generateP256(systemRandom));
+const svid = await authority.issue({ spiffeId, publicKey });
+const der = svid.chain[0] as Buffer;
+const leaf = Certificate.parse(der);
+const bundles = { bundleFor: () => authority.bundle };
+const { privateKey: bareKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+const issuerKey = authority.certificate.publicKey;
+
+/** Operations in a second of CPU time of this process, its threads included. */
+async function perCpuSecond(operation: () => unknown): Promise<number> {
+  const before = process.cpuUsage();
+  for (let i = 0; i < operations; i++) await operation();
+  const { user, system } = process.cpuUsage(before);
+  return operations / ((user + system) / 1e6);
+}
+
+async function compare(
+  bench: string,
+  ours: () => unknown,
+  anchor: string,
+  bare: () => unknown,
+  aim: number,
+): Promise<void> {
+  const measured: { ours: number[]; bare: number[] } = { ours: [], bare: [] };
+  // Turn by turn, so that what else the machine does hits both; the first two rounds warm up.
+  for (let round = -2; round < rounds; round++) {
+    const one = await perCpuSecond(ours);
+    const other = await perCpuSecond(bare);
+    if (round < 0) continue;
+    measured.ours.push(one);
+    measured.bare.push(other);
+  }
+  const value = median(measured.ours);
+  const anchorValue = median(measured.bare);
+  const figure: Figure = {
+    bench,
+    value: rounded(value),
+    unit: 'per CPU-second',
+    anchor,
+    anchorValue: rounded(anchorValue),
+    ratio: rounded(value / anchorValue),
+    cpuMicrosEach: rounded(1e6 / value),
+    anchorCpuMicrosEach: rounded(1e6 / anchorValue),
+    aim,
+  };
+  console.log(JSON.stringify(figure));
+}
+
+await compare(
+  'svid-issue',
+  () => authority.issue({ spiffeId, publicKey }),
+  'ECDSA P-256 signature alone',
+  () => sign('sha256', leaf.tbs, bareKey),
+  0.85,
+);
+await compare(
+  'svid-validate',
+  () => validateChain([leaf], bundles, systemClock.now()),
+  'ECDSA P-256 verification alone',
+  () => verify('sha256', leaf.tbs, issuerKey, leaf.signature),
+  0.9,
+);
+await compare(
+  'svid-parse-and-validate',
+  () => validateChain([Certificate.parse(der)], bundles, systemClock.now()),
+  'ECDSA P-256 verification alone',
+  () => verify('sha256', leaf.tbs, issuerKey, leaf.signature),
+  0.8,
+);
