@@ -6,7 +6,7 @@ import { compare } from './compare.ts';
 import { difference, isEmpty, listPaths } from './field-set.ts';
 import { jsonEquals } from './json-value.ts';
 import { printPath } from './path-element.ts';
-import { anySpec, specSchema } from './sample-schema.ts';
+import { anySpec, specSchema } from './conformance-sample.ts';
 import { SchemaMismatch } from './shape.ts';
 import { toFieldSet } from './to-field-set.ts';
 

@@ -5,7 +5,7 @@ import type { Json, JsonObject } from '../object.ts';
 import { compare } from './compare.ts';
 import { intersection, isEmpty } from './field-set.ts';
 import { merge } from './merge.ts';
-import { anySpec, specSchema } from './sample-schema.ts';
+import { anySpec, specSchema } from './conformance-sample.ts';
 import { toFieldSet } from './to-field-set.ts';
 
 const merged = (live: JsonObject, config: JsonObject): Json => merge(specSchema, live, config);

@@ -8,7 +8,7 @@
 //   remove-items, typed-check, schema-change  merges, cuts and checks
 //   updater                                   what a write does to the sets of all managers
 //   managed-fields, conflict, last-applied,   the wire, the words and the names
-//   manager-name
+//   writer-name
 //   ownership                                 the two entry points that the server calls
 //
 // The semantics are those of kube-apiserver 1.36 for custom resources of one version
@@ -159,6 +159,7 @@ export function serverSideApply(input: ApplyInput): JsonObject {
   }
   const live = input.live ?? emptyObject(input);
   let managed = decodeManagedFields(managedFieldsOf(live));
+  refuseForeignVersions(managed, apiVersion);
   let current = live;
   if (managed.sets.size === 0) {
     current = withManagedFields(live, undefined);
@@ -170,7 +171,6 @@ export function serverSideApply(input: ApplyInput): JsonObject {
     throw new HansaError('HANSA_BAD_REQUEST', 'metadata.managedFields must be nil');
   }
   checkConfiguration(schema, applied);
-  refuseForeignVersions(managed, apiVersion);
 
   const identifier = identify(managed, identityOf(input, input.manager, 'Apply'));
   const result = applyOrMigrate(input, current, managed, identifier);

@@ -5,7 +5,7 @@ import type { JsonObject } from '../object.ts';
 import { emptySet, fieldSetOf } from './field-set.ts';
 import { jsonEquals } from './json-value.ts';
 import { extractItems, removeItems } from './remove-items.ts';
-import { anySpec, specSchema } from './sample-schema.ts';
+import { anySpec, specSchema } from './conformance-sample.ts';
 import { everyField } from './to-field-set.ts';
 
 const value: JsonObject = {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import { equals, fieldSetOf } from './field-set.ts';
-import { anySpec, specSchema } from './sample-schema.ts';
+import { anySpec, specSchema } from './conformance-sample.ts';
 import { reconcileWithSchema } from './schema-change.ts';
 import { toFieldSet } from './to-field-set.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../object.ts';
-import { anySpec, specSchema } from './sample-schema.ts';
+import { anySpec, specSchema } from './conformance-sample.ts';
 import { SchemaMismatch } from './shape.ts';
 import { checkTyped } from './typed-check.ts';
 

@@ -1,6 +1,6 @@
 // Query parameters of reads and writes, parsed once, with kube-apiserver's words for what is wrong.
 
-import { managerFromUserAgent, validateManagerOptions } from '../../api/fields/manager-name.ts';
+import { managerFromUserAgent, validateManagerOptions } from '../../api/fields/writer-name.ts';
 import {
   type FieldError,
   type FieldErrorType,

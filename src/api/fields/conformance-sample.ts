@@ -1,11 +1,17 @@
-// For the tests of this folder only: a kind with every way in which a field can be owned, and random
-// values of it.
+// For the tests of this folder only: a kind with every way in which a field can be owned, random values
+// of it, and writes to objects of it as the server makes them.
 
+import assert from 'node:assert/strict';
 import fc from 'fast-check';
-import type { Json, JsonObject } from '../object.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Json, JsonObject, ManagedFieldsEntry } from '../object.ts';
 import { objectMetaSchema } from '../object-meta.ts';
 import { optional, required, s } from '../schema/dsl.ts';
 import type { ObjectSchema, Schema } from '../schema/schema.ts';
+import { listPaths } from './field-set.ts';
+import { decodeFieldsV1 } from './fields-v1.ts';
+import { recordUpdate, serverSideApply } from './ownership.ts';
+import { printPath } from './path-element.ts';
 
 const description = 'A sample.';
 const text = s.string({ description });
@@ -141,3 +147,76 @@ function valueOf(schema: Schema): fc.Arbitrary<Json> {
 export const anySpec: fc.Arbitrary<JsonObject> = valueOf(specSchema).map(
   (value) => JSON.parse(JSON.stringify(value)) as JsonObject,
 );
+
+export const time = (second: number): string =>
+  `2026-01-01T00:00:${String(second).padStart(2, '0')}Z`;
+const common = { schema: sampleSchema, apiVersion, kind, timeIso: time(0) };
+
+export interface WriteOptions {
+  readonly manager?: string;
+  readonly at?: number;
+  readonly subresource?: 'status';
+  readonly force?: boolean;
+}
+
+function context({ manager = 'me', at = 0, subresource }: WriteOptions) {
+  return {
+    ...common,
+    manager,
+    timeIso: time(at),
+    ...(subresource === undefined ? {} : { subresource }),
+  };
+}
+
+/** What the server does around a create: it gives the object a uid. */
+export function create(next: JsonObject, options: WriteOptions = {}): JsonObject {
+  return withUid(recordUpdate({ ...context(options), live: undefined, next }));
+}
+
+export function withUid(object: JsonObject): JsonObject {
+  return { ...object, metadata: { ...(object['metadata'] as JsonObject), uid: 'u' } };
+}
+
+export function update(live: JsonObject, next: JsonObject, options: WriteOptions = {}): JsonObject {
+  return recordUpdate({ ...context(options), live, next });
+}
+
+export function apply(
+  live: JsonObject | undefined,
+  applied: JsonObject,
+  options: WriteOptions = {},
+): JsonObject {
+  const object = serverSideApply({
+    ...context(options),
+    live,
+    applied,
+    force: options.force ?? false,
+  });
+  return withUid(object);
+}
+
+export function entries(object: JsonObject): readonly ManagedFieldsEntry[] {
+  const metadata = object['metadata'] as unknown as {
+    managedFields?: readonly ManagedFieldsEntry[];
+  };
+  return metadata.managedFields ?? [];
+}
+
+/** Who owns what, one line an entry: `me Update: .spec.title`. */
+export function owners(object: JsonObject): string[] {
+  return entries(object).map((entry) => {
+    const paths = listPaths(decodeFieldsV1(entry.fieldsV1)).map(printPath).join(' ');
+    const where = entry.subresource === undefined ? '' : `/${entry.subresource}`;
+    return `${entry.manager} ${entry.operation}${where}: ${paths}`;
+  });
+}
+
+export function failure(action: () => unknown): HansaError {
+  try {
+    action();
+  } catch (error) {
+    assert.ok(error instanceof HansaError);
+    return error;
+  }
+  throw new assert.AssertionError({ message: 'nothing was thrown' });
+}

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, it } from 'node:test';
-import { managerFromUserAgent, validateManagerOptions } from './manager-name.ts';
+import { managerFromUserAgent, validateManagerOptions } from './writer-name.ts';
 
 describe('the manager of a client that names none', () => {
   it('is its User-Agent up to the first slash', () => {
