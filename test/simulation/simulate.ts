@@ -1,0 +1,37 @@
+// `make simulate`: plays every scenario with thousands of seeds and says how far it is. SEED=n replays
+// one, ROUNDS=n plays so many of each, a name plays that scenario alone.
+
+import { leaseScenario } from './lease-scenario.ts';
+import { reconcileScenario } from './reconcile-scenario.ts';
+import { play, seedsOf } from './seeds.ts';
+import { storeScenario } from './store-scenario.ts';
+
+const environment = {
+  HANSA_SEED: process.env['SEED'] || process.env['HANSA_SEED'],
+  HANSA_SEEDS: process.env['ROUNDS'] || process.env['HANSA_SEEDS'],
+};
+const seeds = seedsOf(environment, 2000);
+const wanted = process.argv.slice(2);
+const scenarios = [storeScenario, leaseScenario, reconcileScenario].filter(
+  ({ name }) => wanted.length === 0 || wanted.includes(name),
+);
+
+let failed = 0;
+for (const scenario of scenarios) {
+  const startedMs = performance.now();
+  let played = 0;
+  for (const seed of seeds) {
+    try {
+      const hash = await play(scenario, seed);
+      if (seeds.length === 1) process.stdout.write(`${scenario.name} seed ${seed}: ${hash}\n`);
+    } catch (error) {
+      failed++;
+      process.stdout.write(`${error instanceof Error ? error.message : String(error)}\n`);
+    }
+    if (++played % 250 === 0) process.stdout.write(`${scenario.name} ${played}/${seeds.length}\n`);
+  }
+  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
+  process.stdout.write(`${scenario.name}: ${played} seeds in ${seconds} s\n`);
+}
+process.stdout.write(failed === 0 ? 'all seeds hold\n' : `${failed} seeds fail\n`);
+process.exitCode = failed === 0 ? 0 : 1;
