@@ -1,7 +1,7 @@
 // The Site resource: there is one, made at the first start, and its controller keeps its status
 // true to what runs.
 
-import type { Kind, ResourceOf } from '../api/kind.ts';
+import type { ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
@@ -32,8 +32,7 @@ const leaseName = 'controller.site';
 const lookEveryMs = 30_000;
 
 export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
-  const kind: Kind = siteKind;
-  return resourceClient<Site>(kind, parts);
+  return resourceClient<Site>(siteKind, parts);
 }
 
 /** Idempotent. */

@@ -26,12 +26,15 @@ const samples: readonly (readonly [text: string, message: string])[] = [
 
 for (const [text, message] of samples) {
   test(`${JSON.stringify(text)} is refused as Go would`, () => {
-    assert.equal(jsonSyntaxError(text), message);
+    assert.equal(jsonSyntaxError(Buffer.from(text)), message);
   });
 }
 
 test('nesting beyond what Go takes is told so', () => {
-  assert.equal(jsonSyntaxError('['.repeat(10_001)), "invalid character '[' exceeded max depth");
+  assert.equal(
+    jsonSyntaxError(Buffer.from('['.repeat(10_001))),
+    "invalid character '[' exceeded max depth",
+  );
 });
 
 test('a problem is found exactly where JSON.parse finds one', () => {
@@ -49,7 +52,7 @@ test('a problem is found exactly where JSON.parse finds one', () => {
       } catch {
         valid = false;
       }
-      assert.equal(jsonSyntaxError(text) === 'invalid JSON', valid);
+      assert.equal(jsonSyntaxError(Buffer.from(text)) === 'invalid JSON', valid);
     }),
   );
 });

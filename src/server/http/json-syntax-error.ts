@@ -8,14 +8,15 @@ class SyntaxProblem extends Error {}
 
 const endOfInput = 'unexpected end of JSON input';
 
-export function jsonSyntaxError(text: string): string {
+/** Go reads bytes, and shows the byte that it stumbled over as if it were a character: so do we. */
+export function jsonSyntaxError(bytes: Buffer): string {
   try {
-    new Scanner(text).document();
+    new Scanner(bytes.toString('latin1')).document();
   } catch (error) {
     if (error instanceof SyntaxProblem) return error.message;
     throw error;
   }
-  // JSON.parse refused what Go would take: lone surrogates do not come from UTF-8, so this is not reached by requests.
+  // Not reached by what JSON.parse refuses.
   return 'invalid JSON';
 }
 
@@ -165,9 +166,7 @@ class Scanner {
   #fail(context: string): never {
     const character = this.#text[this.#at];
     if (character === undefined) throw new SyntaxProblem(endOfInput);
-    throw new SyntaxProblem(
-      `invalid character ${quoted(character, this.#text.codePointAt(this.#at) ?? 0)} ${context}`,
-    );
+    throw new SyntaxProblem(`invalid character ${quoted(character)} ${context}`);
   }
 }
 
@@ -175,11 +174,8 @@ function isDigit(character: string | undefined): boolean {
   return character !== undefined && character >= '0' && character <= '9';
 }
 
-/** Go reads bytes: beyond ASCII it shows the first byte of the character as if it were one itself. */
-function quoted(character: string, codePoint: number): string {
+function quoted(character: string): string {
   if (character === "'") return String.raw`'\''`;
   if (character === '"') return `'"'`;
-  if (codePoint < 0x80) return `'${JSON.stringify(character).slice(1, -1)}'`;
-  const lead = Buffer.from(String.fromCodePoint(codePoint))[0] ?? 0;
-  return `'${String.fromCodePoint(lead)}'`;
+  return `'${JSON.stringify(character).slice(1, -1)}'`;
 }

@@ -57,21 +57,24 @@ export function replaceWith(input: ChangeInput, sent: Draft): ChangeFunction {
   return (live) => recordUpdate({ ...ownershipOf(input, live), next: sent as JsonObject }) as Draft;
 }
 
+/** The body is read when the object is known to exist: what is not there is told before what is wrong. */
 export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): ChangeFunction {
   if (type === 'application/apply-patch+yaml') return applyWith(input, body);
-  const { value: document, strictErrors: duplicates } = parsePatch(body);
   const validation = input.options.fieldValidation;
-  const jsonPatch =
-    type === 'application/json-patch+json' ? decodeJsonPatch(document, validation) : undefined;
-  const strictErrors = [...duplicates, ...(jsonPatch?.unknownFields ?? [])];
   return (live) => {
     // Only an apply creates; the writer never asks anyone else to.
     const current = live as JsonObject;
+    const { value: document, strictErrors: duplicates } = parsePatch(body);
+    const jsonPatch =
+      type === 'application/json-patch+json' ? decodeJsonPatch(document, validation) : undefined;
     const patched =
       jsonPatch === undefined
         ? applyMergePatch(current, document, validation)
         : applyJsonPatch(current, jsonPatch);
-    const object = settlePatched(input, patched, strictErrors);
+    const object = settlePatched(input, patched, [
+      ...duplicates,
+      ...(jsonPatch?.unknownFields ?? []),
+    ]);
     return recordUpdate({ ...ownershipOf(input, live), next: object as JsonObject }) as Draft;
   };
 }

@@ -31,15 +31,15 @@ export interface ParsedBody {
 /** Parses JSON or YAML; throws HANSA_BAD_REQUEST that names the first error alone. */
 export function parseBody(body: Buffer, mediaType: string): ParsedBody {
   const text = body.toString('utf8');
-  return mediaType.includes('yaml') ? parseYaml(text) : parseJson(text);
+  return mediaType.includes('yaml') ? parseYaml(text) : parseJson(text, body);
 }
 
-function parseJson(text: string): ParsedBody {
+function parseJson(text: string, body: Buffer): ParsedBody {
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
   } catch {
-    throw badRequest(jsonSyntaxError(text));
+    throw badRequest(jsonSyntaxError(body));
   }
   return { value, strictErrors: strictErrorsOf(text) };
 }
@@ -162,11 +162,15 @@ function summaryOf(body: Buffer): string {
   return body.length > summaryBytes ? `${shown} ...` : shown;
 }
 
-/** Checks that metadata has the types of ObjectMeta. A namespace means nothing here and is dropped. */
+/** Checks that metadata has the types of ObjectMeta. A namespace or selfLink means nothing here and is dropped. */
 export function withMetadata(kind: Kind, object: Unsettled): Draft {
   const metadata = object['metadata'] ?? {};
   checkMetadataTypes(metadata, (why) => badRequest(`${notHandled(kind)}: ${why}`));
-  const { namespace: _namespace, ...kept } = metadata as { readonly [key: string]: Json };
+  const {
+    namespace: _namespace,
+    selfLink: _selfLink,
+    ...kept
+  } = metadata as { readonly [key: string]: Json };
   return { ...object, metadata: kept } as Draft;
 }
 

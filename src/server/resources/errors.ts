@@ -60,6 +60,10 @@ export function notAcceptable(offered: readonly string[]): HansaError {
   );
 }
 
+export function notAcceptableForm(why: string): HansaError {
+  return new HansaError('HANSA_NOT_ACCEPTABLE', why);
+}
+
 export function methodNotAllowed(kind: Kind, verb: string): HansaError {
   return new HansaError(
     'HANSA_METHOD_NOT_ALLOWED',

@@ -87,7 +87,7 @@ export class ResourceHandler {
         this.#list(exchange, kind);
         return;
       case 'watch':
-        this.#watch(exchange, kind, name);
+        this.#watch(exchange, kind);
         return;
       case 'create':
         await this.#create(exchange, kind);
@@ -122,7 +122,7 @@ export class ResourceHandler {
   }
 
   #get(exchange: Exchange, kind: Kind, name: string): void {
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'object');
     const wanted = exchange.query.get('resourceVersion') ?? '';
     if (wanted !== '') this.#refuseFuture(parseResourceVersion(wanted));
     const entry = this.#parts.store.get(kind.plural, name);
@@ -188,7 +188,7 @@ export class ResourceHandler {
   }
 
   #list(exchange: Exchange, kind: Kind): void {
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'list');
     const options = listOptions(exchange.query);
     const page = this.#parts.lister.page(kind, options, selectionOf(kind, options));
     if (form.as === 'object' && form.encoding === 'json') {
@@ -217,25 +217,16 @@ export class ResourceHandler {
     respond(exchange, 200, contentTypeOf(form), encode(form, value));
   }
 
-  #watch(exchange: Exchange, kind: Kind, name: string): void {
-    const form = negotiate(exchange.request.headers.accept);
+  #watch(exchange: Exchange, kind: Kind): void {
+    const form = negotiate(exchange.request.headers.accept, 'object');
     if (form.encoding === 'yaml') throw badRequest('a watch can only be streamed as JSON');
     const options = listOptions(exchange.query);
-    const fieldSelector = [options.fieldSelector, name === '' ? '' : `metadata.name=${name}`]
-      .filter((part) => part !== '')
-      .join(',');
-    this.#parts.watches.serve(
-      exchange,
-      kind,
-      options,
-      selectionOf(kind, { ...options, fieldSelector }),
-      form,
-    );
+    this.#parts.watches.serve(exchange, kind, options, selectionOf(kind, options), form);
   }
 
   async #create(exchange: Exchange, kind: Kind): Promise<void> {
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
     const options = writeOptions(exchange.query, 'CreateOptions', headers['user-agent']);
@@ -254,7 +245,7 @@ export class ResourceHandler {
     name: string,
     subresource: 'status' | undefined,
   ): Promise<void> {
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
     const options = writeOptions(exchange.query, 'UpdateOptions', headers['user-agent']);
@@ -279,7 +270,7 @@ export class ResourceHandler {
   ): Promise<void> {
     const { headers } = exchange.request;
     const type = patchTypeOf(headers['content-type']);
-    const form = negotiate(headers.accept);
+    const form = negotiate(headers.accept, 'object');
     const isApply = type === 'application/apply-patch+yaml';
     const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
     const options = writeOptions(
@@ -311,7 +302,7 @@ export class ResourceHandler {
   ): Promise<void> {
     if (kind.singleton !== undefined || subresource !== undefined)
       throw methodNotAllowed(kind, 'delete');
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'object');
     const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
     const { pending, uid } = await this.#parts.writer.delete(
       kind,
@@ -336,7 +327,7 @@ export class ResourceHandler {
   /** One commit an object, in order of names: O(n), and what was deleted before a failure stays deleted. */
   async #deleteCollection(exchange: Exchange, kind: Kind): Promise<void> {
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'deletecollection');
-    const form = negotiate(exchange.request.headers.accept);
+    const form = negotiate(exchange.request.headers.accept, 'list');
     const listing = listOptions(exchange.query);
     const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
     const page = this.#parts.lister.page(kind, listing, selectionOf(kind, listing));
@@ -382,6 +373,7 @@ export class ResourceHandler {
       options,
       requestId: exchange.requestId,
       address: exchange.address,
+      warn: warningsTo(exchange),
     };
   }
 
@@ -429,8 +421,8 @@ function verbOf(method: string, isCollection: boolean, query: URLSearchParams): 
   switch (method) {
     case 'GET':
     case 'HEAD':
-      if (booleanParameter(query, 'watch') === true) return 'watch';
-      return isCollection ? 'list' : 'get';
+      if (!isCollection) return 'get';
+      return booleanParameter(query, 'watch') === true ? 'watch' : 'list';
     case 'POST':
       return 'create';
     case 'PUT':

@@ -86,10 +86,10 @@ export class Lister {
   }
 
   #next(kind: Kind, options: ListOptions, selection: Selection | undefined): Page {
+    const { revision, start } = parseContinue(options.continueToken);
     if (options.resourceVersion !== '' && options.resourceVersion !== '0') {
       throw badRequest('specifying resource version is not allowed when using continue');
     }
-    const { revision, start } = parseContinue(options.continueToken);
     // Revision -1: the client accepted an inconsistent remainder.
     if (revision === -1) {
       const listing = this.#store.list(kind.plural);
@@ -206,12 +206,12 @@ function continueFrom(revision: number, start: string): string {
 function parseContinue(token: string): { revision: number; start: string } {
   const refuse = (why: string) =>
     badRequest(`invalid continue token: continue key is not valid: ${why}`);
-  const text = Buffer.from(token, 'base64url').toString('utf8');
+  const bytes = Buffer.from(token, 'base64url');
   let value: Record<string, unknown>;
   try {
-    value = JSON.parse(text) as Record<string, unknown>;
+    value = JSON.parse(bytes.toString('utf8')) as Record<string, unknown>;
   } catch {
-    throw refuse(jsonSyntaxError(text));
+    throw refuse(jsonSyntaxError(bytes));
   }
   const { v, rv, start } = value;
   if (v !== 'meta.k8s.io/v1')

@@ -5,7 +5,7 @@ import { stringify } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import type { Json } from '../../api/object.ts';
 import { tableColumns, tableRow } from '../../api/table.ts';
-import { notAcceptable } from './errors.ts';
+import { notAcceptable, notAcceptableForm } from './errors.ts';
 import type { Draft } from './object-of.ts';
 
 export interface Form {
@@ -19,34 +19,58 @@ const offered = ['application/json', 'application/yaml'];
 
 /** Accept headers come from few kinds of clients; their forms are remembered, up to this many. */
 const maxRememberedForms = 256;
-const remembered = new Map<string, Form>();
+const remembered = { object: new Map<string, Form>(), list: new Map<string, Form>() };
 
-export function negotiate(accept: string | undefined): Form {
+/** `what` is to be sent: metadata alone is asked for under another name for a list. */
+export function negotiate(accept: string | undefined, what: 'object' | 'list'): Form {
   if (accept === undefined || accept === '' || accept === 'application/json' || accept === '*/*')
     return plainJson;
-  let form = remembered.get(accept);
+  const forms = remembered[what];
+  let form = forms.get(accept);
   if (form === undefined) {
-    form = chooseForm(accept);
-    if (remembered.size >= maxRememberedForms) remembered.clear();
-    remembered.set(accept, form);
+    form = chooseForm(accept, what);
+    if (forms.size >= maxRememberedForms) forms.clear();
+    forms.set(accept, form);
   }
   return form;
 }
 
-function chooseForm(accept: string): Form {
-  for (const range of accept.split(',')) {
-    const [type = '', ...parameters] = range.split(';').map((part) => part.trim());
-    const encoding = encodingOf(type.toLowerCase());
-    if (encoding === undefined) continue;
-    const given = new Map(parameters.map((parameter) => parameter.split('=') as [string, string]));
-    const as = given.get('as');
+interface Range {
+  readonly encoding: Form['encoding'];
+  readonly parameters: ReadonlyMap<string, string>;
+  readonly quality: number;
+}
+
+function chooseForm(accept: string, what: 'object' | 'list'): Form {
+  for (const { encoding, parameters } of rangesOf(accept)) {
+    const as = parameters.get('as');
     if (as === undefined) return { as: 'object', encoding };
-    if (given.get('g') !== 'meta.k8s.io' || given.get('v') !== 'v1') continue;
+    if (parameters.get('g') !== 'meta.k8s.io' || parameters.get('v') !== 'v1') continue;
     if (as === 'Table') return { as: 'table', encoding };
-    if (as === 'PartialObjectMetadata' || as === 'PartialObjectMetadataList')
-      return { as: 'metadata', encoding };
+    if (as === 'PartialObjectMetadata' || as === 'PartialObjectMetadataList') {
+      if (as.endsWith('List') === (what === 'list')) return { as: 'metadata', encoding };
+      throw notAcceptableForm(
+        `you requested ${as}, but the requested object is ${what === 'list' ? 'a list' : 'not a list'}`,
+      );
+    }
   }
   throw notAcceptable(offered);
+}
+
+/** Those that can be served, the most wanted first (RFC 9110 section 12.5.1). */
+function rangesOf(accept: string): Range[] {
+  const ranges: Range[] = [];
+  for (const text of accept.split(',')) {
+    const [type = '', ...rest] = text.split(';').map((part) => part.trim());
+    const encoding = encodingOf(type.toLowerCase());
+    if (encoding === undefined) continue;
+    const parameters = new Map(
+      rest.map((parameter) => parameter.split('=', 2) as [string, string]),
+    );
+    const quality = Number(parameters.get('q') ?? 1);
+    ranges.push({ encoding, parameters, quality: Number.isNaN(quality) ? 0 : quality });
+  }
+  return ranges.toSorted((left, right) => right.quality - left.quality);
 }
 
 function encodingOf(type: string): Form['encoding'] | undefined {

@@ -70,6 +70,8 @@ export interface WriteContext extends RequestContext {
   readonly verb: WriteRecord['verb'];
   readonly options: WriteOptions;
   readonly fence?: Commit['fence'];
+  /** Tells the caller what is allowed but unwise. */
+  readonly warn?: (text: string) => void;
   /** What a write of status means, where it is worth a record; else the conditions tell. */
   readonly transition?: string;
 }
@@ -110,7 +112,8 @@ export class ResourceWriter {
   /** `object` is decoded: pruned and defaulted. */
   async create(kind: Kind, object: Draft, context: WriteContext): Promise<Written> {
     const wiped = wipeSystemFields(object);
-    if (wiped.metadata.resourceVersion !== undefined && wiped.metadata.resourceVersion !== '') {
+    // One that cannot even be read counts as none, as in kube-apiserver.
+    if (/^0*[1-9]\d*$/.test(wiped.metadata.resourceVersion ?? '')) {
       throw badRequest('resourceVersion should not be set on objects to be created');
     }
     const owned = recordUpdate({
@@ -141,6 +144,7 @@ export class ResourceWriter {
       nowMs: this.#parts.clock.now(),
     });
     refuseInvalid(kind, next, undefined);
+    warnOfFinalizers(next, undefined, context.warn);
     const expectations = this.#parts.admit(context.caller, kind, next, undefined);
     const existing = this.#parts.store.get(kind.plural, name);
     if (existing !== undefined) {
@@ -217,6 +221,7 @@ export class ResourceWriter {
       prepareForUpdate(kind, subresource, changed, live) as JsonObject,
     ) as Draft;
     refuseInvalid(kind, next, live, subresource);
+    warnOfFinalizers(next, live, context.warn);
     const expectations = this.#parts.admit(context.caller, kind, next, live);
     if (isDeletionDue(next)) {
       if (!context.options.dryRun)
@@ -358,6 +363,20 @@ function refuseInvalid(
     );
   }
 }
+
+/** Names without a domain are everybody's: sooner or later two writers take the same. */
+function warnOfFinalizers(next: Draft, live: Draft | undefined, warn: WriteContext['warn']): void {
+  const known = live?.metadata.finalizers ?? [];
+  for (const finalizer of (next.metadata.finalizers ?? []).toSorted()) {
+    if (finalizer.includes('/') || known.includes(finalizer) || standardFinalizers.has(finalizer))
+      continue;
+    warn?.(
+      `metadata.finalizers: ${JSON.stringify(finalizer)}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers`,
+    );
+  }
+}
+
+const standardFinalizers = new Set(['kubernetes', 'orphan', 'foregroundDeletion']);
 
 function checkPreconditions(kind: Kind, live: Draft, options: DeleteOptions): void {
   const { name = '', uid, resourceVersion } = live.metadata;
