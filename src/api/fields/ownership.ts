@@ -7,8 +7,8 @@
 //   shape, to-field-set, compare, merge,      values of a schema: their fields, differences,
 //   remove-items, typed-check, schema-change  merges, cuts and checks
 //   updater                                   what a write does to the sets of all managers
-//   managed-fields, conflict, last-applied,   the wire, the words and the names
-//   writer-name
+//   managed-fields, cap-updaters, conflict,   the wire, the words and the names
+//   last-applied, writer-name
 //   ownership                                 the two entry points that the server calls
 //
 // The semantics are those of kube-apiserver 1.36 for custom resources of one version
@@ -17,6 +17,7 @@
 import { HansaError } from '../../core/errors/error.ts';
 import type { Json, JsonObject } from '../object.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
+import { capUpdaters } from './cap-updaters.ts';
 import { conflictError } from './conflict.ts';
 import {
   type FieldSet,
@@ -28,7 +29,6 @@ import {
   listPaths,
   union,
 } from './field-set.ts';
-import { compareUtf8 } from './go-text.ts';
 import {
   isJsonArray,
   isJsonObject,
@@ -82,9 +82,6 @@ export interface ApplyInput extends OwnershipInput {
   readonly force: boolean;
 }
 
-/** More updaters than this and the oldest are merged into one. Appliers are never merged. */
-const maxUpdaters = 10;
-const mergedUpdaters = 'ancient-changes';
 /** Owns what an object had before the first apply, where nobody had kept account. */
 const beforeFirstApply = 'before-first-apply';
 /** Stands for the writer while its changes are computed, so that they show apart from its earlier ones. */
@@ -361,43 +358,4 @@ function printKind(object: JsonObject): string {
   const kind = object['kind'];
   const version = typeof apiVersion === 'string' ? apiVersion : '';
   return `${version.includes('/') ? version : `/${version}`}, Kind=${typeof kind === 'string' ? kind : ''}`;
-}
-
-/** Merges the oldest updaters into one entry until there are no more than the limit. */
-function capUpdaters(managed: Managed): Managed {
-  if (managed.sets.size <= maxUpdaters) return managed;
-  const updaters = [...managed.sets.keys()]
-    .filter((identifier) => managed.identities.get(identifier)?.operation === 'Update')
-    .toSorted(
-      (a, b) =>
-        compareUtf8(managed.times.get(a) ?? '', managed.times.get(b) ?? '') || compareUtf8(a, b),
-    );
-  let count = updaters.length;
-  let first: string | undefined;
-  for (const updater of updaters) {
-    if (count <= maxUpdaters) break;
-    if (first === undefined) {
-      first = updater;
-      continue;
-    }
-    const apiVersion = managed.identities.get(updater)?.apiVersion ?? '';
-    const bucket = identify(managed, {
-      manager: mergedUpdaters,
-      operation: 'Update',
-      apiVersion,
-      subresource: '',
-    });
-    const set = managed.sets.get(updater) ?? emptySet;
-    if (!managed.sets.has(bucket)) {
-      managed.sets.set(bucket, managed.sets.get(first) ?? emptySet);
-      managed.sets.delete(first);
-    }
-    managed.sets.set(bucket, union(set, managed.sets.get(bucket) ?? emptySet));
-    managed.sets.delete(updater);
-    count--;
-    const time = managed.times.get(updater);
-    if (time === undefined) managed.times.delete(bucket);
-    else managed.times.set(bucket, time);
-  }
-  return managed;
 }

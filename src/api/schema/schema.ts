@@ -62,7 +62,10 @@ export interface MapSchema extends Described {
   readonly mapType?: 'granular' | 'atomic';
 }
 
-/** Any JSON: kept as it comes. One value for server-side apply. */
+/**
+ * Any JSON: kept as it comes. Server-side apply tracks an object in it field by field and a list as
+ * one value, as kube-apiserver does with `x-kubernetes-preserve-unknown-fields`.
+ */
 export interface AnySchema extends Described {
   readonly type: 'any';
 }
