@@ -349,6 +349,7 @@ function identifyTls(
       authorization: request.headers.authorization,
       listener: 'tls',
       address: socket.remoteAddress ?? '',
+      connection: socket,
     });
   };
 }

@@ -73,6 +73,13 @@ export class TokenRegister {
     return record;
   }
 
+  /** Whether a record that `find` returned before is still the token's, and good; notes that it was used. */
+  confirm(record: TokenRecord): boolean {
+    if (this.get(record.name) !== record || !this.#isLive(record)) return false;
+    this.#noteUse(record);
+    return true;
+  }
+
   /** For certificates that were obtained with a token: is that very token still good? */
   findById(name: string, id: string): TokenRecord | undefined {
     const record = this.get(name);
