@@ -20,6 +20,12 @@ const maxAnnotationsBytes = 256 * 1024;
 export function validateNewMetadata(kind: Kind, metadata: Metadata): FieldError[] {
   const errors: FieldError[] = [];
   checkNames(kind, metadata, errors);
+  checkCommon(metadata, errors);
+  return errors;
+}
+
+/** What is asked of all metadata, new or changed. */
+function checkCommon(metadata: Metadata, errors: FieldError[]): void {
   if (metadata.namespace !== undefined && metadata.namespace !== '') {
     errors.push(forbidden('metadata.namespace', 'not allowed on this type'));
   }
@@ -33,7 +39,6 @@ export function validateNewMetadata(kind: Kind, metadata: Metadata): FieldError[
   checkOwners(metadata.ownerReferences, errors);
   checkFinalizers(metadata.finalizers, errors);
   checkManagedFields(metadata.managedFields, errors);
-  return errors;
 }
 
 function checkNames(kind: Kind, metadata: Metadata, errors: FieldError[]): void {
@@ -146,7 +151,31 @@ const immutable = [
   ['deletionGracePeriodSeconds', null],
 ] as const;
 
+/**
+ * kube-apiserver asks about changed metadata in two layers: what holds of all metadata and what
+ * holds of a change, and then once more what holds of a change. A cause that two of them find is
+ * listed twice, and so it is here; the sentence of the refusal says it once.
+ */
 export function validateChangedMetadata(metadata: Metadata, old: Metadata): FieldError[] {
+  const first: FieldError[] = [];
+  checkPathSegments(metadata, first);
+  checkCommon(metadata, first);
+  const change = checkChange(metadata, old);
+  return [...first, ...change, ...change];
+}
+
+/** The name itself cannot change; but what a client sends must at least fit into a URL. */
+function checkPathSegments({ generateName, name }: Metadata, errors: FieldError[]): void {
+  for (const illegal of ['/', '%']) {
+    if (generateName?.includes(illegal) !== true) continue;
+    errors.push(invalid('metadata.generateName', generateName, `may not contain '${illegal}'`));
+  }
+  if (name === undefined || name === '') {
+    errors.push(required('metadata.name', 'name or generateName is required'));
+  }
+}
+
+function checkChange(metadata: Metadata, old: Metadata): FieldError[] {
   const errors: FieldError[] = [];
   if (old.deletionTimestamp !== undefined) checkNoNewFinalizers(metadata, old, errors);
   if (metadata.resourceVersion === undefined || metadata.resourceVersion === '') {

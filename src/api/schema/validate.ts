@@ -20,11 +20,10 @@ import {
   wholeObject,
 } from './field-error.ts';
 import { deepEqual, isInt64, isObject } from './json.ts';
-import { duplicatesIn } from './list-keys.ts';
+import { correlatedItem, duplicatesIn } from './list-keys.ts';
 import { joinPath } from './prune.ts';
 import { brokenRules, hasRules } from './rules.ts';
 import type { IntegerSchema, ListSchema, Schema, StringSchema } from './schema.ts';
-import { correlatedItem } from './list-keys.ts';
 
 export interface ValidateOptions {
   /** What the value replaces; undefined where it is new. */
