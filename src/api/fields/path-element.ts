@@ -91,7 +91,10 @@ interface ParsedElement {
 
 /** The name of a field, the keys or the value of an item, or an index. */
 function contentOf(element: PathElement): Json {
-  return element.startsWith('f:') ? element.slice(2) : parseJson(element.slice(2));
+  if (element.startsWith('f:')) return element.slice(2);
+  // Most items of sets are plain strings, and large sets are sorted whole.
+  if (element.startsWith('v:"') && !element.includes('\\')) return element.slice(3, -1);
+  return parseJson(element.slice(2));
 }
 
 /** Keys compare as the objects that they are: field by field, in the order of their names. */
