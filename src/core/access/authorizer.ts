@@ -1,9 +1,10 @@
 // The question on every request: may this caller do that?
 //
-// The authorizer holds a policy compiled from the store and looks on every question whether roles
-// or bindings have changed since: two O(1) listings, no watch that could lag behind a commit. So a
-// binding that was deleted is gone for the very next request. Answers are remembered for each
-// caller, kind and verb until the policy changes; a remembered answer costs a few map look-ups.
+// The authorizer holds a policy compiled from the store and looks on every question whether a
+// binding, or a role that the caller has, changed since: an O(1) listing and a look-up a role, no
+// watch that could lag behind a commit. So a binding that was deleted is gone for the very next
+// request. Answers are remembered for each caller, kind and verb until then; a remembered answer
+// costs a few map look-ups.
 
 import type { Store } from '../store/store.ts';
 import { type Caller, controllersGroup, isAuthenticated } from './identity.ts';
@@ -12,6 +13,7 @@ import {
   compilePolicy,
   type Grant,
   type Policy,
+  type Role,
   rolesCollection,
 } from './policy.ts';
 import { type KindName, presetRules, tokenKind } from './presets.ts';
@@ -49,6 +51,8 @@ interface Permit {
 interface CompiledCaller {
   readonly policy: Policy;
   readonly grants: readonly Grant[];
+  /** What the caller is bound to: undefined where there is no such role (yet). */
+  readonly roles: readonly (readonly [name: string, role: Role | undefined])[];
   /** By plural and subresource, then by verb. Only of known kinds and verbs, so that it stays small. */
   readonly permits: Map<string, Map<string, Permit>>;
   readonly unlimited: Decision | undefined;
@@ -75,18 +79,17 @@ export const discoveryPaths: readonly string[] = [
 const knownVerbs: ReadonlySet<string> = new Set(verbs);
 
 export class Authorizer {
-  readonly #store: Pick<Store, 'list'>;
+  readonly #store: Pick<Store, 'list' | 'get'>;
   readonly #presets: ReadonlyMap<string, readonly Rule[]>;
   readonly #kindByPlural: ReadonlyMap<string, string>;
   readonly #pluralByKind: ReadonlyMap<string, string>;
-  #roles: unknown;
   #bindings: unknown;
   #policy: Policy | undefined;
   /** The same caller object comes with every request of a connection: then there is no key to build. */
   #byObject = new WeakMap<Caller, CompiledCaller>();
   #byKey = new Map<string, CompiledCaller>();
 
-  constructor(options: { store: Pick<Store, 'list'>; kinds: readonly KindName[] }) {
+  constructor(options: { store: Pick<Store, 'list' | 'get'>; kinds: readonly KindName[] }) {
     const kinds = [...options.kinds, tokenKind];
     this.#store = options.store;
     this.#presets = presetRules(kinds);
@@ -96,16 +99,14 @@ export class Authorizer {
 
   /** The policy as of now. Immutable: a later change makes another one. */
   get policy(): Policy {
-    const roles = this.#store.list(rolesCollection);
     const bindings = this.#store.list(bindingsCollection);
     // A listing hands out the same array until the collection changes (see Store.list).
-    if (
-      this.#policy === undefined ||
-      roles.entries !== this.#roles ||
-      bindings.entries !== this.#bindings
-    ) {
-      this.#policy = compilePolicy(this.#presets, roles, bindings);
-      this.#roles = roles.entries;
+    if (this.#policy === undefined || bindings.entries !== this.#bindings) {
+      this.#policy = compilePolicy(
+        this.#presets,
+        (name) => this.#store.get(rolesCollection, name),
+        bindings,
+      );
       this.#bindings = bindings.entries;
       this.#byKey.clear();
     }
@@ -163,10 +164,10 @@ export class Authorizer {
   #compile(caller: Caller): CompiledCaller {
     const policy = this.policy;
     const remembered = this.#byObject.get(caller);
-    if (remembered?.policy === policy) return remembered;
+    if (remembered !== undefined && isCurrent(remembered, policy)) return remembered;
     const key = JSON.stringify([caller.user, caller.groups]);
     let compiled = this.#byKey.get(key);
-    if (compiled === undefined) {
+    if (compiled === undefined || !isCurrent(compiled, policy)) {
       const grants = policy.grantsOf(caller);
       const unlimited = grants.find(
         ({ rule }) =>
@@ -176,6 +177,7 @@ export class Authorizer {
       compiled = {
         policy,
         grants,
+        roles: rolesOf(policy, caller),
         permits: new Map(),
         unlimited: unlimited && { allowed: true, reason: reasonOf(unlimited) },
       };
@@ -208,6 +210,17 @@ export class Authorizer {
     }
     return permit;
   }
+}
+
+function rolesOf(policy: Policy, caller: Caller): CompiledCaller['roles'] {
+  const names = new Set(policy.bindingsOf(caller).map(({ binding }) => binding.role));
+  return [...names].map((name) => [name, policy.role(name)] as const);
+}
+
+function isCurrent(compiled: CompiledCaller, policy: Policy): boolean {
+  if (compiled.policy !== policy) return false;
+  for (const [name, role] of compiled.roles) if (policy.role(name) !== role) return false;
+  return true;
 }
 
 function permitOf(

@@ -45,7 +45,9 @@ export interface Grant {
   readonly subject: Subject;
 }
 
+/** Bindings as of one moment; roles as of the moment of the question. */
 export interface Policy {
+  /** The same value for as long as the role does not change. */
   role(name: string): Role | undefined;
   /** In order of the bindings' names, presets first. */
   bindingsOf(caller: Pick<Caller, 'user' | 'groups'>): readonly Bound[];
@@ -175,19 +177,27 @@ function bindingOf(entry: Entry): readonly Indexed[] {
 }
 
 /**
- * O(roles + subjects of bindings), and only after one of them changed; entries that did not change
- * are not parsed again.
+ * O(subjects of bindings), and only after a binding changed; entries that did not change are not
+ * parsed again. Roles are looked up when they are asked for, so a role that nobody has costs nothing.
  */
 export function compilePolicy(
   presets: ReadonlyMap<string, readonly Rule[]>,
-  roles: Pick<Listing, 'entries'>,
+  roles: (name: string) => Entry | undefined,
   bindings: Pick<Listing, 'entries'>,
 ): Policy {
-  const roleByName = new Map<string, Role>();
-  for (const entry of roles.entries) roleByName.set(entry.name, roleOf(entry));
-  // After the stored ones: their image in the store is for display only.
-  for (const [name, rules] of presets)
-    roleByName.set(name, { name, rules, expectation: undefined });
+  const presetRoles = new Map(
+    [...presets].map(([name, rules]): [string, Role] => [
+      name,
+      { name, rules, expectation: undefined },
+    ]),
+  );
+  // Presets first: their image in the store is for display only.
+  const roleNamed = (name: string): Role | undefined => {
+    const preset = presetRoles.get(name);
+    if (preset !== undefined) return preset;
+    const entry = roles(name);
+    return entry && roleOf(entry);
+  };
 
   const bySubject = new Map<string, Bound[]>();
   const add = (found: readonly Indexed[]): void => {
@@ -207,11 +217,11 @@ export function compilePolicy(
     return found;
   };
   return {
-    role: (name) => roleByName.get(name),
+    role: roleNamed,
     bindingsOf,
     grantsOf: (caller) =>
       bindingsOf(caller).flatMap(({ binding, subject }) => {
-        const role = roleByName.get(binding.role);
+        const role = roleNamed(binding.role);
         return role === undefined
           ? []
           : role.rules.map((rule) => ({ rule, binding, role, subject }));
