@@ -29,6 +29,7 @@ import { HansaError } from '../../src/core/errors/error.ts';
 import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
 import { missingTools } from './tool.ts';
 import { widget } from './widget.ts';
+import { metadata, spec, status, text } from './widget-values.ts';
 
 interface Answer {
   readonly code: 'accepted' | 'invalid' | 'bad request' | 'conflict';
@@ -121,162 +122,6 @@ function theirs(code: number, text: string): Answer {
   const problems = causes.map((cause) => `${cause.reason} ${cause.field}: ${cause.message}`);
   return { code: 'invalid', problems: problems.toSorted() };
 }
-
-// Values near what the fields of the widget want, so that many are right and the rest are wrong in
-// every way.
-const text = fc.constantFrom(
-  '',
-  'a',
-  'ash',
-  'toolongtitle',
-  'sealed',
-  'é',
-  'a"b\n',
-  '<&>',
-  'red',
-  'blue',
-);
-const number = fc.constantFrom(
-  0,
-  1,
-  -1,
-  7,
-  50,
-  100,
-  101,
-  70000,
-  2 ** 31,
-  -(2 ** 31) - 1,
-  1.5,
-  1234567.5,
-  1e-7,
-  1e20,
-  3.0,
-);
-const scalar = fc.oneof(text, number, fc.boolean(), fc.constant(null));
-const anything: fc.Arbitrary<unknown> = fc.oneof(
-  { weight: 4, arbitrary: scalar },
-  fc.array(scalar, { maxLength: 2 }),
-  fc.dictionary(fc.constantFrom('a', 'x', 'name'), scalar, { maxKeys: 2 }),
-);
-const mostly = <T>(right: fc.Arbitrary<T>): fc.Arbitrary<unknown> =>
-  fc.oneof({ weight: 6, arbitrary: right }, { weight: 1, arbitrary: anything });
-const some = (fields: Record<string, fc.Arbitrary<unknown>>): fc.Arbitrary<unknown> =>
-  fc.record(fields, { requiredKeys: [] });
-
-const port = some({
-  name: mostly(fc.constantFrom('http', 'dns')),
-  protocol: mostly(fc.constantFrom('TCP', 'UDP', 'SCTP')),
-  port: mostly(fc.constantFrom(80, 0, 65535, 65536)),
-  note: mostly(text),
-  unheard: anything,
-});
-
-const spec = fc.record(
-  {
-    title: mostly(fc.constantFrom('ash', 'elm', 'sealed')),
-    size: mostly(number),
-    count: mostly(number),
-    color: mostly(fc.constantFrom('red', 'green', 'blue', 'mauve')),
-    enabled: mostly(fc.boolean()),
-    due: mostly(
-      fc.constantFrom(
-        '2026-01-02T03:04:05Z',
-        '2026-01-02t03:04:05.5+02:00',
-        '2026-02-30T00:00:00Z',
-        '2026-01-02',
-        '2026-01-02T24:00:00Z',
-      ),
-      // A list in a date-time field is accepted there, by a slip of kube-openapi; not here.
-    ).filter((value) => !Array.isArray(value)),
-    tags: mostly(fc.array(mostly(fc.constantFrom('a', 'b', 'far-too-long')), { maxLength: 6 })),
-    args: mostly(fc.array(mostly(text), { maxLength: 3 })),
-    ports: mostly(fc.array(mostly(port), { maxLength: 4 })),
-    nested: mostly(
-      some({
-        a: mostly(text),
-        deep: mostly(
-          some({
-            b: mostly(number),
-            list: mostly(
-              fc.array(mostly(some({ x: mostly(text), y: anything })), { maxLength: 2 }),
-            ),
-          }),
-        ),
-      }),
-    ),
-    defaulted: mostly(some({ mode: mostly(text), level: mostly(number) })),
-    labels: mostly(fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), mostly(text))),
-    limits: mostly(
-      fc.dictionary(
-        fc.constantFrom('cpu', 'ram'),
-        mostly(some({ min: mostly(number), max: mostly(number), mid: anything })),
-      ),
-    ),
-    frozen: mostly(some({ k: mostly(text), v: mostly(text) })),
-    extra: anything,
-    unknown: anything,
-  },
-  { requiredKeys: ['title'] },
-);
-
-const metadata = fc.record(
-  {
-    name: fc.oneof(
-      { weight: 5, arbitrary: fc.constant('one') },
-      fc.constantFrom('One', 'a..b', 'x'.repeat(254), '', 5),
-    ),
-    labels: mostly(
-      fc.dictionary(
-        fc.constantFrom('a', 'b.c/d', '-', '/x', 'x/', 'a/b/c', 'Ä'),
-        mostly(fc.constantFrom('', 'v', '-v', 'v'.repeat(64))),
-        { maxKeys: 3 },
-      ),
-    ),
-    annotations: mostly(fc.dictionary(fc.constantFrom('a', 'A/b', 'a b'), mostly(text))),
-    finalizers: mostly(fc.array(fc.constantFrom('a.b/c', 'orphan', 'foregroundDeletion', 'a b'))),
-    ownerReferences: mostly(
-      fc.array(
-        mostly(
-          some({
-            apiVersion: fc.constantFrom('v1', 'a/v1', '', 'a/b/c'),
-            kind: fc.constantFrom('A', 'Event', ''),
-            name: fc.constantFrom('n', ''),
-            uid: fc.constantFrom('u', 'w', ''),
-            controller: mostly(fc.boolean()),
-            odd: anything,
-          }),
-        ),
-        { maxLength: 2 },
-      ),
-    ),
-    creationTimestamp: mostly(
-      fc.constantFrom('2026-01-02T03:04:05Z', 'never', '2026-13-01T00:00:00Z'),
-    ),
-    generation: mostly(number),
-    odd: anything,
-  },
-  { requiredKeys: ['name'] },
-);
-
-const status = mostly(
-  some({
-    phase: mostly(fc.constantFrom('Pending', 'Ready', 'Lost')),
-    observed: mostly(number),
-    conditions: mostly(
-      fc.array(
-        mostly(
-          some({
-            type: mostly(fc.constantFrom('Ready', 'Synced')),
-            status: mostly(fc.constantFrom('True', 'Maybe')),
-            message: mostly(text),
-          }),
-        ),
-        { maxLength: 3 },
-      ),
-    ),
-  }),
-);
 
 /** Most runs have little wrong, or the first error of each would hide the rest. */
 const rounds = { numRuns: 300 };
@@ -477,15 +322,16 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
     const path = '/apis/hansa.dev/v1alpha1';
     const answer = await kube.client.send({ method: 'GET', path });
     const facts = (document: unknown): readonly string[] =>
-      (document as { readonly resources: readonly Record<string, unknown>[] }).resources
-        .map(({ storageVersionHash: _, ...resource }) => {
+      (document as { readonly resources: readonly Readonly<Record<string, unknown>>[] }).resources
+        .map((resource) => {
           const kind = kinds.find((candidate) => candidate.kind === resource['kind']);
-          if (kind?.singleton !== undefined) delete resource['verbs'];
-          return JSON.stringify(Object.entries(resource).toSorted());
+          const verbs = kind?.singleton === undefined ? resource['verbs'] : undefined;
+          const { name, singularName, namespaced, shortNames, categories } = resource;
+          return JSON.stringify([name, singularName, namespaced, shortNames, categories, verbs]);
         })
         .toSorted();
-    const ours = discoveryDocuments(createRegistry(kinds)).get(path);
-    assert.deepEqual(facts(ours), facts(JSON.parse(answer.text)));
+    const document = discoveryDocuments(createRegistry(kinds)).get(path);
+    assert.deepEqual(facts(document), facts(JSON.parse(answer.text)));
   });
 
   const selectorPart = fc.constantFrom(
