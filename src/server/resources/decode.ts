@@ -126,8 +126,9 @@ function recognise(
     );
   }
   const { value, strictErrors } = parsed;
-  const text = body.length === 0 ? '' : JSON.stringify(value);
-  if (value === null) throw unrecognised(`Object 'Kind' is missing in '${text}'`);
+  const kindMissing = () =>
+    unrecognised(`Object 'Kind' is missing in '${body.length === 0 ? '' : JSON.stringify(value)}'`);
+  if (value === null) throw kindMissing();
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw unrecognised(
       String.raw`couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
@@ -142,7 +143,7 @@ function recognise(
       );
     }
   }
-  if ((object['kind'] ?? '') === '') throw unrecognised(`Object 'Kind' is missing in '${text}'`);
+  if ((object['kind'] ?? '') === '') throw kindMissing();
   const given = textOf(object['apiVersion']);
   if (given.split('/').length > 2) throw unrecognised(`unexpected GroupVersion string: ${given}`);
   return { object, strictErrors };
