@@ -29,7 +29,7 @@ import { HansaError } from '../../src/core/errors/error.ts';
 import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
 import { missingTools } from './tool.ts';
 import { widget } from './widget.ts';
-import { metadata, spec, status, text } from './widget-values.ts';
+import { anyMetadata, anySpec, anyStatus, anyText } from './widget-values.ts';
 
 interface Answer {
   readonly code: 'accepted' | 'invalid' | 'bad request' | 'conflict';
@@ -153,7 +153,7 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
 
   test('a spec has the same defaults and the same errors', { skip }, async () => {
     await fc.assert(
-      fc.asyncProperty(spec, fc.boolean(), async (value, strict) => {
+      fc.asyncProperty(anySpec, fc.boolean(), async (value, strict) => {
         const object = { ...sound, spec: value };
         assert.deepEqual(
           ours(object, 'create', strict),
@@ -166,7 +166,7 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
 
   test('metadata has the same errors', { skip }, async () => {
     await fc.assert(
-      fc.asyncProperty(metadata, fc.boolean(), async (value, strict) => {
+      fc.asyncProperty(anyMetadata, fc.boolean(), async (value, strict) => {
         const object = { ...sound, metadata: value, spec: { title: 'ash' } };
         const answer = await send('POST', collection, object, strict);
         const mine = ours(object, 'create', strict);
@@ -242,7 +242,7 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
 
     test('a changed spec has the same errors', async () => {
       await fc.assert(
-        fc.asyncProperty(spec, fc.boolean(), async (value, strict) => {
+        fc.asyncProperty(anySpec, fc.boolean(), async (value, strict) => {
           const object = { ...old, spec: value };
           assert.deepEqual(
             ours(object, 'update', strict, old),
@@ -260,7 +260,7 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
           creationTimestamp: fc.constantFrom('2020-01-02T03:04:05Z', null),
           generateName: fc.constantFrom('A', 'a/b', 'a%'),
           labels: fc.dictionary(fc.constantFrom('a', '-'), fc.constantFrom('v', '-v')),
-          annotations: fc.dictionary(fc.constantFrom('a', 'a b'), text),
+          annotations: fc.dictionary(fc.constantFrom('a', 'a b'), anyText),
           finalizers: fc.array(fc.constantFrom('a.b/c', 'orphan', 'foregroundDeletion', 'a b')),
           deletionTimestamp: fc.constant('2020-01-02T03:04:05Z'),
           deletionGracePeriodSeconds: fc.constantFrom(0, 5),
@@ -304,7 +304,7 @@ suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, asy
 
     test('a changed status has the same errors', async () => {
       await fc.assert(
-        fc.asyncProperty(status, fc.boolean(), async (value, strict) => {
+        fc.asyncProperty(anyStatus, fc.boolean(), async (value, strict) => {
           const object = { ...old, status: value };
           const path = `${collection}/one/status`;
           assert.deepEqual(

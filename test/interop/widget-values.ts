@@ -3,7 +3,7 @@
 
 import fc from 'fast-check';
 
-export const text = fc.constantFrom(
+export const anyText = fc.constantFrom(
   '',
   'a',
   'ash',
@@ -32,7 +32,7 @@ const number = fc.constantFrom(
   1e20,
   3.0,
 );
-const scalar = fc.oneof(text, number, fc.boolean(), fc.constant(null));
+const scalar = fc.oneof(anyText, number, fc.boolean(), fc.constant(null));
 const anything: fc.Arbitrary<unknown> = fc.oneof(
   { weight: 4, arbitrary: scalar },
   fc.array(scalar, { maxLength: 2 }),
@@ -47,11 +47,11 @@ const port = some({
   name: mostly(fc.constantFrom('http', 'dns')),
   protocol: mostly(fc.constantFrom('TCP', 'UDP', 'SCTP')),
   port: mostly(fc.constantFrom(80, 0, 65535, 65536)),
-  note: mostly(text),
+  note: mostly(anyText),
   unheard: anything,
 });
 
-export const spec = fc.record(
+export const anySpec = fc.record(
   {
     title: mostly(fc.constantFrom('ash', 'elm', 'sealed')),
     size: mostly(number),
@@ -69,37 +69,37 @@ export const spec = fc.record(
       // A list in a date-time field is accepted there, by a slip of kube-openapi; not here.
     ).filter((value) => !Array.isArray(value)),
     tags: mostly(fc.array(mostly(fc.constantFrom('a', 'b', 'far-too-long')), { maxLength: 6 })),
-    args: mostly(fc.array(mostly(text), { maxLength: 3 })),
+    args: mostly(fc.array(mostly(anyText), { maxLength: 3 })),
     ports: mostly(fc.array(mostly(port), { maxLength: 4 })),
     nested: mostly(
       some({
-        a: mostly(text),
+        a: mostly(anyText),
         deep: mostly(
           some({
             b: mostly(number),
             list: mostly(
-              fc.array(mostly(some({ x: mostly(text), y: anything })), { maxLength: 2 }),
+              fc.array(mostly(some({ x: mostly(anyText), y: anything })), { maxLength: 2 }),
             ),
           }),
         ),
       }),
     ),
-    defaulted: mostly(some({ mode: mostly(text), level: mostly(number) })),
-    labels: mostly(fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), mostly(text))),
+    defaulted: mostly(some({ mode: mostly(anyText), level: mostly(number) })),
+    labels: mostly(fc.dictionary(fc.constantFrom('a', 'b', 'c', 'd', 'e'), mostly(anyText))),
     limits: mostly(
       fc.dictionary(
         fc.constantFrom('cpu', 'ram'),
         mostly(some({ min: mostly(number), max: mostly(number), mid: anything })),
       ),
     ),
-    frozen: mostly(some({ k: mostly(text), v: mostly(text) })),
+    frozen: mostly(some({ k: mostly(anyText), v: mostly(anyText) })),
     extra: anything,
     unknown: anything,
   },
   { requiredKeys: ['title'] },
 );
 
-export const metadata = fc.record(
+export const anyMetadata = fc.record(
   {
     name: fc.oneof(
       { weight: 5, arbitrary: fc.constant('one') },
@@ -112,7 +112,7 @@ export const metadata = fc.record(
         { maxKeys: 3 },
       ),
     ),
-    annotations: mostly(fc.dictionary(fc.constantFrom('a', 'A/b', 'a b'), mostly(text))),
+    annotations: mostly(fc.dictionary(fc.constantFrom('a', 'A/b', 'a b'), mostly(anyText))),
     finalizers: mostly(fc.array(fc.constantFrom('a.b/c', 'orphan', 'foregroundDeletion', 'a b'))),
     ownerReferences: mostly(
       fc.array(
@@ -138,7 +138,7 @@ export const metadata = fc.record(
   { requiredKeys: ['name'] },
 );
 
-export const status = mostly(
+export const anyStatus = mostly(
   some({
     phase: mostly(fc.constantFrom('Pending', 'Ready', 'Lost')),
     observed: mostly(number),
@@ -148,7 +148,7 @@ export const status = mostly(
           some({
             type: mostly(fc.constantFrom('Ready', 'Synced')),
             status: mostly(fc.constantFrom('True', 'Maybe')),
-            message: mostly(text),
+            message: mostly(anyText),
           }),
         ),
         { maxLength: 3 },
