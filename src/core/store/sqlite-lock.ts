@@ -26,6 +26,8 @@ export class StoreLock {
     try {
       makePrivateFile(`${path}.lock`);
       database = new DatabaseSync(`${path}.lock`, { timeout: 0 });
+      // Without this a journal file would stand beside it.
+      database.exec('PRAGMA journal_mode = MEMORY');
       database.exec('BEGIN EXCLUSIVE');
     } catch (cause) {
       database?.close();

@@ -22,7 +22,8 @@ export class SqliteThread {
   #dead: HansaError | undefined;
 
   constructor() {
-    this.#worker = new Worker(new URL(workerFile, import.meta.url));
+    // Flags that the process was started with (--eval, say) are not for this file.
+    this.#worker = new Worker(new URL(workerFile, import.meta.url), { execArgv: [] });
     this.#worker.on('message', (answer: Answer) => this.#settle(answer));
     this.#worker.on('error', (cause) => this.#die(cause));
     this.#exited = new Promise((resolve) => {

@@ -29,7 +29,7 @@ const step: fc.Arbitrary<Step> = fc.record({
 const plan = fc.array(
   fc.record({
     steps: fc.array(step, { minLength: 1, maxLength: 6 }),
-    then: fc.constantFrom('go on', 'go on', 'reopen', 'compact'),
+    next: fc.constantFrom('go on', 'go on', 'reopen', 'compact'),
   }),
   { maxLength: 6 },
 );
@@ -108,7 +108,7 @@ export function modelConformance(makePlace: MakePlace, runs: number): void {
             ended() {},
           };
           store.watch('things', 0, watcher);
-          for (const { steps, then } of groups) {
+          for (const { steps, next } of groups) {
             const outcomes: Promise<number | 'refused'>[] = [];
             const expected: (number | 'refused')[] = [];
             for (const wanted of steps) {
@@ -126,8 +126,8 @@ export function modelConformance(makePlace: MakePlace, runs: number): void {
             }
             assert.deepEqual(await Promise.all(outcomes), expected);
             check(store, model);
-            if (then === 'compact') await store.compact(store.revision);
-            if (then === 'reopen') {
+            if (next === 'compact') await store.compact(store.revision);
+            if (next === 'reopen') {
               await store.close();
               store = await place.open();
               check(store, model);

@@ -1,0 +1,74 @@
+// Run by crash.test.ts in a process of its own, and killed in the middle of it. It opens the
+// store, says on standard output what it found there, then writes as fast as it can and says what
+// was acknowledged.
+
+import { writeSync } from 'node:fs';
+import { systemClock } from '../clock/system.ts';
+import { openStore } from './open.ts';
+
+/** The first line of output, as JSON. */
+export interface Found {
+  /** Name, revision and the beginning of the value. */
+  readonly records: readonly (readonly [name: string, revision: number, stamp: string])[];
+  readonly revision: number;
+  /** The audit rows from the index on that the second argument names. */
+  readonly rows: readonly string[];
+  readonly rootHash: string;
+  /** Of the lease before this process took it. */
+  readonly epoch: number;
+}
+
+const [path = '', knownRows = '', round = ''] = process.argv.slice(2);
+const store = await openStore(
+  { driver: 'sqlite', path },
+  { clock: systemClock, history: { maxChanges: 200 } },
+);
+const rows: string[] = [];
+for (let from = Number(knownRows); from + rows.length < store.auditLog.size; ) {
+  rows.push(...(await store.auditLog.read(from + rows.length, 1000)).map(String));
+}
+const [lease] = await store.leases.list();
+const found: Found = {
+  records: store
+    .list('things')
+    .entries.map(({ name, revision, value }) => [
+      name,
+      revision,
+      value.toString().split(' ')[0] ?? '',
+    ]),
+  revision: store.revision,
+  rows,
+  rootHash: store.auditLog.rootHash.toString('hex'),
+  epoch: lease?.epoch ?? 0,
+};
+
+// Synchronous writes: what was acknowledged is told before anything else happens.
+function say(line: string): void {
+  writeSync(1, `${line}\n`);
+}
+
+async function writer(number: number, epoch: number): Promise<void> {
+  for (let turn = 0; ; turn++) {
+    const name = `w${number}-${turn % 20}`;
+    const stamp = `${round}.${turn}`;
+    const value = `${stamp} ${'x'.repeat((turn * 37) % 3000)}`;
+    const committed = await store.commit({
+      fence: { lease: 'work', epoch },
+      put: [{ collection: 'things', name, encode: () => Buffer.from(value) }],
+      delete: turn % 5 === 4 ? [{ collection: 'things', name: `w${number}-0` }] : [],
+      audit: [{ encode: () => Buffer.from(`${name} ${stamp}`) }],
+    });
+    say(`${committed.entries[0]?.revision} ${name} ${stamp}`);
+  }
+}
+
+if (round === 'end') {
+  say(JSON.stringify(found));
+  await store.close();
+} else {
+  // It was taken for a millisecond, so a lease of a killed process has expired by now.
+  const taken = await store.leases.acquire('work', `round ${round}`, 1);
+  if (taken === undefined) throw new Error('the lease of a killed process hangs');
+  say(JSON.stringify(found));
+  await Promise.all(Array.from({ length: 8 }, (_, number) => writer(number, taken.epoch)));
+}
