@@ -2,7 +2,7 @@
 
 import { Command } from 'commander';
 import type { Resource } from '../api/object.ts';
-import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { qualifiedName } from './kind-argument.ts';
@@ -63,9 +63,10 @@ async function applyAll(
       applied.push(result);
       if (!machine) cli.print(lineOf(result, options));
     } catch (caught) {
-      const error = toHansaError(caught);
+      if (!(caught instanceof HansaError)) throw caught;
+      const error = caught;
       // A site that is gone refuses all the others too.
-      if (error.code === 'HANSA_UNREACHABLE' || error.code === 'HANSA_INTERNAL') throw caught;
+      if (error.code === 'HANSA_UNREACHABLE') throw error;
       refused.push(error);
       const named = qualifiedName(manifest.kind, manifest.name);
       const text = printable(error.message, false);

@@ -46,13 +46,22 @@ const byHttpStatus: Readonly<Record<number, ErrorCode>> = {
 export function errorFromStatus(httpStatus: number, body: unknown): HansaError {
   const status = isRecord(body) && body['kind'] === 'Status' ? body : {};
   const reason = typeof status['reason'] === 'string' ? status['reason'] : '';
-  const code = byReason[reason] ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
   const message =
     typeof status['message'] === 'string' && status['message'] !== ''
       ? status['message']
       : `The site answered with HTTP status ${httpStatus} and no explanation.`;
+  const code = codeOf(httpStatus, reason, message);
   const details = isRecord(status['details']) ? readDetails(status['details']) : undefined;
   return new HansaError(code, message, details === undefined ? {} : { details });
+}
+
+function codeOf(httpStatus: number, reason: string, message: string): ErrorCode {
+  // Kubernetes answers this mistake of the caller with 500, and so does a site: only its words,
+  // which client-go knows too, tell it from a fault.
+  if (httpStatus === 500 && message.startsWith('failed to create typed patch object')) {
+    return 'HANSA_APPLY_MISMATCH';
+  }
+  return byReason[reason] ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
 }
 
 function readDetails(details: Readonly<Record<string, unknown>>): ErrorDetails {

@@ -1,0 +1,192 @@
+// The whole program as a user runs it: `./hansa …` in processes of their own. The demo and the
+// end-to-end tests stand on this.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+
+export const repository = join(import.meta.dirname, '..', '..');
+export const launcher = join(repository, 'hansa');
+
+export interface Ran {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunOptions {
+  readonly stdin?: string;
+  readonly cwd?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
+/** Runs a program to its end. Variables of the caller's own site do not reach it. */
+export async function execute(
+  command: string,
+  args: readonly string[],
+  options: RunOptions = {},
+): Promise<Ran> {
+  const child = spawn(command, args, {
+    cwd: options.cwd ?? repository,
+    env: { ...cleanEnvironment(), ...options.env },
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
+  let stdout = '';
+  let stderr = '';
+  child.stdout.setEncoding('utf8').on('data', (text: string) => {
+    stdout += text;
+  });
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    stderr += text;
+  });
+  child.stdin.on('error', () => undefined).end(options.stdin ?? '');
+  const [code] = (await once(child, 'close')) as [number | null];
+  return { code: code ?? 1, stdout, stderr };
+}
+
+export function hansa(args: readonly string[], options: RunOptions = {}): Promise<Ran> {
+  return execute(launcher, args, options);
+}
+
+function cleanEnvironment(): NodeJS.ProcessEnv {
+  return Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith('HANSA_')),
+  );
+}
+
+export interface Endpoints {
+  readonly trustDomain: string;
+  readonly api: string;
+  readonly metrics: string;
+}
+
+/** A folder that is removed when the process ends. */
+export function temporaryFolder(): string {
+  const path = mkdtempSync(join(tmpdir(), 'hansa-e2e-'));
+  process.once('exit', () => rmSync(path, { recursive: true, force: true }));
+  return path;
+}
+
+export interface Daemon {
+  readonly pid: number;
+  readonly dataDir: string;
+  readonly endpoints: Endpoints;
+  /** What it printed when it was ready. */
+  readonly greeting: string;
+  /** From the start of the process until then. */
+  readonly readyMs: number;
+  /** What it has logged so far. */
+  log(): string;
+  /** Resolves to the exit code, or the name of the signal that ended it. */
+  readonly ended: Promise<number | string>;
+  /** Sends a signal and resolves when the process has ended, like `ended`. */
+  signal(name: NodeJS.Signals): Promise<number | string>;
+}
+
+/** None outlives the tests, however these end. */
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+const readyWithinMs = 30_000;
+/** Enough to tell why a test failed. */
+const maxLogCharacters = 4 * 1024 * 1024;
+
+/** On ports that the system chooses; resolves when the site says that it is ready. */
+export async function startDaemon(dataDir: string, flags: readonly string[] = []): Promise<Daemon> {
+  const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
+  for (const listener of ['api', 'federation', 'metrics'])
+    args.push(`--${listener}`, '127.0.0.1:0');
+  const started = performance.now();
+  const child = spawn(launcher, [...args, ...flags], {
+    env: cleanEnvironment(),
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);
+  running.add(child);
+  child.once('close', () => running.delete(child));
+  let log = '';
+  child.stderr.setEncoding('utf8').on('data', (text: string) => {
+    log = (log + text).slice(-maxLogCharacters);
+  });
+  const greeting = await untilReady(child, () => log);
+  const readyMs = performance.now() - started;
+  const endpoints = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as Endpoints;
+  return {
+    pid: child.pid as number,
+    dataDir,
+    endpoints,
+    greeting,
+    readyMs,
+    log: () => log,
+    ended,
+    signal: (name) => {
+      child.kill(name);
+      return ended;
+    },
+  };
+}
+
+/** The last line of the greeting tells what to do next. */
+function untilReady(child: ChildProcess, log: () => string): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let stdout = '';
+    const timer = setTimeout(() => {
+      child.kill('SIGKILL');
+      reject(new Error(`the site was not ready within ${readyWithinMs} ms:\n${log()}`));
+    }, readyWithinMs);
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      stdout += text;
+      if (!/^next: .*\n/m.test(stdout)) return;
+      clearTimeout(timer);
+      resolve(stdout);
+    });
+    child.on('close', (code) => {
+      clearTimeout(timer);
+      reject(new Error(`the site ended with ${code} before it was ready:\n${log()}`));
+    });
+  });
+}
+
+/** A command that goes on, line by line. */
+export class Follower {
+  readonly #child: ChildProcess;
+  readonly #lines: string[] = [];
+  readonly #waiting: (() => void)[] = [];
+
+  constructor(args: readonly string[]) {
+    this.#child = spawn(launcher, args, {
+      cwd: repository,
+      env: cleanEnvironment(),
+      stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    let rest = '';
+    this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      this.#lines.push(...lines);
+      for (const wake of this.#waiting.splice(0)) wake();
+    });
+  }
+
+  /** The first line that matches; lines before it are dropped. */
+  async until(pattern: RegExp): Promise<string> {
+    for (;;) {
+      for (let line = this.#lines.shift(); line !== undefined; line = this.#lines.shift()) {
+        if (pattern.test(line)) return line;
+      }
+      await new Promise<void>((resolve) => {
+        this.#waiting.push(resolve);
+      });
+    }
+  }
+
+  async interrupt(): Promise<number | null> {
+    const ended = once(this.#child, 'close') as Promise<[number | null]>;
+    this.#child.kill('SIGINT');
+    return (await ended)[0];
+  }
+}
