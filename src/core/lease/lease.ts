@@ -101,7 +101,7 @@ async function loop(
   metrics?.notHeld(name);
   while (!stopping.aborted) {
     const sentMs = clock.monotonic();
-    const lease = await acquire(options, log);
+    const lease = await acquire(options, log, stopping);
     if (lease !== undefined) {
       metrics?.held(name, lease.epoch);
       const finished = await work({ ...options, log }, run, stopping, lease, sentMs);
@@ -170,10 +170,12 @@ async function keep(
     if (ended.aborted || lost.signal.aborted) break;
     const sentMs = clock.monotonic();
     try {
-      const renewed = await leases.renew(name, holder, lease.epoch, durationMs);
+      const asked = leases.renew(name, holder, lease.epoch, durationMs);
+      const renewed = await unlessAborted(asked, pause);
+      if (pause.aborted) break;
       if (renewed === undefined) {
         lose('another holder took it');
-      } else if (!lost.signal.aborted) {
+      } else {
         deadline.cancel();
         deadline = armDeadline(sentMs);
       }
@@ -186,20 +188,40 @@ async function keep(
   deadline.cancel();
 }
 
-async function acquire(options: LeaseOptions, log: Log): Promise<LeaseState | undefined> {
+async function acquire(
+  options: LeaseOptions,
+  log: Log,
+  stopping: AbortSignal,
+): Promise<LeaseState | undefined> {
+  const { leases, name, holder, durationMs } = options;
   try {
-    return await options.leases.acquire(options.name, options.holder, options.durationMs);
+    return await unlessAborted(leases.acquire(name, holder, durationMs), stopping);
   } catch (error) {
     log.warn('lease could not be acquired; trying again', { error });
     return undefined;
   }
 }
 
-/** Only a courtesy to whoever waits: where it fails, the lease expires. */
+/** Only a courtesy to whoever waits: where it fails or takes long, the lease expires. */
 async function release(options: LeaseOptions, lease: LeaseState, log: Log): Promise<void> {
+  const { leases, name, holder, durationMs, clock } = options;
+  const patience = new AbortController();
+  const timer = clock.timer(durationMs * renewAfter, () => patience.abort());
   try {
-    await options.leases.release(options.name, options.holder, lease.epoch);
+    await unlessAborted(leases.release(name, holder, lease.epoch), patience.signal);
   } catch (error) {
     log.warn('lease could not be released; it will expire', { error });
+  } finally {
+    timer.cancel();
   }
+}
+
+/** A database that does not answer must not hold up what has to stop. */
+function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
+  return new Promise((resolve, reject) => {
+    const onAbort = (): void => resolve(undefined);
+    if (signal.aborted) onAbort();
+    signal.addEventListener('abort', onAbort, { once: true });
+    answer.then(resolve, reject).finally(() => signal.removeEventListener('abort', onAbort));
+  });
 }
