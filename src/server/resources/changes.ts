@@ -5,10 +5,10 @@ import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json, type JsonObject } from '../../api/object.ts';
 import { applyJsonPatch, decodeJsonPatch } from '../../api/patch/json-patch.ts';
 import { applyMergePatch } from '../../api/patch/merge-patch.ts';
-import { objectSchema } from '../../api/resource-schema.ts';
-import { invalid, invalidObject } from '../../api/schema/field-error.ts';
+import { invalidPatch, patchedResource } from '../../api/patch/patched-resource.ts';
+import { objectSchema, undecodable } from '../../api/resource-schema.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { mediaTypeOf, notHandled, parseBody, settleObject, withMetadata } from './decode.ts';
+import { mediaTypeOf, parseBody, settleObject, withMetadata } from './decode.ts';
 import { jsonTypeOf } from './json-type.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
@@ -94,16 +94,14 @@ function prefixed<T>(prefix: string, work: () => T): T {
 
 /** What is wrong with the result of a patch is said of the patch: kube-apiserver answers 422 there. */
 function settlePatched(input: ChangeInput, patched: Json, strictErrors: readonly string[]): Draft {
+  const object = withMetadata(patchedResource(patched));
+  checkName(object, input.name);
   try {
-    const object = withMetadata(input.kind, patched as JsonObject);
-    checkName(object, input.name);
     return settleObject(input.kind, object, strictErrors, input.options, input.warn);
   } catch (error) {
-    const prefix = `${notHandled(input.kind)}: `;
+    const prefix = undecodable(input.kind, '').message;
     if (!hasCode(error, 'HANSA_BAD_REQUEST') || !error.message.startsWith(prefix)) throw error;
-    throw invalidObject({ group: '', kind: '', name: '' }, [
-      invalid('patch', JSON.stringify(patched), error.message.slice(prefix.length)),
-    ]);
+    throw invalidPatch(patched, error.message.slice(prefix.length));
   }
 }
 
@@ -123,7 +121,7 @@ function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
     }
     const object = settleObject(
       input.kind,
-      withMetadata(input.kind, merged as JsonObject),
+      withMetadata(merged as JsonObject),
       [],
       { ...input.options, fieldValidation: 'Ignore' },
       input.warn,

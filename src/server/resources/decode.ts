@@ -3,14 +3,14 @@
 
 import { parseDocument } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
-import { apiVersion, type Json, version } from '../../api/object.ts';
-import { defaultObject, pruneObject } from '../../api/resource-schema.ts';
+import { apiVersion, type Json } from '../../api/object.ts';
+import { dropDuplicateOwners } from '../../api/owner-references.ts';
+import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-schema.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { inspectJson } from '../http/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import { jsonTypeOf } from './json-type.ts';
-import { checkMetadataTypes } from './metadata-types.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 
@@ -100,7 +100,7 @@ export function decodeObject(
       `the API version in the data (${given}) does not match the expected API version (${apiVersion})`,
     );
   }
-  return settleObject(kind, withMetadata(kind, object), strictErrors, options, warn);
+  return settleObject(kind, withMetadata(object), strictErrors, options, warn);
 }
 
 type Unsettled = { readonly [key: string]: Json };
@@ -163,16 +163,13 @@ function summaryOf(body: Buffer): string {
   return body.length > summaryBytes ? `${shown} ...` : shown;
 }
 
-/** Checks that metadata has the types of ObjectMeta. A namespace or selfLink means nothing here and is dropped. */
-export function withMetadata(kind: Kind, object: Unsettled): Draft {
+/** Metadata is always there; a namespace or selfLink means nothing here and is dropped. */
+export function withMetadata(object: Unsettled): Draft {
   const metadata = object['metadata'] ?? {};
-  checkMetadataTypes(metadata, (why) => badRequest(`${notHandled(kind)}: ${why}`));
-  const {
-    namespace: _namespace,
-    selfLink: _selfLink,
-    ...kept
-  } = metadata as { readonly [key: string]: Json };
-  return { ...object, metadata: kept } as Draft;
+  // What is no object is refused by pruning, which names the wrong type.
+  if (typeof metadata !== 'object' || Array.isArray(metadata)) return object as unknown as Draft;
+  const { namespace: _namespace, selfLink: _selfLink, ...kept } = metadata as Unsettled;
+  return { ...object, metadata: kept } as unknown as Draft;
 }
 
 /** Prunes and defaults, and reports unknown and duplicate fields as the request asked for. */
@@ -185,18 +182,15 @@ export function settleObject(
 ): Draft {
   const pruned = pruneObject(kind, object);
   if (options.fieldValidation !== 'Ignore') {
-    const errors = [
+    const problems = [
       ...strictErrors,
       ...pruned.unknown.map((path) => `unknown field ${JSON.stringify(path)}`),
     ];
-    if (errors.length > 0 && options.fieldValidation === 'Strict') {
-      throw badRequest(`${notHandled(kind)}: strict decoding error: ${errors.join(', ')}`);
-    }
-    for (const error of errors) warn(error);
+    if (problems.length > 0 && options.fieldValidation === 'Strict')
+      throw strictlyRefused(kind, problems);
+    for (const problem of problems) warn(problem);
   }
-  return defaultObject(kind, pruned.object) as Draft;
-}
-
-export function notHandled(kind: Kind): string {
-  return `${kind.kind} in version "${version}" cannot be handled as a ${kind.kind}`;
+  const distinct = dropDuplicateOwners(pruned.object);
+  if (distinct.warning !== undefined) warn(distinct.warning);
+  return defaultObject(kind, distinct.object) as Draft;
 }

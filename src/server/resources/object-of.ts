@@ -1,6 +1,6 @@
 // Objects as stored: bytes in the store, parsed once when somebody needs the fields.
 
-import type { Json } from '../../api/object.ts';
+import type { Json, ManagedFieldsEntry } from '../../api/object.ts';
 import type { Entry } from '../../core/store/store.ts';
 
 /** Metadata as it may come from outside: every field still optional. */
@@ -10,12 +10,12 @@ export type DraftMeta = {
   readonly uid?: string;
   readonly resourceVersion?: string;
   readonly generation?: number;
-  readonly creationTimestamp?: string | null;
+  readonly creationTimestamp?: string;
   readonly deletionTimestamp?: string;
   readonly deletionGracePeriodSeconds?: number;
   readonly labels?: Readonly<Record<string, string>>;
   readonly finalizers?: readonly string[];
-  readonly managedFields?: Json;
+  readonly managedFields?: readonly ManagedFieldsEntry[];
   readonly [key: string]: unknown;
 };
 

@@ -4,6 +4,7 @@
 import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, group, type JsonObject } from '../../api/object.ts';
+import { finalizerWarnings } from '../../api/metadata-rules.ts';
 import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
 import type { Caller } from '../../core/access/identity.ts';
@@ -144,7 +145,7 @@ export class ResourceWriter {
       nowMs: this.#parts.clock.now(),
     });
     refuseInvalid(kind, next, undefined);
-    warnOfFinalizers(next, undefined, context.warn);
+    for (const warning of finalizerWarnings(next.metadata)) context.warn?.(warning);
     const expectations = this.#parts.admit(context.caller, kind, next, undefined);
     const existing = this.#parts.store.get(kind.plural, name);
     if (existing !== undefined) {
@@ -221,7 +222,7 @@ export class ResourceWriter {
       prepareForUpdate(kind, subresource, changed, live) as JsonObject,
     ) as Draft;
     refuseInvalid(kind, next, live, subresource);
-    warnOfFinalizers(next, live, context.warn);
+    for (const warning of finalizerWarnings(next.metadata, live.metadata)) context.warn?.(warning);
     const expectations = this.#parts.admit(context.caller, kind, next, live);
     if (isDeletionDue(next)) {
       if (!context.options.dryRun)
@@ -363,20 +364,6 @@ function refuseInvalid(
     );
   }
 }
-
-/** Names without a domain are everybody's: sooner or later two writers take the same. */
-function warnOfFinalizers(next: Draft, live: Draft | undefined, warn: WriteContext['warn']): void {
-  const known = live?.metadata.finalizers ?? [];
-  for (const finalizer of (next.metadata.finalizers ?? []).toSorted()) {
-    if (finalizer.includes('/') || known.includes(finalizer) || standardFinalizers.has(finalizer))
-      continue;
-    warn?.(
-      `metadata.finalizers: ${JSON.stringify(finalizer)}: prefer a domain-qualified finalizer name to avoid accidental conflicts with other finalizer writers`,
-    );
-  }
-}
-
-const standardFinalizers = new Set(['kubernetes', 'orphan', 'foregroundDeletion']);
 
 function checkPreconditions(kind: Kind, live: Draft, options: DeleteOptions): void {
   const { name = '', uid, resourceVersion } = live.metadata;
