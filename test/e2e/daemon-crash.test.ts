@@ -19,8 +19,8 @@ import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
 
 const rounds = 20;
 const writers = 8;
-/** Every so many rounds the site is left alone until its controller has the lease again. */
-const settleEvery = 5;
+/** After this round the site is left alone until its controller has the lease that the dead one held. */
+const settleAfter = 10;
 /** Acknowledged writes after which a round ends, so that each has some, however slow the machine is. */
 const [leastWrites, mostWrites] = [20, 150];
 
@@ -28,6 +28,7 @@ const [leastWrites, mostWrites] = [20, 150];
 interface Known {
   /** The last state that was acknowledged: a value, or undefined where it is not there. */
   acknowledged: string | undefined;
+  resourceVersion?: string | undefined;
   /** What was asked for when the connection broke: it may have happened. */
   unanswered?: { readonly wanted: string | undefined };
 }
@@ -56,12 +57,13 @@ class Writer {
       known.unanswered = { wanted };
       let answer: Answer;
       try {
-        answer = await this.#write(client, name, known.acknowledged, wanted);
+        answer = await this.#write(client, name, known, wanted);
       } catch {
         return;
       }
       assert.ok(answer.status < 300, `${answer.status} ${answer.text}`);
       known.acknowledged = wanted;
+      known.resourceVersion = answer.body.metadata.resourceVersion;
       delete known.unanswered;
       acknowledged();
     }
@@ -70,15 +72,18 @@ class Writer {
   #write(
     client: ApiClient,
     name: string,
-    before: string | undefined,
+    before: Known,
     wanted: string | undefined,
   ): Promise<Answer> {
     const path = `${resources}/roles`;
     if (wanted === undefined) return client.request('DELETE', `${path}/${name}`);
     const object = role(name, { labels: { value: wanted } });
-    if (before === undefined) return client.request('POST', path, { body: object });
-    if (this.#random.unit() < 0.5)
-      return client.request('PUT', `${path}/${name}`, { body: object });
+    if (before.acknowledged === undefined) return client.request('POST', path, { body: object });
+    if (this.#random.unit() < 0.5) {
+      const { resourceVersion } = before;
+      const metadata = { ...object.metadata, resourceVersion };
+      return client.request('PUT', `${path}/${name}`, { body: { ...object, metadata } });
+    }
     return client.request('PATCH', `${path}/${name}`, {
       headers: { 'content-type': 'application/merge-patch+json' },
       body: { metadata: { labels: { value: wanted } } },
@@ -92,6 +97,7 @@ class Writer {
       if (known.unanswered !== undefined && value === known.unanswered.wanted)
         known.acknowledged = value;
       delete known.unanswered;
+      known.resourceVersion = found.get(name)?.metadata.resourceVersion;
       assert.equal(value, known.acknowledged, `${name} is not as it was acknowledged`);
     }
   }
@@ -137,7 +143,7 @@ suite('kill -9', () => {
       });
       const found = await objectsOf(remote);
       for (const writer of all) writer.check(found);
-      if (round % settleEvery === 0) {
+      if (round === settleAfter) {
         await siteIsKept(admin, daemon);
         const next = await leaseEpoch(daemon);
         assert.ok(next > epoch, `the epoch grows: ${next} after ${epoch}`);
