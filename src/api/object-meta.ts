@@ -11,7 +11,8 @@ const ownerReference = s.object({
     apiVersion: required(s.string({ description: 'The API version of the owner.' })),
     kind: required(s.string({ description: 'The kind of the owner.' })),
     name: required(s.string({ description: 'The name of the owner.' })),
-    uid: required(s.string({ description: 'The UID of the owner.' })),
+    // Empty where it is missing, as in Kubernetes: a list is keyed by it, and validation refuses it later.
+    uid: required(s.string({ description: 'The UID of the owner.', default: '' })),
     controller: optional(s.boolean({ description: 'Whether the owner manages this object.' })),
     blockOwnerDeletion: optional(
       s.boolean({

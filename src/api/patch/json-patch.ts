@@ -114,7 +114,7 @@ export function applyJsonPatch(document: JsonObject, patch: JsonPatch): Json {
     throw new HansaError(
       'HANSA_INVALID',
       'the server rejected our request due to an error in our request',
-      { cause: failure },
+      { cause: failure, details: {} },
     );
   }
   if (!isWithinDepth(working.root, maxJsonDepth)) throw tooDeep();

@@ -94,10 +94,11 @@ function prefixed<T>(prefix: string, work: () => T): T {
 
 /** What is wrong with the result of a patch is said of the patch: kube-apiserver answers 422 there. */
 function settlePatched(input: ChangeInput, patched: Json, strictErrors: readonly string[]): Draft {
-  const object = withMetadata(patchedResource(patched));
-  checkName(object, input.name);
+  const resource = withMetadata(patchedResource(patched));
   try {
-    return settleObject(input.kind, object, strictErrors, input.options, input.warn);
+    const object = settleObject(input.kind, resource, strictErrors, input.options, input.warn);
+    checkName(object, input.name);
+    return object;
   } catch (error) {
     const prefix = undecodable(input.kind, '').message;
     if (!hasCode(error, 'HANSA_BAD_REQUEST') || !error.message.startsWith(prefix)) throw error;

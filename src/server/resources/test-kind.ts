@@ -31,4 +31,4 @@ export const boatKind: Kind = defineKind({
     },
   ],
   selectableFields: ['spec.home'],
-}) as Kind;
+});

@@ -179,7 +179,8 @@ export class ResourceWriter {
           ? this.#insert(kind, madeBy(kind, name, change), name, context)
           : this.#replace(kind, subresource, entry, context, change));
       } catch (error) {
-        if (!(error instanceof Overtaken) || attempt >= maxAttempts) throw error;
+        if (!(error instanceof Overtaken)) throw error;
+        if (attempt >= maxAttempts) throw conflict(kind, name, modifiedSince);
       }
     }
   }
@@ -261,7 +262,8 @@ export class ResourceWriter {
           await this.#commit(kind, undefined, undefined, entry, expectations, context);
         return { pending: undefined, uid, last: live };
       } catch (error) {
-        if (!(error instanceof Overtaken) || attempt >= maxAttempts) throw error;
+        if (!(error instanceof Overtaken)) throw error;
+        if (attempt >= maxAttempts) throw conflict(kind, name, modifiedSince);
       }
     }
   }
