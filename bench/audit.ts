@@ -1,0 +1,94 @@
+// The audit log alone: what appending costs as the tree grows, what proofs cost, and how long it
+// takes to verify a million events. Run it by itself: `node bench/audit.ts`.
+//
+// Every event is its own commit into the memory store, so that the figures are those of hashing and
+// bookkeeping and not of a disk.
+
+import { generateKeyPairSync } from 'node:crypto';
+import { noteSigner, signCheckpoint } from '../src/core/audit/checkpoint.ts';
+import { encodeEvent } from '../src/core/audit/event.ts';
+import { exportLog } from '../src/core/audit/export.ts';
+import { inclusionProof } from '../src/core/audit/proof.ts';
+import { verifyExport, verifyLog } from '../src/core/audit/verify.ts';
+import { systemClock } from '../src/core/clock/system.ts';
+import { openStore } from '../src/core/store/open.ts';
+import type { Figure } from './figure.ts';
+
+const total = Number(process.argv[2] ?? 1_000_000);
+/** As many commits as 256 clients have under way. */
+const atOnce = 256;
+
+const store = await openStore({ driver: 'memory' }, { clock: systemClock });
+const row = {
+  encode: ({ index, revision }: { index: number; revision: number }) =>
+    encodeEvent({
+      time: '2026-01-01T00:00:00.000Z',
+      index,
+      revision,
+      actor: { user: 'alice', groups: ['system:authenticated'], via: 'certificate' },
+      verb: 'update',
+      kind: 'SPIFFEFederation',
+      name: `td-${index % 500}.example`,
+      uid: '7b1f5f0e-8f0a-4f0e-9d0a-1c2d3e4f5a6b',
+      outcome: 'allow',
+      changed: ['spec.bundleSource.httpsSpiffe.bundleEndpointURL'],
+    }),
+};
+
+function emit(bench: string, value: number, unit: string, aim?: number): void {
+  const figure: Figure = { bench, value, unit, ...(aim === undefined ? {} : { aim }) };
+  console.log(JSON.stringify(figure));
+}
+
+/** CPU time of this process, which neighbours on the machine do not stretch. */
+async function timed(work: () => Promise<unknown>): Promise<{ readonly ms: number }> {
+  const before = process.cpuUsage();
+  await work();
+  const { user, system } = process.cpuUsage(before);
+  return { ms: (user + system) / 1000 };
+}
+
+const decades = [1000, 10_000, 100_000, 1_000_000].filter((size) => size <= total);
+for (const size of decades) {
+  const from = store.auditLog.size;
+  // The last tenth of each decade, when the tree has about its size.
+  const measureFrom = Math.max(from, Math.floor(size * 0.9));
+  await append(measureFrom - from);
+  const { ms } = await timed(() => append(size - measureFrom));
+  emit(`audit-append-at-${size}`, round((ms * 1000) / (size - measureFrom)), 'CPU µs per event');
+}
+
+async function append(count: number): Promise<void> {
+  for (let left = count; left > 0; left -= atOnce) {
+    const commits = Array.from({ length: Math.min(left, atOnce) }, () =>
+      store.commit({ audit: [row] }),
+    );
+    await Promise.all(commits);
+  }
+}
+
+const { size } = store.auditLog;
+const signer = noteSigner('bench.example', generateKeyPairSync('ed25519').privateKey);
+const checkpoint = await signCheckpoint(signer, store.auditLog);
+
+const proofs = 500;
+const proving = await timed(async () => {
+  for (let i = 0; i < proofs; i++) {
+    await inclusionProof(store.auditLog, Math.floor((i * size) / proofs), size);
+  }
+});
+emit(`audit-proof-at-${size}`, round((proving.ms * 1000) / proofs), 'CPU µs per proof');
+
+const log = await timed(() => verifyLog(store.auditLog, checkpoint, { key: signer.verifier }));
+emit(`audit-verify-log-of-${size}`, round(log.ms / 1000), 'CPU s');
+
+// Verifying what is streamed, as from a file; what exporting costs is in it.
+const verified = await timed(() =>
+  verifyExport(exportLog(store.auditLog, checkpoint, signer.verifier), { key: signer.verifier }),
+);
+emit(`audit-verify-export-of-${size}`, round(verified.ms / 1000), 'CPU s', 10);
+await store.close();
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
