@@ -3,6 +3,7 @@
 
 import { type Query, widgets } from './transcript.ts';
 import type { Play } from './compare.ts';
+import type { Story } from './story.ts';
 
 const collection = '/apis/hansa.dev/v1alpha1/widgets';
 const one = `${collection}/one`;
@@ -166,6 +167,7 @@ const chapters: Readonly<Record<string, readonly Play[]>> = {
     raw('PATCH', `${one}?fieldManager=a%07b`, { spec: { size: 4 } }, merge),
     raw('PATCH', `${one}?force=true`, { spec: { size: 4 } }, merge),
     raw('PATCH', one, { kind: 'Role' }, merge),
+    raw('PATCH', one, { kind: '' }, merge),
     raw('PATCH', one, { apiVersion: 'x/v1' }, merge),
     raw('PATCH', one, { metadata: { name: 'other' } }, merge),
     raw('PATCH', one, { metadata: { uid: 'other' } }, merge),
@@ -222,7 +224,9 @@ const chapters: Readonly<Record<string, readonly Play[]>> = {
       accept: 'application/vnd.kubernetes.protobuf,application/json',
     }),
     raw('GET', one, undefined, { accept: 'application/json;q=0.1,application/yaml;q=0.9' }),
-    raw('GET', '/apis/hansa.dev/v1alpha1', undefined, { accept: 'text/html' }),
+    raw('GET', collection, undefined, {
+      accept: 'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json',
+    }),
   ],
   'selectors, limits and continue': [
     raw('GET', `${collection}?labelSelector=a%20b`),
@@ -360,8 +364,9 @@ const chapters: Readonly<Record<string, readonly Play[]>> = {
 };
 
 /** Each chapter starts with one widget, `one`, and leaves nothing behind. */
-export const badInput: readonly { readonly name: string; readonly plays: readonly Play[] }[] =
-  Object.entries(chapters).map(([name, plays]) => ({
-    name,
-    plays: [...setUp, ...plays, ...tearDown],
-  }));
+export const badInput: readonly { readonly name: string; readonly story: Story }[] = Object.entries(
+  chapters,
+).map(([name, plays]) => ({
+  name,
+  story: { steps: [...setUp, ...plays], histories: [], cleanUp: tearDown },
+}));

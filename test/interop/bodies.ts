@@ -90,24 +90,28 @@ export function roleSpec(dice: Dice): Body {
   };
 }
 
-/** Metadata that a client may set, without the name. */
+/**
+ * Metadata that a client may set, without the name. Nothing in it is empty: kube-apiserver stores
+ * an empty list or map that is applied, does not show it, and so counts the next change that
+ * changes nothing as a change.
+ */
 export function metadata(dice: Dice, options: { readonly finalizers: boolean }): Body {
   const meta: Body = {};
-  if (dice.chance(0.4))
-    meta.labels = Object.fromEntries(
-      dice.some(['app', 'tier', 'hansa.dev/zone'], 0.5).map((key) => [key, dice.pick(words)]),
+  const keyed = (keys: readonly string[]): Body =>
+    Object.fromEntries(
+      [dice.pick(keys), ...dice.some(keys, 0.3)].map((key) => [key, dice.pick(words)]),
     );
-  if (dice.chance(0.3))
-    meta.annotations = Object.fromEntries(
-      dice.some(['note', 'example.com/why'], 0.6).map((key) => [key, dice.pick(words)]),
-    );
-  if (options.finalizers && dice.chance(0.25))
-    meta.finalizers = dice.some(['hansa.dev/a', 'hansa.dev/b'], 0.6);
+  if (dice.chance(0.4)) meta.labels = keyed(['app', 'tier', 'hansa.dev/zone']);
+  if (dice.chance(0.3)) meta.annotations = keyed(['note', 'example.com/why']);
+  if (options.finalizers && dice.chance(0.2))
+    meta.finalizers = dice.pick([['hansa.dev/a'], ['hansa.dev/b'], ['hansa.dev/a', 'hansa.dev/b']]);
   return meta;
 }
 
-/** One thing wrong. Each is a rule of the schema, of metadata or of the decoder. */
-const faults: readonly ((body: Body, dice: Dice) => void)[] = [
+type Fault = (body: Body) => void;
+
+/** One thing wrong. Each breaks a rule of the schema. */
+const widgetFaults: readonly Fault[] = [
   (body) => set(body, ['spec', 'title'], 7),
   (body) => set(body, ['spec', 'title'], ''),
   (body) => set(body, ['spec', 'title'], 'waytoolongtitle'),
@@ -149,9 +153,13 @@ const faults: readonly ((body: Body, dice: Dice) => void)[] = [
   (body) => set(body, ['spec', 'limits'], { ash: { min: 1 } }),
   (body) => set(body, ['spec', 'limits'], { ash: { max: 1, middle: 2 } }),
   (body) => set(body, ['spec', 'unknown'], 'field'),
+  (body) => set(body, ['spec', 'color'], 'blue', ['spec', 'size'], 80),
+];
+
+/** What is wrong with any kind: rules of metadata and of the decoder. */
+const faults: readonly Fault[] = [
   (body) => set(body, ['spec'], null),
   (body) => set(body, ['spec'], 'text'),
-  (body) => set(body, ['spec', 'color'], 'blue', ['spec', 'size'], 80),
   (body) => set(body, ['surplus'], { at: 'root' }),
   (body) => set(body, ['metadata', 'labels'], { 'bad key!': 'x' }),
   (body) => set(body, ['metadata', 'labels'], { app: 'bad value!' }),
@@ -166,20 +174,17 @@ const faults: readonly ((body: Body, dice: Dice) => void)[] = [
   (body) => set(body, ['metadata', 'creationTimestamp'], '2020-01-01T00:00:00Z'),
   (body) => set(body, ['metadata', 'creationTimestamp'], 'long ago'),
   (body) => set(body, ['metadata', 'uid'], 'made-up'),
-  (body) => set(body, ['metadata', 'selfLink'], '/x'),
   (body) => set(body, ['metadata', 'namespace'], 'default'),
   (body) => set(body, ['metadata', 'resourceVersion'], 'zero'),
   (body) => set(body, ['metadata', 'managedFields'], [{ manager: 'x' }]),
   (body) => set(body, ['kind'], 'Gadget'),
-  (body) => set(body, ['kind'], ''),
-  (body) => set(body, ['apiVersion'], 'hansa.dev/v9'),
   (body) => set(body, ['apiVersion'], 'other.dev/v1alpha1'),
   (body) => set(body, ['status'], { phase: 'Ready' }),
   (body) => set(body, ['status'], { phase: 'Wrong' }),
 ];
 
-export function spoil(body: Body, dice: Dice): void {
-  dice.pick(faults)(body, dice);
+export function spoil(body: Body, kind: string, dice: Dice): void {
+  dice.pick(kind === 'Widget' ? [...widgetFaults, ...faults] : faults)(body);
 }
 
 /** Sets one or more values, making the objects on the way where there are none. */

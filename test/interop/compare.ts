@@ -1,6 +1,8 @@
 // Plays a transcript on two servers and says where their answers differ.
 
+import { parse as parseYaml } from 'yaml';
 import type { Json } from '../../src/api/object.ts';
+import { judge } from './deviations.ts';
 import { isTree, Ledger } from './ledger.ts';
 import type { Story } from './story.ts';
 import type { Query, Step, Subject } from './transcript.ts';
@@ -52,23 +54,31 @@ export type Play =
       readonly query: Query;
     };
 
+/**
+ * Plays a story on both sides and returns the faults. Ends early where a deviation made the two
+ * sides different; what it left is cleaned up all the same.
+ */
 export async function compareStory(
   sides: readonly [Side, Side],
   story: Story,
 ): Promise<readonly Difference[]> {
   const ledgers = [new Ledger(), new Ledger()] as const;
-  const differences: Difference[] = [];
+  const faults: Difference[] = [];
   let index = 0;
+  let ended = false;
   const play = async (step: Play): Promise<void> => {
     const at = index;
     index += 1;
-    const found = await comparePlay(sides, ledgers, step, at);
-    if (found !== undefined) differences.push(found);
+    const difference = await comparePlay(sides, ledgers, step, at);
+    if (difference === undefined || ended) return;
+    const { fault, ends } = judge(difference);
+    if (fault !== undefined) faults.push(fault);
+    ended = ends;
   };
-  for (const step of story.steps) await play(step);
-  await Promise.all(story.histories.map(play));
+  for (const step of story.steps) if (!ended) await play(step);
+  if (!ended) await Promise.all(story.histories.map(play));
   for (const step of story.cleanUp) await play(step);
-  return differences;
+  return faults;
 }
 
 async function comparePlay(
@@ -230,7 +240,8 @@ function normalise(step: Play, answer: WireAnswer, ledger: Ledger): Json {
     const value = answer.headers[name];
     if (value !== undefined) headers[name] = ledger.text(String(value));
   }
-  const body = parse(answer.text);
+  const yaml = answer.headers['content-type'] === 'application/yaml';
+  const body = yaml ? (parseYaml(answer.text) as Json) : parse(answer.text);
   if (body === undefined) return { status: answer.status, headers, text: ledger.text(answer.text) };
   const normal = ledger.normalise(body);
   if (answer.status < 300) learn(step, body, ledger);
@@ -245,13 +256,21 @@ function parse(text: string): Json | undefined {
     // Not one value.
   }
   try {
-    return text
+    const events = text
       .trimEnd()
       .split('\n')
       .map((line) => JSON.parse(line) as Json);
+    return events.filter((event) => !isMereBookmark(event));
   } catch {
     return undefined;
   }
+}
+
+/** How often a server says how far it is, is its own affair; that the initial events end, is not. */
+function isMereBookmark(event: Json): boolean {
+  if (!isTree(event) || event['type'] !== 'BOOKMARK' || !isTree(event['object'])) return false;
+  const { metadata } = event['object'];
+  return isTree(metadata) && metadata['annotations'] === undefined;
 }
 
 function learn(step: Play, body: Json, ledger: Ledger): void {

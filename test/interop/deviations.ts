@@ -6,22 +6,113 @@ import type { Difference, Place } from './compare.ts';
 interface Deviation {
   readonly reason: string;
   readonly covers: (place: Place, difference: Difference) => boolean;
+  /** After it the two sides hold different objects, and nothing more can be compared. */
+  readonly ends?: true;
 }
 
 const deviations: readonly Deviation[] = [
   {
     reason: 'a site speaks JSON and YAML, not protobuf, and does not offer what it cannot do',
+    covers: without(', application/vnd.kubernetes.protobuf'),
+  },
+  {
+    reason: 'what a client got wrong is 400, where kube-apiserver reports a failure of its own',
+    covers: ({ path }, difference) =>
+      ['.status', '.body.code', '.body.reason'].includes(path) &&
+      difference.places.some((place) => place.path === '.status' && place.one === 500) &&
+      difference.places.some((place) => place.path === '.status' && place.other === 400),
+  },
+  {
+    reason: 'what is wrong with YAML is said in the words of another parser',
+    covers: ({ path, one, other }) =>
+      path === '.body.message' &&
+      typeof one === 'string' &&
+      typeof other === 'string' &&
+      one.replace(/(yaml: line \d+: ).*?( \([0-9a-f]+\)|$)/, '$1$2') ===
+        other.replace(/(yaml: line \d+: ).*?( \([0-9a-f]+\)|$)/, '$1$2'),
+  },
+  {
+    reason: 'messages do not name source files of kube-apiserver',
+    covers: without(' in scheme "pkg/runtime/scheme.go:111"'),
+  },
+  {
+    reason: 'messages do not name types of Go that say nothing to a client',
+    covers: without(' (*unstructured.UnstructuredList)'),
+  },
+  {
+    reason: 'messages do not name keys of etcd',
     covers: ({ one, other }) =>
-      typeof one === 'string' && one.replace(', application/vnd.kubernetes.protobuf', '') === other,
+      typeof one === 'string' &&
+      one.replace(/StorageError: invalid object, .* AdditionalErrorMsg: /, '') === other,
+  },
+  {
+    reason:
+      'an object of a wrong kind is refused for that alone; kube-apiserver then also evaluates rules on what it did not default',
+    covers: ({ path }, { exchanges }) =>
+      /^\.body\.(message|details\.causes)/.test(path) &&
+      Object.values(exchanges).some(({ answer }) => answer.text.includes('no such key: ')),
+  },
+  {
+    reason:
+      'an object of a wrong version is refused for that alone; kube-apiserver also warns of each of its fields',
+    covers: ({ path, other }, { exchanges }) =>
+      path === '.headers.warning' &&
+      other === undefined &&
+      Object.values(exchanges).every(({ answer }) =>
+        answer.text.includes('does not match the expected API version'),
+      ),
+  },
+  {
+    reason: 'an empty list is a list, also of metadata alone',
+    covers: ({ path, one, other }) =>
+      path === '.body.items' && one === null && JSON.stringify(other) === '[]',
+  },
+  {
+    reason: 'columns are described in our own words',
+    covers: ({ path }) => /columnDefinitions\[\d+\]\.description$/.test(path),
+  },
+  {
+    reason: 'nothing collects garbage in a site, so nobody would take these finalizers away again',
+    covers: (_, { exchanges }) =>
+      Object.values(exchanges).some(
+        ({ request, answer }) =>
+          request.method === 'DELETE' && /"(orphan|foregroundDeletion)"/.test(answer.text),
+      ),
+    ends: true,
+  },
+  {
+    reason:
+      'kube-apiserver makes null of an applied empty object whose fields it takes away, and then refuses it',
+    covers: (_, { what, exchanges }) =>
+      what.startsWith('apply ') &&
+      Object.values(exchanges).some(({ answer }) =>
+        /in body must be of type object: \\"null\\"/.test(answer.text),
+      ),
+    ends: true,
+  },
+  {
+    reason:
+      'a change of status leaves the spec alone, and the other way round, so it does no harm there; kube-apiserver forgets who owns what when the part left alone would have been broken',
+    covers: ({ path, one }) => path === '.body.metadata.managedFields' && one === undefined,
+    ends: true,
   },
 ];
 
-/** The differences without what is deviated from on purpose. */
-export function faults(differences: readonly Difference[]): readonly Difference[] {
-  return differences.flatMap((difference) => {
-    const places = difference.places.filter(
-      (place) => !deviations.some(({ covers }) => covers(place, difference)),
-    );
-    return places.length === 0 ? [] : [{ ...difference, places }];
+/** The same message but for a phrase that kube-apiserver adds. */
+function without(phrase: string): Deviation['covers'] {
+  return ({ one, other }) => typeof one === 'string' && one.replace(phrase, '') === other;
+}
+
+/** What remains of a difference when deviations are taken out, and whether the comparison can go on. */
+export function judge(difference: Difference): {
+  readonly fault: Difference | undefined;
+  readonly ends: boolean;
+} {
+  let ends = false;
+  const places = difference.places.filter((place) => {
+    const found = deviations.find(({ covers }) => covers(place, difference));
+    if (found?.ends === true) ends = true;
+    return found === undefined;
   });
+  return { fault: places.length === 0 ? undefined : { ...difference, places }, ends };
 }

@@ -75,13 +75,14 @@ export class Ledger {
     if (typeof value === 'string') return this.text(value);
     if (typeof value !== 'object' || value === null) return value;
     if (Array.isArray(value)) return value.map((item: Json) => this.#walk(item, parent));
-    const tree = value as Tree;
+    const tree =
+      (value as Tree)['kind'] === 'Status' ? this.#status(value as Tree) : (value as Tree);
     const result: Tree = {};
     // Sorted, so that names are given in the same order whatever order a server writes in.
     for (const key of Object.keys(tree).toSorted()) {
       const field = tree[key] as Json;
       if (key === 'metadata' && isTree(field)) result[key] = this.#metadata(field);
-      else if (key === 'causes' && Array.isArray(field)) result[key] = this.#causes(field);
+      else if (key === 'cells' && Array.isArray(field)) result[key] = field.map(age);
       else result[key] = this.#walk(field, key);
     }
     return result;
@@ -123,15 +124,23 @@ export class Ledger {
       .toSorted((one, other) => (rank(one) < rank(other) ? -1 : 1));
   }
 
-  /** kube-apiserver reports conflicts manager by manager, in the random order of a Go map. */
-  #causes(causes: readonly Json[]): Json {
-    const walked = causes.map((cause) => this.#walk(cause, undefined));
-    const conflicts = walked.every(
-      (cause) => isTree(cause) && cause['reason'] === 'FieldManagerConflict',
-    );
-    return conflicts
-      ? walked.toSorted((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1))
-      : walked;
+  /**
+   * kube-apiserver reports causes in the random order of a Go map, and some of them twice. So their
+   * order is none of ours, and the message, which repeats them, is only held to be made of them.
+   */
+  #status(status: Tree): Tree {
+    const details = status['details'];
+    const causes = isTree(details) ? details['causes'] : undefined;
+    const message = status['message'];
+    if (!isTree(details) || !Array.isArray(causes) || typeof message !== 'string') return status;
+    const texts = new Set(causes.map((cause: Json) => JSON.stringify(cause)));
+    const once = [...texts].toSorted().map((text) => JSON.parse(text) as Tree);
+    const list = /^(.*? is invalid: )\[.*\]$/s.exec(message)?.[1];
+    if (list === undefined) return { ...status, details: { ...details, causes: once } };
+    for (const { field, message: text } of once)
+      if (typeof field !== 'string' || !message.includes(`${field}: ${text as string}`))
+        this.complaints.push(`the message leaves out ${JSON.stringify({ field, text })}`);
+    return { ...status, message: `${list}<causes>`, details: { ...details, causes: once } };
   }
 
   #name(names: Map<string, string>, prefix: string, value: string): string {
@@ -146,6 +155,11 @@ export class Ledger {
 function rank(entry: Json): string {
   const { operation, manager, apiVersion, subresource }: Tree = isTree(entry) ? entry : {};
   return JSON.stringify([operation, manager, apiVersion, subresource]);
+}
+
+/** How old an object is depends on when one asks. */
+function age(cell: Json): Json {
+  return typeof cell === 'string' && /^\d+s$/.test(cell) ? '<age>' : cell;
 }
 
 function time(value: Json | undefined): Json {

@@ -23,9 +23,14 @@ import { WireClient } from './wire.ts';
 
 const everyone: Caller = { user: 'oracle-admin', groups: [], via: 'controller' };
 
-export async function startOracleSite(
-  kinds: readonly Kind[],
-): Promise<{ readonly client: WireClient; stop(): Promise<void> }> {
+export interface OracleSite {
+  readonly client: WireClient;
+  /** Forgets the past, as a site does in time: who watches from there is told to list again. */
+  compact(): Promise<void>;
+  stop(): Promise<void>;
+}
+
+export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSite> {
   const clock = systemClock;
   const random = systemRandom;
   const metrics = new MetricsRegistry();
@@ -69,6 +74,7 @@ export async function startOracleSite(
   const client = new WireClient({ url, ca: '', token: 'none' });
   return {
     client,
+    compact: () => store.compact(store.revision),
     stop: async () => {
       client.close();
       watches.drain();

@@ -127,7 +127,7 @@ function whole(dice: Dice, subject: Subject, name: string): Body {
     metadata: { name, ...metadata(dice, { finalizers: true }) },
     spec: subject.spec(dice, true),
   };
-  if (dice.chance(FAULT_RATE)) spoil(body, dice);
+  if (dice.chance(FAULT_RATE)) spoil(body, subject.kind, dice);
   return body;
 }
 
@@ -178,7 +178,7 @@ function mergePatch(dice: Dice, subject: Subject): Step {
   if (dice.chance(0.3)) body['metadata'] = metadata(dice, { finalizers: true });
   if (dice.chance(0.1)) body['metadata'] = { finalizers: null };
   if (status || dice.chance(0.1)) body['status'] = widgetStatus(dice);
-  if (dice.chance(FAULT_RATE)) spoil(body, dice);
+  if (dice.chance(FAULT_RATE)) spoil(body, subject.kind, dice);
   return {
     op: 'patch',
     type: 'merge',
@@ -229,6 +229,9 @@ const pointers = [
   'nopointer',
 ] as const;
 
+/** Of an object whose spec a status patch has broken, kube-apiserver drops all ownership. */
+const statusPointers = pointers.filter((pointer) => !pointer.startsWith('/spec/'));
+
 function jsonPatch(dice: Dice, subject: Subject): Step {
   const values: readonly Json[] = [
     'ash',
@@ -239,6 +242,8 @@ function jsonPatch(dice: Dice, subject: Subject): Step {
     {},
     null,
   ];
+  const status = subject.hasStatus && dice.chance(0.2);
+  const reachable = status ? statusPointers : pointers;
   const operation = (): Body => {
     const op = dice.weighted([
       [5, 'add'],
@@ -249,9 +254,9 @@ function jsonPatch(dice: Dice, subject: Subject): Step {
       [1, 'move'],
       [0.3, 'swap'],
     ] as const);
-    const path = dice.pick(pointers);
+    const path = dice.pick(reachable);
     if (op === 'remove') return { op, path };
-    if (op === 'copy' || op === 'move') return { op, from: dice.pick(pointers), path };
+    if (op === 'copy' || op === 'move') return { op, from: dice.pick(reachable), path };
     return { op, path, value: dice.pick(values) };
   };
   const operations = Array.from({ length: 1 + dice.below(2) }, operation);
@@ -260,7 +265,7 @@ function jsonPatch(dice: Dice, subject: Subject): Step {
     type: 'json',
     subject,
     name: dice.pick(names),
-    status: subject.hasStatus && dice.chance(0.2),
+    status,
     body: dice.chance(0.04) ? { not: 'a list' } : operations,
     base: 'none',
     query: writeQuery(dice),
@@ -274,7 +279,7 @@ function apply(dice: Dice, subject: Subject): Step {
   if (dice.chance(0.95)) body['spec'] = subject.spec(dice, dice.chance(0.85));
   if (dice.chance(0.4)) body['metadata'] = { name, ...metadata(dice, { finalizers: true }) };
   if (status || dice.chance(0.05)) body['status'] = widgetStatus(dice);
-  if (dice.chance(FAULT_RATE)) spoil(body, dice);
+  if (dice.chance(FAULT_RATE)) spoil(body, subject.kind, dice);
   return {
     op: 'patch',
     type: 'apply',
@@ -309,8 +314,6 @@ function remove(dice: Dice, subject: Subject): Step {
     options: dice.weighted<Body>([
       [6, {}],
       [1, { propagationPolicy: 'Background' }],
-      [1, { propagationPolicy: 'Orphan' }],
-      [1, { propagationPolicy: 'Foreground' }],
       [0.5, { propagationPolicy: 'Sideways' }],
       [1, { gracePeriodSeconds: 0 }],
       [1, { gracePeriodSeconds: 30 }],
@@ -321,20 +324,30 @@ function remove(dice: Dice, subject: Subject): Step {
   };
 }
 
-const accepts = [
-  'application/json',
-  'application/json;as=Table;v=v1;g=meta.k8s.io,application/json',
-  'application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io,application/json',
-  'application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json',
-] as const;
+function accept(dice: Dice, partial: string): string {
+  const as = dice.weighted([
+    [3, ''],
+    [1, 'Table'],
+    [1, partial],
+  ]);
+  return as === ''
+    ? 'application/json'
+    : `application/json;as=${as};v=v1;g=meta.k8s.io,application/json`;
+}
 
 function read(dice: Dice, subject: Subject): Step {
-  const accept = dice.chance(0.6) ? accepts[0] : dice.pick(accepts);
-  if (dice.chance(0.5)) return { op: 'read', subject, name: dice.pick(names), accept, query: {} };
+  if (dice.chance(0.5))
+    return {
+      op: 'read',
+      subject,
+      name: dice.pick(names),
+      accept: accept(dice, 'PartialObjectMetadata'),
+      query: {},
+    };
   return {
     op: 'read',
     subject,
-    accept,
+    accept: accept(dice, 'PartialObjectMetadataList'),
     query: {
       ...(dice.chance(0.3)
         ? { labelSelector: dice.pick(['app=ash', 'app in (ash,fir)', '!app', 'tier', 'app!=elm']) }

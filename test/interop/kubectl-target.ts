@@ -1,0 +1,69 @@
+// What kubectl is pointed at: a site, by the kubeconfig that the site's own program prints, with
+// its credential plugin. HANSA_KUBECTL_AGAINST=kube-apiserver runs the same tests against the
+// oracle instead, to see whether an expectation is that of the real thing.
+
+import { execFile } from 'node:child_process';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { crdsOf } from './crds.ts';
+import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
+import { launcher, startSite } from './site.ts';
+
+export interface Target {
+  readonly kubeconfig: string;
+  stop(): Promise<void>;
+}
+
+export async function startTarget(): Promise<Target> {
+  if (process.env['HANSA_KUBECTL_AGAINST'] === 'kube-apiserver') return startOracle();
+  const site = await startSite();
+  try {
+    const print = promisify(execFile)(launcher, ['kubeconfig', `--data-dir=${site.dataDir}`]);
+    const kubeconfig = join(site.dataDir, 'kubeconfig');
+    await writeFile(kubeconfig, (await print).stdout, { mode: 0o600 });
+    return { kubeconfig, stop: () => site.stop() };
+  } catch (error) {
+    await site.stop();
+    throw error;
+  }
+}
+
+async function startOracle(): Promise<Target> {
+  const kube = await startKubeApiserver(crdsOf());
+  try {
+    await pretendSite(kube);
+    return { kubeconfig: kube.kubeconfig, stop: () => kube.stop() };
+  } catch (error) {
+    await kube.stop();
+    throw error;
+  }
+}
+
+/** The oracle has no daemon that makes a Site and reports on it. */
+async function pretendSite({ client }: KubeApiserver): Promise<void> {
+  const path = '/apis/hansa.dev/v1alpha1/sites';
+  await client.send({
+    method: 'POST',
+    path,
+    body: JSON.stringify({
+      apiVersion: 'hansa.dev/v1alpha1',
+      kind: 'Site',
+      metadata: { name: 'site' },
+    }),
+  });
+  const condition = {
+    type: 'Ready',
+    status: 'True',
+    reason: 'Serving',
+    message: '',
+    lastTransitionTime: '2026-01-01T00:00:00Z',
+  };
+  const answer = await client.send({
+    method: 'PATCH',
+    path: `${path}/site/status`,
+    headers: { 'content-type': 'application/merge-patch+json' },
+    body: JSON.stringify({ status: { trustDomain: 'lubeck.example', conditions: [condition] } }),
+  });
+  if (answer.status !== 200) throw new Error(`the oracle refused a Site: ${answer.text}`);
+}
