@@ -13,9 +13,10 @@ import {
   verifyExport,
   verifyProof,
 } from '../core/audit/verify.ts';
-import { HansaError } from '../core/errors/error.ts';
-import type { Cli } from './cli.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
+import { type Cli, globalOptions } from './cli.ts';
 import type { SiteClient } from './client.ts';
+import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import {
   type OutputFormat,
@@ -25,6 +26,7 @@ import {
   renderValue,
 } from './output.ts';
 import { createProgress } from './progress.ts';
+import { type StoppedLog, verifyStoppedLog } from './stopped-log.ts';
 import { usageError } from './usage.ts';
 
 const root = '/hansa/v1/audit';
@@ -228,18 +230,34 @@ Examples:
           : { earlier: parseCheckpoint(readText(cli, flags.checkpoint)) }),
       };
       try {
-        const verified =
+        const found =
           file === undefined
-            ? await cli.withClient(command, async (client) =>
-                verifyExport(await client.stream(`${root}/export`), options),
-              )
-            : await verifyFile(resolve(cli.io.cwd, file), options);
+            ? await verifySite(cli, command, options)
+            : { verified: await verifyFile(resolve(cli.io.cwd, file), options), unsigned: 0 };
         progress.end();
-        report(cli, verified, flags, file !== undefined);
+        report(cli, found, flags, file !== undefined);
       } finally {
         progress.end();
       }
     });
+}
+
+/** Asks the site; where it does not run, its store. */
+async function verifySite(cli: Cli, command: Command, options: VerifyOptions): Promise<StoppedLog> {
+  try {
+    return await cli.withClient(command, async (client) => ({
+      verified: await verifyExport(await client.stream(`${root}/export`), options),
+      unsigned: 0,
+    }));
+  } catch (error) {
+    const flags = globalOptions(command);
+    if (!hasCode(error, 'HANSA_UNREACHABLE') || flags.site !== undefined) throw error;
+    const dataDir = dataDirOf(flags, cli.io);
+    const stopped = await verifyStoppedLog(dataDir, cli.io.env['HANSA_KEY_FILE'], cli.io, options);
+    if (stopped === undefined) throw error;
+    cli.note('The site does not run: its store was read.');
+    return stopped;
+  }
 }
 
 function keyOption(text: string | undefined): { key?: NoteVerifier } {
@@ -274,7 +292,12 @@ async function readHead(path: string, bytes: number): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-function report(cli: Cli, verified: Verified, flags: VerifyFlags, isFile: boolean): void {
+function report(
+  cli: Cli,
+  { verified, unsigned }: StoppedLog,
+  flags: VerifyFlags,
+  isFile: boolean,
+): void {
   const { origin, size, rootHash, key, keyIsTrusted } = verified;
   const value = {
     origin,
@@ -282,6 +305,7 @@ function report(cli: Cli, verified: Verified, flags: VerifyFlags, isFile: boolea
     rootHash: rootHash.toString('base64'),
     publicKey: key.text,
     keyIsTrusted,
+    unsignedEvents: unsigned,
     ...('index' in verified ? { index: (verified as { index: number }).index } : {}),
   };
   const rendered = renderValue(value, flags.output);
@@ -294,6 +318,7 @@ function report(cli: Cli, verified: Verified, flags: VerifyFlags, isFile: boolea
       ? `event ${value.index} is in the log of ${origin}`
       : `${origin}: ${size} events`;
   cli.print(`${what}, verified. Root ${value.rootHash}`);
+  if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
   cli.print('not yet witnessed: no peer has cosigned this checkpoint');
   // Asked directly, the site has named its own key; a file may come from anybody.
   if (isFile && !keyIsTrusted) {

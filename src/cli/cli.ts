@@ -5,6 +5,7 @@
 
 import { createInterface } from 'node:readline/promises';
 import type { Readable, Writable } from 'node:stream';
+import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import type { Registry } from '../api/registry.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
@@ -39,6 +40,8 @@ export interface Cli {
   readonly version: string;
   /** To standard output, with a newline. */
   print(text: string): void;
+  /** Text in a style, where standard output is a terminal that wants colours. */
+  paint(command: Command, style: 'green' | 'yellow' | 'red', text: string): string;
   /** To standard error, with a newline. */
   note(text: string): void;
   /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
@@ -63,6 +66,8 @@ export function createCli(io: Io, parts: CliParts): Cli {
     print: (text) => {
       io.stdout.write(`${text}\n`);
     },
+    paint: (command, style, text) =>
+      globalOptions(command).color === false ? text : styleText(style, text, { stream: io.stdout }),
     note,
     withClient: async (command, work) => {
       const transport = openTransport(globalOptions(command), io);

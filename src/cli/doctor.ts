@@ -38,7 +38,10 @@ Examples:
         const { clock, random } = cli.io;
         return examine({ config, clock, random, client, running });
       });
-      cli.print(renderValue(findings, options.output) ?? renderFindings(findings));
+      cli.print(
+        renderValue(findings, options.output) ??
+          renderFindings(findings, (style, text) => cli.paint(command, style, text)),
+      );
       const problems = findings.filter(({ level }) => level === 'problem').length;
       if (problems > 0) {
         throw new HansaError(
@@ -49,14 +52,24 @@ Examples:
     });
 }
 
-const marks = { ok: '✓', warning: '!', problem: '✗' } as const;
+const marks = {
+  ok: ['green', '✓'],
+  warning: ['yellow', '!'],
+  problem: ['red', '✗'],
+} as const;
 
-export function renderFindings(findings: readonly Finding[]): string {
+export function renderFindings(
+  findings: readonly Finding[],
+  paint: (style: 'green' | 'yellow' | 'red', text: string) => string,
+): string {
   const width = Math.max(...findings.map(({ check }) => check.length));
   return findings
-    .flatMap(({ check, level, text, remedy }) => [
-      `${marks[level]} ${check.padEnd(width)}  ${text}`,
-      ...(remedy === undefined ? [] : wrap(remedy, 2, 110)),
-    ])
+    .flatMap(({ check, level, text, remedy }) => {
+      const [style, mark] = marks[level];
+      return [
+        `${paint(style, mark)} ${check.padEnd(width)}  ${text}`,
+        ...(remedy === undefined ? [] : wrap(remedy, 2, 110)),
+      ];
+    })
     .join('\n');
 }

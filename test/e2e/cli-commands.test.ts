@@ -394,6 +394,8 @@ suite('stopping', () => {
       'off',
     ]);
     assert.match(doctor.stdout, /^✓ store +revision \d+, \d+ audit events$/m);
+    const offline = await hansa(['audit', 'verify', '--data-dir', own]);
+    assert.match(offline.stdout, /^lubeck\.example: \d+ events, verified\./, offline.stderr);
     const second = await startDaemon(own);
     assert.match(await succeeds(hansa(['get', 'role', 'kept', '--data-dir', own])), /^kept /m);
     await succeeds(hansa(['audit', 'verify', '--data-dir', own]));

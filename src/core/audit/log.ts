@@ -22,6 +22,7 @@ import { DenialGroups } from './denials.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
 import { verifyConsistency } from './merkle.ts';
 import { consistencyProof, inclusionProof } from './proof.ts';
+import { WaitingRows } from './waiting-rows.ts';
 import { type AuditPage, type AuditQuery, isoTime, queryLog } from './query.ts';
 
 export interface AuditOptions {
@@ -35,6 +36,11 @@ export interface AuditOptions {
 const checkpointCollection = 'audit.checkpoints';
 const latestCheckpoint = 'latest';
 
+/** The last checkpoint of a store whose site does not run; undefined where none was made. */
+export function storedCheckpoint(store: Store): string | undefined {
+  return store.get(checkpointCollection, latestCheckpoint)?.value.toString('utf8');
+}
+
 /** New rows are under a signed checkpoint after this long at the latest. */
 const checkpointDelayMs = 1000;
 /** How often it is looked whether a row has been committed before its commit is taken to have failed. */
@@ -42,10 +48,6 @@ const mostLooks = 30;
 const denialWindowMs = 60_000;
 /** Rows of `later` are written within this long. */
 const laterDelayMs = 1000;
-/** Rows of `later` that wait for a full disk; beyond it the oldest are given up and counted. */
-const mostWaiting = 10_000;
-/** Half of what the store takes in one commit. */
-const mostRowsAtOnce = 256;
 
 export interface EventProof {
   readonly index: number;
@@ -63,16 +65,13 @@ export class Audit {
   readonly #log: Log;
   readonly #denials = new DenialGroups();
   readonly #countDenial: () => void;
-  readonly #countLost: (rows: number) => void;
-  readonly #waiting: { readonly draft: AuditDraft; readonly time: string }[] = [];
-  #lost = 0;
+  readonly #waiting: WaitingRows;
   #latest: SignedCheckpoint | undefined;
-  #flushing: Promise<void> | undefined;
   #making: Promise<SignedCheckpoint> | undefined;
   #checkpointTimer: Timer | undefined;
   #denialTimer: Timer | undefined;
-  #laterTimer: Timer | undefined;
   #looksLeft = 0;
+  #checkpointFailures = 0;
   #problem: HansaError | undefined;
   #stopped = false;
 
@@ -90,7 +89,13 @@ export class Audit {
       name: 'hansa_audit_lost_total',
       help: 'Records that could not be written, of events that do not wait for their record.',
     });
-    this.#countLost = (rows) => lost.add({}, rows);
+    this.#waiting = new WaitingRows({
+      store,
+      clock,
+      log: this.#log,
+      lost: (rows) => lost.add({}, rows),
+      written: () => this.#expectRows(),
+    });
     const gauge = (name: string, help: string, read: () => number): void =>
       metrics.observe({ name, help }, (report) => report({}, read()));
     gauge('hansa_audit_events', 'Records in the log.', () => store.auditLog.size);
@@ -102,7 +107,7 @@ export class Audit {
     gauge(
       'hansa_audit_waiting_events',
       'Records that wait to be written.',
-      () => this.#waiting.length + this.#denials.size,
+      () => this.#waiting.size + this.#denials.size,
     );
     gauge('hansa_audit_problem', 'Whether the log contradicts an earlier checkpoint.', () =>
       this.#problem === undefined ? 0 : 1,
@@ -137,8 +142,7 @@ export class Audit {
 
   /** A row to put into the commit of the change that it tells of. */
   record(draft: AuditDraft): AuditRow {
-    this.#looksLeft = mostLooks;
-    this.#scheduleCheckpoint();
+    this.#expectRows();
     const time = isoTime(this.#clock.now());
     return { encode: ({ index, revision }) => encodeEvent({ ...draft, time, index, revision }) };
   }
@@ -156,8 +160,7 @@ export class Audit {
 
   /** For renewals of what exists already: written in batches, and never a reason to fail. */
   later(draft: AuditDraft): void {
-    this.#push({ draft, time: isoTime(this.#clock.now()) });
-    this.#scheduleLater(laterDelayMs);
+    this.#waiting.add(draft, laterDelayMs);
   }
 
   /** The signed head over all rows that are committed now. Signing happens outside of any commit. */
@@ -217,89 +220,54 @@ export class Audit {
     };
   }
 
-  /** Writes what waits and signs a last checkpoint. */
+  /** Writes what waits and signs a last checkpoint. What cannot be written does not hold up the end. */
   async stop(): Promise<void> {
     this.#stopped = true;
-    for (const timer of [this.#checkpointTimer, this.#denialTimer, this.#laterTimer])
-      timer?.cancel();
+    this.#checkpointTimer?.cancel();
+    this.#denialTimer?.cancel();
     this.#flushDenials();
-    await this.#flushLater();
-    if (this.#problem === undefined) await this.checkpoint();
-  }
-
-  #push(item: { readonly draft: AuditDraft; readonly time: string }): void {
-    this.#waiting.push(item);
-    this.#bound();
-  }
-
-  /** Gives the oldest up. */
-  #bound(): void {
-    const over = this.#waiting.length - mostWaiting;
-    if (over <= 0) return;
-    this.#waiting.splice(0, over);
-    this.#lost += over;
-    this.#countLost(over);
+    await this.#waiting.stop();
+    if (this.#problem !== undefined) return;
+    await this.checkpoint().catch((error: unknown) => {
+      this.#log.warn('cannot make a last checkpoint of the audit log', { error });
+    });
   }
 
   #flushDenials(): void {
-    const time = isoTime(this.#clock.now());
-    for (const draft of this.#denials.take()) this.#push({ draft, time });
-    this.#scheduleLater(0);
+    for (const draft of this.#denials.take()) this.#waiting.add(draft, 0);
   }
 
-  #scheduleLater(delayMs: number): void {
-    if (this.#stopped || this.#waiting.length === 0) return;
-    this.#laterTimer ??= this.#clock.timer(delayMs, () => {
-      this.#laterTimer = undefined;
-      void this.#flushLater();
-    });
-  }
-
-  #flushLater(): Promise<void> {
-    this.#flushing ??= this.#writeWaiting().finally(() => {
-      this.#flushing = undefined;
-    });
-    return this.#flushing;
-  }
-
-  async #writeWaiting(): Promise<void> {
-    while (this.#waiting.length > 0) {
-      const batch = this.#waiting.splice(0, mostRowsAtOnce);
-      const lost = this.#lost;
-      this.#lost = 0;
-      const rows = batch.map(({ draft, time }) => rowAlone(draft, time));
-      if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(this.#clock.now())));
-      try {
-        await this.#store.commit({ audit: rows });
-      } catch (error) {
-        this.#lost += lost;
-        this.#waiting.unshift(...batch);
-        this.#bound();
-        this.#log.warn('cannot write audit records that wait', {
-          error,
-          waiting: this.#waiting.length,
-        });
-        this.#scheduleLater(denialWindowMs);
-        return;
-      }
-    }
+  /** Rows were committed, or are about to be: they want a checkpoint. */
+  #expectRows(): void {
     this.#looksLeft = mostLooks;
     this.#scheduleCheckpoint();
   }
 
   #scheduleCheckpoint(): void {
     if (this.#stopped || this.#problem !== undefined) return;
-    this.#checkpointTimer ??= this.#clock.timer(checkpointDelayMs, () => {
+    // On a full disk it is tried ever less often, up to once a minute.
+    const delayMs = Math.min(
+      60_000,
+      checkpointDelayMs * 2 ** Math.min(this.#checkpointFailures, 6),
+    );
+    this.#checkpointTimer ??= this.#clock.timer(delayMs, () => {
       this.#checkpointTimer = undefined;
       if (this.#latest?.size === this.#store.auditLog.size) {
         // The commit of the row is slower than we are, or failed.
         if (--this.#looksLeft > 0) this.#scheduleCheckpoint();
         return;
       }
-      this.checkpoint().catch((error: unknown) => {
-        this.#log.warn('cannot make a checkpoint of the audit log', { error });
-        this.#scheduleCheckpoint();
-      });
+      this.checkpoint().then(
+        () => {
+          this.#checkpointFailures = 0;
+          return undefined;
+        },
+        (error: unknown) => {
+          this.#checkpointFailures++;
+          this.#log.warn('cannot make a checkpoint of the audit log', { error });
+          this.#scheduleCheckpoint();
+        },
+      );
     });
   }
 
@@ -339,19 +307,4 @@ export class Audit {
     }
     this.#latest = last;
   }
-}
-
-/** A row that comes with no change, and so has no revision. */
-function rowAlone(draft: AuditDraft, time: string): AuditRow {
-  return { encode: ({ index }) => encodeEvent({ ...draft, time, index }) };
-}
-
-function lostDraft(count: number): AuditDraft {
-  return {
-    actor: { user: 'system:audit', groups: [], via: 'controller' },
-    verb: 'lose',
-    outcome: 'error',
-    reason: 'records of renewals and denials could not be written and were given up',
-    count,
-  };
 }
