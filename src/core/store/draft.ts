@@ -145,7 +145,7 @@ export class Draft {
 
   #put({ collection, name, encode }: Put): Entry {
     const revision = this.revision + 1;
-    const value = encode(revision);
+    const value = ownBytes(encode(revision));
     checkSize(value, `${collection}/${name}`);
     const entry: Entry = { collection, name, revision, value };
     this.bytes += value.byteLength;
@@ -204,6 +204,12 @@ export class Draft {
     if (state !== undefined) this.leases.set(state.name, state);
     return state;
   }
+}
+
+/** A small window on a large block (a request body, say) would keep all of it in memory. */
+function ownBytes(value: Buffer): Buffer {
+  const block = value.buffer.byteLength;
+  return block > 4 * value.byteLength + Buffer.poolSize ? Buffer.from(value) : value;
 }
 
 function toRow(change: Change): ChangeRow {

@@ -128,6 +128,30 @@ describe('a store that cannot tell whether a transaction was written', () => {
   });
 });
 
+describe('a store that is asked for too much at once', () => {
+  test('refuses what is beyond its queue and finishes the rest', async () => {
+    const { store } = await moody();
+    const all = await Promise.allSettled(
+      Array.from({ length: 17_000 }, (_, at) => store.commit({ put: [put('things', `n${at}`)] })),
+    );
+    const refused = all.filter((outcome) => outcome.status === 'rejected');
+    assert.equal(refused.length, 17_000 - 16_384);
+    for (const { reason } of refused) withErrorCode('HANSA_TOO_MANY_REQUESTS')(reason);
+    assert.equal(store.count('things'), 16_384);
+  });
+});
+
+describe('what the store keeps of a value', () => {
+  test('is the value, not the large block that it was cut from', async () => {
+    const { store } = await moody();
+    const block = Buffer.alloc(1024 * 1024);
+    const encode = () => block.subarray(10, 20);
+    const { entries } = await store.commit({ put: [{ collection: 'things', name: 'a', encode }] });
+    assert.deepEqual(entries[0]?.value, Buffer.alloc(10));
+    assert.ok((entries[0]?.value.buffer.byteLength ?? 0) <= Buffer.poolSize);
+  });
+});
+
 describe('facts', () => {
   test('are written about once a second, however often they change', async () => {
     const { clock, database, store } = await moody();

@@ -116,8 +116,9 @@ export class SqliteDatabase {
     } catch (error) {
       this.#rollback();
       // SQLITE_FULL comes from write(2), before the frame that makes the transaction valid is
-      // whole; a failed flush leaves a frame of which nobody knows whether it reached the disk.
-      if (isFull(error)) throw error;
+      // whole. After any other error that frame may be in the log, and nobody knows whether it
+      // reached the disk.
+      if (resultCode(error) === sqliteFull) throw error;
       throw new CommitUncertain('COMMIT failed', { cause: error });
     }
     return undefined;
@@ -247,13 +248,21 @@ export class SqliteDatabase {
   }
 }
 
-/** The primary result code of SQLite, or undefined where the error is not SQLite's. */
-export function resultCode(error: unknown): number | undefined {
+/** The result code of SQLite, extended or not; undefined where the error is not SQLite's. */
+function extendedCode(error: unknown): number | undefined {
   if (!(error instanceof Error) || !('errcode' in error)) return undefined;
-  return typeof error.errcode === 'number' ? error.errcode & 0xff : undefined;
+  return typeof error.errcode === 'number' ? error.errcode : undefined;
 }
 
-/** SQLITE_FULL. */
+/** Its last eight bits say what kind it is: https://sqlite.org/rescode.html */
+export function resultCode(error: unknown): number | undefined {
+  const code = extendedCode(error);
+  return code === undefined ? undefined : code & 0xff;
+}
+
+const sqliteFull = 13;
+
+/** SQLITE_FULL, or no room for the index of the log (SQLITE_IOERR_SHMSIZE). */
 export function isFull(error: unknown): boolean {
-  return resultCode(error) === 13;
+  return resultCode(error) === sqliteFull || extendedCode(error) === 4874;
 }

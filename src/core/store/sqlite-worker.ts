@@ -3,7 +3,7 @@
 import { parentPort } from 'node:worker_threads';
 import type { ErrorCode } from '../errors/error.ts';
 import { HansaError } from '../errors/error.ts';
-import { CommitUncertain, resultCode, SqliteDatabase } from './sqlite-database.ts';
+import { CommitUncertain, isFull, resultCode, SqliteDatabase } from './sqlite-database.ts';
 import type {
   Answer,
   Answers,
@@ -46,10 +46,8 @@ function answer<Kind extends RequestKind>({ kind, question }: Request<Kind>): An
   return handlers[kind](question);
 }
 
-/** https://sqlite.org/rescode.html */
 const codes: Readonly<Record<number, ErrorCode>> = {
   11: 'HANSA_STORE_CORRUPT', // SQLITE_CORRUPT
-  13: 'HANSA_STORE_FULL', // SQLITE_FULL
   26: 'HANSA_STORE_CORRUPT', // SQLITE_NOTADB
 };
 
@@ -68,9 +66,10 @@ function describe(thrown: unknown): WireError {
   if (error instanceof HansaError)
     return { code: error.code, message: error.message, cause, outcome };
   const noSpace = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
-  const code = noSpace
-    ? 'HANSA_STORE_FULL'
-    : (codes[resultCode(error) ?? 0] ?? 'HANSA_UNAVAILABLE');
+  const code =
+    noSpace || isFull(error)
+      ? 'HANSA_STORE_FULL'
+      : (codes[resultCode(error) ?? 0] ?? 'HANSA_UNAVAILABLE');
   const message = messages[code] ?? `Cannot use the store: ${cause}.`;
   return { code, message, cause, outcome };
 }

@@ -7,7 +7,10 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { DatabaseSync } from 'node:sqlite';
 import { systemClock } from '../clock/system.ts';
 import { audit, put, withErrorCode } from './conformance/harness.ts';
+import type { Batch, Head } from './driver.ts';
+import { TransactionFailed } from './driver.ts';
 import { openStore } from './open.ts';
+import { SqliteDriver } from './sqlite.ts';
 import { migrate, schemaSteps } from './sqlite-schema.ts';
 import type { Store } from './store.ts';
 
@@ -211,6 +214,36 @@ describe('the schema', () => {
     assert.throws(() => migrate(database, steps), /already exists/);
     migrate(database);
     database.close();
+  });
+});
+
+describe('the SQLite driver', () => {
+  test('tells after a failure whether a batch was written, by opening the database anew', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const batchAfter = (base: Head): Batch => ({
+      base,
+      head: { ...base, sequence: base.sequence + 1 },
+      changes: [],
+      superseded: [],
+      audit: [],
+      subtrees: [],
+      leases: [{ name: 'work', holder: 'one', epoch: base.sequence + 1, expiresAtMs: 0 }],
+      facts: [],
+    });
+    const first = batchAfter(head);
+    await driver.transact(() => first);
+    const second = batchAfter(first.head);
+    assert.equal(await driver.holds(second), false);
+    assert.equal(await driver.holds(first), true);
+    await driver.transact(() => second);
+    assert.equal(await driver.holds(second), true);
+    await assert.rejects(
+      driver.transact(() => second),
+      (error) => error instanceof TransactionFailed && error.outcome === 'none',
+    );
+    await driver.close();
+    await driver.close();
   });
 });
 

@@ -84,9 +84,16 @@ export class SqliteDriver implements Driver {
     this.#lock = undefined;
   }
 
-  #startWriter(): Promise<WireOpened> {
-    this.#writer = new SqliteThread();
-    return this.#writer.ask('open', { path: this.#path });
+  async #startWriter(): Promise<WireOpened> {
+    const writer = new SqliteThread();
+    this.#writer = writer;
+    try {
+      return await writer.ask('open', { path: this.#path });
+    } catch (error) {
+      // Left as dead, so that the next transaction tries again.
+      await writer.end();
+      throw error;
+    }
   }
 
   async #startReader(): Promise<SqliteThread> {

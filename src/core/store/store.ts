@@ -1,5 +1,9 @@
-// The store: one memory for everything a site knows. This file is the contract; the conformance
-// suite in conformance.ts holds every driver to it.
+// The store: one memory for everything a site knows. This file is the contract; the suite in
+// conformance/ holds every driver to it.
+//
+// What lives in this folder: the store itself (replica.ts, with its committer, history, watchers,
+// leases and facts), its drivers, and the sealing of secrets. Only here may a database be spoken
+// to. What a value means does not live here: the store keeps bytes.
 
 import type { HansaError } from '../errors/error.ts';
 
@@ -36,7 +40,10 @@ export interface Expectation {
 export interface Put {
   readonly collection: string;
   readonly name: string;
-  /** Called once, when the revision of this change is known and the commit cannot fail any more but for the disk. Must be pure. */
+  /**
+   * Called once, when the revision of this change is known and the commit cannot fail any more but
+   * for the disk. Must be pure. The store keeps the Buffer.
+   */
   readonly encode: (revision: number) => Buffer;
 }
 
@@ -51,7 +58,10 @@ export interface Commit {
   readonly delete?: readonly { readonly collection: string; readonly name: string }[];
   /** Rows for the audit log: they are there exactly if the changes are. */
   readonly audit?: readonly AuditRow[];
-  /** Refused with HANSA_FENCED where the lease has a newer epoch than the writer's. */
+  /**
+   * Refused with HANSA_FENCED where the lease has a newer epoch than the writer's, or never had
+   * the one that the writer names.
+   */
   readonly fence?: { readonly lease: string; readonly epoch: number };
 }
 
@@ -129,6 +139,7 @@ export const maxValueBytes = 1536 * 1024;
 /**
  * Live facts that change every few seconds (last seen, last sync): beside the resources, with no
  * revision, no watch and no audit. Writes are gathered and may be lost with a crash, newest last.
+ * A record that is deleted takes its facts along.
  */
 export interface Facts {
   get(collection: string, name: string): Readonly<Record<string, unknown>> | undefined;
