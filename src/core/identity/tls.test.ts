@@ -12,6 +12,7 @@ import {
   connect,
   createServer,
   type Server,
+  type TlsOptions,
   type TLSSocket,
 } from 'node:tls';
 import { PeerAuthenticator } from './peer-authenticator.ts';
@@ -237,17 +238,46 @@ test('a certificate as public CAs make them names nobody', async () => {
   socket.destroy();
 });
 
-test('a connection whose certificate cannot be read is closed', async () => {
-  const port = await whoami(new BundleTable().set('lubeck.example', root));
-  // OpenSSL takes it; our reader does not: basic constraints that spell out their default.
-  const odd = forgeLeaf(root, 'spiffe://lubeck.example/odd', {
-    ca: null,
-    extra: [extension('551d13', true, Buffer.from('3003010100', 'hex'))],
+/** OpenSSL takes it; our reader does not: its basic constraints spell out their default. */
+const unreadable = forgeLeaf(root, 'spiffe://lubeck.example/odd', {
+  ca: null,
+  extra: [extension('551d13', true, Buffer.from('3003010100', 'hex'))],
+});
+
+for (const [protocol, alpn, create] of [
+  ['HTTP/1.1', 'http/1.1', (options: TlsOptions) => createHttpsServer(options)],
+  ['HTTP/2', 'h2', (options: TlsOptions) => createSecureServer(options)],
+] as const) {
+  test(`a connection whose certificate cannot be read is closed, and others go on (${protocol})`, async () => {
+    let requests = 0;
+    const server: Server = create(svidServerOptions(credentialOf(site)));
+    server.on('request', () => requests++);
+    guardServer(server);
+    const port = await listen(server);
+    const seen = new Promise<TLSSocket>((resolve) => server.once('secureConnection', resolve));
+    const client = connect({ ...clientOptions(port, [unreadable]), ALPNProtocols: [alpn] });
+    client.on('error', () => {});
+    client.resume();
+    const socket = await seen;
+    assert.equal(brokenRule(readPeer(socket).refusal), 'malformed-der');
+    await once(client, 'close');
+    assert.ok(socket.destroyed);
+    const other = connect(clientOptions(port, webChain));
+    await once(other, 'secureConnect');
+    other.destroy();
+    assert.equal(requests, 0);
   });
-  const socket = connect(clientOptions(port, [odd]));
-  socket.on('error', () => {});
-  const [hadError] = await once(socket.resume(), 'close');
-  assert.notEqual(hadError, undefined);
+}
+
+test('where browsers come, no certificate is asked for', async () => {
+  const options = svidServerOptions(credentialOf(site), { askClientCertificate: false });
+  const server = createServer(options);
+  guardServer(server);
+  const port = await listen(server);
+  const seen = new Promise<TLSSocket>((resolve) => server.once('secureConnection', resolve));
+  const client = connect(clientOptions(port, webChain));
+  assert.deepEqual(readPeerChain(await seen), []);
+  client.destroy();
 });
 
 test('the answer comes from memory while nothing changes', async () => {
