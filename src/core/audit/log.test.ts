@@ -147,6 +147,18 @@ describe('the audit log', () => {
     assert.notEqual(database, forged.database);
   });
 
+  test('tries ever less often to sign while the disk is full, and stops all the same', async () => {
+    const { clock, store, audit, lines } = await harness();
+    await write(store, audit);
+    Object.defineProperty(store, 'commit', {
+      value: () => Promise.reject(new HansaError('HANSA_STORE_FULL', 'the disk is full')),
+    });
+    await clock.advance(10 * 60_000);
+    const tries = lines.filter((line) => line.includes('cannot make a checkpoint')).length;
+    assert.ok(tries > 5 && tries < 20, `${tries} tries`);
+    await audit.stop();
+  });
+
   test('proves that a record is in it, and that it only grew', async () => {
     const { store, audit } = await harness();
     for (let i = 0; i < 10; i++) await write(store, audit);

@@ -22,8 +22,8 @@ import { DenialGroups } from './denials.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
 import { verifyConsistency } from './merkle.ts';
 import { consistencyProof, inclusionProof } from './proof.ts';
-import { WaitingRows } from './waiting-rows.ts';
 import { type AuditPage, type AuditQuery, isoTime, queryLog } from './query.ts';
+import { WaitingRows } from './waiting-rows.ts';
 
 export interface AuditOptions {
   readonly store: Store;
