@@ -165,6 +165,15 @@ suite('apply and delete', () => {
   });
 });
 
+suite('the examples', () => {
+  test('are accepted as they are, but for the bad ones, which are refused field by field', async () => {
+    await succeeds(run('apply', '-f', 'examples/site', '-f', 'examples/access'));
+    const bad = run('apply', '-f', 'examples/bad');
+    await refuses(bad, 3, /metadata\.name[^]*rules\[0\]\.kinds[^]*rules\[0\]\.verbs/);
+    await succeeds(run('delete', '-f', 'examples/access', '--yes'));
+  });
+});
+
 suite('reading', () => {
   test('lists every page of a long list', async () => {
     const many = Array.from({ length: 510 }, (_, i) => role(`page-${i}`, '[get]', '{page: "1"}'));

@@ -75,6 +75,11 @@ suite('the repository', () => {
     assert.ok(performance.now() - before < 1000);
   });
 
+  test('has an example of a configuration that is sound', async () => {
+    const { code, stderr } = await hansa(['config', 'check', '--config', 'examples/config.yaml']);
+    assert.equal(code, 0, stderr);
+  });
+
   test('lists its targets with make help', async () => {
     const { stdout } = await execute('make', ['--no-print-directory', 'help']);
     for (const target of ['setup', 'demo', 'test', 'simulate', 'bench', 'lint', 'build']) {
