@@ -56,8 +56,7 @@ export async function listenTls(
   );
   // With allowHTTP1 the limits of HTTP/1.1 are properties of the same server.
   Object.assign(server, {
-    headersTimeout: headSeconds * 1000,
-    requestTimeout: limits.requestSeconds * 1000,
+    ...timeoutsOf(limits),
     keepAliveTimeout: keepAliveMs,
   });
   server.maxConnections = limits.maxConnections;
@@ -111,12 +110,19 @@ export async function listenSocket(
   };
 }
 
+/** node:http refuses a head that may take longer than its request. */
+function timeoutsOf({ requestSeconds }: ListenerLimits) {
+  return {
+    headersTimeout: Math.min(headSeconds, requestSeconds) * 1000,
+    requestTimeout: requestSeconds * 1000,
+  };
+}
+
 function plainServer(limits: ListenerLimits, handler: RequestListener): Server {
   const server = createServer(
     {
       maxHeaderSize: limits.maxHeaderBytes,
-      headersTimeout: headSeconds * 1000,
-      requestTimeout: limits.requestSeconds * 1000,
+      ...timeoutsOf(limits),
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: checkIntervalMs,
     },

@@ -168,6 +168,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     log: log.with({ component: 'api' }),
     metrics,
     limits,
+    bodyWithinMs: config.limits.requestSeconds * 1000,
     resources: new ResourceHandler({
       registry,
       store,

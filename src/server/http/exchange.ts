@@ -5,7 +5,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
-import type { Random } from '../../core/clock/clock.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
@@ -21,6 +21,9 @@ export class Exchange {
   caller: Caller = anonymous;
   /** Warnings for the caller (RFC 7234 section 5.5), as kubectl prints them. */
   readonly warnings: string[] = [];
+  readonly clock: Clock;
+  /** How long the body may take to arrive. */
+  readonly bodyWithinMs: number;
   readonly #random: Random;
   #requestId: string | undefined;
 
@@ -29,13 +32,15 @@ export class Exchange {
     response: Response,
     path: string,
     query: URLSearchParams,
-    random: Random,
+    around: { readonly clock: Clock; readonly random: Random; readonly bodyWithinMs: number },
   ) {
     this.request = request;
     this.response = response;
     this.path = path;
     this.query = query;
-    this.#random = random;
+    this.clock = around.clock;
+    this.bodyWithinMs = around.bodyWithinMs;
+    this.#random = around.random;
   }
 
   get requestId(): string {
@@ -57,36 +62,47 @@ export function parseQuery(url: string, questionMark: number): URLSearchParams {
 
 /**
  * Reads a whole body of at most `limit` bytes. A longer one is refused as soon as that is known:
- * at once where its length is announced, else when the limit is passed.
+ * at once where its length is announced, else when the limit is passed. One that comes too slowly
+ * is refused, too: node:http watches over that for HTTP/1.1 only.
  */
-export function readBody(request: Request, limit: number): Promise<Buffer> {
-  const tooLarge = (): HansaError =>
-    new HansaError('HANSA_TOO_LARGE', `Request entity too large: limit is ${limit}`);
+export function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
+  const { request } = exchange;
   return new Promise((resolve, reject) => {
     if (Number(request.headers['content-length']) > limit) {
-      reject(tooLarge());
+      reject(tooLarge(limit));
       return;
     }
+    const late = exchange.clock.timer(exchange.bodyWithinMs, () => refuse(tooSlow()));
+    const refuse = (error: Error): void => {
+      late.cancel();
+      request.removeAllListeners('data');
+      request.resume();
+      reject(error);
+    };
     const chunks: Buffer[] = [];
     let length = 0;
     request.on('data', (chunk: Buffer) => {
       length += chunk.length;
-      if (length > limit) {
-        request.removeAllListeners('data');
-        request.resume();
-        reject(tooLarge());
-        return;
-      }
-      chunks.push(chunk);
+      if (length > limit) refuse(tooLarge(limit));
+      else chunks.push(chunk);
     });
-    request.on('end', () =>
-      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length)),
-    );
-    request.on('error', reject);
+    request.on('end', () => {
+      late.cancel();
+      resolve(chunks.length === 1 ? (chunks[0] as Buffer) : Buffer.concat(chunks, length));
+    });
+    request.on('error', refuse);
     request.on('aborted', () =>
-      reject(new HansaError('HANSA_BAD_REQUEST', 'The request ended before its body did.')),
+      refuse(new HansaError('HANSA_BAD_REQUEST', 'The request ended before its body did.')),
     );
   });
+}
+
+function tooLarge(limit: number): HansaError {
+  return new HansaError('HANSA_TOO_LARGE', `Request entity too large: limit is ${limit}`);
+}
+
+function tooSlow(): HansaError {
+  return new HansaError('HANSA_TIMEOUT', 'The body of the request did not arrive in time.');
 }
 
 export function respond(

@@ -1,7 +1,6 @@
 // Every request passes here, whatever socket it came from: who is it, is there room, what is
 // asked, and one way to answer when something is wrong.
 
-import type { IncomingMessage, ServerResponse } from 'node:http';
 import { apiVersion } from '../../api/object.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
@@ -20,6 +19,7 @@ import {
 import type { Limits } from './limits.ts';
 import { RouteTable, type Route } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
+import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
 export interface FrontParts {
   readonly clock: Clock;
@@ -27,6 +27,8 @@ export interface FrontParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly limits: Limits;
+  /** How long the body of a request may take to arrive; a minute where nothing is said. */
+  readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
   /** Records a refusal in the audit log. */
@@ -50,12 +52,15 @@ const durationBuckets = [
 export class Front {
   readonly #parts: FrontParts;
   readonly #routes: RouteTable;
+  readonly #around: ConstructorParameters<typeof Exchange>[4];
   readonly #requests;
   readonly #durations;
   #draining = false;
 
   constructor(parts: FrontParts) {
     this.#parts = parts;
+    const { clock, random, bodyWithinMs = 60_000 } = parts;
+    this.#around = { clock, random, bodyWithinMs };
     this.#routes = new RouteTable(parts.routes);
     this.#requests = parts.metrics.counter({
       name: 'hansa_api_requests_total',
@@ -78,6 +83,7 @@ export class Front {
   /** The request listener of a server whose callers `identify` tells. */
   listener(identify: Identify): (request: Request, response: Response) => void {
     return (request, response) => {
+      if (isBeyondLastAnswer(request)) return;
       this.#serve(identify, request, response).catch((error: unknown) => {
         this.#parts.log.error('a request could not even be refused', { error });
         response.destroy();
@@ -96,7 +102,7 @@ export class Front {
       response,
       path,
       parseQuery(url, questionMark),
-      this.#parts.random,
+      this.#around,
     );
     if (this.#draining && request.httpVersionMajor === 1) response.setHeader('connection', 'close');
     const asked = path.startsWith(resourcePrefix)
@@ -162,11 +168,8 @@ export class Front {
     }
     const retryAfter = error.details?.retryAfterSeconds;
     if (retryAfter !== undefined) response.setHeader('retry-after', String(retryAfter));
-    // A body that nobody read must not be taken for the next request.
-    if (!request.complete && request.httpVersionMajor === 1)
-      response.setHeader('connection', 'close');
+    if (!request.complete) abandonBody(request, response, this.#parts.clock);
     respondJson(exchange, httpStatusOf(error), statusOf(error));
-    if (!request.complete) closeAfter(request as IncomingMessage, response as ServerResponse);
   }
 
   #observe(
@@ -204,12 +207,4 @@ const verbs = new Set([
 /** Methods come from outside; a label must not. */
 function knownVerb(verb: string): string {
   return verbs.has(verb) ? verb : 'other';
-}
-
-/** Reads on for a moment, so that the client sees the answer before the connection is closed. */
-function closeAfter(request: IncomingMessage, response: ServerResponse): void {
-  response.once('finish', () => {
-    request.unpipe?.();
-    request.resume();
-  });
 }

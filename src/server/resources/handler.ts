@@ -228,7 +228,7 @@ export class ResourceHandler {
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
     const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
-    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const body = await readBody(exchange, this.#parts.maxRequestBytes);
     const options = writeOptions(exchange.query, 'CreateOptions', headers['user-agent']);
     const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
     const written = await this.#parts.writer.create(
@@ -247,7 +247,7 @@ export class ResourceHandler {
   ): Promise<void> {
     const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
-    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const body = await readBody(exchange, this.#parts.maxRequestBytes);
     const options = writeOptions(exchange.query, 'UpdateOptions', headers['user-agent']);
     const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
     checkName(object, name);
@@ -272,7 +272,7 @@ export class ResourceHandler {
     const type = patchTypeOf(headers['content-type']);
     const form = negotiate(headers.accept, 'object');
     const isApply = type === 'application/apply-patch+yaml';
-    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const body = await readBody(exchange, this.#parts.maxRequestBytes);
     const options = writeOptions(
       exchange.query,
       'PatchOptions',
@@ -352,7 +352,7 @@ export class ResourceHandler {
   }
 
   async #deleteBody(exchange: Exchange): Promise<Json | undefined> {
-    const body = await readBody(exchange.request, this.#parts.maxRequestBytes);
+    const body = await readBody(exchange, this.#parts.maxRequestBytes);
     if (body.length === 0) return undefined;
     const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
     if (!objectMediaTypes.some((known) => known === mediaType))

@@ -69,7 +69,7 @@ function originOf(exchange: Exchange): Origin {
 }
 
 export async function readJson(exchange: Exchange): Promise<unknown> {
-  const body = await readBody(exchange.request, maxBodyBytes);
+  const body = await readBody(exchange, maxBodyBytes);
   try {
     return JSON.parse(body.toString('utf8')) as unknown;
   } catch (error) {

@@ -130,7 +130,7 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
     method: 'POST',
     path,
     handle: async (exchange) => {
-      const body = await readBody(exchange.request, maxReviewBytes);
+      const body = await readBody(exchange, maxReviewBytes);
       const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
       respondJson(exchange, 201, answer(exchange.caller, readAsked(body, mediaType)));
     },

@@ -1,0 +1,515 @@
+// Clients that are slow, greedy, malformed or hostile. Each gets the answer that it deserves, and
+// nobody else notices.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import {
+  adminClient,
+  ApiClient,
+  createToken,
+  Http2Client,
+  named,
+  RawConnection,
+  Refusal,
+  resources,
+  role,
+  type Target,
+  type WatchReader,
+} from './api-client.ts';
+import { type Daemon, startDaemon, temporaryFolder } from './daemon.ts';
+
+const roles = `${resources}/roles`;
+const dataDir = join(temporaryFolder(), 'lubeck');
+const limits = {
+  maxRequestBytes: 1024 * 1024,
+  maxHeaderBytes: 8192,
+  maxConcurrentRequests: 12,
+  maxWatches: 20,
+};
+let site: Daemon;
+let admin: ApiClient;
+let client: ApiClient;
+let target: Target;
+
+before(async () => {
+  site = await startDaemon(dataDir, [
+    `--limits-max-request-bytes=${limits.maxRequestBytes}`,
+    `--limits-max-header-bytes=${limits.maxHeaderBytes}`,
+    `--limits-max-concurrent-requests=${limits.maxConcurrentRequests}`,
+    `--limits-max-watches=${limits.maxWatches}`,
+    '--limits-request-seconds=3',
+  ]);
+  admin = adminClient(dataDir);
+  target = {
+    origin: site.endpoints.api,
+    caFile: join(dataDir, 'ca.pem'),
+    token: await createToken(admin, 'caller', 'admin'),
+  };
+  client = new ApiClient(target);
+});
+after(async () => {
+  client.close();
+  assert.equal(await site.signal('SIGTERM'), 0);
+  assert.doesNotMatch(site.log(), /could not even be refused|"level":"error"/);
+});
+
+const authorization = (): string => `Authorization: Bearer ${target.token}\r\n`;
+
+async function othersAreServed(): Promise<void> {
+  assert.equal((await client.get(`${resources}/sites/site`)).status, 200);
+}
+
+function tcp(): Promise<Socket> {
+  const { hostname, port } = new URL(target.origin);
+  const socket = connect(Number(port), hostname);
+  socket.on('error', () => undefined);
+  return once(socket, 'connect').then(() => socket);
+}
+
+/** Sends a byte at a time until the other side has had enough. */
+async function drip(connection: RawConnection, bytes: string): Promise<string> {
+  let at = 0;
+  const timer = setInterval(() => {
+    connection.send(bytes[at % bytes.length] as string);
+    at += 1;
+  }, 50);
+  try {
+    return await connection.closed();
+  } finally {
+    clearInterval(timer);
+  }
+}
+
+suite('slow clients', { concurrency: true }, () => {
+  test('a head that comes byte by byte is cut off', async () => {
+    const connection = await RawConnection.open(target);
+    connection.send('GET /healthz HTTP/1.1\r\nX-Slow: ');
+    assert.match(await drip(connection, 'a'), /^HTTP\/1\.1 408 |^$/);
+    await othersAreServed();
+  });
+
+  test('a body that comes byte by byte is cut off', async () => {
+    const connection = await RawConnection.open(target);
+    connection.send(
+      `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\nContent-Length: 1000\r\n\r\n`,
+    );
+    assert.match(await drip(connection, ' '), /^HTTP\/1\.1 504 [^]*"reason":"Timeout"/);
+    await othersAreServed();
+  });
+
+  test('a body that comes byte by byte over HTTP/2 is cut off', async () => {
+    const connection = new Http2Client(target);
+    const stream = connection.open('POST', roles, { 'content-type': 'application/json' });
+    stream.on('error', () => undefined);
+    const timer = setInterval(() => stream.write(' '), 50);
+    const [headers] = (await once(stream, 'response')) as [Record<string, unknown>];
+    clearInterval(timer);
+    assert.equal(headers[':status'], 504);
+    connection.close();
+    await othersAreServed();
+  });
+
+  test('a TLS handshake that never ends is cut off', async () => {
+    const silent = await tcp();
+    const closed = once(silent, 'close');
+    silent.resume();
+    await closed;
+    await othersAreServed();
+  });
+
+  test('a thousand silent connections keep nobody out', async () => {
+    const sockets = await Promise.all(Array.from({ length: 1000 }, tcp));
+    await othersAreServed();
+    const fresh = new ApiClient(target);
+    assert.equal((await fresh.get(`${resources}/sites/site`)).status, 200);
+    fresh.close();
+    for (const socket of sockets) socket.destroy();
+  });
+});
+
+suite('large requests', () => {
+  test('a head over the limit gets 431', async () => {
+    const connection = await RawConnection.open(target);
+    connection.send(`GET /healthz HTTP/1.1\r\nHost: a\r\nX-Large: ${'a'.repeat(20_000)}\r\n\r\n`);
+    assert.match(await connection.closed(), /^HTTP\/1\.1 431 /);
+  });
+
+  test('a head over the limit is refused over HTTP/2, too', async () => {
+    const connection = new Http2Client(target);
+    // The limit binds clients from when they have acknowledged it; until then a larger one does.
+    assert.equal((await connection.request('GET', '/healthz')).status, 200);
+    const headers = { 'x-large': 'a'.repeat(20_000) };
+    const outcome = await connection.request('GET', '/healthz', { headers }).then(
+      ({ status }) => status,
+      () => 'reset',
+    );
+    assert.ok(outcome === 431 || outcome === 'reset', String(outcome));
+    connection.close();
+    await othersAreServed();
+  });
+
+  test('a body that announces too much gets 413 before it is sent', async () => {
+    const connection = await RawConnection.open(target);
+    connection.send(
+      `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\nContent-Length: 1000000000\r\n\r\n`,
+    );
+    const answer = await connection.closed();
+    assert.match(answer, /^HTTP\/1\.1 413 /);
+    assert.match(answer, /"message":"Request entity too large: limit is 1048576"/);
+    assert.match(answer, /^connection: close\r$/im);
+  });
+
+  test('a body that is too large gets 413 though it is sent in full, and the client sees it', async () => {
+    for (const chunked of [false, true]) {
+      const connection = await RawConnection.open(target);
+      const piece = Buffer.alloc(64 * 1024, ' ');
+      const count = 320;
+      connection.send(
+        `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\n${
+          chunked ? 'Transfer-Encoding: chunked' : `Content-Length: ${count * piece.length}`
+        }\r\n\r\n`,
+      );
+      for (let at = 0; at < count; at += 1) {
+        if (chunked) connection.send(`${piece.length.toString(16)}\r\n`);
+        connection.send(piece);
+        if (chunked) connection.send('\r\n');
+      }
+      if (chunked) connection.send('0\r\n\r\n');
+      assert.match(
+        await connection.closed(),
+        /^HTTP\/1\.1 413 /,
+        chunked ? 'chunked' : 'announced',
+      );
+    }
+    await othersAreServed();
+  });
+
+  test('a body that is too large gets 413 over HTTP/2, and the connection goes on', async () => {
+    const connection = new Http2Client(target);
+    const answer = await connection.request('POST', roles, {
+      body: Buffer.alloc(3 * 1024 * 1024, ' '),
+    });
+    assert.equal(answer.status, 413);
+    assert.equal((await connection.request('GET', `${resources}/sites/site`)).status, 200);
+    connection.close();
+  });
+});
+
+suite('many requests', () => {
+  /** Holds a place in the queue of requests by not sending the end of its body. */
+  async function holdPlaces(count: number): Promise<RawConnection[]> {
+    return Promise.all(
+      Array.from({ length: count }, async () => {
+        const connection = await RawConnection.open(target);
+        connection.send(
+          `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n`,
+        );
+        // The interim answer proves that the request is being worked on.
+        assert.match(await connection.until(/\r\n\r\n/), /^HTTP\/1\.1 100 Continue/);
+        return connection;
+      }),
+    );
+  }
+
+  test('more than are worked on at once get 429 and are told when to come back', async () => {
+    const holders = await holdPlaces(limits.maxConcurrentRequests);
+    const refused = await client.get(`${resources}/sites/site`);
+    assert.equal(refused.status, 429);
+    assert.equal(refused.headers['retry-after'], '1');
+    assert.equal(refused.body.reason, 'TooManyRequests');
+    // A place that is given up is free at once; what it sent was no object.
+    holders[0]?.send('{}');
+    assert.match((await holders[0]?.until(/400 Bad/)) ?? '', /HTTP\/1\.1 400 /);
+    await othersAreServed();
+    for (const holder of holders) holder.close();
+  });
+
+  test('clients that vanish in the middle of a body give their place back', async () => {
+    const holders = await holdPlaces(limits.maxConcurrentRequests);
+    for (const holder of holders) holder.close();
+    for (;;) {
+      const { status } = await client.get(`${resources}/sites/site`);
+      if (status === 200) break;
+      assert.equal(status, 429);
+    }
+  });
+
+  test('more watches than allowed get 429; one that ends makes room', async () => {
+    const open: WatchReader[] = [];
+    for (let count = 0; count < limits.maxWatches; count += 1)
+      open.push(await client.watch(`${roles}?watch=true`));
+    await assert.rejects(client.watch(`${roles}?watch=true`), (error: Refusal) => {
+      assert.equal(error.answer.status, 429);
+      assert.equal(error.answer.headers['retry-after'], '1');
+      return true;
+    });
+    await othersAreServed();
+    open.pop()?.close();
+    for (;;) {
+      try {
+        open.push(await client.watch(`${roles}?watch=true`));
+        break;
+      } catch (error) {
+        if (!(error instanceof Refusal) || error.answer.status !== 429) throw error;
+      }
+    }
+    for (const watch of open) watch.close();
+  });
+});
+
+suite('watchers that do not read', () => {
+  async function waitUntilNoWatcher(): Promise<void> {
+    for (;;) {
+      const text = await (await fetch(site.endpoints.metrics)).text();
+      if (/^hansa_api_watchers\{resource="roles"\} 1$/m.test(text)) return;
+    }
+  }
+
+  for (const protocol of ['HTTP/1.1', 'HTTP/2']) {
+    test(`are cut off over ${protocol}, and others see every event`, async () => {
+      const deaf = await RawConnection.open(target);
+      const http2 = new Http2Client(target);
+      if (protocol === 'HTTP/1.1') {
+        deaf.send(`GET ${roles}?watch=true HTTP/1.1\r\nHost: a\r\n${authorization()}\r\n`);
+        await deaf.until(/ADDED/);
+        deaf.socket.pause();
+      } else {
+        const stream = http2.open('GET', `${roles}?watch=true`);
+        stream.on('error', () => undefined);
+        await once(stream, 'response');
+        stream.pause();
+      }
+      const attentive = await client.watch(`${roles}?watch=true`);
+      await admin.request('POST', roles, { body: role('loud') });
+      await attentive.until(named('loud'));
+      // 8 MiB may wait, and the kernel's buffers hold some more.
+      for (let count = 1; count <= 80; count += 1) {
+        const answer = await admin.request('PATCH', `${roles}/loud`, {
+          headers: { 'content-type': 'application/merge-patch+json' },
+          body: role('loud', { filler: `${count}`.padEnd(250_000, '.') }),
+        });
+        assert.equal(answer.status, 200);
+        const event = await attentive.next();
+        assert.match(event?.object.metadata.annotations?.['filler'] ?? '', RegExp(`^${count}\\.`));
+      }
+      await waitUntilNoWatcher();
+      attentive.close();
+      deaf.close();
+      http2.close();
+      await admin.request('DELETE', `${roles}/loud`);
+    });
+  }
+});
+
+suite('odd requests', () => {
+  async function say(text: string): Promise<string> {
+    const connection = await RawConnection.open(target);
+    connection.send(text);
+    const answer = await connection.until(/\r\n\r\n/);
+    connection.close();
+    return answer;
+  }
+
+  test('that are no HTTP get 400', async () => {
+    for (const text of [
+      'hello\r\n\r\n',
+      'GET / HTTP/9.9\r\n\r\n',
+      'GET /healthz HTTP/1.1\r\nBad Header: x\r\n\r\n',
+      'GET /healthz HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n',
+      'GET /healthz HTTP/1.1\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n',
+      'GET /heal\0thz HTTP/1.1\r\nHost: a\r\n\r\n',
+      'BREW /healthz HTTP/1.1\r\nHost: a\r\n\r\n',
+    ])
+      assert.match(await say(text), /^HTTP\/1\.1 400 /, text);
+    // The preface of HTTP/2 where HTTP/1.1 was agreed upon.
+    assert.doesNotMatch(await say('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), /^HTTP\/1\.1 2/);
+    await othersAreServed();
+  });
+
+  test('HTTP/1.0 is answered and closed', async () => {
+    const connection = await RawConnection.open(target);
+    connection.send(`GET ${resources}/sites/site HTTP/1.0\r\n${authorization()}\r\n`);
+    assert.match(await connection.closed(), /^HTTP\/1\.1 200 [^]*"kind":"Site"/);
+  });
+
+  test('pipelined requests are answered in order', async () => {
+    const connection = await RawConnection.open(target);
+    const ask = (path: string, more = ''): string =>
+      `GET ${path} HTTP/1.1\r\nHost: a\r\n${authorization()}${more}\r\n`;
+    connection.send(
+      ask(`${resources}/sites/site`) +
+        ask(`${roles}/none`) +
+        ask('/healthz', 'Connection: close\r\n'),
+    );
+    const statuses = [...(await connection.closed()).matchAll(/HTTP\/1\.1 (\d+)/g)];
+    assert.deepEqual(
+      statuses.map(([, status]) => status),
+      ['200', '404', '200'],
+    );
+  });
+
+  test('what follows the last answer of a connection is not acted upon', async () => {
+    await admin.request('POST', roles, { body: role('survivor') });
+    const connection = await RawConnection.open(target);
+    connection.send(
+      `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\nContent-Length: 1048577\r\n\r\n${' '.repeat(1_048_577)}DELETE ${roles}/survivor HTTP/1.1\r\nHost: a\r\n${authorization()}\r\n`,
+    );
+    assert.match(await connection.closed(), /^HTTP\/1\.1 413 /);
+    assert.equal((await admin.request('DELETE', `${roles}/survivor`)).status, 200);
+  });
+
+  test('a refused body is never taken for the next request', async () => {
+    const connection = await RawConnection.open(target);
+    const smuggled = `GET ${resources}/sites/site HTTP/1.1\r\nHost: a\r\n${authorization()}\r\n`;
+    connection.send(
+      `POST ${roles} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer wrong\r\nContent-Type: application/json\r\nContent-Length: ${smuggled.length}\r\n\r\n`,
+    );
+    connection.send(smuggled);
+    const answer = await connection.closed();
+    assert.match(answer, /^HTTP\/1\.1 401 /);
+    assert.doesNotMatch(answer, /HTTP\/1\.1 200/);
+  });
+
+  test('unknown methods get 405, on every path and over both protocols', async () => {
+    const http2 = new Http2Client(target);
+    for (const path of [roles, `${roles}/viewer`, `${resources}/sites/site/status`, '/healthz']) {
+      for (const method of ['OPTIONS', 'TRACE', 'PROPFIND'])
+        assert.equal((await client.request(method, path)).status, 405, `${method} ${path}`);
+      assert.equal((await http2.request('INVENTED', path)).status, 405, path);
+    }
+    http2.close();
+  });
+
+  test('HEAD gets the head of GET and no body', async () => {
+    const head = await client.request('HEAD', `${roles}/viewer`);
+    const get = await client.get(`${roles}/viewer`);
+    assert.equal(head.status, 200);
+    assert.equal(head.text, '');
+    assert.equal(head.headers['content-length'], get.headers['content-length']);
+    assert.equal((await client.request('HEAD', `${roles}/none`)).status, 404);
+  });
+
+  test('CONNECT and Upgrade lead nowhere', async () => {
+    assert.doesNotMatch(
+      await say(`CONNECT 127.0.0.1:22 HTTP/1.1\r\nHost: a\r\n${authorization()}\r\n`),
+      /^HTTP\/1\.1 [12]/,
+    );
+    assert.doesNotMatch(
+      await say(
+        `GET ${roles}/none HTTP/1.1\r\nHost: a\r\n${authorization()}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`,
+      ),
+      /^HTTP\/1\.1 (101|2)/,
+    );
+    await othersAreServed();
+  });
+
+  test('paths that are not written plainly reach no other object', async () => {
+    const http2 = new Http2Client(target);
+    const paths = [
+      `${resources}//roles/viewer`,
+      `${roles}//viewer`,
+      `${roles}/../roles/viewer`,
+      `${roles}/%2e%2e/roles/viewer`,
+      `${roles}/..%2froles%2fviewer`,
+      `${roles}/x%2f..%2fviewer`,
+      `${roles}/./viewer`,
+      `${roles}/viewer/`,
+      `${roles}/viewer/status`,
+      `${roles}/viewer%00`,
+      `${roles}/viewer%20`,
+      `${roles}/VIEWER`,
+      `${roles}/%ff`,
+      `${roles}/%`,
+      `/${roles}/viewer`,
+      `${resources}/Roles/viewer`,
+      '/apis/hansa.dev/v1alpha1/access.tokens',
+      '/apis/hansa.dev/v1alpha1/access.tokens/caller',
+      '/hansa/v1/tokens/..%2f..',
+      '/hansa/v1/../v1/tokens',
+    ];
+    for (const path of paths) {
+      assert.equal((await client.get(path)).status >= 400, true, `GET ${path}`);
+      assert.equal((await http2.request('GET', path)).status >= 400, true, `GET ${path}`);
+      const gone = await client.request('DELETE', path);
+      assert.equal(gone.status >= 400, true, `DELETE ${path}: ${gone.text}`);
+    }
+    http2.close();
+    const { status } = await client.get(`${roles}/viewer`);
+    assert.equal(status, 200);
+  });
+
+  test('writes to a name that the path encodes are checked as the name that they mean', async () => {
+    const answer = await client.request('PATCH', `${roles}/a%2fb?fieldManager=t`, {
+      headers: { 'content-type': 'application/apply-patch+yaml' },
+      body: JSON.stringify(role('a/b')),
+    });
+    assert.equal(answer.status, 422, answer.text);
+  });
+
+  test('queries and headers that make no sense are refused or ignored, never fatal', async () => {
+    const queries = [
+      'limit=-1',
+      'limit=x',
+      'continue=%00',
+      'resourceVersion=-1',
+      'timeoutSeconds=x',
+      'labelSelector=%3D%3D',
+      'fieldSelector=a',
+      'watch=perhaps&timeoutSeconds=1',
+      'watch=1&resourceVersion=1e9',
+      'pretty=%E0%A4%A',
+      '&&&=&?',
+      `labelSelector=${'a,'.repeat(1500)}`,
+    ];
+    for (const query of queries) {
+      const { status } = await client.get(`${roles}?${query}`);
+      assert.ok(status < 500, `${query}: ${status}`);
+    }
+    const headers = [
+      { accept: 'a/b' },
+      { accept: ';;;,,,' },
+      { 'content-type': 'x' },
+      { authorization: 'Basic eA==' },
+      { authorization: '' },
+      { expect: 'the unexpected' },
+    ];
+    for (const more of headers) {
+      const { status } = await client.request('POST', roles, { headers: more, body: '{}' });
+      assert.ok(status >= 400 && status < 500, `${JSON.stringify(more)}: ${status}`);
+    }
+    await othersAreServed();
+  });
+});
+
+suite('a limit a caller', () => {
+  test('refuses the caller that passes it, and no other', async () => {
+    const own = join(temporaryFolder(), 'limited');
+    const limited = await startDaemon(own, ['--limits-requests-per-second', '20']);
+    const owner = adminClient(own);
+    const caFile = join(own, 'ca.pem');
+    const greedy = new ApiClient({
+      origin: limited.endpoints.api,
+      caFile,
+      token: await createToken(owner, 'greedy', 'viewer'),
+    });
+    const modest = new ApiClient({
+      origin: limited.endpoints.api,
+      caFile,
+      token: await createToken(owner, 'modest', 'viewer'),
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 200 }, () => greedy.get(`${resources}/sites/site`)),
+    );
+    const refused = answers.filter(({ status }) => status === 429);
+    assert.ok(refused.length > 0);
+    assert.ok(refused.every(({ headers }) => headers['retry-after'] === '1'));
+    assert.ok(answers.some(({ status }) => status === 200));
+    assert.equal((await modest.get(`${resources}/sites/site`)).status, 200);
+    greedy.close();
+    modest.close();
+    await limited.signal('SIGTERM');
+  });
+});
