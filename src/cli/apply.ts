@@ -1,6 +1,7 @@
 // hansa apply: server-side apply of manifests.
 
 import { Command } from 'commander';
+import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
@@ -57,9 +58,10 @@ async function applyAll(
   const applied: Applied[] = [];
   const refused: HansaError[] = [];
   const machine = options.output.format !== 'table' && options.output.format !== 'name';
+  const before = readBefore(client, manifests);
   for (const manifest of manifests) {
     try {
-      const result = await applyOne(client, manifest, options);
+      const result = await applyOne(client, manifest, await before(manifest), options);
       applied.push(result);
       if (!machine) cli.print(lineOf(result, options));
     } catch (caught) {
@@ -86,18 +88,44 @@ async function applyAll(
   }
 }
 
+type Before = (manifest: Manifest) => Promise<Resource | undefined>;
+
+/** From here on a kind is listed once, instead of reading its objects one by one. */
+const manyOfAKind = 10;
+
+/** How objects were before, to tell what was changed from what was not. */
+function readBefore(client: SiteClient, manifests: readonly Manifest[]): Before {
+  const counts = Map.groupBy(manifests, ({ kind }) => kind);
+  const lists = new Map<Kind, Promise<Map<string, Resource>>>();
+  const listed = (kind: Kind): Promise<Map<string, Resource>> => {
+    const list =
+      lists.get(kind) ??
+      client
+        .list(kind)
+        .then(({ items }) => new Map(items.map((item) => [item.metadata.name, item])));
+    lists.set(kind, list);
+    return list;
+  };
+  return async ({ kind, name }) => {
+    try {
+      if ((counts.get(kind)?.length ?? 0) < manyOfAKind) return await client.get(kind, name);
+      return (await listed(kind)).get(name);
+    } catch (error) {
+      if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+      // Who may apply need not be allowed to read; then a change cannot be told from none.
+      if (hasCode(error, 'HANSA_FORBIDDEN')) return undefined;
+      throw error;
+    }
+  };
+}
+
 async function applyOne(
   client: SiteClient,
   manifest: Manifest,
+  before: Resource | undefined,
   options: ApplyOptions,
 ): Promise<Applied> {
   const { kind, name } = manifest;
-  const before = await client.get(kind, name).catch((error: unknown) => {
-    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
-    // Who may apply need not be allowed to read; then a change cannot be told from none.
-    if (hasCode(error, 'HANSA_FORBIDDEN')) return undefined;
-    throw error;
-  });
   const { object, created } = await client.apply(kind, name, manifest.object, {
     dryRun: options.dryRun === true,
     force: options.forceConflicts === true,
