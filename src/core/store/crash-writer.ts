@@ -1,24 +1,26 @@
 // Run by crash.test.ts in a process of its own, and killed in the middle of it. It opens the
-// store, says on standard output what it found there, then writes as fast as it can and says what
-// was acknowledged.
+// store, notes in a file what it found there, then writes as fast as it can and notes what was
+// acknowledged. A file, because a pipe that nobody reads in time is full; what was written to it
+// outlives the process.
 
-import { writeSync } from 'node:fs';
+import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../clock/system.ts';
 import { openStore } from './open.ts';
 
-/** The first line of output, as JSON. */
+/** The first line of the notes, as JSON. */
 export interface Found {
   /** Name, revision and the beginning of the value. */
   readonly records: readonly (readonly [name: string, revision: number, stamp: string])[];
   readonly revision: number;
-  /** The audit rows from the index on that the second argument names. */
+  /** The audit rows from the index on that the third argument names. */
   readonly rows: readonly string[];
   readonly rootHash: string;
   /** Of the lease before this process took it. */
   readonly epoch: number;
 }
 
-const [path = '', knownRows = '', round = ''] = process.argv.slice(2);
+const [path = '', notesPath = '', knownRows = '', round = ''] = process.argv.slice(2);
+const notes = openSync(notesPath, 'w');
 const store = await openStore(
   { driver: 'sqlite', path },
   { clock: systemClock, history: { maxChanges: 200 } },
@@ -42,9 +44,9 @@ const found: Found = {
   epoch: lease?.epoch ?? 0,
 };
 
-// Synchronous writes: what was acknowledged is told before anything else happens.
-function say(line: string): void {
-  writeSync(1, `${line}\n`);
+/** Synchronous: what was acknowledged is noted before anything else happens. */
+function note(line: string): void {
+  writeSync(notes, `${line}\n`);
 }
 
 async function writer(number: number, epoch: number): Promise<void> {
@@ -58,17 +60,18 @@ async function writer(number: number, epoch: number): Promise<void> {
       delete: turn % 5 === 4 ? [{ collection: 'things', name: `w${number}-0` }] : [],
       audit: [{ encode: () => Buffer.from(`${name} ${stamp}`) }],
     });
-    say(`${committed.entries[0]?.revision} ${name} ${stamp}`);
+    note(`${committed.entries[0]?.revision} ${name} ${stamp}`);
   }
 }
 
 if (round === 'end') {
-  say(JSON.stringify(found));
+  note(JSON.stringify(found));
   await store.close();
 } else {
   // It was taken for a millisecond, so a lease of a killed process has expired by now.
   const taken = await store.leases.acquire('work', `round ${round}`, 1);
   if (taken === undefined) throw new Error('the lease of a killed process hangs');
-  say(JSON.stringify(found));
+  note(JSON.stringify(found));
+  process.stdout.write('writing\n');
   await Promise.all(Array.from({ length: 8 }, (_, number) => writer(number, taken.epoch)));
 }

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
@@ -32,29 +32,29 @@ interface Round {
 
 /** Starts a writer, lets it write for a while, and kills it. */
 async function runAndKill(
-  argv: readonly string[],
-  cache: string,
+  folder: string,
+  argv: { readonly store: string; readonly knownRows: number; readonly round: string },
   killAfterMs: number | undefined,
 ): Promise<Round> {
-  const child = spawn(process.execPath, [writerFile, ...argv], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    // Most of a round is the start of Node: compiled code is kept.
-    env: { ...process.env, NODE_COMPILE_CACHE: cache },
-  });
-  let output = '';
+  const notes = join(folder, `${argv.store}.notes`);
+  const child = spawn(
+    process.execPath,
+    [writerFile, join(folder, `${argv.store}.db`), notes, String(argv.knownRows), argv.round],
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      // Most of a round is the start of Node: compiled code is kept.
+      env: { ...process.env, NODE_COMPILE_CACHE: join(folder, 'cache') },
+    },
+  );
   let errors = '';
-  const ended = new Promise<NodeJS.Signals | null>((resolve) => {
-    child.once('close', (_, signal) => resolve(signal));
-  });
-  const writing = new Promise<void>((resolve) => {
-    child.stdout.on('data', (chunk: Buffer) => {
-      output += chunk.toString();
-      // The first line is long; the kill is to fall among the writes after it.
-      if (output.includes('\n')) resolve();
-    });
-  });
   child.stderr.on('data', (chunk: Buffer) => {
     errors += chunk.toString();
+  });
+  const writing = new Promise((resolve) => {
+    child.stdout.once('data', resolve);
+  });
+  const ended = new Promise<NodeJS.Signals | null>((resolve) => {
+    child.once('close', (_, signal) => resolve(signal));
   });
   await Promise.race([writing, ended]);
   if (killAfterMs !== undefined) {
@@ -64,7 +64,7 @@ async function runAndKill(
   assert.equal(await ended, killAfterMs === undefined ? null : 'SIGKILL', errors);
   assert.equal(errors, '');
   // What follows the last end of line was cut.
-  const [first = '', ...lines] = output.split('\n').slice(0, -1);
+  const [first = '', ...lines] = (await readFile(notes, 'utf8')).split('\n').slice(0, -1);
   const acknowledged = lines.map((line) => {
     const [revision, name = '', stamp = ''] = line.split(' ');
     return { revision: Number(revision), name, stamp };
@@ -89,7 +89,6 @@ function checkNothingLost(found: Found, acknowledged: readonly Acknowledged[]): 
 
 async function crashLoop(folder: string, count: number, seed: string): Promise<number> {
   const random = new SeededRandom(seed);
-  const path = join(folder, `${seed}.db`);
   const frontier = new Frontier(0, Buffer.alloc(0));
   let before: readonly Acknowledged[] = [];
   let epoch = 0;
@@ -97,8 +96,8 @@ async function crashLoop(folder: string, count: number, seed: string): Promise<n
   for (let round = 0; round <= count; round++) {
     const last = round === count;
     const { found, acknowledged } = await runAndKill(
-      [path, String(frontier.size), last ? 'end' : String(round)],
-      join(folder, 'cache'),
+      folder,
+      { store: seed, knownRows: frontier.size, round: last ? 'end' : String(round) },
       last ? undefined : random.integer(0, 30),
     );
     checkNothingLost(found, before);
@@ -116,7 +115,7 @@ test(`every acknowledged write survives ${rounds} rounds of kill -9`, async (con
   const folder = await mkdtemp(join(tmpdir(), 'hansa-crash-'));
   try {
     // Only a process that ends by itself leaves its compiled code behind.
-    await runAndKill([join(folder, 'first.db'), '0', 'end'], join(folder, 'cache'), undefined);
+    await runAndKill(folder, { store: 'first', knownRows: 0, round: 'end' }, undefined);
     const loops = Array.from({ length: stores }, (_, at) =>
       crashLoop(folder, Math.ceil(rounds / stores), `store${at}`),
     );
