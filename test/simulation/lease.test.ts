@@ -1,4 +1,4 @@
 import { leaseScenario } from './lease-scenario.ts';
 import { simulationTest } from './seeds.ts';
 
-simulationTest(leaseScenario, 60);
+simulationTest(leaseScenario, 70);

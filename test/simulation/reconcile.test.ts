@@ -1,4 +1,4 @@
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { simulationTest } from './seeds.ts';
 
-simulationTest(reconcileScenario, 60);
+simulationTest(reconcileScenario, 70);

@@ -3,16 +3,22 @@
 //
 // Held: what was acknowledged is there, what was refused is not, and what was under way is there as a
 // whole or not at all, with its audit row; expectations held where they were checked; revisions have
-// no gaps; watchers see every change once and in order, across restarts; and the Merkle tree is that
-// of the rows, by another implementation of it.
+// no gaps; watchers see every change once and in order, across restarts; the Merkle tree is that of
+// the rows, by another implementation of it; and it extends every checkpoint that was ever signed.
 
 import assert from 'node:assert/strict';
+import type { KeyObject } from 'node:crypto';
+import { noteSigner, type SignedCheckpoint } from '../../src/core/audit/checkpoint.ts';
+import { Audit } from '../../src/core/audit/log.ts';
 import { Frontier, leafHash } from '../../src/core/audit/merkle.ts';
+import { rootHashAt } from '../../src/core/audit/proof.ts';
 import { sleep } from '../../src/core/clock/clock.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { type ErrorCode, hasCode, toHansaError } from '../../src/core/errors/error.ts';
+import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Change, Commit, Expectation, Store } from '../../src/core/store/store.ts';
 import { noDiskFaults, SimulatedDatabase } from './disk.ts';
+import { seededKey } from './seeded-key.ts';
 import type { Scenario } from './seeds.ts';
 import type { Process, Simulation } from './simulation.ts';
 
@@ -61,11 +67,14 @@ class World {
   readonly #database: SimulatedDatabase;
   readonly #attempts: Attempt[] = [];
   readonly #readers = collections.map((collection) => new Reader(collection));
+  readonly #signed: SignedCheckpoint[] = [];
+  readonly #key: KeyObject;
   #store: Store | undefined;
   #busy = true;
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
+    this.#key = seededKey(simulation.random.fork('key'));
     this.#database = new SimulatedDatabase(simulation, {
       longestDelayMs: 6,
       full: 0.05,
@@ -78,6 +87,7 @@ class World {
       const store = await this.#database.open(process);
       this.#store = store;
       for (const reader of this.#readers) reader.follow(process, store);
+      process.spawn(() => this.#sign(process, store));
       for (let i = 0; i < writers; i++) {
         const random = process.random.fork(`writer/${i}`);
         process.spawn(async () => {
@@ -88,6 +98,22 @@ class World {
         });
       }
     });
+  }
+
+  /** Signs checkpoints, as the site does; others keep them. */
+  async #sign(process: Process, store: Store): Promise<void> {
+    const signer = noteSigner('site.example', this.#key);
+    const metrics = new MetricsRegistry();
+    const audit = new Audit({ store, clock: process.clock, signer, log: process.log, metrics });
+    await audit.start().catch((error: unknown) => {
+      assert.ok(hasCode(error, 'HANSA_STORE_FULL') || hasCode(error, 'HANSA_UNAVAILABLE'));
+    });
+    assert.equal(audit.problem, undefined);
+    while (this.#busy) {
+      await sleep(process.clock, 50);
+      const signed = await audit.checkpoint().catch(() => undefined);
+      if (signed !== undefined) this.#signed.push(signed);
+    }
   }
 
   async #write(store: Store, random: SeededRandom): Promise<void> {
@@ -185,6 +211,7 @@ class World {
         const key = `${collection}/${name}`;
         assert.equal(previous, truth.current.get(key) ?? 0, `${key} replaced another version`);
         if (value === undefined) truth.current.delete(key);
+        else if (collection.includes('.')) truth.current.set(key, revision);
         else {
           const { id, expected } = JSON.parse(value.toString()) as Mark;
           if (expected !== undefined)
@@ -220,6 +247,10 @@ class World {
       frontier.append(leafHash(row));
     });
     assert.deepEqual(store.auditLog.rootHash, frontier.root());
+    assert.ok(this.#signed.length > 0, 'no checkpoint was ever signed');
+    for (const { size, rootHash } of this.#signed) {
+      assert.deepEqual(await rootHashAt(store.auditLog, size), rootHash, 'a checkpoint was broken');
+    }
     for (const { id, outcome } of this.#attempts) {
       if (outcome === 'acknowledged') assert.ok(ids.has(id), `${id} was acknowledged and is lost`);
       if (outcome === 'refused') assert.ok(!ids.has(id), `${id} was refused and is there`);

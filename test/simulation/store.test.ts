@@ -1,4 +1,4 @@
 import { simulationTest } from './seeds.ts';
 import { storeScenario } from './store-scenario.ts';
 
-simulationTest(storeScenario, 100);
+simulationTest(storeScenario, 80);
