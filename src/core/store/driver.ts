@@ -73,7 +73,10 @@ export interface Batch {
   readonly facts: readonly FactRow[];
 }
 
-/** What other replicas committed since this one last looked, in order. */
+/**
+ * What other replicas committed since this one last looked: every change, in order. So a shared
+ * database may forget only what all its replicas have seen.
+ */
 export interface Foreign {
   readonly head: Head;
   readonly changes: readonly ChangeRow[];

@@ -3,7 +3,7 @@
 
 import { HansaError } from '../errors/error.ts';
 import { Collections } from './collections.ts';
-import type { ChangeRow, Driver, FactRow, Head } from './driver.ts';
+import type { ChangeRow, Driver, FactRow, Foreign, Head } from './driver.ts';
 import { History } from './history.ts';
 import { countOnes, frontierOfEdges, hashBytes } from './merkle.ts';
 import type { Change, Entry, LeaseState } from './store.ts';
@@ -65,6 +65,14 @@ export function changeOfRow(collections: Collections, row: ChangeRow): Change {
   return { collection, name, revision, entry, previous };
 }
 
+/** Without a gap, from what this replica has seen to the head that the others have reached. */
+export function checkComplete(foreign: Foreign, seen: number): void {
+  let expected = seen;
+  for (const { revision } of foreign.changes)
+    if (revision !== ++expected) throw gap(expected, revision);
+  if (foreign.head.revision !== expected) throw gap(foreign.head.revision, expected);
+}
+
 function checkFrontier(head: Head, edges: readonly Buffer[]): void {
   const { treeSize, frontier } = head;
   if (frontier.byteLength !== countOnes(treeSize) * hashBytes) {
@@ -82,7 +90,7 @@ function gap(expected: number, found: number): HansaError {
 export function corrupt(what: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_STORE_CORRUPT',
-    `Cannot open the store: ${what}. Restore it from a backup.`,
+    `Cannot use the store: ${what}. Restore it from a backup.`,
     cause === undefined ? {} : { cause },
   );
 }

@@ -15,9 +15,10 @@ import type { HistoryLimits } from './history.ts';
 import { History } from './history.ts';
 import { CommittedLeases } from './lease-table.ts';
 import type { Loaded } from './load.ts';
-import { changeOfRow, loadState } from './load.ts';
+import { changeOfRow, checkComplete, loadState } from './load.ts';
 import type {
   AuditLog,
+  Change,
   Commit,
   Committed,
   Entry,
@@ -204,17 +205,24 @@ export class Replica implements Store {
 
   /** What another replica committed becomes current here as if it had been committed here. */
   #adopt(foreign: Foreign): void {
-    const changes = foreign.changes.map((row) => changeOfRow(this.#collections, row));
-    for (const change of changes) {
-      this.#collections.apply(change);
-      this.#history.push(change);
-    }
+    checkComplete(foreign, this.#head.revision);
+    const changes = foreign.changes.map((row) => {
+      const change = changeOfRow(this.#collections, row);
+      this.#apply(change);
+      return change;
+    });
     for (const lease of foreign.leases) this.#leases.set(lease.name, lease);
     this.#head = foreign.head;
     if (this.#history.compactedRevision < foreign.head.compactedRevision) {
       this.#history.compact(foreign.head.compactedRevision);
     }
     this.#watchers.deliver(changes);
+  }
+
+  #apply(change: Change): void {
+    this.#collections.apply(change);
+    this.#history.push(change);
+    if (change.entry === undefined) this.#facts.delete(change.collection, change.name);
   }
 
   #compactionTarget(): number | undefined {
@@ -236,12 +244,8 @@ export class Replica implements Store {
   }
 
   #written(draft: Draft, batch: Batch): void {
+    for (const change of draft.changes) this.#apply(change);
     this.#head = batch.head;
-    for (const change of draft.changes) {
-      this.#collections.apply(change);
-      this.#history.push(change);
-      if (change.entry === undefined) this.#facts.delete(change.collection, change.name);
-    }
     for (const lease of batch.leases) this.#leases.set(lease.name, lease);
     if (batch.head.compactedRevision > this.#history.compactedRevision) {
       this.#history.compact(batch.head.compactedRevision);

@@ -82,7 +82,11 @@ export class Watchers {
     subscriptions.add(subscription);
     this.#count++;
     queueMicrotask(() => {
-      this.#guard(collection, subscription, () => subscription.start());
+      try {
+        subscription.start();
+      } catch (thrown) {
+        this.#expel(collection, subscription, thrown);
+      }
     });
     return subscription;
   }
@@ -94,7 +98,11 @@ export class Watchers {
       const subscriptions = this.#subscriptions.get(collection);
       if (subscriptions === undefined) continue;
       for (const subscription of subscriptions) {
-        this.#guard(collection, subscription, () => subscription.deliver(group));
+        try {
+          subscription.deliver(group);
+        } catch (thrown) {
+          this.#expel(collection, subscription, thrown);
+        }
       }
     }
   }
@@ -112,14 +120,10 @@ export class Watchers {
     }
   }
 
-  /** A watcher that throws breaks its contract: it alone is ended, the others hear of the change. */
-  #guard(collection: string, subscription: Subscription, call: () => void): void {
-    try {
-      call();
-    } catch (thrown) {
-      this.#log?.error('watcher failed; it is told of nothing more', { collection, error: thrown });
-      subscription.stop();
-    }
+  /** A watcher that throws breaks its contract: it alone is left out, the others hear of the change. */
+  #expel(collection: string, subscription: Subscription, thrown: unknown): void {
+    this.#log?.error('watcher failed; it is told of nothing more', { collection, error: thrown });
+    subscription.stop();
   }
 
   #remove(collection: string, subscription: Subscription): void {
