@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { createPrivateKey } from 'node:crypto';
+import { createPrivateKey, verify } from 'node:crypto';
 import { describe, test } from 'node:test';
 import { hasCode } from '../errors/error.ts';
 import {
@@ -46,13 +46,19 @@ describe('a checkpoint', () => {
     verifyCheckpoint(parsed, parseVerifier(signer.verifier.text));
   });
 
-  // The example of c2sp.org/signed-note, made by its reference implementation.
-  test('verifies where others made it, and by the key in their form', () => {
+  // The example in the documentation of golang.org/x/mod/sumdb/note, the reference implementation.
+  test('is signed as others sign notes', () => {
     const verifier = parseVerifier(
       'PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW',
     );
-    assert.equal(verifier.name, 'PeterNeumann');
-    assert.equal(verifier.keyId.toString('hex'), 'c74f20a3');
+    const body =
+      "If you think cryptography is the answer to your problem,\nthen you don't know what your problem is.\n";
+    const line = Buffer.from(
+      'x08go/ZJkuBS9UG/SffcvIAQxVBtiFupLLr8pAcElZInNIuGUgYN1FFYC2pZSNXgKvqfqdngotpRZb6KE6RyyBwJnAM=',
+      'base64',
+    );
+    assert.deepEqual(line.subarray(0, 4), verifier.keyId);
+    assert.ok(verify(null, Buffer.from(body), verifier.publicKey, line.subarray(4)));
   });
 
   test('carries signatures of others along, and does not need them', async () => {
