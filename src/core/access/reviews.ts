@@ -15,10 +15,10 @@ const authorizationGroup = 'authorization.k8s.io';
 const authenticationGroup = 'authentication.k8s.io';
 
 /** What every authenticated caller may create, as `system:basic-user` of Kubernetes. */
-const openReviews: Readonly<Record<string, readonly string[]>> = {
-  [authorizationGroup]: ['selfsubjectaccessreviews', 'selfsubjectrulesreviews'],
-  [authenticationGroup]: ['selfsubjectreviews'],
-};
+const openReviews: ReadonlyMap<string, readonly string[]> = new Map([
+  [authorizationGroup, ['selfsubjectaccessreviews', 'selfsubjectrulesreviews']],
+  [authenticationGroup, ['selfsubjectreviews']],
+]);
 
 function checkKind(body: unknown, apiVersion: string, kind: string): JsonObject {
   if (typeof body !== 'object' || body === null || Array.isArray(body))
@@ -108,7 +108,7 @@ function reviewResource(authorizer: Authorizer, caller: Caller, attributes: Json
       name: textField(attributes, 'name'),
       subresource: textField(attributes, 'subresource'),
     });
-  if (isAuthenticated(caller) && verb === 'create' && openReviews[asked]?.includes(plural))
+  if (isAuthenticated(caller) && verb === 'create' && openReviews.get(asked)?.includes(plural))
     return allowedToAuthenticated;
   // Other groups, and `*`, are served to nobody; only who may do everything may do that as well.
   return authorizer.authorizePath(caller, everything, everything);
@@ -144,7 +144,7 @@ export function selfSubjectRulesReview(
   const resourceRules: Json[] = [];
   if (unlimited)
     resourceRules.push({ verbs: [everything], apiGroups: [everything], resources: [everything] });
-  for (const [apiGroup, resources] of Object.entries(openReviews))
+  for (const [apiGroup, resources] of openReviews)
     resourceRules.push({ verbs: ['create'], apiGroups: [apiGroup], resources });
   for (const rule of authorizer.rulesFor(caller)) {
     const resources = resourcesOf(authorizer, rule);

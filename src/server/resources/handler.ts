@@ -109,7 +109,9 @@ export class ResourceHandler {
   }
 
   #authorize(exchange: Exchange, request: ResourceRequest): void {
-    const name = request.name === '' ? fieldSelectorName(exchange.query) : request.name;
+    const name = selectsByName.has(request.verb)
+      ? fieldSelectorName(exchange.query)
+      : request.name;
     const attributes = {
       verb: request.verb,
       plural: request.kind.plural,
@@ -280,16 +282,15 @@ export class ResourceHandler {
       isApply ? 'apply' : 'other',
     );
     const input = this.#changeInput(exchange, kind, name, subresource, options);
-    if (isApply && this.#parts.store.get(kind.plural, name) === undefined) {
-      this.#authorize(exchange, { kind, name, subresource, verb: 'create' });
-    }
     const written = await this.#parts.writer.update(
       kind,
       name,
       subresource,
       this.#context(exchange, isApply ? 'apply' : 'patch', options),
       patchWith(input, type, body),
-      isApply && kind.singleton === undefined,
+      isApply && kind.singleton === undefined
+        ? () => this.#authorize(exchange, { kind, name, subresource, verb: 'create' })
+        : undefined,
     );
     this.#respondWritten(exchange, kind, written.created ? 201 : 200, form, written);
   }
@@ -424,7 +425,8 @@ function verbOf(method: string, isCollection: boolean, query: URLSearchParams): 
       if (!isCollection) return 'get';
       return booleanParameter(query, 'watch') === true ? 'watch' : 'list';
     case 'POST':
-      return 'create';
+      // A name in the path would be authorised, and another in the body created.
+      return isCollection ? 'create' : '';
     case 'PUT':
       return 'update';
     case 'PATCH':
@@ -444,6 +446,9 @@ function decodeName(raw: string): string {
     return raw;
   }
 }
+
+/** Elsewhere a selector selects nothing, so it must not say what is authorised either. */
+const selectsByName: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection']);
 
 /** A list or watch of one object by its name is authorised as of that object, as in Kubernetes. */
 function fieldSelectorName(query: URLSearchParams): string {

@@ -207,13 +207,13 @@ function parseContinue(token: string): { revision: number; start: string } {
   const refuse = (why: string) =>
     badRequest(`invalid continue token: continue key is not valid: ${why}`);
   const bytes = Buffer.from(token, 'base64url');
-  let value: Record<string, unknown>;
+  let value: Record<string, unknown> | null;
   try {
-    value = JSON.parse(bytes.toString('utf8')) as Record<string, unknown>;
+    value = JSON.parse(bytes.toString('utf8')) as Record<string, unknown> | null;
   } catch {
     throw refuse(jsonSyntaxError(bytes));
   }
-  const { v, rv, start } = value;
+  const { v, rv, start } = value ?? {};
   if (v !== 'meta.k8s.io/v1')
     throw refuse(
       `server does not recognize this encoded version ${typeof v === 'string' ? v : ''}`,

@@ -246,3 +246,28 @@ test('an object that breaks its schema is refused with every cause', async () =>
     },
   );
 });
+
+test('an apply whose object goes while it waits needs the right to create it anew', async () => {
+  const { writer, store } = await scene();
+  await writer.create(boatKind, boat({ name: 'a' }), context('create'));
+  const forbidden = new HansaError('HANSA_FORBIDDEN', 'may patch, may not create');
+  const deleted = writer.delete(
+    boatKind,
+    'a',
+    { dryRun: false, uid: undefined, resourceVersion: undefined },
+    context('delete'),
+  );
+  const applied = writer.update(
+    boatKind,
+    'a',
+    undefined,
+    context('apply'),
+    (live) => (live === undefined ? boat({ name: 'a' }) : { ...live, spec: { berths: 3 } }),
+    () => {
+      throw forbidden;
+    },
+  );
+  await deleted;
+  await assert.rejects(applied, forbidden);
+  assert.equal(store.count('boats'), 0);
+});

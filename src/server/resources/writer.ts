@@ -158,8 +158,9 @@ export class ResourceWriter {
 
   /**
    * Changes what exists. `change` gets the live object and returns the next one with its field
-   * ownership recorded; it may be called again where somebody else was faster. With `allowCreate`
-   * it gets undefined where there is no object yet, and makes one (apply).
+   * ownership recorded; it may be called again where somebody else was faster. With `mayCreate`,
+   * which throws where the caller may not, it gets undefined where there is no object (any more),
+   * and makes one (apply).
    */
   async update(
     kind: Kind,
@@ -167,12 +168,13 @@ export class ResourceWriter {
     subresource: 'status' | undefined,
     context: WriteContext,
     change: (live: Draft | undefined) => Draft,
-    allowCreate = false,
+    mayCreate?: () => void,
   ): Promise<Written> {
     for (let attempt = 1; ; attempt += 1) {
       const entry = this.#parts.store.get(kind.plural, name);
       if (entry === undefined) {
-        if (!allowCreate || subresource !== undefined) throw notFound(kind, name);
+        if (mayCreate === undefined || subresource !== undefined) throw notFound(kind, name);
+        mayCreate();
       }
       try {
         return await (entry === undefined
