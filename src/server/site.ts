@@ -11,7 +11,8 @@ import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
-import { TokenRegister } from '../core/access/token-register.ts';
+import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
+import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
 import { Audit } from '../core/audit/log.ts';
 import { noteSigner } from '../core/audit/checkpoint.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
@@ -35,12 +36,13 @@ import { auditWrites } from './audit-writes.ts';
 import type { ServerConfig } from './config.ts';
 import { type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
 import { Health } from './health.ts';
-import type { Request } from './http/exchange.ts';
-import { Front, type Identify } from './http/front.ts';
+import type { Identify, Request } from './http/exchange.ts';
+import { Front } from './http/front.ts';
 import { Limits } from './http/limits.ts';
 import { type Listener, listenPlain, listenSocket, listenTls } from './listeners.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
+import { WatchGuard } from './resources/watch-guard.ts';
 import { Watches } from './resources/watches.ts';
 import { ResourceWriter } from './resources/writer.ts';
 import { accessRoutes } from './routes/access-routes.ts';
@@ -160,6 +162,13 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     admit: (caller, kind, next, live) => checkEscalation(authorizer, caller, kind.kind, next, live),
   });
   const watches = new Watches({ store, clock, random });
+  const guard = new WatchGuard({
+    store,
+    clock,
+    collections: [tokensCollection, rolesCollection, bindingsCollection],
+    open: watches.open,
+  });
+  undo.add(() => guard.stop());
   const limits = new Limits(config.limits, clock);
   observeServing(metrics, registry.kinds, watches, limits);
   const front = new Front({

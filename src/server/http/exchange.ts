@@ -10,6 +10,9 @@ import type { Clock, Random } from '../../core/clock/clock.ts';
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
 
+/** Tells who sent a request; throws HANSA_UNAUTHENTICATED. */
+export type Identify = (request: Request) => Caller;
+
 /** Made for every request, so it computes little: what most requests do not need is made on first use. */
 export class Exchange {
   readonly request: Request;
@@ -17,13 +20,14 @@ export class Exchange {
   /** Without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Set once the caller is known. */
+  /** Anonymous until `identify` has told. */
   caller: Caller = anonymous;
   /** Warnings for the caller (RFC 7234 section 5.5), as kubectl prints them. */
   readonly warnings: string[] = [];
   readonly clock: Clock;
   /** How long the body may take to arrive. */
   readonly bodyWithinMs: number;
+  readonly #identify: Identify;
   readonly #random: Random;
   #requestId: string | undefined;
 
@@ -32,6 +36,7 @@ export class Exchange {
     response: Response,
     path: string,
     query: URLSearchParams,
+    identify: Identify,
     around: { readonly clock: Clock; readonly random: Random; readonly bodyWithinMs: number },
   ) {
     this.request = request;
@@ -40,7 +45,14 @@ export class Exchange {
     this.query = query;
     this.clock = around.clock;
     this.bodyWithinMs = around.bodyWithinMs;
+    this.#identify = identify;
     this.#random = around.random;
+  }
+
+  /** Looks at the credential, now: a request that lasts is to be asked again. Throws HANSA_UNAUTHENTICATED. */
+  identify(): Caller {
+    this.caller = this.#identify(this.request);
+    return this.caller;
   }
 
   get requestId(): string {

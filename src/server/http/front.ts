@@ -10,6 +10,7 @@ import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
 import {
   Exchange,
+  type Identify,
   parseQuery,
   type Request,
   respond,
@@ -39,9 +40,6 @@ export interface FrontParts {
   ) => void;
 }
 
-/** Tells who sent a request; throws HANSA_UNAUTHENTICATED. */
-export type Identify = (request: Request) => Caller;
-
 const resourcePrefix = `/apis/${apiVersion}/`;
 
 /** From a tenth of a millisecond to ten seconds. */
@@ -52,7 +50,7 @@ const durationBuckets = [
 export class Front {
   readonly #parts: FrontParts;
   readonly #routes: RouteTable;
-  readonly #around: ConstructorParameters<typeof Exchange>[4];
+  readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
   #draining = false;
@@ -102,6 +100,7 @@ export class Front {
       response,
       path,
       parseQuery(url, questionMark),
+      identify,
       this.#around,
     );
     if (this.#draining && request.httpVersionMajor === 1) response.setHeader('connection', 'close');
@@ -111,8 +110,7 @@ export class Front {
     const isWatch = asked?.verb === 'watch';
     let leave: (() => void) | undefined;
     try {
-      exchange.caller = identify(request);
-      leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
+      leave = this.#parts.limits.enter(isWatch, exchange.identify().user);
       if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, method);
     } catch (caught) {

@@ -87,7 +87,7 @@ export class ResourceHandler {
         this.#list(exchange, kind);
         return;
       case 'watch':
-        this.#watch(exchange, kind);
+        this.#watch(exchange, request);
         return;
       case 'create':
         await this.#create(exchange, kind);
@@ -219,11 +219,16 @@ export class ResourceHandler {
     respond(exchange, 200, contentTypeOf(form), encode(form, value));
   }
 
-  #watch(exchange: Exchange, kind: Kind): void {
+  #watch(exchange: Exchange, request: ResourceRequest): void {
+    const { kind } = request;
     const form = negotiate(exchange.request.headers.accept, 'object');
     if (form.encoding === 'yaml') throw badRequest('a watch can only be streamed as JSON');
     const options = listOptions(exchange.query);
-    this.#parts.watches.serve(exchange, kind, options, selectionOf(kind, options), form);
+    const selection = selectionOf(kind, options);
+    this.#parts.watches.serve(exchange, kind, options, selection, form, () => {
+      exchange.identify();
+      this.#authorize(exchange, request);
+    });
   }
 
   async #create(exchange: Exchange, kind: Kind): Promise<void> {

@@ -14,6 +14,7 @@ import type { ListOptions } from './options.ts';
 import { parseResourceVersion } from './parameters.ts';
 import { contentTypeOf, type Form, includeObjectOf } from './present.ts';
 import { errorLine, EventLines } from './watch-events.ts';
+import type { GuardedWatch } from './watch-guard.ts';
 import { WatchPump } from './watch-pump.ts';
 
 /** A watcher with more unread bytes than this is cut off; it comes back and goes on from where it was. */
@@ -44,17 +45,24 @@ export class Watches {
     return count;
   }
 
+  /** Those that are open, for the guard. */
+  get open(): Iterable<GuardedWatch> {
+    return this.#open;
+  }
+
+  /** `check` throws where the caller may no longer watch. */
   serve(
     exchange: Exchange,
     kind: Kind,
     options: ListOptions,
     selection: Selection | undefined,
     form: Form,
+    check: () => void,
   ): void {
     const lines = new EventLines(kind, selection, form, includeObjectOf(exchange.query), () =>
       this.#parts.clock.now(),
     );
-    const stream = new WatchStream(this.#parts, this.#pump, exchange, kind, options, lines);
+    const stream = new WatchStream(this.#parts, this.#pump, exchange, kind, options, lines, check);
     // Parsed before the answer begins, so that a bad version is a plain refusal.
     const from = options.resourceVersion === '' ? 0 : parseResourceVersion(options.resourceVersion);
     this.#open.add(stream);
@@ -72,7 +80,7 @@ export class Watches {
   }
 }
 
-class WatchStream {
+class WatchStream implements GuardedWatch {
   readonly kind: Kind;
   onEnd: () => void = () => {};
   readonly #parts: WatchesParts;
@@ -80,6 +88,7 @@ class WatchStream {
   readonly #response: ServerResponse;
   readonly #options: ListOptions;
   readonly #lines: EventLines;
+  readonly #check: () => void;
   readonly #timers: Timer[] = [];
   #watch: Watch | undefined;
   #pending: Buffer[] = [];
@@ -93,8 +102,10 @@ class WatchStream {
     kind: Kind,
     options: ListOptions,
     lines: EventLines,
+    check: () => void,
   ) {
     this.kind = kind;
+    this.#check = check;
     this.#parts = parts;
     this.#pump = pump;
     this.#response = exchange.response as ServerResponse;
@@ -168,8 +179,20 @@ class WatchStream {
     if (this.#response.writableLength > maxUnreadBytes) this.#response.destroy();
   }
 
+  recheck(): void {
+    if (this.#ended) return;
+    try {
+      this.#check();
+    } catch (error) {
+      this.#fail(toHansaError(error));
+    }
+  }
+
   #fail(error: HansaError): void {
     if (this.#ended) return;
+    // No bookmark after an error: it would say that everything until now was delivered.
+    this.#watch?.stop();
+    this.#watch = undefined;
     this.#write(errorLine(error));
     this.end();
   }

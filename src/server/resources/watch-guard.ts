@@ -1,0 +1,81 @@
+// Watches outlive the moment in which their caller was asked for. When a token, a role or a binding
+// changes, and now and then for what ends by time, every open watch is asked for again; one whose
+// caller may no longer watch is told so and ended.
+
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { Store, Watch } from '../../core/store/store.ts';
+
+/** Certificates and tokens end by time, and nobody tells of it. */
+const lookEveryMs = 30_000;
+/** A flood of changes costs one pass over the watches in this time, not one a change. */
+const restMs = 100;
+/** Half of what the event loop may be blocked for. */
+const sliceMs = 5;
+
+export interface GuardedWatch {
+  /** Ends the watch where its caller may no longer watch. Must not throw. */
+  recheck(): void;
+}
+
+export class WatchGuard {
+  readonly #clock: Clock;
+  readonly #open: Iterable<GuardedWatch>;
+  readonly #sources: readonly Watch[];
+  #timer: Timer;
+  #passing = false;
+  #again = false;
+  #stopped = false;
+
+  /** `collections` hold what access depends on; `open` are the watches there are at any time. */
+  constructor(options: {
+    readonly store: Pick<Store, 'watch' | 'revision'>;
+    readonly clock: Clock;
+    readonly collections: readonly string[];
+    readonly open: Iterable<GuardedWatch>;
+  }) {
+    const { store } = options;
+    this.#clock = options.clock;
+    this.#open = options.open;
+    this.#sources = options.collections.map((collection) =>
+      store.watch(collection, store.revision, {
+        changes: () => this.#look(),
+        ended: () => this.stop(),
+      }),
+    );
+    this.#timer = this.#clock.timer(lookEveryMs, () => this.#look());
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer.cancel();
+    for (const source of this.#sources) source.stop();
+  }
+
+  #look(): void {
+    if (this.#passing) this.#again = true;
+    else if (!this.#stopped) {
+      this.#passing = true;
+      this.#timer.cancel();
+      setImmediate(() => this.#pass([...this.#open], 0));
+    }
+  }
+
+  #pass(watches: readonly GuardedWatch[], from: number): void {
+    if (this.#stopped) return;
+    const deadline = this.#clock.monotonic() + sliceMs;
+    for (let at = from; at < watches.length; at += 1) {
+      (watches[at] as GuardedWatch).recheck();
+      if ((at & 15) === 15 && this.#clock.monotonic() >= deadline) {
+        setImmediate(() => this.#pass(watches, at + 1));
+        return;
+      }
+    }
+    this.#timer = this.#clock.timer(restMs, () => {
+      this.#passing = false;
+      if (this.#again) {
+        this.#again = false;
+        this.#look();
+      } else this.#timer = this.#clock.timer(lookEveryMs - restMs, () => this.#look());
+    });
+  }
+}
