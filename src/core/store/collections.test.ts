@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { Collections } from './collections.ts';
 import type { Entry } from './store.ts';
-import { compareUtf8 } from './utf8.ts';
+import { compareUtf8, sortUtf8 } from './utf8.ts';
 
 const anyText = fc.string({ unit: 'grapheme', maxLength: 4 });
 
@@ -15,6 +15,15 @@ describe('the order of names', () => {
         assert.equal(Math.sign(compareUtf8(a, b)), expected);
       }),
       { examples: [['\uffee', '😀']], numRuns: 1000 },
+    );
+  });
+
+  test('is the same when many are sorted at once, with and without rare characters', () => {
+    const names = fc.array(fc.oneof(anyText, fc.constantFrom('\uffee', '😀', 'a', 'é')));
+    fc.assert(
+      fc.property(names, (some) => {
+        assert.deepEqual(sortUtf8(some), some.toSorted(compareUtf8));
+      }),
     );
   });
 });

@@ -1,6 +1,6 @@
 // What is current: every record of every collection, in memory.
 
-import { compareUtf8 } from './utf8.ts';
+import { compareUtf8, sortUtf8 } from './utf8.ts';
 import type { Change, Entry } from './store.ts';
 
 const none: readonly Entry[] = Object.freeze([]);
@@ -22,7 +22,7 @@ class Collection {
   sorted(): readonly Entry[] {
     if (this.#touched.size === 0) return this.#sorted;
     const old = this.#sorted;
-    const touched = [...this.#touched].toSorted(compareUtf8);
+    const touched = sortUtf8([...this.#touched]);
     const merged: Entry[] = [];
     let from = 0;
     for (const name of touched) {
