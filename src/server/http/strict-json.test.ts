@@ -33,3 +33,23 @@ test('what JSON.stringify writes never has duplicates', () => {
     }),
   );
 });
+
+test('the first hundred duplicates are named, and a text full of them takes no longer than its length', () => {
+  const members = Array.from({ length: 100_000 }, (_, at) => `"k${at}":1,"k${at}":1`);
+  const started = performance.now();
+  const { duplicates } = inspectJson(`{${members.join(',')}}`);
+  assert.equal(duplicates.length, 100);
+  assert.deepEqual(duplicates.slice(0, 2), ['k0', 'k1']);
+  assert.ok(performance.now() - started < 2000);
+});
+
+test('the same long path is spelt out only so often', () => {
+  const long = 'x'.repeat(100_000);
+  const twice = '"y":1,"y":1';
+  const items = Array.from({ length: 20_000 }, () => `{${twice}}`);
+  const started = performance.now();
+  const { duplicates } = inspectJson(`{"${long}":[${items.join(',')}]}`);
+  assert.equal(duplicates.length, 100);
+  assert.deepEqual(inspectJson('{"a":1,"a":2,"a":3}').duplicates, ['a']);
+  assert.ok(performance.now() - started < 2000);
+});

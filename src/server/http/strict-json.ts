@@ -3,17 +3,21 @@
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
 const MAX_DEPTH = 512;
+/** Go's decoder reports so many, and so do we. */
+const MAX_DUPLICATES = 100;
+/** A path is as long as its keys: those of a hostile text are not all spelt out. */
+const MAX_PATHS = 1000;
 
 export interface JsonFindings {
-  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once. */
+  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once, the first hundred. */
   readonly duplicates: readonly string[];
   /** The bracket that went too deep. */
   readonly tooDeep: '{' | '[' | undefined;
 }
 
 interface Frame {
-  /** Undefined for an array. */
-  readonly keys: Set<string> | undefined;
+  /** With whether it was told that the key stands twice. Undefined for an array. */
+  readonly keys: Map<string, boolean> | undefined;
   key: string;
   index: number;
 }
@@ -24,7 +28,8 @@ const BACKSLASH = 0x5c;
 /** `text` must be valid JSON: call this after JSON.parse. */
 export function inspectJson(text: string): JsonFindings {
   const stack: Frame[] = [];
-  const duplicates: string[] = [];
+  const duplicates = new Set<string>();
+  let paths = 0;
   let expectKey = false;
   for (let at = 0; at < text.length; at += 1) {
     switch (text.charCodeAt(at)) {
@@ -34,23 +39,25 @@ export function inspectJson(text: string): JsonFindings {
           const frame = stack.at(-1) as Frame;
           const raw = text.slice(at + 1, end);
           frame.key = raw.includes('\\') ? (JSON.parse(text.slice(at, end + 1)) as string) : raw;
-          if (frame.keys?.has(frame.key)) {
-            const path = pathOf(stack);
-            if (!duplicates.includes(path)) duplicates.push(path);
-          } else frame.keys?.add(frame.key);
+          const told = frame.keys?.get(frame.key);
+          if (told === false && duplicates.size < MAX_DUPLICATES && paths < MAX_PATHS) {
+            paths += 1;
+            duplicates.add(pathOf(stack));
+          }
+          frame.keys?.set(frame.key, told !== undefined);
           expectKey = false;
         }
         at = end;
         break;
       }
       case 0x7b: // {
-        stack.push({ keys: new Set(), key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: '{' };
+        stack.push({ keys: new Map(), key: '', index: 0 });
+        if (stack.length > MAX_DEPTH) return { duplicates: [...duplicates], tooDeep: '{' };
         expectKey = true;
         break;
       case 0x5b: // [
         stack.push({ keys: undefined, key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates, tooDeep: '[' };
+        if (stack.length > MAX_DEPTH) return { duplicates: [...duplicates], tooDeep: '[' };
         expectKey = false;
         break;
       case 0x7d: // }
@@ -68,7 +75,7 @@ export function inspectJson(text: string): JsonFindings {
       default:
     }
   }
-  return { duplicates, tooDeep: undefined };
+  return { duplicates: [...duplicates], tooDeep: undefined };
 }
 
 function endOfString(text: string, start: number): number {

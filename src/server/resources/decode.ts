@@ -1,7 +1,6 @@
 // From the bytes of a request to an object of the kind that the path names: parsed once, with
 // everything that is wrong said in kube-apiserver's words.
 
-import { parseDocument } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json } from '../../api/object.ts';
 import { dropDuplicateOwners } from '../../api/owner-references.ts';
@@ -13,6 +12,7 @@ import { badRequest, unsupportedMediaType } from './errors.ts';
 import { jsonTypeOf } from './json-type.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
+import { parseYaml } from './parse-yaml.ts';
 
 export const objectMediaTypes = ['application/json', 'application/yaml'] as const;
 
@@ -31,7 +31,7 @@ export interface ParsedBody {
 /** Parses JSON or YAML; throws HANSA_BAD_REQUEST that names the first error alone. */
 export function parseBody(body: Buffer, mediaType: string): ParsedBody {
   const text = body.toString('utf8');
-  return mediaType.includes('yaml') ? parseYaml(text) : parseJson(text, body);
+  return mediaType.includes('yaml') ? parseYamlBody(text, body) : parseJson(text, body);
 }
 
 function parseJson(text: string, body: Buffer): ParsedBody {
@@ -51,31 +51,27 @@ function strictErrorsOf(json: string): string[] {
   return findings.duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`);
 }
 
-/** Aliases are expanded at most this often: a small document must not become a huge one. */
-const maxYamlAliases = 100;
+function parseYamlBody(text: string, body: Buffer): ParsedBody {
+  return jsonInYaml(text, body) ?? yamlAsJson(text);
+}
 
-function parseYaml(text: string): ParsedBody {
-  // Version 1.1, as everything around Kubernetes reads it: there `on` and `y` are booleans.
-  const document = parseDocument(text, {
-    version: '1.1',
-    uniqueKeys: true,
-    merge: true,
-    logLevel: 'silent',
-  });
-  const fatal = document.errors.find((error) => error.code !== 'DUPLICATE_KEY');
-  const lineOf = (error: { linePos?: readonly { line: number }[] } | undefined): number =>
-    error?.linePos?.[0]?.line ?? 1;
-  if (fatal !== undefined)
-    throw badRequest(`yaml: line ${lineOf(fatal)}: ${fatal.message.split(/ at line \d+|\n/)[0]}`);
-  let json: string;
+/** Undefined for what is not JSON, and for what means something else in YAML or is told in other words. */
+function jsonInYaml(text: string, body: Buffer): ParsedBody | undefined {
+  if (body[0] !== OPENING_BRACE || text.includes('"<<"')) return undefined;
+  let value: Json;
   try {
-    json = JSON.stringify(document.toJS({ maxAliasCount: maxYamlAliases }) ?? null);
-  } catch (error) {
-    throw badRequest(`yaml: ${(error as Error).message}`);
+    value = JSON.parse(text) as Json;
+  } catch {
+    return undefined;
   }
-  const duplicates = document.errors.map(
-    (error) => `line ${lineOf(error)}: key already set in map`,
-  );
+  const strictErrors = strictErrorsOf(text);
+  return strictErrors.length === 0 ? { value, strictErrors } : undefined;
+}
+
+const OPENING_BRACE = 0x7b;
+
+function yamlAsJson(text: string): ParsedBody {
+  const { json, duplicates } = parseYaml(text);
   return {
     value: JSON.parse(json) as Json,
     strictErrors: [...duplicates, ...strictErrorsOf(json)],

@@ -109,9 +109,7 @@ export class ResourceHandler {
   }
 
   #authorize(exchange: Exchange, request: ResourceRequest): void {
-    const name = selectsByName.has(request.verb)
-      ? fieldSelectorName(exchange.query)
-      : request.name;
+    const name = selectsByName.has(request.verb) ? fieldSelectorName(exchange.query) : request.name;
     const attributes = {
       verb: request.verb,
       plural: request.kind.plural,
@@ -410,11 +408,17 @@ const plainOptions: WriteOptions = {
 
 /** Warnings are for people; more than this many of them help nobody, and headers are limited. */
 const maxWarnings = 32;
+/** As in kube-apiserver: of all of them together, and of one that would be too much. */
+const maxWarningsLength = 4096;
+const cutWarningLength = 256;
 
 function warningsTo(exchange: Exchange): (text: string) => void {
   return (text) => {
-    if (exchange.warnings.length < maxWarnings && !exchange.warnings.includes(text))
-      exchange.warnings.push(text);
+    const { warnings } = exchange;
+    if (warnings.length >= maxWarnings) return;
+    const used = warnings.reduce((sum, warning) => sum + warning.length, 0);
+    const shown = used + text.length > maxWarningsLength ? text.slice(0, cutWarningLength) : text;
+    if (used + shown.length <= maxWarningsLength && !warnings.includes(shown)) warnings.push(shown);
   };
 }
 

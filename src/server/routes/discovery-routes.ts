@@ -122,7 +122,8 @@ function versionInfo(version: string): Readonly<Record<string, string>> {
   };
 }
 
-const maxReviewBytes = 64 * 1024;
+/** Everyone may ask, so an answer must cost little; a review has some hundred bytes. */
+const maxReviewBytes = 8 * 1024;
 
 /** Any authenticated caller may ask about itself. */
 function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
