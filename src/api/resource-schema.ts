@@ -12,14 +12,8 @@ import { optional, s } from './schema/dsl.ts';
 import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';
 import { deepEqual, isObject } from './schema/json.ts';
 import { prune } from './schema/prune.ts';
-import { brokenRules, hasRules } from './schema/rules.ts';
 import type { Field, ObjectSchema, Schema } from './schema/schema.ts';
-import {
-  isBlocking,
-  rulesNotAsked,
-  validateStructure,
-  validateUniqueness,
-} from './schema/validate.ts';
+import { validateRest, validateStructure } from './schema/validate.ts';
 
 /** A decoded object. Never changed by anything in here. */
 export type Untyped = Readonly<Record<string, unknown>>;
@@ -143,9 +137,8 @@ export function validateObject(kind: Kind, object: Untyped, old?: Untyped): Fiel
       ? validateNewMetadata(kind, metadata)
       : validateChangedMetadata(metadata, metadataOf(old));
   const schema = bodySchema(kind);
-  const options = old === undefined ? {} : { old };
-  errors.push(...validateStructure(schema, object, options));
-  askTheRest(schema, object, old, errors);
+  errors.push(...validateStructure(schema, object, old));
+  validateRest(schema, object, old, errors);
   return errors;
 }
 
@@ -155,28 +148,14 @@ export function validateStatus(kind: Kind, object: Untyped, old: Untyped): Field
   if (wrongType.length > 0) return wrongType;
   const errors = validateChangedMetadata(metadataOf(object), metadataOf(old));
   if (kind.status !== undefined && object['status'] !== undefined) {
-    const options = old['status'] === undefined ? {} : { old: old['status'] };
-    for (const error of validateStructure(kind.status, object['status'], options)) {
+    for (const error of validateStructure(kind.status, object['status'], old['status'])) {
       // kube-apiserver names the field from the root, but within the sentence from the status.
       const rootless = error.field === '' || error.field === wholeObject;
       errors.push({ ...error, field: rootless ? 'status' : `status.${error.field}` });
     }
   }
-  askTheRest(bodySchema(kind), object, old, errors);
+  validateRest(bodySchema(kind), object, old, errors);
   return errors;
-}
-
-/** Uniqueness, and rules unless an earlier error forbids to ask them. */
-function askTheRest(
-  schema: ObjectSchema,
-  object: Untyped,
-  old: Untyped | undefined,
-  errors: FieldError[],
-): void {
-  errors.push(...validateUniqueness(schema, object, old === undefined ? {} : { old }));
-  if (!hasRules(schema)) return;
-  if (errors.some(isBlocking)) errors.push(rulesNotAsked);
-  else errors.push(...brokenRules(schema, object, old, ''));
 }
 
 /** Whether anything but metadata differs: that is when `metadata.generation` grows. */

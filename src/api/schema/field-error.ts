@@ -25,6 +25,9 @@ export interface FieldError {
   readonly message: string;
 }
 
+/** Nobody reads more at once. kube-apiserver would list them all, and make of a small request a huge answer. */
+export const mostErrors = 1000;
+
 /** How kube-apiserver prints the path of an error that has none. */
 export const wholeObject = '<nil>';
 

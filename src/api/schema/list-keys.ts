@@ -1,6 +1,6 @@
 // Lists that are sets or maps: which item is which, and which is there twice.
 
-import { duplicate, type FieldError, invalid } from './field-error.ts';
+import { duplicate, type FieldError, invalid, mostErrors } from './field-error.ts';
 import { stringifyGo } from './go-text.ts';
 import { isObject } from './json.ts';
 import { joinPath } from './prune.ts';
@@ -24,14 +24,14 @@ function promisesUniqueness(schema: Schema): boolean {
 }
 
 /** Every second appearance of an item in a set, or of a key in a map; further ones are not said again. */
-export function duplicatesIn(schema: Schema, value: unknown, path: string): FieldError[] {
+export function duplicatesIn(schema: Schema, value: unknown): FieldError[] {
   const errors: FieldError[] = [];
-  collect(schema, value, path, errors);
+  collect(schema, value, '', errors);
   return errors;
 }
 
 function collect(schema: Schema, value: unknown, path: string, errors: FieldError[]): void {
-  if (!promisesUniqueness(schema)) return;
+  if (!promisesUniqueness(schema) || errors.length >= mostErrors) return;
   if (schema.type === 'object' && isObject(value)) {
     for (const name in schema.fields) {
       const field = schema.fields[name];
@@ -59,7 +59,7 @@ function secondAppearances(items: readonly unknown[]): number[] {
     const identity = typeof item === 'object' && item !== null ? `json:${stringifyGo(item)}` : item;
     const key = typeof item === 'string' ? `text:${item}` : identity;
     const seen = times.get(key) ?? 0;
-    if (seen === 1) found.push(i);
+    if (seen === 1 && found.push(i) === mostErrors) break;
     times.set(key, seen + 1);
   }
   return found;

@@ -1,6 +1,6 @@
 // Rules across fields. They are asked from the outside in, as CEL rules are in kube-apiserver.
 
-import type { FieldError } from './field-error.ts';
+import { type FieldError, mostErrors, wholeObject } from './field-error.ts';
 import { deepEqual, isObject } from './json.ts';
 import { correlatedItem } from './list-keys.ts';
 import { joinPath } from './prune.ts';
@@ -27,18 +27,13 @@ export function hasRules(schema: Schema): boolean {
 }
 
 /** A rule that speaks of the old value is a rule about the change: it is asked of updates only. */
-export function isTransitionRule(rule: Rule): boolean {
+function isTransitionRule(rule: Rule): boolean {
   return /\boldSelf\b/.test(rule.cel);
 }
 
-export function brokenRules(
-  schema: Schema,
-  value: unknown,
-  old: unknown,
-  path: string,
-): FieldError[] {
+export function brokenRules(schema: Schema, value: unknown, old: unknown): FieldError[] {
   const errors: FieldError[] = [];
-  ask(schema, value, old, path, errors);
+  ask(schema, value, old, '', errors);
   return errors;
 }
 
@@ -49,12 +44,12 @@ function ask(
   path: string,
   errors: FieldError[],
 ): void {
-  if (!hasRules(schema)) return;
+  if (!hasRules(schema) || errors.length >= mostErrors) return;
   if (schema.type === 'object' && isObject(value)) {
     const oldFields = isObject(old) ? old : undefined;
     for (const rule of schema.rules ?? []) {
       if (!isBroken(rule, value, oldFields)) continue;
-      const field = path === '' ? '<nil>' : path;
+      const field = path === '' ? wholeObject : path;
       errors.push({ type: 'FieldValueInvalid', field, message: `Invalid value: ${rule.message}` });
     }
     for (const name in schema.fields) {

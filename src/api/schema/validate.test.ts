@@ -2,12 +2,20 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { optional, required, s } from './dsl.ts';
+import { type FieldError, mostErrors } from './field-error.ts';
 import type { Schema } from './schema.ts';
-import { validate } from './validate.ts';
+import { validateRest, validateStructure } from './validate.ts';
 
 const description = 'For the test.';
 const object = (fields: Record<string, { schema: Schema; required: boolean }>): Schema =>
   s.object({ description, fields });
+
+/** All that is asked of a value, in the order in which a server asks. */
+function validate(schema: Schema, value: unknown, old?: unknown): FieldError[] {
+  const errors = validateStructure(schema, value, old);
+  validateRest(schema, value, old, errors);
+  return errors;
+}
 
 /** The errors of one field `x` below `spec`, as kube-apiserver prints them. */
 function errorsOf(x: Schema, value: unknown): string[] {
@@ -195,9 +203,7 @@ suite('rules', () => {
   });
   const schema = object({ spec: optional(range) });
   const messages = (value: unknown, old?: unknown): string[] =>
-    validate(schema, value, old === undefined ? {} : { old }).map(
-      (error) => `${error.field}: ${error.message}`,
-    );
+    validate(schema, value, old).map((error) => `${error.field}: ${error.message}`);
 
   test('are asked of a sound value', () => {
     assert.deepEqual(messages({ spec: { from: 2, to: 1 } }), [
@@ -246,7 +252,7 @@ suite('a change', () => {
     ),
   });
   const fields = (value: unknown, old: unknown): string[] =>
-    validate(schema, value, { old }).map((error) => error.field);
+    validate(schema, value, old).map((error) => error.field);
 
   test('is not held against what was wrong before and stays as it was', () => {
     assert.deepEqual(fields({ a: 'long', b: 2 }, { a: 'long', b: 1 }), []);
@@ -287,9 +293,38 @@ test('no value makes validation throw', () => {
   });
   fc.assert(
     fc.property(fc.jsonValue(), fc.jsonValue(), (value, old) => {
-      validate(schema, value, { old });
-      validate(schema, { a: value, b: value, c: value }, { old: { a: old, b: old } });
+      validate(schema, value, old);
+      validate(schema, { a: value, b: value, c: value }, { a: old, b: old });
       validate(schema, { a: [value, value], b: { x: [value, value] } });
     }),
   );
+});
+
+suite('a value that is wrong everywhere', () => {
+  const texts = s.list({ description, listType: 'atomic', items: s.string({ description }) });
+  const tags = s.list({ description, listType: 'set', items: s.string({ description }) });
+  const numbers = Array.from({ length: 300_000 }, (_, i) => i);
+
+  test('gets as many errors as anyone reads, and is told that there may be more', () => {
+    const errors = errorsOf(texts, numbers);
+    assert.equal(errors.length, mostErrors + 1);
+    assert.match(errors.at(-1) ?? '', /^<nil>: Invalid value: null: there may be more errors/);
+  });
+
+  test('is not said to have more errors than it has', () => {
+    assert.equal(errorsOf(texts, numbers.slice(0, 10)).length, 10);
+  });
+
+  test('is bounded where items stand twice as well', () => {
+    const twice = numbers.flatMap((number) => [String(number), String(number)]);
+    assert.equal(errorsOf(tags, twice).length, mostErrors);
+  });
+
+  test('is forgiven all the same where it was so before', () => {
+    const schema = object({ a: optional(texts), b: optional(texts) });
+    const fields = validate(schema, { a: numbers, b: [1] }, { a: numbers, b: [2] }).map(
+      (error) => error.field,
+    );
+    assert.deepEqual(fields, ['b[0]']);
+  });
 });

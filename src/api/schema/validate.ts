@@ -5,13 +5,15 @@
 // that did not change since `old` is forgiven (ratcheting), so that an object that was made under
 // a looser schema can still be changed elsewhere.
 //
-// Work grows with the size of the value; comparing with `old` happens only after an error.
+// Work grows with the size of the value; comparing with `old` happens only after an error. After
+// `mostErrors` it looks no further: a body of a few megabytes can be wrong in a million places.
 
 import { validateDateTime } from './date-time.ts';
 import {
   type FieldError,
   type FieldErrorType,
   invalid,
+  mostErrors,
   notSupported,
   required,
   tooLong,
@@ -25,13 +27,6 @@ import { joinPath } from './prune.ts';
 import { brokenRules, hasRules } from './rules.ts';
 import type { IntegerSchema, ListSchema, Schema, StringSchema } from './schema.ts';
 
-export interface ValidateOptions {
-  /** What the value replaces; undefined where it is new. */
-  readonly old?: unknown;
-  /** The path of the value itself, for example `status`. */
-  readonly path?: string;
-}
-
 /** Errors after which rules are not asked: they could meet a type that they do not expect. */
 const blocking: ReadonlySet<FieldErrorType> = new Set([
   'FieldValueNotSupported',
@@ -41,51 +36,44 @@ const blocking: ReadonlySet<FieldErrorType> = new Set([
   'FieldValueTypeInvalid',
 ]);
 
-export function isBlocking(error: FieldError): boolean {
-  return blocking.has(error.type);
-}
-
-export const rulesNotAsked: FieldError = invalid(
+const rulesNotAsked: FieldError = invalid(
   wholeObject,
   undefined,
   'some validation rules were not checked because the object was invalid; correct the existing errors to complete validation',
 );
 
-/** All errors of a value: structure, uniqueness in lists, and rules where nothing forbids to ask them. */
-export function validate(
-  schema: Schema,
-  value: unknown,
-  options: ValidateOptions = {},
-): FieldError[] {
-  const path = options.path ?? '';
-  const errors = validateStructure(schema, value, options);
-  errors.push(...validateUniqueness(schema, value, options));
-  if (!hasRules(schema)) return errors;
-  if (errors.some(isBlocking)) errors.push(rulesNotAsked);
-  else errors.push(...brokenRules(schema, value, options.old, path));
+const notAllListed: FieldError = invalid(
+  wholeObject,
+  undefined,
+  'there may be more errors than are listed; correct these to see the others',
+);
+
+/** `old` is what the value replaces; undefined where it is new. */
+export function validateStructure(schema: Schema, value: unknown, old?: unknown): FieldError[] {
+  const errors: FieldError[] = [];
+  check(schema, value, old, '', errors);
+  if (errors.length >= mostErrors) errors.push(notAllListed);
   return errors;
 }
 
-export function validateStructure(
+/** Adds to `errors`, found so far, what is asked last: uniqueness in lists, and rules unless an error forbids to ask them. */
+export function validateRest(
   schema: Schema,
   value: unknown,
-  options: ValidateOptions = {},
-): FieldError[] {
-  const errors: FieldError[] = [];
-  check(schema, value, options.old, options.path ?? '', errors);
-  return errors;
+  old: unknown,
+  errors: FieldError[],
+): void {
+  errors.push(...brokenUniqueness(schema, value, old));
+  if (!hasRules(schema)) return;
+  if (errors.some((error) => blocking.has(error.type))) errors.push(rulesNotAsked);
+  else errors.push(...brokenRules(schema, value, old));
 }
 
 /** An object that already broke uniqueness may go on to do so, until a change mends it. */
-export function validateUniqueness(
-  schema: Schema,
-  value: unknown,
-  options: ValidateOptions = {},
-): FieldError[] {
-  const path = options.path ?? '';
-  const errors = duplicatesIn(schema, value, path);
-  if (errors.length === 0 || options.old === undefined) return errors;
-  return duplicatesIn(schema, options.old, path).length === 0 ? errors : [];
+function brokenUniqueness(schema: Schema, value: unknown, old: unknown): FieldError[] {
+  const errors = duplicatesIn(schema, value);
+  if (errors.length === 0 || old === undefined) return errors;
+  return duplicatesIn(schema, old).length === 0 ? errors : [];
 }
 
 function check(
@@ -96,6 +84,7 @@ function check(
   errors: FieldError[],
 ): void {
   const before = errors.length;
+  if (before >= mostErrors) return;
   switch (schema.type) {
     case 'string':
       checkString(schema, value, path, errors);
