@@ -49,4 +49,22 @@ suite('a field selector', () => {
       );
     });
   }
+
+  test('that contradicts itself selects nothing, and one that repeats itself does no harm', () => {
+    const object = { metadata: { name: 'a' } };
+    assert.equal(parse('metadata.name=a,metadata.name=a').matches(object), true);
+    assert.equal(parse('metadata.name=a,metadata.name=b').matches(object), false);
+    assert.equal(parse('metadata.name!=b,metadata.name!=c').matches(object), true);
+    assert.equal(parse('metadata.name!=b,metadata.name!=a').matches(object), false);
+  });
+
+  test('with thousands of parts costs an object little', () => {
+    const selector = parse(
+      Array.from({ length: 1500 }, (_, at) => `metadata.name!=${at}`).join(','),
+    );
+    const started = performance.now();
+    for (let object = 0; object < 10_000; object += 1)
+      assert.equal(selector.matches({ metadata: { name: 'a' } }), true);
+    assert.ok(performance.now() - started < 500);
+  });
 });

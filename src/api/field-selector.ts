@@ -40,8 +40,31 @@ export function parseFieldSelector(kind: Kind, text: string): FieldSelector {
   return {
     empty: terms.length === 0,
     name: terms.find((term) => term.equal && term.field === 'metadata.name')?.value,
-    matches: (object) =>
-      terms.every((term) => (valueAt(object, term.path) === term.value) === term.equal),
+    matches: matcherOf(terms),
+  };
+}
+
+/** Each field is read once an object, however many terms are about it: there may be thousands. */
+function matcherOf(terms: readonly Term[]): FieldSelector['matches'] {
+  const equal = new Map<string, Term>();
+  const unequal = new Map<string, { readonly path: readonly string[]; values: Set<string> }>();
+  let contradicts = false;
+  for (const term of terms) {
+    if (term.equal) {
+      contradicts ||= (equal.get(term.field) ?? term).value !== term.value;
+      equal.set(term.field, term);
+    } else {
+      const known = unequal.get(term.field) ?? { path: term.path, values: new Set() };
+      known.values.add(term.value);
+      unequal.set(term.field, known);
+    }
+  }
+  return (object) => {
+    if (contradicts) return false;
+    for (const { path, value } of equal.values()) if (valueAt(object, path) !== value) return false;
+    for (const { path, values } of unequal.values())
+      if (values.has(valueAt(object, path))) return false;
+    return true;
   };
 }
 

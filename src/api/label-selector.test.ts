@@ -115,4 +115,38 @@ suite('a label selector', () => {
   test('that is very long is refused at once', () => {
     assert.throws(() => parseLabelSelector('a,'.repeat(1e6)), /longer than/);
   });
+
+  test('of many parts selects what each part alone would', () => {
+    const name = fc.constantFrom('a', 'b', 'c');
+    const value = fc.constantFrom('1', '2', '3', 'x');
+    const number = fc.constantFrom('0', '1', '2', '3');
+    const part = fc.oneof(
+      name,
+      name.map((key) => `!${key}`),
+      fc.tuple(name, fc.constantFrom('=', '==', '!='), value).map((pieces) => pieces.join('')),
+      fc.tuple(name, fc.constantFrom('<', '>'), number).map((pieces) => pieces.join('')),
+      fc
+        .tuple(name, fc.constantFrom(' in ', ' notin '), fc.array(value, { minLength: 1 }))
+        .map(([key, operator, values]) => `${key}${operator}(${values.join(',')})`),
+    );
+    const object = fc.dictionary(name, value);
+    fc.assert(
+      fc.property(fc.array(part, { minLength: 1, maxLength: 6 }), object, (parts, given) => {
+        assert.equal(
+          parseLabelSelector(parts.join(',')).matches(given),
+          parts.every((alone) => parseLabelSelector(alone).matches(given)),
+        );
+      }),
+    );
+  });
+
+  test('with thousands of parts costs an object little', () => {
+    const many = Array.from({ length: 2300 }, (_, at) => `!k${at}`).join(',');
+    const often = Array.from({ length: 1800 }, (_, at) => `a!=${at}`).join(',');
+    const started = performance.now();
+    for (const selector of [many, often].map(parseLabelSelector))
+      for (let object = 0; object < 10_000; object += 1)
+        assert.equal(selector.matches({ a: 'x', b: 'y' }), true);
+    assert.ok(performance.now() - started < 500);
+  });
 });

@@ -44,37 +44,94 @@ function fail(message: string): never {
 export function parseLabelSelector(text: string): LabelSelector {
   if (text.length > maxLength) fail(`label selector is longer than ${maxLength} characters`);
   const requirements = new Parser(tokenize(text)).parse();
+  const conditions = conditionsOf(requirements);
+  const needed = [...conditions.entries()].filter(([, condition]) => condition.needed);
   return {
     empty: requirements.length === 0,
-    matches: (labels) => requirements.every((requirement) => holds(requirement, labels)),
+    matches: (labels) => {
+      for (const [key] of needed)
+        if (labels === undefined || !Object.hasOwn(labels, key)) return false;
+      // What need not be there can only fail where it is: the labels are looked through, not the
+      // selector, which may have thousands of parts and is asked about thousands of objects.
+      for (const key in labels) {
+        const condition = conditions.get(key);
+        if (condition !== undefined && !holds(condition, labels[key] ?? '')) return false;
+      }
+      return true;
+    },
   };
 }
 
-function holds({ key, operator, values }: Requirement, labels: Labels): boolean {
-  const value = labels !== undefined && Object.hasOwn(labels, key) ? labels[key] : undefined;
+/** All that a selector asks of one key. */
+interface Condition {
+  needed: boolean;
+  forbidden: boolean;
+  /** Undefined: any. */
+  oneOf: ReadonlySet<string> | undefined;
+  readonly noneOf: Set<string>;
+  above: bigint | undefined;
+  below: bigint | undefined;
+}
+
+function conditionsOf(requirements: readonly Requirement[]): ReadonlyMap<string, Condition> {
+  const conditions = new Map<string, Condition>();
+  for (const requirement of requirements) {
+    let condition = conditions.get(requirement.key);
+    if (condition === undefined) {
+      condition = {
+        needed: false,
+        forbidden: false,
+        oneOf: undefined,
+        noneOf: new Set(),
+        above: undefined,
+        below: undefined,
+      };
+      conditions.set(requirement.key, condition);
+    }
+    narrow(condition, requirement);
+  }
+  return conditions;
+}
+
+function narrow(condition: Condition, { operator, values }: Requirement): void {
+  const bound = parseInteger(values[0] ?? '');
   switch (operator) {
     case 'in':
     case '=':
-    case '==':
-      return value !== undefined && values.includes(value);
+    case '==': {
+      const { oneOf } = condition;
+      condition.needed = true;
+      condition.oneOf = new Set(oneOf === undefined ? values : values.filter((v) => oneOf.has(v)));
+      break;
+    }
     case 'notin':
     case '!=':
-      return value === undefined || !values.includes(value);
+      for (const value of values) condition.noneOf.add(value);
+      break;
     case 'exists':
-      return value !== undefined;
+      condition.needed = true;
+      break;
     case '!':
-      return value === undefined;
+      condition.forbidden = true;
+      break;
     case 'gt':
+      condition.needed = true;
+      if (bound !== undefined && bound > (condition.above ?? bound - 1n)) condition.above = bound;
+      break;
     case 'lt':
-      return value !== undefined && compares(value, operator, values[0] ?? '');
+      condition.needed = true;
+      if (bound !== undefined && bound < (condition.below ?? bound + 1n)) condition.below = bound;
+      break;
   }
-  return false;
 }
 
-function compares(value: string, operator: 'gt' | 'lt', bound: string): boolean {
-  const [left, right] = [parseInteger(value), parseInteger(bound)];
-  if (left === undefined || right === undefined) return false;
-  return operator === 'gt' ? left > right : left < right;
+function holds(condition: Condition, value: string): boolean {
+  const { forbidden, oneOf, noneOf, above, below } = condition;
+  if (forbidden || noneOf.has(value) || oneOf?.has(value) === false) return false;
+  if (above === undefined && below === undefined) return true;
+  const number = parseInteger(value);
+  if (number === undefined) return false;
+  return (above === undefined || number > above) && (below === undefined || number < below);
 }
 
 /** Go's ParseInt in base 10 and 64 bits. */
