@@ -64,7 +64,8 @@ export class ResourceHandler {
     const [plural = '', rawName, rawSubresource, ...more] = rest.split('/');
     const kind = this.#parts.registry.byPlural(plural);
     if (kind === undefined || more.length > 0 || rawName === '') return undefined;
-    const name = rawName === undefined ? '' : decodeName(rawName);
+    // A POST creates what its body names: a name in the path means nothing, and must not be what is authorised.
+    const name = rawName === undefined || method === 'POST' ? '' : decodeName(rawName);
     const isUnknown =
       rawSubresource !== undefined && (rawSubresource !== 'status' || kind.status === undefined);
     const subresource = rawSubresource === undefined ? undefined : 'status';
@@ -434,8 +435,7 @@ function verbOf(method: string, isCollection: boolean, query: URLSearchParams): 
       if (!isCollection) return 'get';
       return booleanParameter(query, 'watch') === true ? 'watch' : 'list';
     case 'POST':
-      // A name in the path would be authorised, and another in the body created.
-      return isCollection ? 'create' : '';
+      return 'create';
     case 'PUT':
       return 'update';
     case 'PATCH':
