@@ -54,6 +54,12 @@ describe('path elements', () => {
     }
   });
 
+  it('are refused when they nest too deeply to be walked', () => {
+    const nested = `${'['.repeat(100_000)}${']'.repeat(100_000)}`;
+    assert.throws(() => parsePathElement(`v:${nested}`), PathElementError);
+    assert.throws(() => parsePathElement(`k:{"a":${nested}}`), PathElementError);
+  });
+
   it('sort fields before keys before values before indices', () => {
     assert.deepEqual(sortPathElements(['i:0', 'v:1', 'k:{"a":1}', 'f:z', 'f:a']), [
       'f:a',

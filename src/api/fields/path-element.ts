@@ -5,7 +5,7 @@
 import type { Json } from '../object.ts';
 import { quoteGo } from '../schema/go-text.ts';
 import { compareUtf8, goJsonString } from './go-text.ts';
-import { isJsonArray, isJsonObject } from './json-value.ts';
+import { isJsonArray, isJsonObject, isWithinDepth } from './json-value.ts';
 
 export type PathElement = string;
 
@@ -42,6 +42,9 @@ function elementJson(value: Json): string {
 /** A malformed element; an element of an unknown type is `undefined` instead, for later versions may know it. */
 export class PathElementError extends Error {}
 
+/** Keys and values are flat in every schema; what nests much deeper than that is hostile. */
+const maxElementDepth = 64;
+
 /** Parses the text of an element and returns it in canonical form. */
 export function parsePathElement(text: string): PathElement | undefined {
   if (text.length < 2) throw new PathElementError('key must be 2 characters long:');
@@ -67,11 +70,14 @@ export function parsePathElement(text: string): PathElement | undefined {
 }
 
 function parseJson(text: string): Json {
+  let value: Json;
   try {
-    return JSON.parse(text) as Json;
+    value = JSON.parse(text) as Json;
   } catch {
     throw new PathElementError(`not JSON: ${text}`);
   }
+  if (!isWithinDepth(value, maxElementDepth)) throw new PathElementError('nested too deeply');
+  return value;
 }
 
 const kindOrder = 'fkvi';

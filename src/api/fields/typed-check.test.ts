@@ -60,6 +60,11 @@ describe('checking an applied configuration', () => {
     );
   });
 
+  it('names no more than a thousand of very many', () => {
+    const args = Array.from({ length: 300_000 }, (_, i) => i);
+    assert.equal(finding({ args }).split('\n').length, 1 + 1000);
+  });
+
   it('lets items share their keys where duplicates are allowed', () => {
     assert.equal(finding({ tags: ['a', 'a'] }, true), '');
   });

@@ -3,6 +3,7 @@
 // (`field not declared in schema`).
 
 import type { Json } from '../object.ts';
+import { mostErrors } from '../schema/field-error.ts';
 import { quoteGo } from '../schema/go-text.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';
 import { compareUtf8 } from './go-text.ts';
@@ -15,7 +16,7 @@ interface Finding {
   readonly message: string;
 }
 
-/** Throws a SchemaMismatch that lists every finding. */
+/** Throws a SchemaMismatch that lists every finding, or the first thousand. */
 export function checkTyped(schema: Schema, value: Json, allowDuplicates: boolean): void {
   const findings = check(schema, value, allowDuplicates);
   if (findings.length === 0) return;
@@ -77,6 +78,7 @@ function check(schema: Schema, value: Json, allowDuplicates: boolean): Finding[]
             ? finding('field not declared in schema')
             : check(inner, value[name] as Json, allowDuplicates);
         findings.push(...below(fieldElement(name), found));
+        if (findings.length >= mostErrors) break;
       }
       return findings;
     }
@@ -102,6 +104,7 @@ function checkItems(list: ListSchema, items: readonly Json[], allowDuplicates: b
       seen.add(element);
     }
     findings.push(...below(element, check(list.items, item, allowDuplicates)));
+    if (findings.length >= mostErrors) break;
   }
   return findings;
 }
