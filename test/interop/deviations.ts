@@ -82,11 +82,11 @@ const deviations: readonly Deviation[] = [
   },
   {
     reason:
-      'kube-apiserver makes null of an applied empty object whose fields it takes away, and then refuses it',
+      'kube-apiserver makes null of an applied object or list when it takes away all that was in it, and then refuses it',
     covers: (_, { what, exchanges }) =>
       what.startsWith('apply ') &&
       Object.values(exchanges).some(({ answer }) =>
-        /in body must be of type object: \\"null\\"/.test(answer.text),
+        /in body must be of type (object|array): \\"null\\"/.test(answer.text),
       ),
     ends: true,
   },
@@ -108,11 +108,12 @@ export function judge(difference: Difference): {
   readonly fault: Difference | undefined;
   readonly ends: boolean;
 } {
-  let ends = false;
-  const places = difference.places.filter((place) => {
+  const places: Place[] = [];
+  for (const place of difference.places) {
     const found = deviations.find(({ covers }) => covers(place, difference));
-    if (found?.ends === true) ends = true;
-    return found === undefined;
-  });
-  return { fault: places.length === 0 ? undefined : { ...difference, places }, ends };
+    // Where the sides part, whatever else differs in the same answer comes from that.
+    if (found?.ends === true) return { fault: undefined, ends: true };
+    if (found === undefined) places.push(place);
+  }
+  return { fault: places.length === 0 ? undefined : { ...difference, places }, ends: false };
 }

@@ -111,7 +111,8 @@ export class Ledger {
   #managers(entries: readonly Json[]): Json {
     const keys = entries.map((entry) => {
       const { operation, time: at, manager }: Tree = isTree(entry) ? entry : {};
-      return JSON.stringify([operation, at, manager]);
+      // An entry without a time, of a manager that only took over what was there, is older than all.
+      return JSON.stringify([operation, at ?? '', manager]);
     });
     if (keys.some((key, index) => index > 0 && key < (keys[index - 1] as string)))
       this.complaints.push(`managedFields are not sorted: ${JSON.stringify(keys)}`);

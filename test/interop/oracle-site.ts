@@ -37,6 +37,10 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   const log = createLog({ clock, sink: process.stderr, level: 'warn', format: 'text' });
   const { config } = loadConfig({ flags: { dataDir: '/nonexistent' }, env: {}, cwd: '/' });
   const store = await openStore({ driver: 'memory' }, { clock, log, metrics });
+  // Revision 0 means "any" in a request. No real store is ever there: it holds its keys and roles.
+  await store.commit({
+    put: [{ collection: 'oracle.start', name: 'start', encode: () => Buffer.from('{}') }],
+  });
   const watches = new Watches({ store, clock, random });
   const front = new Front({
     clock,

@@ -257,7 +257,10 @@ function jsonPatch(dice: Dice, subject: Subject): Step {
     const path = dice.pick(reachable);
     if (op === 'remove') return { op, path };
     if (op === 'copy' || op === 'move') return { op, from: dice.pick(reachable), path };
-    return { op, path, value: dice.pick(values) };
+    // Empty maps in metadata are the oracle's own affair; see metadata() in bodies.ts.
+    const value = dice.pick(values);
+    const empty = path.startsWith('/metadata/') && JSON.stringify(value) === '{}';
+    return { op, path, value: empty ? 'ash' : value };
   };
   const operations = Array.from({ length: 1 + dice.below(2) }, operation);
   return {
