@@ -2,12 +2,13 @@
 // kube-apiserver's own words (apimachinery/pkg/api/validation/objectmeta.go). What comes in here
 // went through `coerceMetadata`: its types are right.
 
+import { checkManagerName } from './fields/writer-name.ts';
 import type { Kind } from './kind.ts';
 import type { ManagedFieldsEntry, ObjectMeta } from './object.ts';
 import { checkOwners } from './owner-references.ts';
 import { checkLabelValue, checkName, checkQualifiedName, maskTrailingDash } from './names.ts';
 import { type FieldError, forbidden, invalid, required, tooLong } from './schema/field-error.ts';
-import { quoteGo } from './schema/go-text.ts';
+import { compareBytes, quoteGo } from './schema/go-text.ts';
 import { TrustDomain } from './trust-domain.ts';
 
 type Metadata = Partial<Omit<ObjectMeta, 'managedFields'>> & {
@@ -104,25 +105,7 @@ function checkFinalizers(finalizers: readonly string[] | undefined, errors: Fiel
   }
 }
 
-const maxManagerBytes = 128;
 const maxSubresourceBytes = 256;
-const unprintable = /[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/u;
-
-/** Also the rule of the fieldManager parameter of requests. */
-export function checkFieldManager(manager: string, path: string): FieldError[] {
-  const errors: FieldError[] = [];
-  if (Buffer.byteLength(manager) > maxManagerBytes) errors.push(tooLong(path, maxManagerBytes));
-  let position = 0;
-  for (const rune of manager) {
-    if (unprintable.test(rune)) {
-      const code = (rune.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
-      const detail = `invalid character U+${code} (at position ${position})`;
-      errors.push(invalid(path, manager, detail));
-    }
-    position += Buffer.byteLength(rune);
-  }
-  return errors;
-}
 
 function checkManagedFields(entries: Metadata['managedFields'], errors: FieldError[]): void {
   for (const [i, entry] of (entries ?? []).entries()) {
@@ -135,7 +118,7 @@ function checkManagedFields(entries: Metadata['managedFields'], errors: FieldErr
     if (fieldsType !== undefined && fieldsType !== '' && fieldsType !== 'FieldsV1') {
       errors.push(invalid(`${path}.fieldsType`, fieldsType, 'must be `FieldsV1`'));
     }
-    errors.push(...checkFieldManager(manager ?? '', `${path}.manager`));
+    errors.push(...checkManagerName(manager ?? '', `${path}.manager`));
     if (Buffer.byteLength(subresource ?? '') > maxSubresourceBytes) {
       errors.push(tooLong(`${path}.subresource`, maxSubresourceBytes));
     }
@@ -200,7 +183,7 @@ function checkNoNewFinalizers(metadata: Metadata, old: Metadata, errors: FieldEr
   const known = new Set(old.finalizers);
   const added = [...new Set(metadata.finalizers)].filter((finalizer) => !known.has(finalizer));
   if (added.length === 0) return;
-  const list = `[]string{${added.toSorted().map(quoteGo).join(', ')}}`;
+  const list = `[]string{${added.toSorted(compareBytes).map(quoteGo).join(', ')}}`;
   errors.push(
     forbidden(
       'metadata.finalizers',
@@ -213,7 +196,7 @@ function checkNoNewFinalizers(metadata: Metadata, old: Metadata, errors: FieldEr
 export function finalizerWarnings(metadata: Metadata, old?: Metadata): string[] {
   const known = new Set(old?.finalizers);
   const warnings: string[] = [];
-  for (const finalizer of [...new Set(metadata.finalizers)].toSorted()) {
+  for (const finalizer of [...new Set(metadata.finalizers)].toSorted(compareBytes)) {
     if (known.has(finalizer)) continue;
     const start = `metadata.finalizers: ${quoteGo(finalizer)}: `;
     for (const message of checkQualifiedName(finalizer)) warnings.push(`${start}${message}`);

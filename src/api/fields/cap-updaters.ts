@@ -1,7 +1,7 @@
 // managedFields must not grow with every client that ever wrote to an object.
 
+import { compareBytes } from '../schema/go-text.ts';
 import { emptySet, union } from './field-set.ts';
-import { compareUtf8 } from './go-text.ts';
 import { identify, type Managed } from './managed-fields.ts';
 
 /** More updaters than this and the oldest are merged into one. Appliers are never merged. */
@@ -15,7 +15,7 @@ export function capUpdaters(managed: Managed): Managed {
     .filter((identifier) => managed.identities.get(identifier)?.operation === 'Update')
     .toSorted(
       (a, b) =>
-        compareUtf8(managed.times.get(a) ?? '', managed.times.get(b) ?? '') || compareUtf8(a, b),
+        compareBytes(managed.times.get(a) ?? '', managed.times.get(b) ?? '') || compareBytes(a, b),
     );
   let count = updaters.length;
   let first: string | undefined;

@@ -2,8 +2,7 @@
 
 import { type Cause, HansaError } from '../../core/errors/error.ts';
 import { listPaths } from './field-set.ts';
-import { quoteGo } from '../schema/go-text.ts';
-import { compareUtf8 } from './go-text.ts';
+import { compareBytes, quoteGo } from '../schema/go-text.ts';
 import type { ManagerIdentity } from './managed-fields.ts';
 import { printPath } from './path-element.ts';
 import type { Conflict } from './updater.ts';
@@ -16,7 +15,7 @@ export function conflictError(
   const causes: Cause[] = [];
   const lines: string[] = [];
   for (const { manager, fields } of conflicts.toSorted((a, b) =>
-    compareUtf8(a.manager, b.manager),
+    compareBytes(a.manager, b.manager),
   )) {
     const name = printManager(identities.get(manager), manager);
     lines.push(`conflicts with ${name}:`);

@@ -4,8 +4,7 @@
 import type { Json, ManagedFieldsEntry } from '../object.ts';
 import type { FieldSet } from './field-set.ts';
 import { decodeFieldsV1, encodeFieldsV1 } from './fields-v1.ts';
-import { stringifyGo } from '../schema/go-text.ts';
-import { compareUtf8 } from './go-text.ts';
+import { compareBytes, stringifyGo } from '../schema/go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 import { PathElementError } from './path-element.ts';
 
@@ -135,10 +134,10 @@ export function encodeManagedFields(managed: Managed): readonly ManagedFieldsEnt
 /** Appliers first, then by time, oldest first, then by name. Times in this form sort as text. */
 function compareEntries(a: ManagedFieldsEntry, b: ManagedFieldsEntry): number {
   return (
-    compareUtf8(a.operation, b.operation) ||
-    compareUtf8(a.time ?? '', b.time ?? '') ||
-    compareUtf8(a.manager, b.manager) ||
-    compareUtf8(a.apiVersion, b.apiVersion) ||
-    compareUtf8(a.subresource ?? '', b.subresource ?? '')
+    compareBytes(a.operation, b.operation) ||
+    compareBytes(a.time ?? '', b.time ?? '') ||
+    compareBytes(a.manager, b.manager) ||
+    compareBytes(a.apiVersion, b.apiVersion) ||
+    compareBytes(a.subresource ?? '', b.subresource ?? '')
   );
 }

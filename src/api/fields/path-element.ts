@@ -3,8 +3,7 @@
 // canonical, two elements are equal exactly when their texts are.
 
 import type { Json } from '../object.ts';
-import { quoteGo } from '../schema/go-text.ts';
-import { compareUtf8, goJsonString } from './go-text.ts';
+import { compareBytes, quoteGo } from '../schema/go-text.ts';
 import { isJsonArray, isJsonObject, isWithinDepth } from './json-value.ts';
 
 export type PathElement = string;
@@ -33,10 +32,25 @@ function elementJson(value: Json): string {
   if (typeof value === 'string') return goJsonString(value);
   if (isJsonArray(value)) return `[${value.map(elementJson).join(',')}]`;
   if (isJsonObject(value)) {
-    const keys = Object.keys(value).toSorted(compareUtf8);
+    const keys = Object.keys(value).toSorted(compareBytes);
     return `{${keys.map((key) => `${goJsonString(key)}:${elementJson(value[key] ?? null)}`).join(',')}}`;
   }
   return JSON.stringify(value);
+}
+
+// oxlint-disable-next-line no-control-regex -- control characters are what must be escaped
+const unsafeInJson = /[\u0000-\u001f"\\<>&\u2028\u2029]/g;
+const shortEscapes = new Map(
+  Object.entries({ '"': '\\"', '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' }),
+);
+
+/** A JSON string as the encoder of path elements (jsoniter) writes it: HTML-safe, and without `\b` and `\f`. */
+function goJsonString(text: string): string {
+  const escaped = text.replace(
+    unsafeInJson,
+    (unit) => shortEscapes.get(unit) ?? `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+  return `"${escaped}"`;
 }
 
 /** A malformed element; an element of an unknown type is `undefined` instead, for later versions may know it. */
@@ -59,7 +73,7 @@ export function parsePathElement(text: string): PathElement | undefined {
       const fields = parseJson(rest);
       if (!isJsonObject(fields)) throw new PathElementError(`not an object: ${text}`);
       const entries = Object.entries(fields);
-      return keyElement(entries.toSorted(([a], [b]) => compareUtf8(a, b)));
+      return keyElement(entries.toSorted(([a], [b]) => compareBytes(a, b)));
     }
     case 'i':
       if (!/^[+-]?\d+$/.test(rest)) throw new PathElementError(`not an index: ${text}`);
@@ -113,7 +127,7 @@ function compareParsed(a: ParsedElement, b: ParsedElement): number {
 export function sortPathElements(elements: readonly PathElement[]): readonly PathElement[] {
   if (elements.length < 2) return elements;
   if (elements.every((element) => element.charCodeAt(0) === 0x66)) {
-    return elements.toSorted(compareUtf8);
+    return elements.toSorted(compareBytes);
   }
   return elements
     .map((element) => ({ element, content: contentOf(element) }))
@@ -129,7 +143,7 @@ function compareFieldLists(
     const x = a[i];
     const y = b[i];
     if (x === undefined || y === undefined) return a.length - b.length;
-    const order = compareUtf8(x[0], y[0]) || compareValues(x[1], y[1]);
+    const order = compareBytes(x[0], y[0]) || compareValues(x[1], y[1]);
     if (order !== 0) return order;
   }
 }
@@ -140,7 +154,7 @@ function compareValues(a: Json, b: Json): number {
   const rankB = valueRank(b);
   if (rankA !== rankB) return rankA - rankB;
   if (typeof a === 'number' && typeof b === 'number') return a - b;
-  if (typeof a === 'string' && typeof b === 'string') return compareUtf8(a, b);
+  if (typeof a === 'string' && typeof b === 'string') return compareBytes(a, b);
   if (typeof a === 'boolean' && typeof b === 'boolean') return Number(a) - Number(b);
   if (isJsonArray(a) && isJsonArray(b)) {
     for (let i = 0; ; i++) {
@@ -159,7 +173,7 @@ function compareValues(a: Json, b: Json): number {
 
 function sortedEntries(value: Json): [string, Json][] {
   if (!isJsonObject(value)) return [];
-  return Object.entries(value).toSorted(([a], [b]) => compareUtf8(a, b));
+  return Object.entries(value).toSorted(([a], [b]) => compareBytes(a, b));
 }
 
 function valueRank(value: Json): number {

@@ -3,8 +3,8 @@
 // OpenAPI schema of a custom resource.
 
 import type { Json, JsonObject } from '../object.ts';
+import { compareBytes } from '../schema/go-text.ts';
 import type { AnySchema, ListSchema, MapSchema, ObjectSchema, Schema } from '../schema/schema.ts';
-import { compareUtf8 } from './go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 import { type PathElement, fieldElement, keyElement, valueElement } from './path-element.ts';
 
@@ -139,7 +139,7 @@ const listKeys = new WeakMap<ListSchema, readonly ListKey[]>();
 function keysOf(list: ListSchema): readonly ListKey[] {
   let keys = listKeys.get(list);
   if (keys === undefined) {
-    keys = (list.keys ?? []).toSorted(compareUtf8).map((name) => {
+    keys = (list.keys ?? []).toSorted(compareBytes).map((name) => {
       const schema =
         list.items.type === 'object' ? knownFields(list.items).get(name)?.schema : undefined;
       const fallback = schema !== undefined && 'default' in schema ? schema.default : undefined;
@@ -155,7 +155,7 @@ export function printGo(value: Json): string {
   if (value === null) return '<nil>';
   if (isJsonArray(value)) return `[${value.map(printGo).join(' ')}]`;
   if (isJsonObject(value)) {
-    const keys = Object.keys(value).toSorted(compareUtf8);
+    const keys = Object.keys(value).toSorted(compareBytes);
     return `map[${keys.map((key) => `${key}:${printGo(value[key] ?? null)}`).join(' ')}]`;
   }
   return String(value);

@@ -4,9 +4,8 @@
 
 import type { Json } from '../object.ts';
 import { mostErrors } from '../schema/field-error.ts';
-import { quoteGo } from '../schema/go-text.ts';
+import { compareBytes, quoteGo } from '../schema/go-text.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';
-import { compareUtf8 } from './go-text.ts';
 import { isJsonArray, isJsonObject } from './json-value.ts';
 import { type PathElement, fieldElement, printPathElement } from './path-element.ts';
 import { SchemaMismatch, fieldSchema, itemElement, printGo } from './shape.ts';
@@ -71,7 +70,7 @@ function check(schema: Schema, value: Json, allowDuplicates: boolean): Finding[]
       const findings: Finding[] = [];
       // kube-apiserver goes through the fields in a random order and stops at the first undeclared
       // one; we name them all, in the order of their names.
-      for (const name of Object.keys(value).toSorted(compareUtf8)) {
+      for (const name of Object.keys(value).toSorted(compareBytes)) {
         const inner = fieldSchema(schema, name);
         const found =
           inner === undefined
@@ -124,7 +123,7 @@ function printGoSyntax(value: Json): string {
   if (isJsonArray(value)) return `[]interface {}{${value.map(printGoSyntax).join(', ')}}`;
   if (isJsonObject(value)) {
     const fields = Object.keys(value)
-      .toSorted(compareUtf8)
+      .toSorted(compareBytes)
       .map((key) => `${quoteGo(key)}:${printGoSyntax(value[key] ?? null)}`);
     return `map[string]interface {}{${fields.join(', ')}}`;
   }

@@ -1,8 +1,7 @@
 // The name under which a client manages fields.
 
-import type { Cause } from '../../core/errors/error.ts';
-import { quoteGo } from '../schema/go-text.ts';
-import { isPrintable } from './go-text.ts';
+import { type FieldError, forbidden, invalid, required, tooLong } from '../schema/field-error.ts';
+import { isPrintable } from '../schema/go-text.ts';
 
 /** metav1's FieldManagerMaxLength, in bytes of UTF-8. */
 const maxManagerBytes = 128;
@@ -25,6 +24,22 @@ export function managerFromUserAgent(userAgent: string): string {
   return name;
 }
 
+/** What is wrong with the name of a manager, wherever it stands; `path` says where. */
+export function checkManagerName(manager: string, path: string): FieldError[] {
+  const errors: FieldError[] = [];
+  if (Buffer.byteLength(manager) > maxManagerBytes) errors.push(tooLong(path, maxManagerBytes));
+  let position = 0;
+  for (const character of manager) {
+    if (!isPrintable(character)) {
+      const code = (character.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, '0');
+      const detail = `invalid character U+${code} (at position ${position})`;
+      errors.push(invalid(path, manager, detail));
+    }
+    position += Buffer.byteLength(character);
+  }
+  return errors;
+}
+
 /**
  * What is wrong with the `fieldManager` and `force` parameters of a request. The caller answers
  * with `PatchOptions.meta.k8s.io "" is invalid: …` (or CreateOptions, UpdateOptions).
@@ -33,42 +48,14 @@ export function validateManagerOptions(options: {
   readonly fieldManager: string;
   readonly patch?: 'apply' | 'other';
   readonly force?: boolean;
-}): readonly Cause[] {
-  const causes: Cause[] = [];
-  const { fieldManager } = options;
-  if (options.patch === 'apply' && fieldManager === '') {
-    causes.push(required('fieldManager', 'is required for apply patch'));
+}): FieldError[] {
+  const errors: FieldError[] = [];
+  if (options.patch === 'apply' && options.fieldManager === '') {
+    errors.push(required('fieldManager', 'is required for apply patch'));
   }
   if (options.patch === 'other' && options.force !== undefined) {
-    causes.push({
-      reason: 'FieldValueForbidden',
-      message: 'Forbidden: may not be specified for non-apply patch',
-      field: 'force',
-    });
+    errors.push(forbidden('force', 'may not be specified for non-apply patch'));
   }
-  if (Buffer.byteLength(fieldManager) > maxManagerBytes) {
-    causes.push({
-      reason: 'FieldValueTooLong',
-      message: `Too long: may not be more than ${maxManagerBytes} bytes`,
-      field: 'fieldManager',
-    });
-  }
-  let position = 0;
-  for (const character of fieldManager) {
-    if (!isPrintable(character)) {
-      const point = character.codePointAt(0) ?? 0;
-      const code = `U+${point.toString(16).toUpperCase().padStart(4, '0')}`;
-      causes.push({
-        reason: 'FieldValueInvalid',
-        message: `Invalid value: ${quoteGo(fieldManager)}: invalid character ${code} (at position ${position})`,
-        field: 'fieldManager',
-      });
-    }
-    position += Buffer.byteLength(character);
-  }
-  return causes;
-}
-
-function required(field: string, detail: string): Cause {
-  return { reason: 'FieldValueRequired', message: `Required value: ${detail}`, field };
+  errors.push(...checkManagerName(options.fieldManager, 'fieldManager'));
+  return errors;
 }

@@ -91,7 +91,7 @@ export function tooMany(field: string, actual: number, maximum: number): FieldEr
   return withValue('FieldValueTooMany', field, actual, `must have at most ${maximum} ${unit}`);
 }
 
-export function causeOf(error: FieldError): Cause {
+function causeOf(error: FieldError): Cause {
   return { reason: error.type, message: error.message, field: error.field };
 }
 

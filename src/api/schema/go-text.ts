@@ -17,6 +17,7 @@ const shortEscapes: Readonly<Record<string, string>> = {
 
 /** What strconv.Quote escapes: quotes, backslashes, and all that unicode.IsPrint denies. */
 const unprintable = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
+const printable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 const plain = /^[ !#-[\]-~]*$/;
 
 function escapeRune(rune: string): string {
@@ -28,6 +29,11 @@ function escapeRune(rune: string): string {
   if (code >= 0xd800 && code <= 0xdfff) return '\ufffd';
   if (code < 0x10000) return `\\u${code.toString(16).padStart(4, '0')}`;
   return `\\U${code.toString(16).padStart(8, '0')}`;
+}
+
+/** unicode.IsPrint of one character: letters, marks, numbers, punctuation, symbols and the ASCII space. */
+export function isPrintable(character: string): boolean {
+  return printable.test(character);
 }
 
 /** strconv.Quote, that is %q. */

@@ -3,7 +3,6 @@
 import { managerFromUserAgent, validateManagerOptions } from '../../api/fields/writer-name.ts';
 import {
   type FieldError,
-  type FieldErrorType,
   forbidden,
   invalidObject,
   notSupported,
@@ -30,11 +29,11 @@ export function writeOptions(
 ): WriteOptions {
   const fieldManager = query.get('fieldManager') ?? '';
   const force = booleanParameter(query, 'force');
-  const errors: FieldError[] = validateManagerOptions({
+  const errors = validateManagerOptions({
     fieldManager,
     ...(patch === undefined ? {} : { patch }),
     ...(force === undefined ? {} : { force }),
-  }).map(({ reason, message, field = '' }) => ({ type: reason as FieldErrorType, message, field }));
+  });
   const dryRun = readDryRun(query.getAll('dryRun'), errors);
   const given = query.get('fieldValidation') ?? '';
   const fieldValidation = given === '' ? 'Warn' : fieldValidations.find((known) => known === given);
