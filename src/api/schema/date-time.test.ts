@@ -33,8 +33,23 @@ test('a timestamp is read to the moment that it names', () => {
   assert.equal(parseTimestamp('1970-01-01T00:00:01Z'), 1000);
   assert.equal(parseTimestamp('1970-01-01T02:00:00+02:00'), 0);
   assert.equal(parseTimestamp('1970-01-01T00:00:00.5Z'), 500);
+  assert.equal(parseTimestamp('1970-01-01T00:00:00,5004Z'), 500);
+  assert.equal(parseTimestamp('1970-01-01T1:00:00Z'), 3_600_000);
+  assert.equal(parseTimestamp('1970-01-02T01:00:00+24:60'), 0);
+  assert.equal(parseTimestamp('1970-01-01T00:00:00-00:30'), 1_800_000);
   assert.equal(parseTimestamp('1970-01-01t00:00:00z'), undefined);
   assert.equal(parseTimestamp('2026-02-30T00:00:00Z'), undefined);
+});
+
+test('a timestamp is refused where its moment has no year of four digits', () => {
+  assert.equal(parseTimestamp('9999-12-31T23:59:59-00:01'), undefined);
+  assert.equal(parseTimestamp('0000-01-01T00:00:00+00:01'), undefined);
+  assert.equal(
+    timestampProblem('9999-12-31T23:59:59-00:01'),
+    'parsing time "9999-12-31T23:59:59-00:01": year out of range',
+  );
+  assert.equal(typeof parseTimestamp('9999-12-31T23:59:59Z'), 'number');
+  assert.equal(typeof parseTimestamp('0000-01-01T00:00:00Z'), 'number');
 });
 
 test('a refused timestamp says why in the words of Go', () => {
@@ -48,6 +63,11 @@ test('a refused timestamp says why in the words of Go', () => {
       '2026-01-02T03:04:05',
       `parsing time "2026-01-02T03:04:05" ${layout}: cannot parse "" as "Z07:00"`,
     ],
+    [
+      '2026-01-02T03:04:05+25:00',
+      'parsing time "2026-01-02T03:04:05+25:00": time zone offset hour out of range',
+    ],
+    ['2026-01-02T24:04:05Z', 'parsing time "2026-01-02T24:04:05Z": hour out of range'],
     ['2026-01-02T03:04:05Zz', 'parsing time "2026-01-02T03:04:05Zz": extra text: "z"'],
   ];
   for (const [text, problem] of samples) assert.equal(timestampProblem(text), problem);
