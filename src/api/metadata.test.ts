@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import { coerceMetadata, formatTimestamp } from './metadata.ts';
+import { coerceMetadata } from './metadata.ts';
+import { timestamp } from './object.ts';
 
 suite('metadata', () => {
   test('without anything to change comes back as the same value', () => {
@@ -38,7 +39,7 @@ suite('metadata', () => {
   test('has timestamps in UTC and whole seconds', () => {
     const { metadata } = coerceMetadata({ creationTimestamp: '2026-01-02T03:04:05.9+02:00' });
     assert.equal(metadata['creationTimestamp'], '2026-01-02T01:04:05Z');
-    assert.equal(formatTimestamp(999), '1970-01-01T00:00:00Z');
+    assert.equal(timestamp(999), '1970-01-01T00:00:00Z');
   });
 
   test('has an empty string where a null stands in a map or list of strings', () => {

@@ -3,6 +3,7 @@
 // of a wrong type fails the whole request, in the words of Go's JSON decoder.
 
 import { HansaError } from '../core/errors/error.ts';
+import { timestamp } from './object.ts';
 import { objectMetaSchema } from './object-meta.ts';
 import { parseTimestamp, timestampProblem } from './schema/date-time.ts';
 import { compareBytes } from './schema/go-text.ts';
@@ -152,12 +153,7 @@ function coerceString(schema: StringSchema, value: unknown, field: string): stri
   if (schema.format === undefined) return value;
   const moment = parseTimestamp(value);
   if (moment === undefined) throw new HansaError('HANSA_BAD_REQUEST', timestampProblem(value));
-  return formatTimestamp(moment);
-}
-
-/** RFC 3339 in UTC with whole seconds, as every timestamp of Kubernetes is written. */
-export function formatTimestamp(momentMs: number): string {
-  return `${new Date(momentMs).toISOString().slice(0, 19)}Z`;
+  return timestamp(moment);
 }
 
 function coerceStrings(value: unknown, field: string): unknown {

@@ -13,6 +13,11 @@ export type Json =
   | { readonly [key: string]: Json };
 export type JsonObject = { readonly [key: string]: Json };
 
+/** A moment as every timestamp of a resource is written: RFC 3339 in UTC with whole seconds. */
+export function timestamp(momentMs: number): string {
+  return `${new Date(momentMs).toISOString().slice(0, 19)}Z`;
+}
+
 export interface OwnerReference {
   readonly apiVersion: string;
   readonly kind: string;

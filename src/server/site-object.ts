@@ -3,6 +3,7 @@
 
 import type { ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
+import { timestamp } from '../api/object.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
@@ -11,7 +12,6 @@ import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { StoreSource } from '../core/reconcile/source.ts';
 import type { Store } from '../core/store/store.ts';
 import { type ResourceClientParts, resourceClient } from './resources/resource-client.ts';
-import { timestamp } from './resources/prepare.ts';
 
 type Site = ResourceOf<typeof siteKind>;
 

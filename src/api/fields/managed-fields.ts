@@ -1,7 +1,8 @@
 // metadata.managedFields: decoding what an object carries, and encoding it in the order in which
 // kube-apiserver writes it.
 
-import type { Json, ManagedFieldsEntry } from '../object.ts';
+import { type Json, type ManagedFieldsEntry, timestamp } from '../object.ts';
+import { parseTimestamp } from '../schema/date-time.ts';
 import type { FieldSet } from './field-set.ts';
 import { decodeFieldsV1, encodeFieldsV1 } from './fields-v1.ts';
 import { compareBytes, stringifyGo } from '../schema/go-text.ts';
@@ -104,12 +105,10 @@ function decodeFields(fields: Json): FieldSet {
   }
 }
 
-/** RFC 3339 in UTC without fractions, as Kubernetes writes times. */
+/** Kept as text: times in this form sort as such. */
 function wholeSeconds(time: string): string | undefined {
-  if (/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/.test(time)) return time;
-  const millis = Date.parse(time);
-  if (Number.isNaN(millis)) return undefined;
-  return `${new Date(millis).toISOString().slice(0, 19)}Z`;
+  const moment = parseTimestamp(time);
+  return moment === undefined ? undefined : timestamp(moment);
 }
 
 export function encodeManagedFields(managed: Managed): readonly ManagedFieldsEntry[] {

@@ -1,6 +1,6 @@
 // Roles and bindings that Hansa itself writes, as resources like any other.
 
-import { apiVersion, type JsonObject } from '../../api/object.ts';
+import { apiVersion, type JsonObject, timestamp } from '../../api/object.ts';
 import type { Put } from '../store/store.ts';
 
 export interface NewObject {
@@ -29,7 +29,7 @@ export function putObject(object: NewObject): Put {
             uid: object.uid,
             resourceVersion: String(revision),
             generation: object.generation ?? 1,
-            creationTimestamp: wholeSeconds(object.createdAtMs),
+            creationTimestamp: timestamp(object.createdAtMs),
             labels: object.labels,
             ...(object.annotations === undefined ? {} : { annotations: object.annotations }),
           },
@@ -38,9 +38,4 @@ export function putObject(object: NewObject): Put {
         'utf8',
       ),
   };
-}
-
-/** Wall time as Kubernetes writes it. */
-export function wholeSeconds(atMs: number): string {
-  return `${new Date(atMs).toISOString().slice(0, 19)}Z`;
 }

@@ -2,10 +2,9 @@
 // can-i`, `can-i --list` and `whoami` send. Every authenticated caller may ask; the answers come
 // from the same authorizer that decides on requests. Pure functions of a parsed body and a caller.
 
-import { group, type Json, type JsonObject } from '../../api/object.ts';
+import { group, type Json, type JsonObject, timestamp } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';
 import { type Authorizer, type Decision, discoveryPaths } from './authorizer.ts';
-import { wholeSeconds } from './granting-object.ts';
 import { type Caller, isAuthenticated } from './identity.ts';
 import { everything, type Rule, ruleNames } from './rules.ts';
 
@@ -190,7 +189,7 @@ export function selfSubjectReview(caller: Caller, body: unknown, nowMs: number):
   return {
     kind,
     apiVersion: authenticationApi,
-    metadata: { creationTimestamp: wholeSeconds(nowMs) },
+    metadata: { creationTimestamp: timestamp(nowMs) },
     status: { userInfo: { username: caller.user, groups: caller.groups, extra } },
   };
 }

@@ -5,6 +5,7 @@
 // first one, made with it, for the role that was asked for. It is revoked by deleting its record,
 // and that binding with it.
 
+import { timestamp } from '../../api/object.ts';
 import type { AuditDraft } from '../audit/event.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
@@ -13,7 +14,7 @@ import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
 import type { Authorizer } from './authorizer.ts';
 import { forbidden } from './denial.ts';
 import { checkBind, merge } from './escalation.ts';
-import { putObject, wholeSeconds } from './granting-object.ts';
+import { putObject } from './granting-object.ts';
 import { type Caller, isTokenName, tokenCaller, tokenNameRule, tokenUser } from './identity.ts';
 import { bindingsCollection, readRoleBindingSpec } from './policy.ts';
 import { tokenKind } from './presets.ts';
@@ -92,9 +93,9 @@ export async function createToken(
     id,
     digest: digestOfToken(token).toString('hex'),
     role,
-    createdAt: wholeSeconds(now),
+    createdAt: timestamp(now),
     createdBy: caller.user,
-    expiresAt: wholeSeconds(expiresAtMs),
+    expiresAt: timestamp(expiresAtMs),
   };
   const draft = drafter(caller, origin);
   await retrying(async () => {

@@ -8,6 +8,7 @@
 // or a stolen one would live for ever.
 
 import { createPublicKey } from 'node:crypto';
+import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { maxTtlSeconds, type ReservedIssuer } from '../identity/authority.ts';
@@ -15,7 +16,6 @@ import { PublicKey } from '../identity/keys.ts';
 import { certificatePem } from '../identity/pem.ts';
 import type { Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
-import { wholeSeconds } from './granting-object.ts';
 import {
   adminUser,
   type Caller,
@@ -65,7 +65,7 @@ export async function issueUserCredential(
     publicKey,
     ttlSeconds: Math.min(asked, longestSeconds),
   });
-  const notAfter = wholeSeconds(issued.notAfterMs);
+  const notAfter = timestamp(issued.notAfterMs);
   await parts.store.commit({
     audit: [
       parts.audit.record(

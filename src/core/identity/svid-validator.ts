@@ -3,6 +3,7 @@
 // there is no pool of roots in which one domain's authority could vouch for another's names.
 
 import { verify } from 'node:crypto';
+import { timestamp } from '../../api/object.ts';
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { digestOf, matches } from './algorithms.ts';
@@ -207,19 +208,15 @@ function checkTime(certificate: Certificate, nowMs: number): void {
   if (nowMs < certificate.notBeforeMs) {
     throw refuse(
       'not-yet-valid',
-      `it is valid from ${isoSeconds(certificate.notBeforeMs)}, and it is ${isoSeconds(nowMs)}; check both clocks`,
+      `it is valid from ${timestamp(certificate.notBeforeMs)}, and it is ${timestamp(nowMs)}; check both clocks`,
     );
   }
   if (nowMs > lastValidMs(certificate)) {
     throw refuse(
       'expired',
-      `it was valid until ${isoSeconds(certificate.notAfterMs)}, and it is ${isoSeconds(nowMs)}`,
+      `it was valid until ${timestamp(certificate.notAfterMs)}, and it is ${timestamp(nowMs)}`,
     );
   }
-}
-
-function isoSeconds(ms: number): string {
-  return `${new Date(ms).toISOString().slice(0, 19)}Z`;
 }
 
 /** How many intermediates may stand below: self-issued ones do not count (RFC 5280 §6.1.4 (l)). */

@@ -3,7 +3,7 @@
 // src/core/store, and no socket is opened here.
 
 import type { Kind } from '../../api/kind.ts';
-import { apiVersion, group, type Json } from '../../api/object.ts';
+import { apiVersion, group, type Json, timestamp } from '../../api/object.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
 import { forbidden } from '../../core/access/denial.ts';
@@ -28,7 +28,6 @@ import {
   partialMetadata,
   tableOf,
 } from './present.ts';
-import { timestamp } from './prepare.ts';
 import type { Watches } from './watches.ts';
 import type { ResourceWriter, WriteContext, Written } from './writer.ts';
 

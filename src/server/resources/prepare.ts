@@ -2,12 +2,8 @@
 // that only the other subresource may change, and the generation. Pure.
 
 import type { Kind } from '../../api/kind.ts';
+import { timestamp } from '../../api/object.ts';
 import { type Draft, type DraftMeta, jsonEqual } from './object-of.ts';
-
-/** Wall time as Kubernetes writes it: whole seconds, UTC. */
-export function timestamp(nowMs: number): string {
-  return `${new Date(nowMs).toISOString().slice(0, 19)}Z`;
-}
 
 function without(meta: DraftMeta, keys: readonly string[]): Record<string, unknown> {
   const rest: Record<string, unknown> = { ...meta };

@@ -2,7 +2,13 @@
 
 import { recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
-import { apiVersion, type Json, type JsonObject, type Resource } from '../../api/object.ts';
+import {
+  apiVersion,
+  type Json,
+  type JsonObject,
+  type Resource,
+  timestamp,
+} from '../../api/object.ts';
 import { defaultObject, objectSchema, pruneObject } from '../../api/resource-schema.ts';
 import { controllerCaller } from '../../core/access/identity.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -10,7 +16,6 @@ import { hasCode } from '../../core/errors/error.ts';
 import type { NewResource, ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import type { Store } from '../../core/store/store.ts';
 import { type Draft, jsonEqual, objectOf } from './object-of.ts';
-import { timestamp } from './prepare.ts';
 import type { ResourceWriter, WriteContext, Written } from './writer.ts';
 
 export interface ResourceClientParts {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { personCaller } from '../../core/access/identity.ts';
+import { timestamp } from '../../api/object.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
@@ -9,7 +10,6 @@ import type { Expectation } from '../../core/store/store.ts';
 import { type ChangeInput, patchWith } from './changes.ts';
 import { decodeObject } from './decode.ts';
 import type { Draft } from './object-of.ts';
-import { timestamp } from './prepare.ts';
 import { boatKind } from './test-kind.ts';
 import { ResourceWriter, type WriteContext, type WriteRecord } from './writer.ts';
 

@@ -3,7 +3,7 @@
 
 import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
-import { apiVersion, group, type JsonObject } from '../../api/object.ts';
+import { apiVersion, group, type JsonObject, timestamp } from '../../api/object.ts';
 import { finalizerWarnings } from '../../api/metadata-rules.ts';
 import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
@@ -28,7 +28,6 @@ import {
   markDeleted,
   prepareForCreate,
   prepareForUpdate,
-  timestamp,
   wipeSystemFields,
 } from './prepare.ts';
 
