@@ -23,6 +23,8 @@ test('values are printed as json.Marshal does: sorted, and safe in HTML', () => 
     '{"a":{"c":[true],"d":null},"b":1}',
   );
   assert.equal(stringifyGo('<&>\u2028'), '"\\u003c\\u0026\\u003e\\u2028"');
+  assert.equal(stringifyGo({ b: 1, 10: 1, 9: 1 }), '{"10":1,"9":1,"b":1}');
+  assert.equal(stringifyGo({ a: undefined, b: [undefined] }), '{"b":[null]}');
   assert.equal(stringifyGo(undefined), 'null');
 });
 

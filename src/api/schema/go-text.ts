@@ -1,7 +1,7 @@
 // How Go prints values. kube-apiserver's messages hold values as Go's %q, %v and json.Marshal
 // print them, and ours are the same to the byte.
 
-import { isInt64 } from './json.ts';
+import { isInt64, isObject } from './json.ts';
 
 const shortEscapes: Readonly<Record<string, string>> = {
   '\u0007': '\\a',
@@ -56,7 +56,7 @@ const jsonEscaped = /[<>&\u2028\u2029]/g;
 
 /** json.Marshal: keys in order of their bytes, and what could end a script element escaped. */
 export function stringifyGo(value: unknown): string {
-  return value === undefined ? 'null' : escapeJson(JSON.stringify(sortKeys(value)));
+  return escapeJson(sortedJson(value));
 }
 
 /** JSON text with what could end a script element escaped. */
@@ -67,11 +67,15 @@ export function escapeJson(text: string): string {
   );
 }
 
-function sortKeys(value: unknown): unknown {
-  if (Array.isArray(value)) return value.map(sortKeys);
-  if (typeof value !== 'object' || value === null) return value;
-  const entries = Object.entries(value).toSorted(([a], [b]) => compareBytes(a, b));
-  return Object.fromEntries(entries.map(([key, item]) => [key, sortKeys(item)]));
+/** Written key by key: an object of ours would put keys such as "10" first, in the order of numbers. */
+function sortedJson(value: unknown): string {
+  if (Array.isArray(value)) return `[${value.map(sortedJson).join(',')}]`;
+  if (!isObject(value)) return JSON.stringify(value ?? null);
+  const members = Object.keys(value)
+    .filter((key) => value[key] !== undefined)
+    .toSorted(compareBytes)
+    .map((key) => `${JSON.stringify(key)}:${sortedJson(value[key])}`);
+  return `{${members.join(',')}}`;
 }
 
 /** The order of the UTF-8 bytes, in which Go sorts strings. */

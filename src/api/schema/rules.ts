@@ -65,7 +65,8 @@ function ask(
   } else if (schema.type === 'map' && isObject(value)) {
     const oldValues = isObject(old) ? old : undefined;
     for (const key of Object.keys(value)) {
-      ask(schema.values, value[key], oldValues?.[key], `${path}[${key}]`, errors);
+      const before = oldValues && Object.hasOwn(oldValues, key) ? oldValues[key] : undefined;
+      ask(schema.values, value[key], before, `${path}[${key}]`, errors);
     }
   }
 }

@@ -67,6 +67,9 @@ suite('strings', () => {
     assert.deepEqual(errorsOf(x, 'soon'), [
       'spec.x: Invalid value: "soon": spec.x in body must be of type date-time: "soon"',
     ]);
+    assert.deepEqual(errorsOf(x, '\u0007'), [
+      'spec.x: Invalid value: "\\a": spec.x in body must be of type date-time: "\\a"',
+    ]);
     assert.deepEqual(errorsOf(x, 5), [
       'spec.x: Invalid value: "int64": spec.x in body must be of type date-time: "int64"',
     ]);
@@ -265,6 +268,17 @@ suite('a change', () => {
     assert.deepEqual(fields({ ports: [{ name: 'y', port: 0 }] }, { ports: [bad] }), [
       'ports[0].port',
     ]);
+  });
+
+  test('of a map is held against its own entries, not against what every object has', () => {
+    const values = object({ a: required(s.string({ description })) });
+    const map = object({ m: optional(s.map({ description, values })) });
+    const value: unknown = JSON.parse('{"m":{"__proto__":{}}}');
+    const errors = validate(map, value, { m: { x: { a: 'b' } } });
+    assert.deepEqual(
+      errors.map((error) => error.field),
+      ['m.__proto__.a'],
+    );
   });
 
   test('may keep duplicates that were there, but not bring them', () => {

@@ -21,6 +21,7 @@ import {
   typeInvalid,
   wholeObject,
 } from './field-error.ts';
+import { quoteGo } from './go-text.ts';
 import { deepEqual, isInt64, isObject } from './json.ts';
 import { correlatedItem, duplicatesIn } from './list-keys.ts';
 import { joinPath } from './prune.ts';
@@ -181,7 +182,7 @@ function checkString(
   if (typeof value === 'string') {
     checkText(schema, value, path, errors);
     if (schema.format === 'date-time' && !validateDateTime(value)) {
-      const detail = `${path} in body must be of type date-time: ${JSON.stringify(value)}`;
+      const detail = `${path} in body must be of type date-time: ${quoteGo(value)}`;
       errors.push(typeInvalid(path, value, detail));
     }
   } else if (schema.format === undefined) {
@@ -300,6 +301,7 @@ function checkMap(
   }
   const oldValues = isObject(old) ? old : undefined;
   for (const key of keys) {
-    check(values, value[key], oldValues?.[key], joinPath(path, key), errors);
+    const before = oldValues && Object.hasOwn(oldValues, key) ? oldValues[key] : undefined;
+    check(values, value[key], before, joinPath(path, key), errors);
   }
 }
