@@ -3,7 +3,7 @@
 import type { OwnerReference } from './object.ts';
 import { type FieldError, invalid } from './schema/field-error.ts';
 import { escapeJson } from './schema/go-text.ts';
-import { deepEqual, isObject } from './schema/json.ts';
+import { isObject } from './schema/json.ts';
 
 type Untyped = Readonly<Record<string, unknown>>;
 
@@ -20,10 +20,12 @@ export function dropDuplicateOwners(object: Untyped): DistinctOwners {
   const references = metadata['ownerReferences'] as readonly OwnerReference[];
   const distinct: OwnerReference[] = [];
   const duplicates: string[] = [];
+  const seen = new Set<string>();
   for (const reference of references) {
-    const known = distinct.some((other) => deepEqual(other, reference));
-    if (known) duplicates.push(reference.uid);
+    const key = printOwner(reference);
+    if (seen.has(key)) duplicates.push(reference.uid);
     else distinct.push(reference);
+    seen.add(key);
   }
   if (duplicates.length === 0) return { object };
   return {
@@ -32,12 +34,16 @@ export function dropDuplicateOwners(object: Untyped): DistinctOwners {
   };
 }
 
+/** Each of these errors prints all owners: more of them would be far longer than what was sent. */
+const mostControllerErrors = 8;
+
 export function checkOwners(
   owners: readonly OwnerReference[] | undefined,
   errors: FieldError[],
 ): void {
   const path = 'metadata.ownerReferences';
   let controller = '';
+  let refused = 0;
   for (const owner of owners ?? []) {
     // Go's ParseGroupVersion: "v1" or "group/v1"; with more slashes there is no version at all.
     const parts = owner.apiVersion.split('/');
@@ -55,7 +61,8 @@ export function checkOwners(
     if (owner.controller !== true) continue;
     const name = `${owner.kind}/${owner.name}`;
     if (controller === '') controller = name;
-    else {
+    else if (refused < mostControllerErrors) {
+      refused += 1;
       const detail = `Only one reference can have Controller set to true. Found "true" in references for ${controller} and ${name}`;
       errors.push(invalidOwners(`[${(owners ?? []).map(printOwner).join(',')}]`, detail));
     }

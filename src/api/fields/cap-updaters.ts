@@ -1,7 +1,7 @@
 // managedFields must not grow with every client that ever wrote to an object.
 
 import { compareBytes } from '../schema/go-text.ts';
-import { emptySet, union } from './field-set.ts';
+import { emptySet, type FieldSet, unionAll } from './field-set.ts';
 import { identify, type Managed } from './managed-fields.ts';
 
 /** More updaters than this and the oldest are merged into one. Appliers are never merged. */
@@ -19,6 +19,7 @@ export function capUpdaters(managed: Managed): Managed {
     );
   let count = updaters.length;
   let first: string | undefined;
+  const merged = new Map<string, FieldSet[]>();
   for (const updater of updaters) {
     if (count <= maxUpdaters) break;
     if (first === undefined) {
@@ -33,16 +34,23 @@ export function capUpdaters(managed: Managed): Managed {
       subresource: '',
     });
     const set = managed.sets.get(updater) ?? emptySet;
-    if (!managed.sets.has(bucket)) {
-      managed.sets.set(bucket, managed.sets.get(first) ?? emptySet);
-      managed.sets.delete(first);
-    }
-    managed.sets.set(bucket, union(set, managed.sets.get(bucket) ?? emptySet));
+    const sets = merged.get(bucket) ?? [managed.sets.get(bucket) ?? take(managed, first)];
+    merged.set(bucket, sets);
+    sets.push(set);
     managed.sets.delete(updater);
+    // The merged entry itself goes where it is not the oldest: kube-apiserver does the same.
+    if (updater === bucket) merged.delete(bucket);
     count--;
     const time = managed.times.get(updater);
     if (time === undefined) managed.times.delete(bucket);
     else managed.times.set(bucket, time);
   }
+  for (const [bucket, sets] of merged) managed.sets.set(bucket, unionAll(sets));
   return managed;
+}
+
+function take(managed: Managed, updater: string): FieldSet {
+  const set = managed.sets.get(updater) ?? emptySet;
+  managed.sets.delete(updater);
+  return set;
 }

@@ -19,7 +19,7 @@ export const emptySet: FieldSet = new Map();
 export const leaf: FieldEntry = { member: true, below: emptySet };
 
 export function fieldSetOf(...paths: readonly Path[]): FieldSet {
-  return paths.reduce<FieldSet>((set, path) => union(set, singlePath(path)), emptySet);
+  return unionAll(paths.map(singlePath));
 }
 
 function singlePath(path: Path): FieldSet {
@@ -67,6 +67,18 @@ export function union(a: FieldSet, b: FieldSet): FieldSet {
     }
   }
   return out;
+}
+
+/** In pairs, then pairs of pairs: one after the other would copy what is already united each time. */
+export function unionAll(sets: readonly FieldSet[]): FieldSet {
+  let level = sets;
+  while (level.length > 1) {
+    const united: FieldSet[] = [];
+    for (let i = 0; i < level.length; i += 2)
+      united.push(union(level[i] ?? emptySet, level[i + 1] ?? emptySet));
+    level = united;
+  }
+  return level[0] ?? emptySet;
 }
 
 export function intersection(a: FieldSet, b: FieldSet): FieldSet {

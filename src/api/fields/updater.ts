@@ -13,6 +13,7 @@ import {
   isEmpty,
   recursiveDifference,
   union,
+  unionAll,
 } from './field-set.ts';
 import { jsonEquals } from './json-value.ts';
 import { merge } from './merge.ts';
@@ -134,8 +135,7 @@ function settle(
 function pruneAbandoned(schema: Schema, merged: Json, managers: Managers, last: FieldSet): Json {
   const lastNamed = withNamedFields(schema, last);
   const mergedFields = withNamedFields(schema, toFieldSet(schema, merged));
-  let owned = emptySet;
-  for (const set of managers.values()) owned = union(owned, set);
+  const owned = unionAll([...managers.values()]);
 
   // What would go, but is owned, comes back.
   const bare = removeItems(schema, merged, lastNamed);
