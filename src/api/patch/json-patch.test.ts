@@ -259,6 +259,21 @@ describe('decoding a patch', () => {
     );
   });
 
+  it('refuses to shift a long list again and again', () => {
+    const document = { l: Array.from({ length: 100_000 }, () => 0) };
+    const many = (count: number): Json =>
+      applyJsonPatch(
+        document,
+        decodeJsonPatch(
+          Array.from({ length: count }, () => ({ op: 'add', path: '/l/0', value: 0 })),
+          'Warn',
+        ),
+      );
+    assert.equal(((many(300) as JsonObject)['l'] as Json[]).length, 100_300);
+    assert.equal(failure(() => many(500)).code, 'HANSA_TOO_LARGE');
+    assert.equal(document.l.length, 100_000);
+  });
+
   it('leaves operations without a known op or path to fail when applied', () => {
     for (const bad of [{}, { op: 'nope', path: '/a' }, { op: 'add' }, { op: 'move', path: '/a' }]) {
       assert.ok(reason({}, bad));

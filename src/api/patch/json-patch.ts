@@ -22,6 +22,13 @@ export const maxOperations = 10_000;
 /** kube-apiserver's default limit on what all `copy` operations of one patch add up to (3 MiB). */
 const maxCopiedBytes = 3 * 1024 * 1024;
 
+/**
+ * Items of lists that all operations of one patch may shift. kube-apiserver has no such limit: there a
+ * few megabytes of inserts at the front of a long list keep one thread busy; here they would stop
+ * everyone for seconds. So many take some 10 ms.
+ */
+const maxShiftedItems = 40_000_000;
+
 export type FieldValidation = 'Ignore' | 'Warn' | 'Strict';
 
 export interface JsonPatch {
@@ -134,6 +141,7 @@ class WorkingDocument {
   /** Containers that this run made, and that it may therefore change in place. */
   readonly #own = new WeakSet<object>();
   #copiedBytes = 0;
+  #shiftedItems = 0;
 
   constructor(document: Json) {
     this.root = document;
@@ -171,19 +179,32 @@ class WorkingDocument {
       items.push(value);
       return;
     }
-    items.splice(resolveIndex(key, items.length + 1), 0, value);
+    const index = resolveIndex(key, items.length + 1);
+    this.#shift(items.length - index);
+    items.splice(index, 0, value);
   }
 
   #remove(path: string): void {
     const { container, key } = this.#locate(path, true);
     if (isJsonArray(container)) {
-      (container as Json[]).splice(resolveIndex(key, container.length), 1);
+      const index = resolveIndex(key, container.length);
+      this.#shift(container.length - index);
+      (container as Json[]).splice(index, 1);
       return;
     }
     if (!Object.hasOwn(container as JsonObject, key)) {
       throw new OperationError(`Unable to remove nonexistent key: ${key}: missing value`);
     }
     delete (container as MutableObject)[key];
+  }
+
+  #shift(items: number): void {
+    this.#shiftedItems += items;
+    if (this.#shiftedItems <= maxShiftedItems) return;
+    throw new HansaError(
+      'HANSA_TOO_LARGE',
+      `Request entity too large: the operations of a JSON patch may shift ${maxShiftedItems} items of lists in all. Send the new list as a whole.`,
+    );
   }
 
   #replace(path: string, value: Json): void {
