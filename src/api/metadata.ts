@@ -6,7 +6,7 @@ import { HansaError } from '../core/errors/error.ts';
 import { timestamp } from './object.ts';
 import { objectMetaSchema } from './object-meta.ts';
 import { parseTimestamp, timestampProblem } from './schema/date-time.ts';
-import { compareBytes } from './schema/go-text.ts';
+import { compareBytes, goKind } from './schema/go-text.ts';
 import { isInt64, isObject } from './schema/json.ts';
 import { joinPath } from './schema/prune.ts';
 import type { ObjectSchema, Schema, StringSchema } from './schema/schema.ts';
@@ -46,17 +46,11 @@ export function coerceMetadata(metadata: unknown): CoercedMetadata {
   };
 }
 
-function jsonName(value: unknown): string {
-  if (Array.isArray(value)) return 'array';
-  if (typeof value === 'boolean') return 'bool';
-  return typeof value;
-}
-
 function mismatch(value: unknown, field: string, goType: string): HansaError {
   const where = field === '' ? 'value' : `struct field ${field}`;
   return new HansaError(
     'HANSA_BAD_REQUEST',
-    `json: cannot unmarshal ${jsonName(value)} into Go ${where} of type ${goType}`,
+    `json: cannot unmarshal ${goKind(value)} into Go ${where} of type ${goType}`,
   );
 }
 

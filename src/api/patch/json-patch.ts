@@ -15,6 +15,7 @@ import {
   setOwn,
 } from '../fields/json-value.ts';
 import type { Json, JsonObject } from '../object.ts';
+import { goKind } from '../schema/go-text.ts';
 
 /** kube-apiserver's limit on the operations of one patch. */
 export const maxOperations = 10_000;
@@ -84,14 +85,6 @@ function checkMembers(operation: JsonObject, index: number, unknownFields: strin
       );
     }
   }
-}
-
-/** Go's word for the kind of a JSON value. */
-export function goKind(value: Json): string {
-  if (value === null) return 'null';
-  if (isJsonArray(value)) return 'array';
-  if (typeof value === 'boolean') return 'bool';
-  return typeof value;
 }
 
 function badRequest(message: string): HansaError {

@@ -9,7 +9,8 @@ import {
   setOwn,
 } from '../fields/json-value.ts';
 import type { Json, JsonObject } from '../object.ts';
-import { type FieldValidation, goKind, tooDeep } from './json-patch.ts';
+import { goKind } from '../schema/go-text.ts';
+import { type FieldValidation, tooDeep } from './json-patch.ts';
 
 /** Applies a parsed merge patch. Throws HANSA_BAD_REQUEST, in kube-apiserver's words, where it is no object. */
 export function applyMergePatch(

@@ -4,8 +4,7 @@
 import { HansaError } from '../../core/errors/error.ts';
 import { isJsonObject, ownValue } from '../fields/json-value.ts';
 import type { Json, JsonObject } from '../object.ts';
-import { quoteGo, stringifyGo } from '../schema/go-text.ts';
-import { goKind } from './json-patch.ts';
+import { goKind, quoteGo, stringifyGo } from '../schema/go-text.ts';
 
 /** Go's name of the struct into which the type of a document is decoded first. */
 const typeStruct =

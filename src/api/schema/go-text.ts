@@ -42,6 +42,13 @@ export function quoteGo(text: string): string {
   return `"${text.replace(unprintable, escapeRune)}"`;
 }
 
+/** The word of Go's JSON decoder for the kind of a value. */
+export function goKind(value: unknown): string {
+  if (value === null) return 'null';
+  if (Array.isArray(value)) return 'array';
+  return typeof value === 'boolean' ? 'bool' : typeof value;
+}
+
 /** %v of what Go's JSON decoder made of a number: an int64, or else a float64. */
 export function printNumber(value: number): string {
   if (isInt64(value)) return BigInt(value).toString();

@@ -7,9 +7,9 @@ import { applyJsonPatch, decodeJsonPatch } from '../../api/patch/json-patch.ts';
 import { applyMergePatch } from '../../api/patch/merge-patch.ts';
 import { invalidPatch, patchedResource } from '../../api/patch/patched-resource.ts';
 import { objectSchema, undecodable } from '../../api/resource-schema.ts';
+import { goKind } from '../../api/schema/go-text.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { mediaTypeOf, parseBody, settleObject, withMetadata } from './decode.ts';
-import { jsonTypeOf } from './json-type.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
@@ -140,7 +140,7 @@ function parseApply(body: Buffer): { value: JsonObject; strictErrors: readonly s
   if (value === null) return { value: {}, strictErrors };
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw badRequest(
-      `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type map[string]interface {}`,
+      `error decoding YAML: error unmarshaling JSON: while decoding JSON: json: cannot unmarshal ${goKind(value)} into Go value of type map[string]interface {}`,
     );
   }
   return { value: value as JsonObject, strictErrors };

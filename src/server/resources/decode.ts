@@ -5,11 +5,11 @@ import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json } from '../../api/object.ts';
 import { dropDuplicateOwners } from '../../api/owner-references.ts';
 import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-schema.ts';
+import { goKind } from '../../api/schema/go-text.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { inspectJson } from '../http/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
-import { jsonTypeOf } from './json-type.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 import { parseYaml } from './parse-yaml.ts';
@@ -127,7 +127,7 @@ function recognise(
   if (value === null) throw kindMissing();
   if (typeof value !== 'object' || Array.isArray(value)) {
     throw unrecognised(
-      String.raw`couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(value)} into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
+      String.raw`couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(value)} into Go value of type struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }`,
     );
   }
   const object = value as Unsettled;
@@ -135,7 +135,7 @@ function recognise(
     const given = object[key];
     if (given !== undefined && given !== null && typeof given !== 'string') {
       throw unrecognised(
-        `couldn't get version/kind; json parse error: json: cannot unmarshal ${jsonTypeOf(given)} into Go struct field .${key} of type string`,
+        `couldn't get version/kind; json parse error: json: cannot unmarshal ${goKind(given)} into Go struct field .${key} of type string`,
       );
     }
   }

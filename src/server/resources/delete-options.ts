@@ -7,8 +7,8 @@ import {
   invalidObject,
   notSupported,
 } from '../../api/schema/field-error.ts';
+import { goKind } from '../../api/schema/go-text.ts';
 import { badRequest } from './errors.ts';
-import { jsonTypeOf } from './json-type.ts';
 import { metaGroup, readDryRun } from './options.ts';
 import { booleanParameter, integerParameter } from './parameters.ts';
 
@@ -102,6 +102,6 @@ function fromBody(body: Json): Given {
 
 function wrongType(path: string, value: Json, goType: string) {
   return badRequest(
-    `json: cannot unmarshal ${jsonTypeOf(value)} into Go struct field DeleteOptions.${path} of type ${goType}`,
+    `json: cannot unmarshal ${goKind(value)} into Go struct field DeleteOptions.${path} of type ${goType}`,
   );
 }
