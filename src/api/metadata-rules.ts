@@ -7,7 +7,14 @@ import type { Kind } from './kind.ts';
 import type { ManagedFieldsEntry, ObjectMeta } from './object.ts';
 import { checkOwners } from './owner-references.ts';
 import { checkLabelValue, checkName, checkQualifiedName, maskTrailingDash } from './names.ts';
-import { type FieldError, forbidden, invalid, required, tooLong } from './schema/field-error.ts';
+import {
+  type FieldError,
+  forbidden,
+  invalid,
+  mostErrors,
+  required,
+  tooLong,
+} from './schema/field-error.ts';
 import { compareBytes, quoteGo } from './schema/go-text.ts';
 import { TrustDomain } from './trust-domain.ts';
 
@@ -70,6 +77,7 @@ function nameErrors(kind: Kind, name: string): readonly string[] {
 
 function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
   for (const key in labels) {
+    if (errors.length >= mostErrors) return;
     for (const message of checkQualifiedName(key)) {
       errors.push(invalid('metadata.labels', key, message));
     }
@@ -83,6 +91,7 @@ function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
 function checkAnnotations(annotations: Metadata['annotations'], errors: FieldError[]): void {
   let bytes = 0;
   for (const key in annotations) {
+    if (errors.length >= mostErrors) return;
     for (const message of checkQualifiedName(key.toLowerCase())) {
       errors.push(invalid('metadata.annotations', key, message));
     }
@@ -95,6 +104,7 @@ function checkAnnotations(annotations: Metadata['annotations'], errors: FieldErr
 function checkFinalizers(finalizers: readonly string[] | undefined, errors: FieldError[]): void {
   if (finalizers === undefined) return;
   for (const finalizer of finalizers) {
+    if (errors.length >= mostErrors) return;
     for (const message of checkQualifiedName(finalizer)) {
       errors.push(invalid('metadata.finalizers', finalizer, message));
     }
@@ -109,6 +119,7 @@ const maxSubresourceBytes = 256;
 
 function checkManagedFields(entries: Metadata['managedFields'], errors: FieldError[]): void {
   for (const [i, entry] of (entries ?? []).entries()) {
+    if (errors.length >= mostErrors) return;
     const path = `metadata.managedFields[${i}]`;
     const { operation, manager, subresource } = entry;
     const fieldsType: string | undefined = entry.fieldsType;

@@ -1,7 +1,7 @@
 // Owner references: who an object belongs to, and which of them are sound, in kube-apiserver's words.
 
 import type { OwnerReference } from './object.ts';
-import { type FieldError, invalid } from './schema/field-error.ts';
+import { type FieldError, invalid, mostErrors } from './schema/field-error.ts';
 import { escapeJson } from './schema/go-text.ts';
 import { isObject } from './schema/json.ts';
 
@@ -45,6 +45,7 @@ export function checkOwners(
   let controller = '';
   let refused = 0;
   for (const owner of owners ?? []) {
+    if (errors.length >= mostErrors) return;
     // Go's ParseGroupVersion: "v1" or "group/v1"; with more slashes there is no version at all.
     const parts = owner.apiVersion.split('/');
     const version = parts.length > 2 ? '' : parts.at(-1);

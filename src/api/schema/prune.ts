@@ -89,26 +89,30 @@ function pruneObject(
   path: string,
   unknown: string[],
 ): unknown {
-  let copy: Record<string, unknown> | undefined;
-  for (const key of Object.keys(value)) {
+  const keys = Object.keys(value);
+  let kept: Record<string, unknown> | undefined;
+  // Built up from what is known, not cut down: nearly all of a hostile object may be unknown.
+  const keptBefore = (at: number): Record<string, unknown> => {
+    kept ??= Object.fromEntries(keys.slice(0, at).map((key) => [key, value[key]]));
+    return kept;
+  };
+  for (const [at, key] of keys.entries()) {
     const field =
       schema !== undefined && Object.hasOwn(schema.fields, key) ? schema.fields[key] : undefined;
     const before = value[key];
     if (field === undefined) {
       unknown.push(joinPath(path, key));
-      copy ??= { ...value };
-      delete copy[key];
-    } else if (before === null && dropsNull(field.schema)) {
-      copy ??= { ...value };
-      delete copy[key];
-    } else if (typeof before === 'object') {
-      const after = pruneAt(field.schema, before, joinPath(path, key), unknown);
-      if (after === before) continue;
-      copy ??= { ...value };
-      copy[key] = after;
+      keptBefore(at);
+    } else if (before === null && dropsNull(field.schema)) keptBefore(at);
+    else {
+      const after =
+        typeof before === 'object'
+          ? pruneAt(field.schema, before, joinPath(path, key), unknown)
+          : before;
+      if (kept !== undefined || after !== before) keptBefore(at)[key] = after;
     }
   }
-  return copy ?? value;
+  return kept ?? value;
 }
 
 /** A null with a default stays for defaulting to replace. */
