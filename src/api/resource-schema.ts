@@ -10,7 +10,7 @@ import { objectMetaSchema } from './object-meta.ts';
 import { applyDefaults } from './schema/default.ts';
 import { optional, s } from './schema/dsl.ts';
 import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';
-import { deepEqual, isObject } from './schema/json.ts';
+import { isObject, jsonEquals } from './schema/json.ts';
 import { prune } from './schema/prune.ts';
 import type { Field, ObjectSchema, Schema } from './schema/schema.ts';
 import { validateRest, validateStructure } from './schema/validate.ts';
@@ -162,5 +162,5 @@ export function validateStatus(kind: Kind, object: Untyped, old: Untyped): Field
 export function differsBeyondMetadata(object: Untyped, old: Untyped): boolean {
   const { metadata: _, ...body } = object;
   const { metadata: __, ...oldBody } = old;
-  return !deepEqual(body, oldBody);
+  return !jsonEquals(body, oldBody);
 }

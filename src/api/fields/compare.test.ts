@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { JsonObject } from '../object.ts';
 import { compare } from './compare.ts';
 import { difference, isEmpty, listPaths } from './field-set.ts';
-import { jsonEquals } from './json-value.ts';
+import { jsonEquals } from '../schema/json.ts';
 import { printPath } from './path-element.ts';
 import { anySpec, specSchema } from './conformance-sample.ts';
 import { SchemaMismatch } from './shape.ts';

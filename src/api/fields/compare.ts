@@ -1,6 +1,7 @@
 // What changed between two values of one schema: fields added, modified and removed.
 
 import type { Json, JsonObject } from '../object.ts';
+import { jsonEquals } from '../schema/json.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';
 import {
   type FieldEntry,
@@ -9,7 +10,7 @@ import {
   emptySet,
   leaf,
 } from './field-set.ts';
-import { isJsonArray, isJsonObject, jsonEquals } from './json-value.ts';
+import { isJsonArray, isJsonObject } from './json-value.ts';
 import type { PathElement } from './path-element.ts';
 import {
   type MapShape,

@@ -40,23 +40,6 @@ export function withoutKey(object: JsonObject, key: string): JsonObject {
   return copy;
 }
 
-export function jsonEquals(a: Json | undefined, b: Json | undefined): boolean {
-  if (a === b) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false;
-  if (isJsonArray(a)) {
-    if (!isJsonArray(b) || a.length !== b.length) return false;
-    for (let i = 0; i < a.length; i++) if (!jsonEquals(a[i], b[i])) return false;
-    return true;
-  }
-  if (isJsonArray(b)) return false;
-  const keys = Object.keys(a);
-  if (keys.length !== Object.keys(b).length) return false;
-  for (const key of keys) {
-    if (!Object.hasOwn(b, key) || !jsonEquals(a[key], b[key])) return false;
-  }
-  return true;
-}
-
 /** Whether a value nests at most `limit` levels. It never looks deeper, however deep the value is. */
 export function isWithinDepth(value: Json, limit: number): boolean {
   if (typeof value !== 'object' || value === null) return true;

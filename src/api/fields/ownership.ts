@@ -16,6 +16,7 @@
 
 import { HansaError } from '../../core/errors/error.ts';
 import type { Json, JsonObject } from '../object.ts';
+import { jsonEquals } from '../schema/json.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
 import { capUpdaters } from './cap-updaters.ts';
 import { conflictError } from './conflict.ts';
@@ -33,7 +34,6 @@ import {
   isJsonArray,
   isJsonObject,
   isWithinDepth,
-  jsonEquals,
   maxJsonDepth,
   ownValue,
   withoutKey,

@@ -3,7 +3,7 @@ import { describe, it } from 'node:test';
 import fc from 'fast-check';
 import type { JsonObject } from '../object.ts';
 import { emptySet, fieldSetOf } from './field-set.ts';
-import { jsonEquals } from './json-value.ts';
+import { jsonEquals } from '../schema/json.ts';
 import { extractItems, removeItems } from './remove-items.ts';
 import { anySpec, specSchema } from './conformance-sample.ts';
 import { everyField } from './to-field-set.ts';

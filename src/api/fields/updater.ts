@@ -2,6 +2,7 @@
 // version. It knows nothing of metadata, timestamps or the wire.
 
 import type { Json } from '../object.ts';
+import { jsonEquals } from '../schema/json.ts';
 import type { Schema } from '../schema/schema.ts';
 import { compare } from './compare.ts';
 import {
@@ -15,7 +16,6 @@ import {
   union,
   unionAll,
 } from './field-set.ts';
-import { jsonEquals } from './json-value.ts';
 import { merge } from './merge.ts';
 import { removeItems } from './remove-items.ts';
 import { reconcileWithSchema } from './schema-change.ts';

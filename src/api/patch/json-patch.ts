@@ -10,12 +10,12 @@ import {
   isJsonArray,
   isJsonObject,
   isWithinDepth,
-  jsonEquals,
   maxJsonDepth,
   setOwn,
 } from '../fields/json-value.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { goKind } from '../schema/go-text.ts';
+import { jsonEquals } from '../schema/json.ts';
 
 /** kube-apiserver's limit on the operations of one patch. */
 export const maxOperations = 10_000;

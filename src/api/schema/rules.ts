@@ -1,7 +1,7 @@
 // Rules across fields. They are asked from the outside in, as CEL rules are in kube-apiserver.
 
 import { type FieldError, mostErrors, wholeObject } from './field-error.ts';
-import { deepEqual, isObject } from './json.ts';
+import { isObject, jsonEquals } from './json.ts';
 import { correlatedItem } from './list-keys.ts';
 import { joinPath } from './prune.ts';
 import type { Rule, Schema } from './schema.ts';
@@ -76,5 +76,5 @@ function isBroken(rule: Rule, value: unknown, old: unknown): boolean {
   if (transition && old === undefined) return false;
   if (rule.holds(value as never, old as never)) return false;
   // What was already so may stay so; only a rule about the change itself is asked in any case.
-  return transition || old === undefined || !deepEqual(value, old);
+  return transition || old === undefined || !jsonEquals(value, old);
 }

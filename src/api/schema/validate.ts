@@ -22,7 +22,7 @@ import {
   wholeObject,
 } from './field-error.ts';
 import { quoteGo } from './go-text.ts';
-import { deepEqual, isInt64, isObject } from './json.ts';
+import { isInt64, isObject, jsonEquals } from './json.ts';
 import { correlatedItem, duplicatesIn } from './list-keys.ts';
 import { joinPath } from './prune.ts';
 import { brokenRules, hasRules } from './rules.ts';
@@ -108,7 +108,7 @@ function check(
     case 'any':
       break;
   }
-  if (errors.length > before && old !== undefined && deepEqual(value, old)) errors.length = before;
+  if (errors.length > before && old !== undefined && jsonEquals(value, old)) errors.length = before;
 }
 
 /** JSON's own name of a value's type, with integers told apart as Go's decoder does. */

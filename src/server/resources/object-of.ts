@@ -49,27 +49,3 @@ export function encodeObject(object: Draft, revision: number): Buffer {
 export function withRevision(object: Draft, revision: number): Draft {
   return { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
 }
-
-/** Equality of JSON values; the order of keys does not count. */
-export function jsonEqual(left: unknown, right: unknown): boolean {
-  if (left === right) return true;
-  if (typeof left !== 'object' || typeof right !== 'object' || left === null || right === null)
-    return false;
-  if (Array.isArray(left)) {
-    return (
-      Array.isArray(right) &&
-      left.length === right.length &&
-      left.every((item, index) => jsonEqual(item, right[index]))
-    );
-  }
-  if (Array.isArray(right)) return false;
-  const leftObject = left as Readonly<Record<string, unknown>>;
-  const rightObject = right as Readonly<Record<string, unknown>>;
-  const keys = Object.keys(leftObject);
-  return (
-    keys.length === Object.keys(rightObject).length &&
-    keys.every(
-      (key) => Object.hasOwn(rightObject, key) && jsonEqual(leftObject[key], rightObject[key]),
-    )
-  );
-}

@@ -3,7 +3,8 @@
 
 import type { Kind } from '../../api/kind.ts';
 import { timestamp } from '../../api/object.ts';
-import { type Draft, type DraftMeta, jsonEqual } from './object-of.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
+import type { Draft, DraftMeta } from './object-of.ts';
 
 function without(meta: DraftMeta, keys: readonly string[]): Record<string, unknown> {
   const rest: Record<string, unknown> = { ...meta };
@@ -98,7 +99,7 @@ function sameContent(kind: Kind, next: Draft, live: Draft): boolean {
   const keys = new Set(
     [...Object.keys(next), ...Object.keys(live)].filter((key) => !ignored.has(key)),
   );
-  for (const key of keys) if (!jsonEqual(next[key], live[key])) return false;
+  for (const key of keys) if (!jsonEquals(next[key], live[key])) return false;
   return true;
 }
 

@@ -10,12 +10,13 @@ import {
   timestamp,
 } from '../../api/object.ts';
 import { defaultObject, objectSchema, pruneObject } from '../../api/resource-schema.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
 import { controllerCaller } from '../../core/access/identity.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { NewResource, ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import type { Store } from '../../core/store/store.ts';
-import { type Draft, jsonEqual, objectOf } from './object-of.ts';
+import { type Draft, objectOf } from './object-of.ts';
 import type { ResourceWriter, WriteContext, Written } from './writer.ts';
 
 export interface ResourceClientParts {
@@ -64,7 +65,7 @@ export function resourceClient<R extends Resource>(
     change(name, undefined, as, (current) => {
       const before = current.metadata.finalizers ?? [];
       const after = next(before);
-      return jsonEqual(before, after)
+      return jsonEquals(before, after)
         ? current
         : { ...current, metadata: { ...current.metadata, finalizers: after } };
     });
@@ -96,7 +97,7 @@ export function resourceClient<R extends Resource>(
         as,
         (current) => {
           const status = next(current as unknown as R) as Json;
-          return jsonEqual(status, current.status) ? current : { ...current, status };
+          return jsonEquals(status, current.status) ? current : { ...current, status };
         },
         transition?.reason,
       ),

@@ -7,6 +7,7 @@ import { apiVersion, group, type JsonObject, timestamp } from '../../api/object.
 import { finalizerWarnings } from '../../api/metadata-rules.ts';
 import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
@@ -19,7 +20,7 @@ import type {
   Store,
 } from '../../core/store/store.ts';
 import { alreadyExists, badRequest, conflict, modifiedSince, notFound } from './errors.ts';
-import { type Draft, encodeObject, jsonEqual, objectOf, withRevision } from './object-of.ts';
+import { type Draft, encodeObject, objectOf, withRevision } from './object-of.ts';
 import type { DeleteOptions } from './delete-options.ts';
 import type { WriteOptions } from './options.ts';
 import {
@@ -231,7 +232,7 @@ export class ResourceWriter {
         await this.#commit(kind, subresource, undefined, entry, expectations, context);
       return { object: next, entry: undefined, created: false };
     }
-    if (jsonEqual(next, live)) return { object: live, entry, created: false };
+    if (jsonEquals(next, live)) return { object: live, entry, created: false };
     if (context.options.dryRun) return { object: next, entry: undefined, created: false };
     return this.#commit(kind, subresource, next, entry, expectations, context);
   }
