@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { inspectJson } from './strict-json.ts';
+import { inspectJson, MAX_VALUES } from './strict-json.ts';
 
 test('a field that stands twice is found with its path', () => {
   assert.deepEqual(inspectJson('{"a":1,"a":2}').duplicates, ['a']);
@@ -29,13 +29,17 @@ test('nesting beyond the limit is reported', () => {
 test('what JSON.stringify writes never has duplicates', () => {
   fc.assert(
     fc.property(fc.jsonValue({ maxDepth: 6 }), (value) => {
-      assert.deepEqual(inspectJson(JSON.stringify(value)), { duplicates: [], tooDeep: undefined });
+      assert.deepEqual(inspectJson(JSON.stringify(value)), {
+        duplicates: [],
+        tooDeep: undefined,
+        tooMany: false,
+      });
     }),
   );
 });
 
 test('the first hundred duplicates are named, and a text full of them takes no longer than its length', () => {
-  const members = Array.from({ length: 100_000 }, (_, at) => `"k${at}":1,"k${at}":1`);
+  const members = Array.from({ length: 40_000 }, (_, at) => `"k${at}":1,"k${at}":1`);
   const started = performance.now();
   const { duplicates } = inspectJson(`{${members.join(',')}}`);
   assert.equal(duplicates.length, 100);
@@ -52,4 +56,11 @@ test('the same long path is spelt out only so often', () => {
   assert.equal(duplicates.length, 100);
   assert.deepEqual(inspectJson('{"a":1,"a":2,"a":3}').duplicates, ['a']);
   assert.ok(performance.now() - started < 2000);
+});
+
+test('more values than any object needs are told', () => {
+  const list = (count: number) => `[${Array(count).fill('1').join(',')}]`;
+  assert.equal(inspectJson(list(MAX_VALUES)).tooMany, false);
+  assert.equal(inspectJson(list(MAX_VALUES + 1)).tooMany, true);
+  assert.equal(inspectJson(JSON.stringify(','.repeat(MAX_VALUES + 1))).tooMany, false);
 });

@@ -3,6 +3,8 @@
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
 const MAX_DEPTH = 512;
+/** The largest Role that the schema allows has fewer. */
+export const MAX_VALUES = 100_000;
 /** Go's decoder reports so many, and so do we. */
 const MAX_DUPLICATES = 100;
 /** A path is as long as its keys: those of a hostile text are not all spelt out. */
@@ -13,6 +15,8 @@ export interface JsonFindings {
   readonly duplicates: readonly string[];
   /** The bracket that went too deep. */
   readonly tooDeep: '{' | '[' | undefined;
+  /** Whether there are more values than any object needs: walking them would hold up everyone else. */
+  readonly tooMany: boolean;
 }
 
 interface Frame {
@@ -30,6 +34,7 @@ export function inspectJson(text: string): JsonFindings {
   const stack: Frame[] = [];
   const duplicates = new Set<string>();
   let paths = 0;
+  let values = 0;
   let expectKey = false;
   for (let at = 0; at < text.length; at += 1) {
     switch (text.charCodeAt(at)) {
@@ -52,12 +57,12 @@ export function inspectJson(text: string): JsonFindings {
       }
       case 0x7b: // {
         stack.push({ keys: new Map(), key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates: [...duplicates], tooDeep: '{' };
+        if (stack.length > MAX_DEPTH) return findings(duplicates, '{', false);
         expectKey = true;
         break;
       case 0x5b: // [
         stack.push({ keys: undefined, key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return { duplicates: [...duplicates], tooDeep: '[' };
+        if (stack.length > MAX_DEPTH) return findings(duplicates, '[', false);
         expectKey = false;
         break;
       case 0x7d: // }
@@ -67,6 +72,8 @@ export function inspectJson(text: string): JsonFindings {
         break;
       case 0x2c: {
         // ,
+        values += 1;
+        if (values >= MAX_VALUES) return findings(duplicates, undefined, true);
         const frame = stack.at(-1) as Frame;
         frame.index += 1;
         expectKey = frame.keys !== undefined;
@@ -75,7 +82,15 @@ export function inspectJson(text: string): JsonFindings {
       default:
     }
   }
-  return { duplicates: [...duplicates], tooDeep: undefined };
+  return findings(duplicates, undefined, false);
+}
+
+function findings(
+  duplicates: ReadonlySet<string>,
+  tooDeep: JsonFindings['tooDeep'],
+  tooMany: boolean,
+): JsonFindings {
+  return { duplicates: [...duplicates], tooDeep, tooMany };
 }
 
 function endOfString(text: string, start: number): number {

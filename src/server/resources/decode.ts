@@ -6,9 +6,9 @@ import { apiVersion, type Json } from '../../api/object.ts';
 import { dropDuplicateOwners } from '../../api/owner-references.ts';
 import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-schema.ts';
 import { goKind } from '../../api/schema/go-text.ts';
-import { hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
-import { inspectJson } from '../http/strict-json.ts';
+import { inspectJson, MAX_VALUES } from '../http/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
@@ -46,6 +46,11 @@ function parseJson(text: string, body: Buffer): ParsedBody {
 
 function strictErrorsOf(json: string): string[] {
   const findings = inspectJson(json);
+  if (findings.tooMany)
+    throw new HansaError(
+      'HANSA_TOO_LARGE',
+      `Request entity too large: limit is ${MAX_VALUES} fields and items`,
+    );
   if (findings.tooDeep !== undefined)
     throw badRequest(`invalid character '${findings.tooDeep}' exceeded max depth`);
   return findings.duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`);
