@@ -1,13 +1,14 @@
 // Opening, draining and closing of sockets. What is served comes in as a request listener.
 
-import { chmodSync, rmSync } from 'node:fs';
+import { chmodSync, lstatSync, rmSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
-import { createConnection, type Socket, type Server as NetServer } from 'node:net';
+import { createConnection, type Server as NetServer } from 'node:net';
 import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { ListenAddress } from './config-values.ts';
+import { Connections } from './connections.ts';
 
 export interface ListenerLimits {
   readonly maxHeaderBytes: number;
@@ -61,12 +62,12 @@ export async function listenTls(
   });
   server.maxConnections = limits.maxConnections;
   server.on('session', (session) => session.setTimeout(keepAliveMs, () => session.close()));
-  const sockets = track(server);
+  const connections = new Connections(server, 'tls');
   await listen(server, { host: address.host, port: address.port });
   return {
     server,
     address: boundTo(server, address),
-    close: (withinMs) => close(server, sockets, withinMs, clock),
+    close: (withinMs) => connections.close(withinMs, clock),
   };
 }
 
@@ -78,11 +79,11 @@ export async function listenPlain(
   clock: Clock,
 ): Promise<Listener> {
   const server = plainServer(limits, handler);
-  const sockets = track(server);
+  const connections = new Connections(server, 'plain');
   await listen(server, { host: address.host, port: address.port });
   return {
     address: boundTo(server, address),
-    close: (withinMs) => close(server, sockets, withinMs, clock),
+    close: (withinMs) => connections.close(withinMs, clock),
   };
 }
 
@@ -95,7 +96,7 @@ export async function listenSocket(
 ): Promise<Listener> {
   await removeStale(path);
   const server = plainServer(limits, handler);
-  const sockets = track(server);
+  const connections = new Connections(server, 'plain');
   // Created with the narrowest mode, so that there is no moment in which others could connect.
   const before = process.umask(0o177);
   try {
@@ -106,7 +107,7 @@ export async function listenSocket(
   chmodSync(path, 0o600);
   return {
     address: { host: path, port: 0 },
-    close: (withinMs) => close(server, sockets, withinMs, clock),
+    close: (withinMs) => connections.close(withinMs, clock),
   };
 }
 
@@ -134,6 +135,14 @@ function plainServer(limits: ListenerLimits, handler: RequestListener): Server {
 
 /** A socket file that nobody answers on was left by a daemon that was killed. */
 function removeStale(path: string): Promise<void> {
+  const there = lstatSync(path, { throwIfNoEntry: false });
+  if (there === undefined) return Promise.resolve();
+  if (!there.isSocket()) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot listen on ${path}: something lies there that is no socket. Move it away, or use another --data-dir.`,
+    );
+  }
   return new Promise((resolve, reject) => {
     const probe = createConnection(path);
     probe.once('connect', () => {
@@ -150,15 +159,6 @@ function removeStale(path: string): Promise<void> {
       resolve();
     });
   });
-}
-
-function track(server: NetServer): Set<Socket> {
-  const sockets = new Set<Socket>();
-  server.on('connection', (socket: Socket) => {
-    sockets.add(socket);
-    socket.once('close', () => sockets.delete(socket));
-  });
-  return sockets;
 }
 
 function listen(
@@ -195,22 +195,4 @@ function boundTo(server: NetServer, asked: ListenAddress): { host: string; port:
     host: asked.host,
     port: typeof bound === 'object' && bound !== null ? bound.port : asked.port,
   };
-}
-
-function close(
-  server: NetServer,
-  sockets: Set<Socket>,
-  withinMs: number,
-  clock: Clock,
-): Promise<void> {
-  return new Promise((resolve) => {
-    const timer = clock.timer(withinMs, () => {
-      for (const socket of sockets) socket.destroy();
-    });
-    server.close(() => {
-      timer.cancel();
-      resolve();
-    });
-    (server as unknown as { closeIdleConnections?: () => void }).closeIdleConnections?.();
-  });
 }

@@ -24,7 +24,17 @@ export function secretRecord(
   return {
     load: async () => {
       const entry = store.get(collection, name);
-      return entry === undefined ? undefined : sealer.open(place, entry.value);
+      if (entry === undefined) return undefined;
+      try {
+        return await sealer.open(place, entry.value);
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_SEAL_BROKEN')) throw error;
+        throw new HansaError(
+          error.code,
+          `${error.message} Start with the --key-file that this data folder was first started with.`,
+          { cause: error },
+        );
+      }
     },
     create: async (secret) => {
       const sealed = await sealer.seal(place, secret);

@@ -211,8 +211,14 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   undo.add(() => processMetrics.stop());
   const drainMs = config.limits.drainSeconds * 1000;
+  const listeners: Listener[] = [];
+  // All at once: none of them takes connections while another waits for its last ones.
+  const closeListeners = async (): Promise<void> => {
+    await Promise.all(listeners.map((listener) => listener.close(drainMs)));
+  };
+  undo.add(closeListeners);
   const opened = (listener: Listener): Listener => {
-    undo.add(() => listener.close(drainMs));
+    listeners.push(listener);
     return listener;
   };
   const serveTls = async (
@@ -309,10 +315,13 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   let stopped: Promise<void> | undefined;
   health.add('shutdown', () => (draining ? 'the site is stopping' : undefined));
   undo.add(() => {
-    // Last in, so first out: watchers are told to come back, then listeners wait for the rest.
+    // Last in, so first out: watchers are told to come back, and what is in flight is finished
+    // while everything that it may need still runs.
     draining = true;
     front.drain();
+    const closed = closeListeners();
     watches.drain();
+    return closed;
   });
   return {
     trustDomain: trustDomain.name,

@@ -62,10 +62,15 @@ export interface Endpoints {
   readonly metrics: string;
 }
 
+const folders: string[] = [];
+process.once('exit', () => {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true });
+});
+
 /** A folder that is removed when the process ends. */
 export function temporaryFolder(): string {
   const path = mkdtempSync(join(tmpdir(), 'hansa-e2e-'));
-  process.once('exit', () => rmSync(path, { recursive: true, force: true }));
+  folders.push(path);
   return path;
 }
 
