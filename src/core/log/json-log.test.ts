@@ -97,6 +97,14 @@ describe('the log', () => {
     });
   });
 
+  test('bounds and redacts what an AggregateError holds that is no error', () => {
+    const error = new AggregateError(['x'.repeat(10_000), 'Bearer hunter2hunter2', { token: 'a' }]);
+    const line = JSON.stringify(one((log) => log.error('failed', { error })));
+    assert.ok(line.length < 4096);
+    assert.ok(!line.includes('hunter2'));
+    assert.ok(line.includes('"token":"[redacted]"'));
+  });
+
   for (const key of [
     'token',
     'accessToken',

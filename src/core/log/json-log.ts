@@ -217,7 +217,9 @@ class Renderer {
       rendered['errors'] = error.errors
         .slice(0, longestCauseChain)
         .map((inner: unknown) =>
-          inner instanceof Error ? this.#error(inner, longestCauseChain) : String(inner),
+          inner instanceof Error
+            ? this.#error(inner, longestCauseChain)
+            : (this.value(inner, deepestLevel - 1) ?? null),
         );
     }
     return rendered;
