@@ -83,6 +83,7 @@ function lateSeconds(nanoseconds: number): number {
   return Math.max(0, nanoseconds - delayResolutionMs * 1e6) / 1e9;
 }
 
+/** What cannot be read here (there is no /proc everywhere) is NaN, and then not shown. */
 function observe(metrics: Metrics, name: string, help: string, read: () => number): void {
   metrics.observe({ name, help }, (report) => {
     const value = read();

@@ -95,6 +95,12 @@ took_seconds_count{verb="get"} 5
     assert.doesNotMatch(metrics.expose(), /age_seconds\{/);
   });
 
+  test('does not show an observed value that nobody reports as zero', () => {
+    const metrics = new MetricsRegistry();
+    metrics.observe({ name: 'open_fds', help: 'Open.' }, () => {});
+    assert.doesNotMatch(metrics.expose(), /^open_fds /m);
+  });
+
   test('writes infinities as Prometheus does', () => {
     const metrics = new MetricsRegistry();
     const gauge = metrics.gauge({ name: 'g', help: 'G.', labels: ['i'] });

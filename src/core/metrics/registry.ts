@@ -109,12 +109,14 @@ export class MetricsRegistry implements Metrics {
     expose: (name: string, labels: string, child: Child) => string,
   ): Children<Child> {
     const children = new Children(options, create);
-    const { name } = options;
+    const { name, labels = [] } = options;
+    // A metric without labels shows from the start, as zero, so that its absence means something.
+    if (labels.length === 0) children.get({});
     this.#add(options, {
       name,
       expose: () => {
         let text = header(options, type);
-        for (const [labels, child] of children) text += expose(name, labels, child);
+        for (const [shown, child] of children) text += expose(name, shown, child);
         return text;
       },
     });
@@ -143,8 +145,6 @@ class Children<Child> {
   constructor(options: MetricOptions<string>, create: () => Child) {
     this.#names = options.labels ?? [];
     this.#create = create;
-    // A metric without labels shows from the start, as zero, so that its absence means something.
-    if (this.#names.length === 0) this.get({});
   }
 
   get(labels: Labels): Child {
