@@ -9,7 +9,7 @@ const typeMeta = {
   kind: optional(s.string({ description: 'The kind of this object.' })),
 };
 
-export const listMetaSchema = s.object({
+const listMetaSchema = s.object({
   description: 'Metadata of a list.',
   fields: {
     resourceVersion: optional(

@@ -9,7 +9,6 @@ import { finalizerWarnings } from './metadata-rules.ts';
 import { dropDuplicateOwners } from './owner-references.ts';
 import {
   defaultObject,
-  differsBeyondMetadata,
   fieldAt,
   objectSchema,
   pruneObject,
@@ -184,11 +183,6 @@ suite('a changed object', () => {
       'metadata.finalizers: Forbidden: no new finalizers can be added if the object is being deleted, found new finalizers []string{"b/c", "c/d"}',
     ]);
     assert.deepEqual(validateObject(roleKind, role({ ...dying, finalizers: [] }), role(dying)), []);
-  });
-
-  test('grows its generation with any change but of metadata', () => {
-    assert.equal(differsBeyondMetadata(role({ name: 'x' }), old), false);
-    assert.equal(differsBeyondMetadata(role(metadata, { rules: [{}] }), old), true);
   });
 
   test('of a role binding keeps its role', () => {

@@ -10,7 +10,7 @@ import { objectMetaSchema } from './object-meta.ts';
 import { applyDefaults } from './schema/default.ts';
 import { optional, s } from './schema/dsl.ts';
 import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';
-import { isObject, jsonEquals } from './schema/json.ts';
+import { isObject } from './schema/json.ts';
 import { prune } from './schema/prune.ts';
 import type { Field, ObjectSchema, Schema } from './schema/schema.ts';
 import { validateRest, validateStructure } from './schema/validate.ts';
@@ -156,11 +156,4 @@ export function validateStatus(kind: Kind, object: Untyped, old: Untyped): Field
   }
   validateRest(bodySchema(kind), object, old, errors);
   return errors;
-}
-
-/** Whether anything but metadata differs: that is when `metadata.generation` grows. */
-export function differsBeyondMetadata(object: Untyped, old: Untyped): boolean {
-  const { metadata: _, ...body } = object;
-  const { metadata: __, ...oldBody } = old;
-  return !jsonEquals(body, oldBody);
 }

@@ -10,7 +10,6 @@ import {
   has,
   intersection,
   isEmpty,
-  leaves,
   listPaths,
   type Path,
   recursiveDifference,
@@ -53,10 +52,6 @@ describe('a field set', () => {
       ['d.e'],
     );
     assert.deepEqual(texts(recursiveDifference(set('a.b.c', 'a.d'), set('a.b'))), ['a.d']);
-  });
-
-  it('has as leaves what has nothing below', () => {
-    assert.deepEqual(texts(leaves(set('a', 'a.b', 'c'))), ['c', 'a.b']);
   });
 
   it('is never left with an entry that holds nothing', () => {

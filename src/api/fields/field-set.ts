@@ -1,5 +1,5 @@
-// Sets of field paths, as immutable tries. Every operation shares what it did not change; the cost
-// of each is proportional to the smaller of both tries where they differ.
+// Sets of field paths, as immutable tries. Every operation shares what it did not change; its cost
+// grows with the levels that both tries have, not with what lies below them in one alone.
 
 import { type PathElement, sortPathElements } from './path-element.ts';
 
@@ -112,15 +112,6 @@ export function recursiveDifference(a: FieldSet, b: FieldSet): FieldSet {
     const y = b.get(element);
     if (y === undefined) out.set(element, x);
     else if (!y.member) put(out, element, x.member, recursiveDifference(x.below, y.below));
-  }
-  return out;
-}
-
-/** The paths that have no other path of the set below them. */
-export function leaves(set: FieldSet): FieldSet {
-  const out: MutableFieldSet = new Map();
-  for (const [element, entry] of set) {
-    put(out, element, entry.member && entry.below.size === 0, leaves(entry.below));
   }
   return out;
 }

@@ -16,7 +16,7 @@ const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration'
 /** Kubernetes' limit on the names and values of all annotations of an object. */
 const maxAnnotationsBytes = 256 * 1024;
 
-export function lastAppliedOf(object: JsonObject): string | undefined {
+function lastAppliedOf(object: JsonObject): string | undefined {
   const metadata = ownValue(object, 'metadata');
   if (!isJsonObject(metadata)) return undefined;
   const annotations = ownValue(metadata, 'annotations');

@@ -37,7 +37,7 @@ export class ManagedFieldsError extends Error {}
  * The key of a manager. It is the JSON that kube-apiserver uses, because entries are sorted by it
  * where all else is equal. An applier is the same at every version.
  */
-export function managerIdentifier(identity: ManagerIdentity): string {
+function managerIdentifier(identity: ManagerIdentity): string {
   const parts: string[] = [];
   if (identity.manager !== '') parts.push(`"manager":${stringifyGo(identity.manager)}`);
   parts.push(`"operation":"${identity.operation}"`);

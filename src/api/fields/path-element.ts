@@ -96,14 +96,6 @@ function parseJson(text: string): Json {
 
 const kindOrder = 'fkvi';
 
-/** The order of elements in FieldsV1: fields, keys, values, indices; each among themselves by value. */
-export function comparePathElements(a: PathElement, b: PathElement): number {
-  return compareParsed(
-    { element: a, content: contentOf(a) },
-    { element: b, content: contentOf(b) },
-  );
-}
-
 interface ParsedElement {
   readonly element: PathElement;
   readonly content: Json;
@@ -117,13 +109,13 @@ function contentOf(element: PathElement): Json {
   return parseJson(element.slice(2));
 }
 
-/** Keys compare as the objects that they are: field by field, in the order of their names. */
+/** Fields, keys, values, indices; keys compare as the objects that they are: field by field, in the order of their names. */
 function compareParsed(a: ParsedElement, b: ParsedElement): number {
   const kinds = kindOrder.indexOf(a.element.charAt(0)) - kindOrder.indexOf(b.element.charAt(0));
   return kinds === 0 ? compareValues(a.content, b.content) : kinds;
 }
 
-/** The elements of one level in their order. Each is parsed once at most; fields not at all. */
+/** The elements of one level in the order of FieldsV1. Each is parsed once at most; fields not at all. */
 export function sortPathElements(elements: readonly PathElement[]): readonly PathElement[] {
   if (elements.length < 2) return elements;
   if (elements.every((element) => element.charCodeAt(0) === 0x66)) {

@@ -4,7 +4,7 @@ import fc from 'fast-check';
 import type { JsonObject } from '../object.ts';
 import { emptySet, fieldSetOf } from './field-set.ts';
 import { jsonEquals } from '../schema/json.ts';
-import { extractItems, removeItems } from './remove-items.ts';
+import { removeItems } from './remove-items.ts';
 import { anySpec, specSchema } from './conformance-sample.ts';
 import { everyField } from './to-field-set.ts';
 
@@ -20,7 +20,7 @@ const value: JsonObject = {
   args: ['z'],
 };
 
-describe('cutting a value along a field set', () => {
+describe('cutting a field set out of a value', () => {
   it('removes fields, map entries, set items and items with keys', () => {
     const set = fieldSetOf(
       ['f:title'],
@@ -46,24 +46,8 @@ describe('cutting a value along a field set', () => {
     assert.equal(cut['tags'], null);
   });
 
-  it('extracts nothing but what the set names', () => {
-    const set = fieldSetOf(
-      ['f:title'],
-      ['f:nested', 'f:deep', 'f:b'],
-      ['f:tags', 'v:"b"'],
-      ['f:ports', 'k:{"name":"a","protocol":"TCP"}', 'f:name'],
-    );
-    assert.deepEqual(extractItems(specSchema, value, set), {
-      title: 'x',
-      nested: { deep: { b: 1 } },
-      tags: ['b'],
-      ports: [{ name: 'a' }],
-    });
-  });
-
   it('ignores fields that the value does not have', () => {
     assert.deepEqual(removeItems(specSchema, value, fieldSetOf(['f:nope'], ['f:size'])), value);
-    assert.equal(extractItems(specSchema, value, fieldSetOf(['f:nope'])), null);
   });
 
   it('removes nothing with the empty set, and everything with every field', () => {

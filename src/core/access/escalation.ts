@@ -137,7 +137,7 @@ export function checkBind(
 }
 
 /** Throws, in the words of kube-apiserver, where the caller does not hold all of `rules`. */
-export function confirmHeld(
+function confirmHeld(
   authorizer: Authorizer,
   caller: Caller,
   rules: readonly Rule[],
@@ -163,7 +163,7 @@ export function confirmHeld(
 }
 
 /** What the caller's rights rest upon. Presets are not in it: they cannot change. */
-export function rightsOf(
+function rightsOf(
   authorizer: Authorizer,
   caller: Pick<Caller, 'user' | 'groups'>,
 ): readonly Expectation[] {

@@ -18,11 +18,11 @@ export interface Caller {
 /** Every caller that presented a good credential, as in Kubernetes. */
 export const authenticatedGroup = 'system:authenticated';
 /** Callers without a credential. No listener lets them further than health checks. */
-export const unauthenticatedGroup = 'system:unauthenticated';
+const unauthenticatedGroup = 'system:unauthenticated';
 /** Whoever owns the data folder: the admin socket, and certificates for `admin` that came through it. */
 export const adminsGroup = 'hansa:admins';
 /** Every bearer token, and every certificate that was obtained with one. */
-export const tokensGroup = 'hansa:tokens';
+const tokensGroup = 'hansa:tokens';
 /** The controllers inside this process, who alone write `status`. No credential leads here. */
 export const controllersGroup = 'system:controllers';
 

@@ -8,8 +8,8 @@ import { type Authorizer, type Decision, discoveryPaths } from './authorizer.ts'
 import { type Caller, isAuthenticated } from './identity.ts';
 import { everything, type Rule, ruleNames } from './rules.ts';
 
-export const authorizationApi = 'authorization.k8s.io/v1';
-export const authenticationApi = 'authentication.k8s.io/v1';
+const authorizationApi = 'authorization.k8s.io/v1';
+const authenticationApi = 'authentication.k8s.io/v1';
 const authorizationGroup = 'authorization.k8s.io';
 const authenticationGroup = 'authentication.k8s.io';
 

@@ -26,7 +26,7 @@ import { LocalSigner, type Signer } from './signer.ts';
 /** An SVID lives an hour at most: what is stolen is soon worthless, without lists of revoked ones. */
 export const maxTtlSeconds = 3600;
 /** Until authorities rotate by themselves, a root must outlive the attention of its operator. */
-export const defaultRootTtlSeconds = 365 * 24 * 3600;
+const defaultRootTtlSeconds = 365 * 24 * 3600;
 /** Others' clocks may be behind by this much and still take a fresh certificate. */
 const backdateMs = 60_000;
 

@@ -78,7 +78,7 @@ const noNames: readonly string[] = Object.freeze([]);
 const writer = new DerWriter(2048);
 
 /** The bytes to be signed. Grows with the names; about 3 µs for an SVID. */
-export function encodeTbs(request: CertificateRequest, algorithm: SignatureAlgorithm): Buffer {
+function encodeTbs(request: CertificateRequest, algorithm: SignatureAlgorithm): Buffer {
   const { uris, dnsNames = noNames, ipAddresses = noNames } = request;
   const addresses = ipAddresses.map(addressOf);
   writer.reset();

@@ -9,7 +9,7 @@ import { refuse } from './rules.ts';
 const emptyNameBytes = 2;
 
 /** Rules of every certificate in a path. */
-export function checkCommon(fields: CertificateFields): void {
+function checkCommon(fields: CertificateFields): void {
   const { serial, extensions } = fields;
   // RFC 5280 §4.1.2.2: positive, 20 octets at most. What would be a 21st is the sign.
   if (

@@ -2,7 +2,11 @@
 // caller asks about itself.
 
 import { hash } from 'node:crypto';
-import { aggregatedDiscovery, discoveryDocuments } from '../../api/discovery.ts';
+import {
+  aggregatedDiscovery,
+  aggregatedMediaType,
+  discoveryDocuments,
+} from '../../api/discovery.ts';
 import { openApiDocuments, openApiIndex } from '../../api/openapi.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
@@ -19,8 +23,6 @@ import { protobufMediaType, readReview } from '../http/kube-protobuf.ts';
 import type { Route } from '../http/routes.ts';
 import { mediaTypeOf, objectMediaTypes, parseBody } from '../resources/decode.ts';
 import { unsupportedMediaType } from '../resources/errors.ts';
-
-const aggregatedType = 'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
 
 export interface DiscoveryParts {
   readonly registry: Registry;
@@ -52,7 +54,7 @@ export function discoveryRoutes({
       path,
       handle: open((exchange) => {
         if (whole !== undefined && wantsAggregated(exchange.request.headers.accept)) {
-          respond(exchange, 200, aggregatedType, whole, { vary: 'Accept' });
+          respond(exchange, 200, aggregatedMediaType, whole, { vary: 'Accept' });
         } else respond(exchange, 200, 'application/json', body, { vary: 'Accept' });
       }),
     });
