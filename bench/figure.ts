@@ -14,9 +14,15 @@ export interface Figure {
   readonly anchorCpuMicrosEach?: number;
   readonly p99Milliseconds?: number;
   readonly anchorP99Milliseconds?: number;
-  /** What the figure must be at least to hold what is promised. */
+  /** What the ratio must be at least to hold what is promised. */
   readonly atLeast?: number;
+  /** What the ratio should reach; without a ratio, what the value should not exceed. */
   readonly aim?: number;
+  /** What the value should not exceed, whatever the anchor's is. */
+  readonly aimAtMost?: number;
+  /** Size of one answer, to show that both sides send the same. */
+  readonly bytes?: number;
+  readonly anchorBytes?: number;
 }
 
 export function median(values: readonly number[]): number {

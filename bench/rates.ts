@@ -82,8 +82,9 @@ export async function* measureRates(hansa: Rival | undefined, kube: Rival): Asyn
   const sides = (load: (round: number) => Load) =>
     [hansa && { rival: hansa, load }, { rival: kube, load }] as const;
   for (const { bench, path, anchor, ...promise } of reads) {
+    const sizes = await compareSizes(hansa, kube, path);
     const [ours, theirs] = sides(() => ({ path, connections: CONNECTIONS, seconds: 4 }));
-    yield figure(bench, anchor, await alternate(ours, theirs), promise);
+    yield { ...figure(bench, anchor, await alternate(ours, theirs), promise), ...sizes };
   }
   const [ours, theirs] = sides((round) => ({
     path: roles,
@@ -93,6 +94,27 @@ export async function* measureRates(hansa: Rival | undefined, kube: Rival): Asyn
   }));
   const measured = await alternate(ours, theirs);
   yield figure('create', 'kube-apiserver CREATE, etcd with fsync', measured, { atLeast: 1 });
+}
+
+/** Both sides must be asked for the same: as many objects, in about as many bytes. */
+async function compareSizes(
+  hansa: Rival | undefined,
+  kube: Rival,
+  path: string,
+): Promise<{ readonly bytes?: number; readonly anchorBytes: number }> {
+  const [theirs, ours] = await Promise.all(
+    [kube, hansa ?? kube].map(async ({ client }) => {
+      const { text } = await client.send({ method: 'GET', path });
+      const { items } = JSON.parse(text) as { items?: readonly unknown[] };
+      return { bytes: Buffer.byteLength(text), items: items?.length };
+    }),
+  );
+  if (ours === undefined || theirs === undefined) throw new Error('unreachable');
+  if (ours.items !== theirs.items || Math.abs(ours.bytes / theirs.bytes - 1) > 0.05)
+    throw new Error(
+      `the answers to ${path} differ: ${JSON.stringify(ours)} and ${JSON.stringify(theirs)}`,
+    );
+  return { bytes: ours.bytes, anchorBytes: theirs.bytes };
 }
 
 /** Names that never repeat: the round and a counter. wrk has one thread, so one counter is enough. */
