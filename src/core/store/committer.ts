@@ -124,7 +124,7 @@ export class Committer {
 
   async #transact(): Promise<boolean> {
     const { driver, host, metrics } = this.#options;
-    const settled: { readonly job: Job; readonly resolve: () => void }[] = [];
+    const jobs: { readonly job: Job; readonly finish: () => void }[] = [];
     const startedMs = this.#options.clock.monotonic();
     let draft: Draft | undefined;
     let batch: Batch | undefined;
@@ -137,12 +137,7 @@ export class Committer {
           draft.bytes < maxBatchBytes
         ) {
           const job = this.#waiting.shift() as Job;
-          try {
-            settled.push({ job, resolve: job.plan(draft) });
-          } catch (error) {
-            metrics?.failed(error);
-            job.reject(error instanceof HansaError ? error : toHansaError(error));
-          }
+          jobs.push({ job, finish: this.#plan(job, draft) });
         }
         host.housekeep(draft);
         batch = draft.batch();
@@ -152,7 +147,7 @@ export class Committer {
       const failure = await this.#failureOf(error, batch);
       if (failure !== undefined) {
         host.notWritten(batch);
-        for (const { job } of settled) {
+        for (const { job } of jobs) {
           metrics?.failed(failure);
           job.reject(failure);
         }
@@ -160,13 +155,30 @@ export class Committer {
       }
     }
     if (draft !== undefined && batch !== undefined) host.written(draft, batch);
-    const nowMs = this.#options.clock.monotonic();
-    metrics?.written(settled.length, batch, nowMs - startedMs);
-    for (const { job, resolve } of settled) {
-      metrics?.committed(nowMs - job.sinceMs);
-      resolve();
-    }
+    metrics?.written(jobs.length, batch, this.#options.clock.monotonic() - startedMs);
+    for (const { finish } of jobs) finish();
     return true;
+  }
+
+  /**
+   * Also what was refused is told only when the transaction is done: a caller that reads again then
+   * finds what stood in its way.
+   */
+  #plan(job: Job, draft: Draft): () => void {
+    const { metrics, clock } = this.#options;
+    try {
+      const resolve = job.plan(draft);
+      return () => {
+        metrics?.committed(clock.monotonic() - job.sinceMs);
+        resolve();
+      };
+    } catch (thrown) {
+      const error = toHansaError(thrown);
+      return () => {
+        metrics?.failed(error);
+        job.reject(error);
+      };
+    }
   }
 
   /** What the callers are told, or undefined where the batch turned out to be written. */

@@ -104,7 +104,7 @@ export class Replica implements Store {
       host: {
         draft: (base) => this.#draft(base),
         housekeep: (draft) => this.#housekeep(draft),
-        needsHousekeeping: () => this.#factsDue || this.#compactionTarget() !== undefined,
+        needsHousekeeping: () => this.#factsDue || this.#compactionTarget('quiet') !== undefined,
         written: (draft, batch) => this.#written(draft, batch),
         notWritten: () => this.#notWritten(),
       },
@@ -225,14 +225,20 @@ export class Replica implements Store {
     if (change.entry === undefined) this.#facts.delete(change.collection, change.name);
   }
 
-  #compactionTarget(): number | undefined {
-    const overdue = this.#history.overdue(this.#options.history) ?? 0;
+  /** While commits wait, history may grow to twice its size: forgetting it is for quiet moments. */
+  #compactionTarget(load: 'quiet' | 'busy'): number | undefined {
+    const { maxChanges, maxBytes } = this.#options.history;
+    const limits =
+      load === 'quiet'
+        ? { maxChanges, maxBytes }
+        : { maxChanges: 2 * maxChanges, maxBytes: 2 * maxBytes };
+    const overdue = this.#history.overdue(limits) ?? 0;
     const target = Math.max(this.#compactTarget, overdue);
     return target > this.compactedRevision ? target : undefined;
   }
 
   #housekeep(draft: Draft): void {
-    const target = this.#compactionTarget();
+    const target = this.#compactionTarget(draft.rows > 0 ? 'busy' : 'quiet');
     if (target !== undefined) {
       const step = Math.min(target, this.compactedRevision + housekeepingRows);
       draft.compact(step, this.#history.supersededBy(step));
