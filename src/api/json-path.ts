@@ -1,6 +1,6 @@
 // The simple JSON paths of printer columns: `.spec.role`, `.spec.rules[0].kinds`, `[*]`, and
-// filters such as `.status.conditions[?(@.type=="Ready")].status`. A path is compiled once, when
-// its column is declared.
+// filters such as `.status.conditions[?(@.type=="Ready")].status`. A path is compiled once, not for
+// each object that it is read from.
 
 import { isObject } from './schema/json.ts';
 

@@ -52,6 +52,11 @@ const wrong: readonly (readonly [string, readonly Kind[], RegExp])[] = [
     /starts without/,
   ],
   [
+    'with a path that is not understood',
+    [{ ...role, columns: [{ name: 'A', type: 'string', jsonPath: '.spec[x]', description: 'x' }] }],
+    /cannot understand "\[x\]"/,
+  ],
+  [
     'with a selectable field that is not there',
     [{ ...role, selectableFields: ['spec.x'] }],
     /no field "spec.x"/,

@@ -3,7 +3,8 @@
 // validation, OpenAPI, discovery, tables, CRDs and reference pages. It is pure: no I/O, no clock,
 // no store; and it imports nothing of Hansa but core/errors.
 
-import type { Kind } from './kind.ts';
+import { compileJsonPath } from './json-path.ts';
+import type { Column, Kind } from './kind.ts';
 import { fieldAt } from './resource-schema.ts';
 import { checkSchema } from './schema/check-schema.ts';
 
@@ -61,7 +62,7 @@ function checkKind(kind: Kind): void {
     const name = column.name.toLowerCase();
     if (columns.has(name)) refuse(`has two columns "${column.name}"`);
     columns.add(name);
-    if (!column.jsonPath.startsWith('.')) refuse(`the path of "${column.name}" starts without "."`);
+    checkColumnPath(kind, column);
   }
   for (const path of kind.selectableFields ?? []) {
     const field = fieldAt(kind, path);
@@ -70,4 +71,12 @@ function checkKind(kind: Kind): void {
       refuse(`"${path}" is a ${field.type}: it cannot be selected by`);
     }
   }
+}
+
+/** Else a mistake in a path would show at the first `kubectl get`, not at start. */
+function checkColumnPath(kind: Kind, { name, jsonPath }: Column): void {
+  if (!jsonPath.startsWith('.')) {
+    throw new TypeError(`Kind ${kind.kind}: the path of "${name}" starts without "."`);
+  }
+  compileJsonPath(jsonPath);
 }
