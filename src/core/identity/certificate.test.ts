@@ -198,3 +198,8 @@ test('PEM files are read in order, and no further than allowed', () => {
   );
   assert.throws(() => parseCertificatesPem(both, 1), breaks('size-limit'));
 });
+
+test('a PEM file of nothing but a beginning is read in one pass', { timeout: 5_000 }, () => {
+  const text = `-----BEGIN CERTIFICATE-----${' '.repeat(1_000_000)}`;
+  assert.deepEqual(parseCertificatesPem(text, 64), []);
+});

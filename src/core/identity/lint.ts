@@ -7,7 +7,7 @@ import type { CertificateFields } from './certificate.ts';
 import { refuse } from './rules.ts';
 import { checkLeaf, checkSigning } from './svid-rules.ts';
 
-/** 64 bits of it must be random (CA/Browser Forum BR §7.1); ours have 127. */
+/** 64 bits of it must be random (CA/Browser Forum BR §7.1); ours have 126. */
 const minSerialBytes = 8;
 
 /** Labels of letters, digits and hyphens; a wildcard may stand for the first (RFC 5280 §4.2.1.6). */
