@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
+import { roleKind } from '../../api/kinds/role.ts';
 import {
   type Action,
   covers,
@@ -10,10 +11,16 @@ import {
   ruleAllows,
   tooManyToCompare,
   uncovered,
+  verbs as decidedVerbs,
 } from './rules.ts';
 
 const allows = (rules: readonly Rule[], action: Action): boolean =>
   rules.some((rule) => ruleAllows(rule, action));
+
+test('the verbs that a Role may name are those that are decided upon', () => {
+  const named = roleKind.spec.fields.rules.schema.items.fields.verbs.schema.items.enum;
+  assert.deepEqual(named, [...decidedVerbs, '*']);
+});
 
 test('a rule allows what its lists name and nothing else', () => {
   const site: Rule = { kinds: ['Site'], verbs: ['get', 'list'] };
@@ -111,7 +118,7 @@ const some = (values: readonly string[]): fc.Arbitrary<string[]> =>
 const ruleArbitrary: fc.Arbitrary<Rule> = fc
   .record({
     kinds: some([...kinds, '*']),
-    verbs: some([...verbs, '*']),
+    verbs: some([...decidedVerbs, '*']),
     names: fc.option(some(names), { nil: undefined }),
     subresources: fc.option(some([...subresources, '*']), { nil: undefined }),
   })
