@@ -5,18 +5,20 @@ import { promisify } from 'node:util';
 import type { Clock, Random, Timer } from './clock.ts';
 
 /** setTimeout takes a signed 32-bit count of milliseconds; longer delays are counted in steps. */
-const LONGEST_TIMEOUT_MS = 2 ** 31 - 1;
+const longestTimeoutMs = 2 ** 31 - 1;
 
 class SystemTimer implements Timer {
   #handle: NodeJS.Timeout | undefined;
 
   constructor(delayMs: number, fire: () => void) {
+    // setTimeout would take it for 1.
+    if (Number.isNaN(delayMs)) throw new RangeError('a timer needs a number of milliseconds');
     this.#arm(performance.now() + Math.max(0, delayMs), fire);
   }
 
   #arm(deadline: number, fire: () => void): void {
     const remaining = deadline - performance.now();
-    const step = Math.min(Math.max(0, remaining), LONGEST_TIMEOUT_MS);
+    const step = Math.min(Math.max(0, remaining), longestTimeoutMs);
     this.#handle = setTimeout(() => {
       if (step < remaining) this.#arm(deadline, fire);
       else fire();
