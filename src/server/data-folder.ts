@@ -2,7 +2,7 @@
 // workloads of other users reach their socket there; what is secret lies in a folder of its own.
 
 import { chmodSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { HansaError } from '../core/errors/error.ts';
 
 export interface DataFolder {
@@ -37,9 +37,9 @@ export function prepareDataFolder(path: string): DataFolder {
         `Cannot use ${path} as data folder: it is a file. Choose another --data-dir.`,
       );
     }
-    mkdirSync(path, { recursive: true, mode: folderMode });
+    makeFolder(path, folderMode);
     chmodSync(path, folderMode);
-    mkdirSync(secrets, { recursive: true, mode: secretsMode });
+    makeFolder(secrets, secretsMode);
     chmodSync(secrets, secretsMode);
   } catch (error) {
     if (error instanceof HansaError) throw error;
@@ -50,6 +50,22 @@ export function prepareDataFolder(path: string): DataFolder {
     );
   }
   return dataFolderAt(path);
+}
+
+/**
+ * With its parents, one by one: node's own recursive mkdir never ends where the system refuses a
+ * folder with ENOENT, as it does in /proc.
+ */
+function makeFolder(path: string, mode: number): void {
+  if (existsSync(path)) return;
+  const parent = dirname(path);
+  if (parent !== path) makeFolder(parent, 0o755);
+  try {
+    mkdirSync(path, { mode });
+  } catch (error) {
+    // Somebody else made it in the meantime.
+    if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
+  }
 }
 
 /** Readers see the old file or the new one, never half of it. */
