@@ -118,7 +118,7 @@ const some = (values: readonly string[]): fc.Arbitrary<string[]> =>
 const ruleArbitrary: fc.Arbitrary<Rule> = fc
   .record({
     kinds: some([...kinds, '*']),
-    verbs: some([...decidedVerbs, '*']),
+    verbs: some([...verbs, '*']),
     names: fc.option(some(names), { nil: undefined }),
     subresources: fc.option(some([...subresources, '*']), { nil: undefined }),
   })
