@@ -8,10 +8,12 @@ import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { crdsOf } from './crds.ts';
 import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';
-import { launcher, startSite } from './site.ts';
+import { launcher, type Site, startSite } from './site.ts';
 
 export interface Target {
   readonly kubeconfig: string;
+  /** A kubeconfig for a caller who may only look. The oracle has no such caller. */
+  viewer?(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -22,11 +24,37 @@ export async function startTarget(): Promise<Target> {
     const print = promisify(execFile)(launcher, ['kubeconfig', `--data-dir=${site.dataDir}`]);
     const kubeconfig = join(site.dataDir, 'kubeconfig');
     await writeFile(kubeconfig, (await print).stdout, { mode: 0o600 });
-    return { kubeconfig, stop: () => site.stop() };
+    return { kubeconfig, viewer: () => viewerOf(site), stop: () => site.stop() };
   } catch (error) {
     await site.stop();
     throw error;
   }
+}
+
+/** By a token in a file, as a script would. */
+async function viewerOf(site: Site): Promise<string> {
+  const run = promisify(execFile);
+  const flags = [`--data-dir=${site.dataDir}`, '-o', 'json'];
+  const made = await run(launcher, [
+    'access',
+    'token',
+    'create',
+    'looker',
+    '--role=viewer',
+    ...flags,
+  ]);
+  const tokenFile = join(site.dataDir, 'viewer-token');
+  const { token } = JSON.parse(made.stdout) as { token: string };
+  await writeFile(tokenFile, token, { mode: 0o600 });
+  const printed = await run(launcher, [
+    'kubeconfig',
+    `--site=${site.url}`,
+    `--ca-file=${join(site.dataDir, 'ca.pem')}`,
+    `--token-file=${tokenFile}`,
+  ]);
+  const kubeconfig = join(site.dataDir, 'viewer-kubeconfig');
+  await writeFile(kubeconfig, printed.stdout, { mode: 0o600 });
+  return kubeconfig;
 }
 
 async function startOracle(): Promise<Target> {

@@ -359,6 +359,29 @@ describe('kubectl against a site', { skip }, () => {
     assert.match(await kubectl.ok(['auth', 'whoami']), /^ATTRIBUTE +VALUE\nUsername +\S+\n/);
   });
 
+  it('lets a viewer look and nothing else, and says so beforehand', async (t) => {
+    if (target.viewer === undefined) {
+      t.skip('the oracle has no viewer');
+      return;
+    }
+    const viewer = await Kubectl.with(await target.viewer());
+    try {
+      assert.match(await viewer.ok(['get', 'sites']), /^NAME /);
+      const may = await viewer.run(['auth', 'can-i', 'create', 'roles.hansa.dev']);
+      assert.deepEqual([may.code, may.stdout], [1, 'no\n']);
+      assert.equal(await viewer.ok(['auth', 'can-i', 'watch', 'roles.hansa.dev']), 'yes\n');
+      assert.match(await viewer.ok(['auth', 'whoami']), /Username +token:looker\n/);
+      const refused = await viewer.run(['create', '-f', '-'], { input: role('never', ['get']) });
+      assert.equal(refused.code, 1);
+      assert.match(
+        refused.stderr,
+        /\(Forbidden\).*roles\.hansa\.dev.* is forbidden: User "token:looker" cannot create resource "roles" in API group "hansa\.dev" at the cluster scope/,
+      );
+    } finally {
+      await viewer.close();
+    }
+  });
+
   it('refuses unknown fields and bad values with their paths', async () => {
     const unknown = await kubectl.run(['apply', '-f', '-'], {
       input: role('wrong', ['get']).replace('"verbs"', '"verbz"'),
