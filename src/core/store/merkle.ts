@@ -8,21 +8,40 @@ export const hashBytes = 32;
 /** log2 of how many children a stored subtree has: hashes are kept of 256, 65,536, … leaves. */
 const heightPerLevel = 8;
 
-const nodeInput = Buffer.alloc(1 + 2 * hashBytes, 1);
+/** Inputs are put together here: nothing else runs between filling it and hashing it. */
+const scratch = Buffer.allocUnsafeSlow(4096);
+const nodeInput = scratch.subarray(0, 1 + 2 * hashBytes);
+
+/** Hashes are cut from blocks: a block of memory for each would cost more than the hashing. */
+const hashesPerBlock = 128;
+let block = Buffer.allocUnsafeSlow(hashesPerBlock * hashBytes);
+let used = 0;
+
+function sha256(input: Uint8Array): Buffer {
+  if (used === block.byteLength) {
+    block = Buffer.allocUnsafeSlow(hashesPerBlock * hashBytes);
+    used = 0;
+  }
+  const start = used;
+  used += block.write(hash('sha256', input, 'binary'), start, hashBytes, 'latin1');
+  return block.subarray(start, used);
+}
 
 /** SHA-256(0x00 || body). */
 export function leafHash(body: Uint8Array): Buffer {
-  const input = Buffer.allocUnsafe(1 + body.byteLength);
+  const length = 1 + body.byteLength;
+  const input = length <= scratch.byteLength ? scratch.subarray(0, length) : Buffer.alloc(length);
   input[0] = 0;
   input.set(body, 1);
-  return hash('sha256', input, 'buffer');
+  return sha256(input);
 }
 
 /** SHA-256(0x01 || left || right). */
 export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
+  nodeInput[0] = 1;
   nodeInput.set(left, 1);
   nodeInput.set(right, 1 + hashBytes);
-  return hash('sha256', nodeInput, 'buffer');
+  return sha256(nodeInput);
 }
 
 export function countOnes(size: number): number {
