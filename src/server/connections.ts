@@ -7,8 +7,10 @@ import type { Server, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../core/clock/clock.ts';
 
-/** node:http keeps the answer in the making here; there is no public way to ask for it. */
-type HttpSocket = Socket & { readonly _httpMessage?: ServerResponse | null };
+/** Where node:http keeps the answer in the making; there is no public way to ask for it. */
+const answerInTheMaking = '_httpMessage';
+
+type HttpSocket = Socket & { readonly [answerInTheMaking]?: ServerResponse | null };
 
 export class Connections {
   readonly #server: Server;
@@ -57,7 +59,7 @@ export class Connections {
 }
 
 function endAfterAnswer(socket: HttpSocket): void {
-  const answer = socket._httpMessage;
+  const answer = socket[answerInTheMaking];
   if (answer === undefined || answer === null) socket.destroy();
   else if (answer.headersSent) answer.once('close', () => socket.end());
   else answer.setHeader('connection', 'close');

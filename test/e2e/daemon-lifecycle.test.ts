@@ -124,8 +124,12 @@ suite('SIGTERM', () => {
 suite('a site that cannot start', () => {
   const start = (dataDir: string, ...flags: string[]) =>
     hansa([
-      ...['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'],
-      ...['--api', '127.0.0.1:0', '--federation', 'off', '--metrics', 'off'],
+      'server',
+      `--data-dir=${dataDir}`,
+      '--trust-domain=lubeck.example',
+      '--api=127.0.0.1:0',
+      '--federation=off',
+      '--metrics=off',
       ...flags,
     ]);
 

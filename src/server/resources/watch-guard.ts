@@ -21,7 +21,8 @@ export class WatchGuard {
   readonly #clock: Clock;
   readonly #open: Iterable<GuardedWatch>;
   readonly #sources: readonly Watch[];
-  #timer: Timer;
+  #tick: Timer;
+  #rest: Timer | undefined;
   #passing = false;
   #again = false;
   #stopped = false;
@@ -42,20 +43,27 @@ export class WatchGuard {
         ended: () => this.stop(),
       }),
     );
-    this.#timer = this.#clock.timer(lookEveryMs, () => this.#look());
+    this.#tick = this.#armTick();
   }
 
   stop(): void {
     this.#stopped = true;
-    this.#timer.cancel();
+    this.#tick.cancel();
+    this.#rest?.cancel();
     for (const source of this.#sources) source.stop();
+  }
+
+  #armTick(): Timer {
+    return this.#clock.timer(lookEveryMs, () => {
+      this.#tick = this.#armTick();
+      this.#look();
+    });
   }
 
   #look(): void {
     if (this.#passing) this.#again = true;
     else if (!this.#stopped) {
       this.#passing = true;
-      this.#timer.cancel();
       setImmediate(() => this.#pass([...this.#open], 0));
     }
   }
@@ -70,12 +78,11 @@ export class WatchGuard {
         return;
       }
     }
-    this.#timer = this.#clock.timer(restMs, () => {
+    this.#rest = this.#clock.timer(restMs, () => {
       this.#passing = false;
-      if (this.#again) {
-        this.#again = false;
-        this.#look();
-      } else this.#timer = this.#clock.timer(lookEveryMs - restMs, () => this.#look());
+      if (!this.#again) return;
+      this.#again = false;
+      this.#look();
     });
   }
 }
