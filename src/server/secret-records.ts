@@ -53,6 +53,24 @@ export function secretRecord(
   };
 }
 
+/**
+ * A secret that a site is founded upon. It is made at the first start, before the first audit record;
+ * where it is missing later somebody took it away, and a new one would hide that.
+ */
+export function foundingSecret(store: Store, sealer: Sealer, name: string): SecretRecord {
+  const record = secretRecord(store, sealer, name);
+  return {
+    load: record.load,
+    create: (secret) => {
+      if (store.auditLog.size === 0) return record.create(secret);
+      throw new HansaError(
+        'HANSA_STORE_CORRUPT',
+        `Cannot start: the store holds ${store.auditLog.size} audit records, but its secret ${name} is gone. Restore it from a backup.`,
+      );
+    },
+  };
+}
+
 const identityCollection = 'site.identity';
 const trustDomainName = 'trust-domain';
 

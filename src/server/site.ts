@@ -49,7 +49,7 @@ import { accessRoutes } from './routes/access-routes.ts';
 import { auditKind, auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes, metricsListener } from './routes/health-routes.ts';
-import { secretRecord, settleTrustDomain } from './secret-records.ts';
+import { foundingSecret, settleTrustDomain } from './secret-records.ts';
 import { ensureSite, siteClient, siteController } from './site-object.ts';
 import { serverNames } from './server-names.ts';
 
@@ -131,7 +131,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     trustDomain,
     clock,
     random,
-    vault: secretRecord(store, sealer, 'authorities'),
+    vault: foundingSecret(store, sealer, 'authorities'),
   });
   const credentials = await SiteCredentials.start({
     authority,
@@ -340,7 +340,7 @@ async function checkpointKey(
   sealer: ReturnType<typeof createSealer>,
   random: Random,
 ) {
-  const record = secretRecord(store, sealer, 'checkpoint-key');
+  const record = foundingSecret(store, sealer, 'checkpoint-key');
   for (;;) {
     const known = await record.load();
     if (known !== undefined) return importPkcs8(known);

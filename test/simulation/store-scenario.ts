@@ -9,7 +9,7 @@
 import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
 import { noteSigner, type SignedCheckpoint } from '../../src/core/audit/checkpoint.ts';
-import { Audit } from '../../src/core/audit/log.ts';
+import { Audit, storedCheckpoint } from '../../src/core/audit/log.ts';
 import { Frontier, leafHash } from '../../src/core/audit/merkle.ts';
 import { rootHashAt } from '../../src/core/audit/proof.ts';
 import { sleep } from '../../src/core/clock/clock.ts';
@@ -87,7 +87,8 @@ class World {
       const store = await this.#database.open(process);
       this.#store = store;
       for (const reader of this.#readers) reader.follow(process, store);
-      process.spawn(() => this.#sign(process, store));
+      const audit = await this.#startAudit(process, store);
+      process.spawn(() => this.#sign(process, audit));
       for (let i = 0; i < writers; i++) {
         const random = process.random.fork(`writer/${i}`);
         process.spawn(async () => {
@@ -100,15 +101,23 @@ class World {
     });
   }
 
-  /** Signs checkpoints, as the site does; others keep them. */
-  async #sign(process: Process, store: Store): Promise<void> {
+  /** As the site does: the empty log is signed before anything is recorded in it. */
+  async #startAudit(process: Process, store: Store): Promise<Audit> {
     const signer = noteSigner('site.example', this.#key);
     const metrics = new MetricsRegistry();
     const audit = new Audit({ store, clock: process.clock, signer, log: process.log, metrics });
-    await audit.start().catch((error: unknown) => {
-      assert.ok(hasCode(error, 'HANSA_STORE_FULL') || hasCode(error, 'HANSA_UNAVAILABLE'));
-    });
+    do {
+      await audit.start().catch(async (error: unknown) => {
+        assert.ok(hasCode(error, 'HANSA_STORE_FULL') || hasCode(error, 'HANSA_UNAVAILABLE'));
+        await sleep(process.clock, 50);
+      });
+    } while (storedCheckpoint(store) === undefined);
     assert.equal(audit.problem, undefined);
+    return audit;
+  }
+
+  /** Signs checkpoints, as the site does; others keep them. */
+  async #sign(process: Process, audit: Audit): Promise<void> {
     while (this.#busy) {
       await sleep(process.clock, 50);
       const signed = await audit.checkpoint().catch(() => undefined);

@@ -147,6 +147,18 @@ describe('the audit log', () => {
     assert.notEqual(database, forged.database);
   });
 
+  test('signs nothing more where its checkpoint was taken away', async () => {
+    const { store, audit, database } = await harness();
+    await write(store, audit);
+    await audit.stop();
+    await store.commit({ delete: [{ collection: 'audit.checkpoints', name: 'latest' }] });
+    await store.close();
+    const again = await harness(database);
+    assert.ok(hasCode(again.audit.problem, 'HANSA_AUDIT_INVALID'));
+    await assert.rejects(again.audit.checkpoint(), /its signed checkpoint is gone/);
+    await again.audit.stop();
+  });
+
   test('tries ever less often to sign while the disk is full, and stops all the same', async () => {
     const { clock, store, audit, lines } = await harness();
     await write(store, audit);

@@ -285,7 +285,15 @@ export class Audit {
 
   async #resume(): Promise<void> {
     const stored = this.#store.get(checkpointCollection, latestCheckpoint);
-    if (stored === undefined) return;
+    if (stored === undefined) {
+      // An empty log is signed before its first record: whoever takes the checkpoint away wants it signed anew.
+      const records = this.#store.auditLog.size;
+      if (records === 0) return;
+      throw new HansaError(
+        'HANSA_AUDIT_INVALID',
+        `The audit log has ${records} records, but its signed checkpoint is gone: it was removed while the site did not run.`,
+      );
+    }
     const last = parseCheckpoint(stored.value.toString('utf8'));
     verifyCheckpoint(last, this.#signer.verifier);
     const log = this.#store.auditLog;

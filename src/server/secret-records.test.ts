@@ -1,0 +1,36 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SeededRandom } from '../core/clock/seeded-random.ts';
+import { VirtualClock } from '../core/clock/virtual.ts';
+import { hasCode } from '../core/errors/error.ts';
+import { openStore } from '../core/store/open.ts';
+import { createSealer } from '../core/store/sealer.ts';
+import { foundingSecret } from './secret-records.ts';
+
+async function scene() {
+  const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
+  const sealer = createSealer(Buffer.alloc(32, 7), new SeededRandom('secrets'));
+  return { store, record: foundingSecret(store, sealer, 'authorities') };
+}
+
+test('a founding secret is made once, sealed, and found again', async () => {
+  const { store, record } = await scene();
+  assert.equal(await record.load(), undefined);
+  assert.equal(await record.create(Buffer.from('first')), true);
+  assert.equal(await record.create(Buffer.from('second')), false);
+  assert.equal((await record.load())?.toString(), 'first');
+  assert.ok(!store.get('site.secrets', 'authorities')?.value.includes('first'));
+});
+
+test('a founding secret that was taken away is not made anew', async () => {
+  const { store, record } = await scene();
+  await record.create(Buffer.from('first'));
+  await store.commit({
+    delete: [{ collection: 'site.secrets', name: 'authorities' }],
+    audit: [{ encode: () => Buffer.from('{}') }],
+  });
+  await assert.rejects(
+    async () => record.create(Buffer.from('forged')),
+    (error) => hasCode(error, 'HANSA_STORE_CORRUPT'),
+  );
+});
