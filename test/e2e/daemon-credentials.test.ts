@@ -68,6 +68,9 @@ const sitePath = `${resources}/sites/site`;
 suite('a credential', () => {
   test('is needed for everything on the TLS listener', async () => {
     const nobody = clientWith({});
+    const http2 = new Http2Client(nobody.target);
+    await refused(http2.request('M'.repeat(3000), sitePath), 401);
+    http2.close();
     for (const path of [sitePath, '/version', '/hansa/v1/tokens', '/x'])
       await refused(nobody.get(path), 401);
     nobody.close();
@@ -312,6 +315,10 @@ suite('what is seen of it', () => {
     assert.ok(climbs.some(({ code, count }) => code === 'HANSA_FORBIDDEN' && (count ?? 1) > 1));
     const unknown = events.filter(({ code }) => code === 'HANSA_UNAUTHENTICATED');
     assert.ok(unknown.length > 0 && unknown.length < 10, `${unknown.length} records`);
+    assert.ok(
+      events.every(({ verb }) => verb.length < 20),
+      'no word of a stranger becomes a verb',
+    );
   });
 
   test('no token and no key shows up in logs, audit, metrics, answers or files', async () => {

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
+import { constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -481,6 +482,61 @@ suite('odd requests', () => {
       assert.ok(status >= 400 && status < 500, `${JSON.stringify(more)}: ${status}`);
     }
     await othersAreServed();
+  });
+});
+
+suite('streams that are opened and thrown away', () => {
+  test('cost the client its stream and nobody a place', async () => {
+    const connection = new Http2Client(target);
+    for (let round = 0; round < 20; round += 1) {
+      const streams = Array.from({ length: 100 }, () => {
+        const stream = connection.open('POST', roles, { 'content-type': 'application/json' });
+        stream.on('error', () => undefined);
+        stream.write('{');
+        return stream;
+      });
+      await Promise.all(
+        streams.map((stream) => {
+          const closed = once(stream, 'close');
+          stream.close(constants.NGHTTP2_CANCEL);
+          return closed;
+        }),
+      );
+      if (connection.session.destroyed) break;
+    }
+    connection.close();
+    for (;;) {
+      const text = await (await fetch(site.endpoints.metrics)).text();
+      if (/^hansa_api_requests_in_flight 0$/m.test(text)) break;
+    }
+    await othersAreServed();
+  });
+});
+
+suite('a limit of connections', () => {
+  test('closes those beyond it, and leaves the admin socket to its owner', async () => {
+    const own = join(temporaryFolder(), 'crowded');
+    const crowded = await startDaemon(own, ['--limits-max-connections', '5']);
+    const { hostname, port } = new URL(crowded.endpoints.api);
+    const five = await Promise.all(
+      Array.from({ length: 5 }, () =>
+        RawConnection.open({ origin: crowded.endpoints.api, verify: false }),
+      ),
+    );
+    const sixth = connect(Number(port), hostname);
+    sixth.on('error', () => undefined).resume();
+    await once(sixth, 'close');
+    assert.equal((await adminClient(own).get(roles)).status, 200);
+    for (const connection of five) connection.close();
+    for (;;) {
+      const again = await RawConnection.open({
+        origin: crowded.endpoints.api,
+        verify: false,
+      }).catch(() => undefined);
+      again?.close();
+      if (again !== undefined) break;
+    }
+    assert.equal(await crowded.signal('SIGTERM'), 0);
   });
 });
 

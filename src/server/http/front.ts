@@ -155,7 +155,8 @@ export class Front {
     }
     if (error.code === 'HANSA_FORBIDDEN' || error.code === 'HANSA_UNAUTHENTICATED') {
       this.#parts.denied(exchange.caller, error, {
-        method,
+        // HTTP/2 takes any word for a method; the log must not.
+        method: knownVerb(method.toLowerCase()),
         path: exchange.path,
         address: exchange.address,
       });
