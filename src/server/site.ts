@@ -115,6 +115,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
 
   const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock, log, metrics });
   undo.add(() => store.close());
+  health.add('store', () => store.problem?.message);
   const sealer = createSealer(
     await loadOrCreateKey(config.keyFile ?? folder.keyFile, random),
     random,

@@ -50,6 +50,7 @@ export interface CommitterOptions {
 
 export class Committer {
   readonly #options: CommitterOptions;
+  #problem: HansaError | undefined;
   #waiting: Job[] = [];
   #running: Promise<void> | undefined;
   #closing = false;
@@ -122,6 +123,11 @@ export class Committer {
     }
   }
 
+  /** Why the last transaction was not written; undefined where it was. */
+  get problem(): HansaError | undefined {
+    return this.#problem;
+  }
+
   async #transact(): Promise<boolean> {
     const { driver, host, metrics } = this.#options;
     const jobs: { readonly job: Job; readonly finish: () => void }[] = [];
@@ -146,6 +152,7 @@ export class Committer {
     } catch (error) {
       const failure = await this.#failureOf(error, batch);
       if (failure !== undefined) {
+        this.#problem = failure;
         host.notWritten(batch);
         for (const { job } of jobs) {
           metrics?.failed(failure);
@@ -154,7 +161,10 @@ export class Committer {
         return false;
       }
     }
-    if (draft !== undefined && batch !== undefined) host.written(draft, batch);
+    if (draft !== undefined && batch !== undefined) {
+      this.#problem = undefined;
+      host.written(draft, batch);
+    }
     metrics?.written(jobs.length, batch, this.#options.clock.monotonic() - startedMs);
     for (const { finish } of jobs) finish();
     return true;

@@ -61,6 +61,7 @@ test('on a full disk writes fail clearly, reads go on, and it recovers by itself
     for (const outcome of outcomes) {
       assert.ok(outcome.status === 'rejected' && hasCode(outcome.reason, 'HANSA_STORE_FULL'));
     }
+    assert.equal(store.problem?.code, 'HANSA_STORE_FULL');
     assert.equal(store.revision, revision);
     assert.equal(store.list('things').entries.length, count);
     assert.equal((await readAll(store)).length, count);
@@ -69,6 +70,7 @@ test('on a full disk writes fail clearly, reads go on, and it recovers by itself
     await rm(filler);
     const committed = await store.commit({ put: [put('things', 'late', Buffer.alloc(50_000))] });
     assert.equal(committed.revision, revision + 1);
+    assert.equal(store.problem, undefined);
     await store.close();
 
     const again = await openStore({ driver: 'sqlite', path }, { clock: systemClock });

@@ -119,6 +119,10 @@ export class Replica implements Store {
     );
   }
 
+  get problem(): HansaError | undefined {
+    return this.#committer.problem;
+  }
+
   get revision(): number {
     return this.#head.revision;
   }

@@ -261,3 +261,13 @@ describe('reading the audit log', () => {
     await store.close();
   });
 });
+
+test('leases of a process that is gone are free when the store is opened again', async () => {
+  const first = await open();
+  const held = await first.leases.acquire('controllers', 'one', 3_600_000);
+  await first.close();
+  const second = await open();
+  const taken = await second.leases.acquire('controllers', 'two', 3_600_000);
+  await second.close();
+  assert.equal(taken?.epoch, (held?.epoch ?? 0) + 1);
+});

@@ -28,7 +28,8 @@ export class SqliteDriver implements Driver {
     const opened = await unwrap(this.#startWriter());
     return {
       head: { ...opened.head, frontier: Buffer.from(opened.head.frontier) },
-      leases: opened.leases,
+      // The lock proves that whoever held a lease is gone: nobody has to wait for it to expire.
+      leases: opened.leases.map((lease) => ({ ...lease, expiresAtMs: 0 })),
       facts: opened.facts,
       edges: buffers(opened.edges),
     };

@@ -110,6 +110,8 @@ export interface Watcher {
  */
 export interface Store {
   readonly revision: number;
+  /** Why the last write failed (a full disk, say); undefined as soon as one succeeds. Reads go on either way. */
+  readonly problem: HansaError | undefined;
   get(collection: string, name: string): Entry | undefined;
   /** O(1) while the collection has not changed since the last listing of it, O(n log n) after a change. */
   list(collection: string): Listing;
