@@ -12,6 +12,7 @@ import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { createClient, type SiteClient } from './client.ts';
 import { type ConnectionOptions, openTransport } from './connection.ts';
+import { printable } from './output.ts';
 
 /** Everything of the process that a command may touch. */
 export interface Io {
@@ -72,7 +73,9 @@ export function createCli(io: Io, parts: CliParts): Cli {
     withClient: async (command, work) => {
       const transport = openTransport(globalOptions(command), io);
       try {
-        return await work(createClient(transport, (warning) => note(`Warning: ${warning}`)));
+        return await work(
+          createClient(transport, (warning) => note(`Warning: ${printable(warning)}`)),
+        );
       } finally {
         transport.close();
       }

@@ -2,26 +2,28 @@
 
 import { type Cause, type ErrorCode, type ErrorDetails, HansaError } from '../core/errors/error.ts';
 
-const byReason: Readonly<Record<string, ErrorCode>> = {
-  BadRequest: 'HANSA_BAD_REQUEST',
-  Unauthorized: 'HANSA_UNAUTHENTICATED',
-  Forbidden: 'HANSA_FORBIDDEN',
-  NotFound: 'HANSA_NOT_FOUND',
-  MethodNotAllowed: 'HANSA_METHOD_NOT_ALLOWED',
-  NotAcceptable: 'HANSA_NOT_ACCEPTABLE',
-  AlreadyExists: 'HANSA_ALREADY_EXISTS',
-  Conflict: 'HANSA_CONFLICT',
-  Expired: 'HANSA_EXPIRED',
-  Gone: 'HANSA_EXPIRED',
-  RequestEntityTooLarge: 'HANSA_TOO_LARGE',
-  UnsupportedMediaType: 'HANSA_UNSUPPORTED_MEDIA_TYPE',
-  Invalid: 'HANSA_INVALID',
-  TooManyRequests: 'HANSA_TOO_MANY_REQUESTS',
-  Timeout: 'HANSA_TIMEOUT',
-  ServerTimeout: 'HANSA_TIMEOUT',
-  ServiceUnavailable: 'HANSA_UNAVAILABLE',
-  InsufficientStorage: 'HANSA_STORE_FULL',
-};
+const byReason: ReadonlyMap<string, ErrorCode> = new Map(
+  Object.entries<ErrorCode>({
+    BadRequest: 'HANSA_BAD_REQUEST',
+    Unauthorized: 'HANSA_UNAUTHENTICATED',
+    Forbidden: 'HANSA_FORBIDDEN',
+    NotFound: 'HANSA_NOT_FOUND',
+    MethodNotAllowed: 'HANSA_METHOD_NOT_ALLOWED',
+    NotAcceptable: 'HANSA_NOT_ACCEPTABLE',
+    AlreadyExists: 'HANSA_ALREADY_EXISTS',
+    Conflict: 'HANSA_CONFLICT',
+    Expired: 'HANSA_EXPIRED',
+    Gone: 'HANSA_EXPIRED',
+    RequestEntityTooLarge: 'HANSA_TOO_LARGE',
+    UnsupportedMediaType: 'HANSA_UNSUPPORTED_MEDIA_TYPE',
+    Invalid: 'HANSA_INVALID',
+    TooManyRequests: 'HANSA_TOO_MANY_REQUESTS',
+    Timeout: 'HANSA_TIMEOUT',
+    ServerTimeout: 'HANSA_TIMEOUT',
+    ServiceUnavailable: 'HANSA_UNAVAILABLE',
+    InsufficientStorage: 'HANSA_STORE_FULL',
+  }),
+);
 
 const byHttpStatus: Readonly<Record<number, ErrorCode>> = {
   400: 'HANSA_BAD_REQUEST',
@@ -61,7 +63,7 @@ function codeOf(httpStatus: number, reason: string, message: string): ErrorCode 
   if (httpStatus === 500 && message.startsWith('failed to create typed patch object')) {
     return 'HANSA_APPLY_MISMATCH';
   }
-  return byReason[reason] ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
+  return byReason.get(reason) ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
 }
 
 function readDetails(details: Readonly<Record<string, unknown>>): ErrorDetails {

@@ -1,41 +1,61 @@
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chownSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
+import { hasCode } from '../core/errors/error.ts';
 import { prepareDataFolder, replaceFile } from './data-folder.ts';
 
-const scratch = mkdtempSync(join(tmpdir(), 'hansa-folder-'));
-after(() => rmSync(scratch, { recursive: true }));
+const base = mkdtempSync(join(tmpdir(), 'hansa-folder-'));
+after(() => rmSync(base, { recursive: true, force: true }));
 
+const refused = (error: unknown): boolean => hasCode(error, 'HANSA_CONFIG_INVALID');
 const modeOf = (path: string): number => statSync(path).mode & 0o777;
 
-test('a new data folder lets others pass through, but not into the secrets', () => {
-  const folder = prepareDataFolder(join(scratch, 'deep', 'er', 'lubeck'));
-  assert.equal(modeOf(folder.path), 0o711);
-  assert.equal(modeOf(join(folder.path, 'secrets')), 0o700);
-});
-
-test('modes that somebody loosened are mended', () => {
-  const path = join(scratch, 'loose');
-  prepareDataFolder(path);
-  prepareDataFolder(path);
+test('everyone may pass through the folder, and nobody else sees its secrets', () => {
+  const { path } = prepareDataFolder(join(base, 'plain'));
+  assert.equal(modeOf(path), 0o711);
   assert.equal(modeOf(join(path, 'secrets')), 0o700);
+  assert.doesNotThrow(() => prepareDataFolder(path));
 });
 
-test('a file is refused, and so is a place where the system lets nobody make a folder', () => {
-  const file = join(scratch, 'file');
-  writeFileSync(file, '');
-  assert.throws(() => prepareDataFolder(file), /it is a file/);
-  assert.throws(
-    () => prepareDataFolder('/proc/hansa/lubeck'),
-    /Cannot use \/proc\/hansa\/lubeck as data folder/,
-  );
+test('secrets are not put where a link leads', () => {
+  const path = join(base, 'linked');
+  const elsewhere = join(base, 'elsewhere');
+  mkdirSync(path);
+  mkdirSync(elsewhere, { mode: 0o755 });
+  symlinkSync(elsewhere, join(path, 'secrets'));
+  assert.throws(() => prepareDataFolder(path), refused);
+  assert.equal(modeOf(elsewhere), 0o755);
 });
 
-test('a file is replaced as a whole, with the mode that was asked for', () => {
-  const path = join(scratch, 'ca.pem');
-  replaceFile(path, 'one', 0o600);
-  replaceFile(path, 'two', 0o644);
+test('a folder of another user is refused', {
+  skip: process.getuid?.() !== 0 && 'needs root',
+}, () => {
+  const path = join(base, 'foreign');
+  mkdirSync(path, { mode: 0o777 });
+  chownSync(path, 65_534, 65_534);
+  assert.throws(() => prepareDataFolder(path), refused);
+  assert.equal(existsSync(join(path, 'secrets')), false);
+});
+
+test('a file is replaced as a whole, and never written through a link', () => {
+  const path = join(base, 'ca.pem');
+  const victim = join(base, 'victim');
+  writeFileSync(victim, 'untouched');
+  symlinkSync(victim, `${path}.next`);
+  replaceFile(path, 'new', 0o644);
+  assert.equal(readFileSync(path, 'utf8'), 'new');
+  assert.equal(readFileSync(victim, 'utf8'), 'untouched');
   assert.equal(modeOf(path), 0o644);
 });

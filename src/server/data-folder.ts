@@ -1,7 +1,17 @@
 // The data folder: what lies where, with which modes. Everyone may pass through it, because
 // workloads of other users reach their socket there; what is secret lies in a folder of its own.
 
-import { chmodSync, existsSync, mkdirSync, renameSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  renameSync,
+  rmSync,
+  type Stats,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { dirname, join } from 'node:path';
 import { HansaError } from '../core/errors/error.ts';
 
@@ -38,8 +48,11 @@ export function prepareDataFolder(path: string): DataFolder {
       );
     }
     makeFolder(path, folderMode);
+    refuseForeign(statSync(path), path);
     chmodSync(path, folderMode);
     makeFolder(secrets, secretsMode);
+    // Not through a link: whoever placed it would choose where the secrets go.
+    refuseForeign(lstatSync(secrets), secrets);
     chmodSync(secrets, secretsMode);
   } catch (error) {
     if (error instanceof HansaError) throw error;
@@ -68,10 +81,25 @@ function makeFolder(path: string, mode: number): void {
   }
 }
 
+/** Another user who owns the folder could put other files in the place of ours, whatever their modes. */
+function refuseForeign(found: Stats, path: string): void {
+  const own = process.geteuid?.();
+  if (own === undefined || (found.isDirectory() && found.uid === own)) return;
+  const why = found.isDirectory()
+    ? `it belongs to user ${found.uid}, and Hansa runs as user ${own}`
+    : 'it is not a folder';
+  throw new HansaError(
+    'HANSA_CONFIG_INVALID',
+    `Cannot use ${path}: ${why}. Choose another --data-dir, or mend its owner.`,
+  );
+}
+
 /** Readers see the old file or the new one, never half of it. */
 export function replaceFile(path: string, content: string, mode: number): void {
   const next = `${path}.next`;
-  writeFileSync(next, content, { mode });
+  // Made anew: what lies there, a link say, is never written through.
+  rmSync(next, { force: true });
+  writeFileSync(next, content, { mode, flag: 'wx' });
   chmodSync(next, mode);
   renameSync(next, path);
 }
