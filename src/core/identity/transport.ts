@@ -1,0 +1,52 @@
+// How one site calls another. The real one is TLS (tls-transport.ts); simulation has one without
+// sockets. A connection is to whoever answered: what it presented is shown, and whoever opened the
+// connection says what must be true of it before the first byte of a request goes out.
+
+import type { Certificate } from './certificate.ts';
+
+export interface TransportRequest {
+  readonly method: 'GET' | 'POST';
+  /** With its query. */
+  readonly path: string;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: Uint8Array;
+}
+
+export interface TransportResponse {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+}
+
+export interface ConnectOptions {
+  /** https only; user-info is refused. */
+  readonly url: URL;
+  /**
+   * Called with the chain that the server presented, leaf first, after the handshake and before
+   * anything else. Throws to refuse: then the connection is closed and `connect` rejects with that.
+   */
+  readonly verify: (chain: readonly Certificate[]) => void;
+  /** Present the site's own SVID. Without it no client certificate is sent. */
+  readonly asSite: boolean;
+  /** For the connection as a whole, requests included. */
+  readonly timeoutMs: number;
+  readonly signal?: AbortSignal;
+}
+
+/** One connection, one peer: every request on it goes to whom `verify` saw. */
+export interface Connection {
+  readonly peerChain: readonly Certificate[];
+  /** Rejects with HANSA_UNREACHABLE where no whole answer came; a body above `maxBytes` with HANSA_TOO_LARGE. */
+  request(request: TransportRequest, maxBytes: number): Promise<TransportResponse>;
+  close(): void;
+}
+
+/**
+ * `connect` rejects with HANSA_UNREACHABLE (cannot resolve, connect, or shake hands; the cause
+ * tells which) or with what `verify` threw. A request may have been carried out although no answer
+ * came: whatever is sent must be safe to send again. Nothing is retried here.
+ */
+export interface Transport {
+  connect(options: ConnectOptions): Promise<Connection>;
+}
