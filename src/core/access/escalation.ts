@@ -144,13 +144,14 @@ function confirmHeld(
   plural: string,
   name: string,
 ): void {
-  if (tooManyToCompare(rules))
+  const held = authorizer.rulesFor(caller);
+  if (tooManyToCompare(held, rules))
     throw forbiddenObject(
       plural,
       name,
-      `its rules stand for more than ${maxSimpleRules} combinations of kind, verb, name and subresource, too many to compare with what you hold; use "*" or split the role`,
+      `its rules stand for too many combinations of kind, verb, name and subresource (${maxSimpleRules} at most) to compare with what you hold; use "*" or split the role`,
     );
-  const missing = uncovered(authorizer.rulesFor(caller), rules);
+  const missing = uncovered(held, rules);
   if (missing.length === 0) return;
   const lines = describeSimpleRules(missing, group, (kind) => authorizer.pluralOf(kind));
   if (lines.length > maxLines)

@@ -58,6 +58,7 @@ export function ruleMatchesTarget(
     : given(rule.subresources) && holds(rule.subresources, subresource);
 }
 
+/** What a rule means. The authorizer and `uncovered` compute the same for many at once. */
 export function ruleAllows(rule: Rule, action: Action): boolean {
   if (!ruleMatchesTarget(rule, action.kind, action.verb, action.subresource)) return false;
   if (!given(rule.names)) return true;
@@ -79,9 +80,11 @@ export interface SimpleRule {
 
 /**
  * A rule stands for the product of its lists, which a hostile author can make enormous. More than
- * this many are not compared: it would hold up everyone else for more than some 10 ms.
+ * this many are not compared: it would hold up everyone else.
  */
 export const maxSimpleRules = 10_000;
+/** Likewise: so many looks at a held rule, or at a name in one, take some 20 ms. */
+const maxLooks = 2_000_000;
 
 function countSimple(rule: Rule): number {
   return (
@@ -92,10 +95,20 @@ function countSimple(rule: Rule): number {
   );
 }
 
-export function tooManyToCompare(rules: readonly Rule[]): boolean {
-  let count = 0;
-  for (const rule of rules) count += countSimple(rule);
-  return count > maxSimpleRules;
+/** Whether `uncovered` would take too long. */
+export function tooManyToCompare(held: readonly Rule[], wanted: readonly Rule[]): boolean {
+  let simple = 0;
+  for (const rule of wanted) simple += countSimple(rule);
+  if (simple > maxSimpleRules) return true;
+  const targets = new Set(wanted.flatMap((rule) => [...simpleRules(rule)].map(targetOf)));
+  let looks = 0;
+  for (const rule of held) looks += 1 + (rule.names?.length ?? 0);
+  return targets.size * looks > maxLooks;
+}
+
+/** What a simple rule is about, but for the name. */
+function targetOf({ kind, verb, subresource }: SimpleRule): string {
+  return JSON.stringify([kind, verb, subresource]);
 }
 
 function* simpleRules(rule: Rule): Generator<SimpleRule> {
@@ -115,17 +128,46 @@ function* simpleRules(rule: Rule): Generator<SimpleRule> {
 
 /**
  * What `wanted` allows and `held` does not. Exact: a simple rule is allowed whole by a single rule
- * or not at all, since `*` also means kinds, verbs and names that no list can name.
+ * or not at all, since `*` also means kinds, verbs and names that no list can name. Looks at every
+ * held rule once for each kind, verb and subresource that is wanted.
  */
 export function uncovered(held: readonly Rule[], wanted: readonly Rule[]): SimpleRule[] {
   const missing: SimpleRule[] = [];
+  const allowed = new Map<string, AllowedNames>();
   for (const rule of wanted) {
     for (const simple of simpleRules(rule)) {
-      // A wildcard in `simple` is only matched by a wildcard, since no kind or verb is called `*`.
-      if (!held.some((owned) => ruleAllows(owned, simple))) missing.push(simple);
+      const { kind, verb, name, subresource } = simple;
+      const target = targetOf(simple);
+      let names = allowed.get(target);
+      if (names === undefined) {
+        // A wildcard is only matched by a wildcard, since no kind or verb is called `*`.
+        names = allowedNames(held, kind, verb, subresource);
+        allowed.set(target, names);
+      }
+      if (names === everything || (name !== undefined && names.has(name))) continue;
+      missing.push(simple);
     }
   }
   return missing;
+}
+
+/** The names of the objects that something may be done to. */
+type AllowedNames = typeof everything | ReadonlySet<string>;
+
+function allowedNames(
+  held: readonly Rule[],
+  kind: string,
+  verb: string,
+  subresource: string | undefined,
+): AllowedNames {
+  const allowed = new Set<string>();
+  for (const rule of held) {
+    if (!ruleMatchesTarget(rule, kind, verb, subresource)) continue;
+    if (!given(rule.names)) return everything;
+    for (const name of rule.names) allowed.add(name);
+  }
+  allowed.delete('');
+  return allowed;
 }
 
 export function covers(held: readonly Rule[], wanted: readonly Rule[]): boolean {
