@@ -248,7 +248,13 @@ function checkList(
   }
   for (let i = 0; i < value.length; i++) {
     const item: unknown = value[i];
-    check(schema.items, item, correlatedItem(schema, item, old), `${path}[${i}]`, errors);
+    const itemPath = `${path}[${i}]`;
+    const before = errors.length;
+    check(schema.items, item, undefined, itemPath, errors);
+    if (errors.length === before || old === undefined) continue;
+    // Only now is it worth a search for what the item was before.
+    errors.length = before;
+    check(schema.items, item, correlatedItem(schema, item, old), itemPath, errors);
   }
   const { minItems, maxItems } = schema;
   if (minItems !== undefined && value.length < minItems) {
