@@ -23,7 +23,16 @@ type Metadata = Partial<Omit<ObjectMeta, 'managedFields'>> & {
   readonly managedFields?: readonly Partial<ManagedFieldsEntry>[];
 };
 
-const maxAnnotationsBytes = 256 * 1024;
+/** Kubernetes' limit on the names and values of all annotations of an object. */
+export const maxAnnotationsBytes = 256 * 1024;
+
+export function annotationsBytes(annotations: Metadata['annotations']): number {
+  let bytes = 0;
+  for (const key in annotations) {
+    bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? '');
+  }
+  return bytes;
+}
 
 export function validateNewMetadata(kind: Kind, metadata: Metadata): FieldError[] {
   const errors: FieldError[] = [];
@@ -70,9 +79,8 @@ function nameErrors(kind: Kind, name: string): readonly string[] {
     return [`must be ${quoteGo(kind.singleton)}: there is only one ${kind.kind}`];
   }
   if (kind.names === 'dns-subdomain') return checkName(name);
-  return TrustDomain.problem(name) === undefined
-    ? []
-    : [`must be a trust domain: ${TrustDomain.problem(name)}`];
+  const problem = TrustDomain.problem(name);
+  return problem === undefined ? [] : [`must be a trust domain: ${problem}`];
 }
 
 function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
@@ -89,15 +97,13 @@ function checkLabels(labels: Metadata['labels'], errors: FieldError[]): void {
 }
 
 function checkAnnotations(annotations: Metadata['annotations'], errors: FieldError[]): void {
-  let bytes = 0;
   for (const key in annotations) {
     if (errors.length >= mostErrors) return;
     for (const message of checkQualifiedName(key.toLowerCase())) {
       errors.push(invalid('metadata.annotations', key, message));
     }
-    bytes += Buffer.byteLength(key) + Buffer.byteLength(annotations[key] ?? '');
   }
-  if (bytes > maxAnnotationsBytes)
+  if (annotationsBytes(annotations) > maxAnnotationsBytes)
     errors.push(tooLong('metadata.annotations', maxAnnotationsBytes));
 }
 

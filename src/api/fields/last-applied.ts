@@ -2,6 +2,7 @@
 // `kubectl apply` wrote, fields that the annotation vouches for change hands without a conflict, and
 // the annotation is kept up to date so that the old way still works.
 
+import { annotationsBytes, maxAnnotationsBytes } from '../metadata-rules.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { stringifyGo } from '../schema/go-text.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
@@ -12,9 +13,6 @@ import { toFieldSet } from './to-field-set.ts';
 import { checkTyped } from './typed-check.ts';
 
 const lastAppliedAnnotation = 'kubectl.kubernetes.io/last-applied-configuration';
-
-/** Kubernetes' limit on the names and values of all annotations of an object. */
-const maxAnnotationsBytes = 256 * 1024;
 
 function lastAppliedOf(object: JsonObject): string | undefined {
   const metadata = ownValue(object, 'metadata');
@@ -63,11 +61,9 @@ export function withLastApplied(object: JsonObject, config: JsonObject): JsonObj
     ...(metadata['annotations'] as Record<string, string>),
   };
   annotations[lastAppliedAnnotation] = `${stringifyGo(withoutAnnotation(config))}\n`;
-  let bytes = 0;
-  for (const [name, value] of Object.entries(annotations)) {
-    bytes += Buffer.byteLength(name) + Buffer.byteLength(value);
-  }
-  if (bytes > maxAnnotationsBytes) delete annotations[lastAppliedAnnotation];
+  // Where it does not fit it is left out: the object itself must not become invalid by it.
+  if (annotationsBytes(annotations) > maxAnnotationsBytes)
+    delete annotations[lastAppliedAnnotation];
   return { ...object, metadata: { ...metadata, annotations } };
 }
 

@@ -116,8 +116,8 @@ function resetFields(input: OwnershipInput): FieldSet {
 
 /**
  * Create, update and patch: the object with `metadata.managedFields` as kube-apiserver would write
- * them. It fails on nothing but excessive depth: where ownership cannot be computed, because the object does not fit its
- * schema, the object comes back without managedFields, and validation refuses it.
+ * them. It fails on nothing but excessive depth: where ownership cannot be computed, because the
+ * object does not fit its schema, it comes back without managedFields, and validation refuses it.
  */
 export function recordUpdate(input: UpdateInput): JsonObject {
   refuseTooDeep(input.next);
