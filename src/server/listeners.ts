@@ -28,6 +28,8 @@ const keepAliveMs = 120_000;
 /** How long the head of a request may take: a slow-loris sends it a byte at a time. */
 const headSeconds = 10;
 const handshakeMs = 10_000;
+/** A peer that vanished without a word is asked for from here on, by the kernel: watches may be silent for long. */
+const probeAfterMs = 30_000;
 /** How often the two limits above are looked at. */
 const checkIntervalMs = 2_000;
 /** As many watches as kube-apiserver lets through one connection, times four. */
@@ -51,6 +53,8 @@ export async function listenTls(
       maxHeaderSize: limits.maxHeaderBytes,
       maxHeaderListPairs: 256,
       connectionsCheckingInterval: checkIntervalMs,
+      keepAlive: true,
+      keepAliveInitialDelay: probeAfterMs,
       settings: { maxConcurrentStreams, maxHeaderListSize: limits.maxHeaderBytes },
     } as SecureServerOptions,
     handler as never,
@@ -126,6 +130,8 @@ function plainServer(limits: ListenerLimits, handler: RequestListener): Server {
       ...timeoutsOf(limits),
       keepAliveTimeout: keepAliveMs,
       connectionsCheckingInterval: checkIntervalMs,
+      keepAlive: true,
+      keepAliveInitialDelay: probeAfterMs,
     },
     handler,
   );

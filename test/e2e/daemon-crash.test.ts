@@ -2,7 +2,9 @@
 // start, what was acknowledged as deleted stays away, and nobody has to mend anything in between.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { existsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
@@ -15,7 +17,7 @@ import {
   role,
   type Thing,
 } from './api-client.ts';
-import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+import { type Daemon, hansa, launcher, startDaemon, temporaryFolder } from './daemon.ts';
 
 const rounds = 20;
 const writers = 8;
@@ -177,4 +179,68 @@ suite('kill -9', () => {
     assert.equal(doctor.code, 0, doctor.stdout);
     assert.equal(await last.signal('SIGTERM'), 0);
   });
+
+  const foundingFiles = [
+    'secrets',
+    'secrets/store.db',
+    'secrets/store.db-wal',
+    'secrets/key-encryption-key',
+    'ca.pem',
+    'admin.sock',
+    'endpoints.json',
+  ];
+  test('at any step of the first start leaves a folder in which the next start succeeds', async () => {
+    await Promise.all(
+      foundingFiles.map(async (file, index) => {
+        const dataDir = join(temporaryFolder(), 'new');
+        await killWhen(dataDir, () => existsSync(join(dataDir, file)));
+        // Once more a little later, when what is there already is read again.
+        const revived = join(dataDir, foundingFiles[index + 1] ?? file);
+        await killWhen(dataDir, () => existsSync(revived));
+        const site = await startDaemon(dataDir);
+        const verified = await hansa(['audit', 'verify', '--data-dir', dataDir]);
+        assert.equal(verified.code, 0, `${file}: ${verified.stderr}`);
+        assert.equal(await site.signal('SIGTERM'), 0);
+      }),
+    );
+  });
+
+  test('between any two commits of the first start does no harm either', async () => {
+    // The founding commits follow one another within milliseconds: the size of the WAL tells them apart.
+    const random = new SeededRandom(11);
+    for (let round = 0; round < 10; round += 1) {
+      const dataDir = join(temporaryFolder(), 'new');
+      const wal = join(dataDir, 'secrets', 'store.db-wal');
+      const enough = Math.floor(random.unit() * 120_000);
+      await killWhen(
+        dataDir,
+        () =>
+          (statSync(wal, { throwIfNoEntry: false })?.size ?? 0) > enough ||
+          existsSync(join(dataDir, 'endpoints.json')),
+      );
+      const site = await startDaemon(dataDir);
+      assert.equal((await adminClient(dataDir).get(`${resources}/sites/site`)).status, 200);
+      assert.equal(await site.signal('SIGTERM'), 0);
+    }
+  });
 });
+
+/** Starts a site and kills it as soon as something is so; resolves when it is dead. */
+async function killWhen(dataDir: string, isSo: () => boolean): Promise<void> {
+  const child = spawn(
+    launcher,
+    [
+      'server',
+      `--data-dir=${dataDir}`,
+      '--trust-domain=lubeck.example',
+      '--api=127.0.0.1:0',
+      '--federation=off',
+      '--metrics=off',
+    ],
+    { stdio: 'ignore' },
+  );
+  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
+  while (child.exitCode === null && !isSo()) await new Promise((resolve) => setImmediate(resolve));
+  child.kill('SIGKILL');
+  assert.deepEqual(await ended, [null, 'SIGKILL'], 'it did not end by itself');
+}
