@@ -152,7 +152,10 @@ test('a token is printed once and alone, works, is listed, and is refused once r
   assert.equal(revoked.stdout, 'Token ci revoked.\n');
   const refused = await remote(file, 'get', 'sites');
   assert.equal(refused.code, 6);
-  assert.match(refused.stderr, /Unauthorized.*HANSA_UNAUTHENTICATED/);
+  assert.match(
+    refused.stderr,
+    /does not accept the token in .*ci\.token: .*revoked\..*HANSA_UNAUTHENTICATED/,
+  );
 });
 
 test('revoking asks first, and says so where nobody can answer', async () => {

@@ -6,6 +6,7 @@ import type { Resource } from '../api/object.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
+import { errorText } from './error-text.ts';
 import { qualifiedName } from './kind-argument.ts';
 import { loadManifests, type Manifest } from './manifests.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
@@ -71,21 +72,24 @@ async function applyAll(
       if (error.code === 'HANSA_UNREACHABLE') throw error;
       refused.push(error);
       const named = qualifiedName(manifest.kind, manifest.name);
-      const text = printable(error.message, false);
-      cli.note(`${manifest.where}: cannot apply ${named}: ${text}   (${error.code})`);
+      const text = `${manifest.where}: cannot apply ${named}: ${errorText(error)}`;
+      // Said once where it is the only one.
+      if (manifests.length === 1) {
+        throw new HansaError(error.code, text + hintFor(error), { cause: error });
+      }
+      cli.note(`${printable(text, false)}   (${error.code})`);
     }
   }
   if (machine) printAll(cli, applied, options.output);
   const [first] = refused;
   if (first !== undefined) {
-    const count =
-      manifests.length === 1
-        ? 'The object was'
-        : `${refused.length} of ${manifests.length} objects were`;
-    const hint =
-      first.code === 'HANSA_CONFLICT' ? ' To take the fields over: --force-conflicts.' : '';
-    throw new HansaError(first.code, `${count} not applied.${hint}`);
+    const count = `${refused.length} of ${manifests.length} objects were`;
+    throw new HansaError(first.code, `${count} not applied.${hintFor(first)}`);
   }
+}
+
+function hintFor({ code }: HansaError): string {
+  return code === 'HANSA_CONFLICT' ? ' To take the fields over: --force-conflicts.' : '';
 }
 
 type Before = (manifest: Manifest) => Promise<Resource | undefined>;

@@ -18,6 +18,7 @@ import { type Cli, globalOptions } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
+import { fileProblem } from './file-problem.ts';
 import {
   type OutputFormat,
   outputOption,
@@ -187,8 +188,9 @@ function exportCommand(cli: Cli): Command {
         const path = resolve(cli.io.cwd, options.file);
         await pipeline(pieces, createWriteStream(path, { flags: 'wx', mode: 0o600 })).catch(
           (error: NodeJS.ErrnoException) => {
-            if (error.code === 'EEXIST') throw usageError(`${path} exists already.`);
-            throw error;
+            // The site's own refusals, and a connection that broke, are errors already.
+            if (error.syscall !== 'open' && error.syscall !== 'write') throw error;
+            throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
           },
         );
         cli.note(`Written to ${path}. Verify it with: hansa audit verify ${options.file}`);
@@ -227,7 +229,7 @@ Examples:
         ...keyOption(flags.key),
         ...(flags.checkpoint === undefined
           ? {}
-          : { earlier: parseCheckpoint(readText(cli, flags.checkpoint)) }),
+          : { earlier: readCheckpoint(cli, flags.checkpoint) }),
       };
       try {
         const found =
@@ -261,14 +263,29 @@ async function verifySite(cli: Cli, command: Command, options: VerifyOptions): P
 }
 
 function keyOption(text: string | undefined): { key?: NoteVerifier } {
-  return text === undefined ? {} : { key: parseVerifier(text.trim()) };
+  if (text === undefined) return {};
+  try {
+    return { key: parseVerifier(text.trim()) };
+  } catch (error) {
+    // Nothing was verified yet: the flag is wrong, not the log.
+    throw usageError(`--key: ${(error as Error).message}`);
+  }
+}
+
+function readCheckpoint(cli: Cli, path: string): ReturnType<typeof parseCheckpoint> {
+  const text = readText(cli, path);
+  try {
+    return parseCheckpoint(text);
+  } catch (error) {
+    throw usageError(`--checkpoint ${path} is not one: ${(error as Error).message}`);
+  }
 }
 
 function readText(cli: Cli, path: string): string {
   try {
     return readFileSync(resolve(cli.io.cwd, path), 'utf8');
   } catch (error) {
-    throw usageError(`Cannot read ${path}: ${(error as Error).message}.`);
+    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
   }
 }
 
@@ -287,7 +304,7 @@ async function readHead(path: string, bytes: number): Promise<string> {
   try {
     for await (const chunk of createReadStream(path, { end: bytes })) chunks.push(chunk as Buffer);
   } catch (error) {
-    throw usageError(`Cannot read ${path}: ${(error as Error).message}.`);
+    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
   }
   return Buffer.concat(chunks).toString('utf8');
 }

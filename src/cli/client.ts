@@ -138,7 +138,7 @@ export function createClient(transport: Transport, warn: (text: string) => void)
     const answer = await open(options);
     const status = answer.statusCode ?? 0;
     const body = parseBody(await readAll(answer), transport.target, status);
-    if (status < 200 || status > 299) throw errorFromStatus(status, body);
+    if (status < 200 || status > 299) throw refusal(transport, status, body);
     return { status, body };
   };
 
@@ -165,7 +165,7 @@ export function createClient(transport: Transport, warn: (text: string) => void)
       const answer = await open({ path, accept: '*/*' });
       const status = answer.statusCode ?? 0;
       if (status === 200) return answer;
-      throw errorFromStatus(status, parseBody(await readAll(answer), transport.target, status));
+      throw refusal(transport, status, parseBody(await readAll(answer), transport.target, status));
     },
     get: async (kind, name) => (await request({ path: objectPath(kind, name) })).body as Resource,
     list: async (kind, selection) => {
@@ -235,7 +235,11 @@ export function createClient(transport: Transport, warn: (text: string) => void)
       });
       const status = answer.statusCode ?? 0;
       if (status !== 200) {
-        throw errorFromStatus(status, parseBody(await readAll(answer), transport.target, status));
+        throw refusal(
+          transport,
+          status,
+          parseBody(await readAll(answer), transport.target, status),
+        );
       }
       for await (const line of lines(answer)) {
         const event = parseBody(line, transport.target, status) as WatchEvent<Resource | Table>;
@@ -244,6 +248,29 @@ export function createClient(transport: Transport, warn: (text: string) => void)
       }
     },
   };
+}
+
+/** What the site answered, with what only this side knows: where it asked, and as whom. */
+function refusal(transport: Transport, status: number, body: unknown): HansaError {
+  const { target, credential } = transport;
+  const error = errorFromStatus(status, body);
+  if (error.code === 'HANSA_UNAUTHENTICATED') {
+    const message =
+      credential === undefined
+        ? `${target} wants to know who asks: give --token-file, or the certificate of hansa login with --client-certificate and --client-key.`
+        : `${target} does not accept ${credential}: it is not of this site, expired or revoked.`;
+    return new HansaError(error.code, message, { cause: error });
+  }
+  // Not a missing object: no site answers so, but its other listeners and other servers do.
+  if (status === 404 && !isStatus(body)) {
+    const message = `${target} does not know the resource API (HTTP status 404): is it the api listener of a Hansa site?`;
+    return new HansaError('HANSA_UNREACHABLE', message);
+  }
+  return error;
+}
+
+function isStatus(body: unknown): boolean {
+  return typeof body === 'object' && body !== null && 'kind' in body && body.kind === 'Status';
 }
 
 async function readAll(answer: IncomingMessage): Promise<Buffer> {

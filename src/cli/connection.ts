@@ -7,6 +7,7 @@ import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { join, resolve } from 'node:path';
 import { HansaError } from '../core/errors/error.ts';
 import { longestSocketPathBytes } from '../server/config-values.ts';
+import { fileProblem } from './file-problem.ts';
 
 export interface ConnectionOptions {
   readonly dataDir?: string;
@@ -29,6 +30,8 @@ export interface TransportRequest {
 export interface Transport {
   /** For messages: the socket or the URL. */
   readonly target: string;
+  /** For messages: what the site is shown, such as `the token in ./token`. Undefined where nothing is. */
+  readonly credential?: string;
   /** Resolves with the head of the answer. Rejects with HANSA_UNREACHABLE where there is none. */
   send(request: TransportRequest): Promise<IncomingMessage>;
   close(): void;
@@ -48,9 +51,25 @@ export function dataDirOf(options: ConnectionOptions, surroundings: Surroundings
 export function openTransport(options: ConnectionOptions, surroundings: Surroundings): Transport {
   const site = options.site ?? surroundings.env['HANSA_SITE'];
   if (site === undefined || site === '') {
+    refuseCredentialFlags(options);
     return openSocket(join(dataDirOf(options, surroundings), 'admin.sock'));
   }
   return openUrl(site, options, surroundings);
+}
+
+/** Over the socket one is admin: who names a token means to be somebody else. */
+function refuseCredentialFlags(options: ConnectionOptions): void {
+  const given = [
+    options.caFile === undefined ? [] : ['--ca-file'],
+    options.tokenFile === undefined ? [] : ['--token-file'],
+    options.clientCertificate === undefined ? [] : ['--client-certificate'],
+    options.clientKey === undefined ? [] : ['--client-key'],
+  ].flat();
+  if (given.length === 0) return;
+  throw new HansaError(
+    'HANSA_USAGE',
+    `${given.join(' and ')} need --site: the admin socket takes no credential.`,
+  );
 }
 
 function openSocket(socketPath: string): Transport {
@@ -82,6 +101,8 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
       return `${where}: no daemon listens on it any more. Start the site with hansa server.`;
     case 'EACCES':
       return `${where}: only the owner of the data folder may. Become that user, or use --site with a token.`;
+    case 'ENOTDIR':
+      return `${where}: the data folder is a file. Name a folder with --data-dir.`;
     default:
       return `${where}: ${cause.message}.`;
   }
@@ -123,6 +144,8 @@ function openUrl(site: string, options: ConnectionOptions, surroundings: Surroun
   const base = url.pathname.replace(/\/$/, '');
   return {
     target: url.origin + base,
+    ...(tokenFile === undefined ? {} : { credential: `the token in ${tokenFile}` }),
+    ...(certificate === undefined ? {} : { credential: `the certificate in ${certificate}` }),
     send: (request) =>
       exchange(
         {
@@ -152,7 +175,12 @@ function urlProblem(url: URL, caFile: string, cause: NodeJS.ErrnoException): str
   if (code === 'ECONNREFUSED') return `${where}: nothing listens there.`;
   if (code === 'ENOTFOUND') return `${where}: the name ${url.hostname} does not resolve.`;
   if (/CERT|SELF_SIGNED|ISSUER|SIGNATURE|ALTNAME/.test(code)) {
-    return `${where}: its certificate does not verify against ${caFile} (${cause.message}). Name the CA file of that site with --ca-file.`;
+    // Node adds advice about its own flags.
+    const why = cause.message.replace(/; if the root CA is installed locally.*/, '');
+    return `${where}: its certificate does not verify against ${caFile} (${why}). Name the CA file of that site with --ca-file.`;
+  }
+  if (code === 'EPROTO') {
+    return `${where}: what listens there does not speak TLS. Name the api listener of the site.`;
   }
   return `${where}: ${cause.message}.`;
 }
@@ -175,10 +203,7 @@ function readGiven(path: string, flag: string): Buffer {
   try {
     return readFileSync(path);
   } catch (error) {
-    throw new HansaError(
-      'HANSA_USAGE',
-      `Cannot read ${path} (${flag}): ${(error as Error).message}.`,
-    );
+    throw new HansaError('HANSA_USAGE', `Cannot read ${path} (${flag}): ${fileProblem(error)}.`);
   }
 }
 

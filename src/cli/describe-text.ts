@@ -5,12 +5,21 @@ import { printable } from './output.ts';
 import { conditionsOf } from './wait-goal.ts';
 import { renderColumns } from './output.ts';
 
+/** The whole object once more, for kubectl's own use. kubectl does not show it either. */
+function withoutLastApplied(
+  annotations: Resource['metadata']['annotations'],
+): Resource['metadata']['annotations'] {
+  const { 'kubectl.kubernetes.io/last-applied-configuration': _lastApplied, ...shown } =
+    annotations ?? {};
+  return shown;
+}
+
 export function describeObject(object: Resource): string {
   const { metadata } = object;
   const lines = [
     ...head('Name', metadata.name),
     ...head('Labels', pairs(metadata.labels)),
-    ...head('Annotations', pairs(metadata.annotations)),
+    ...head('Annotations', pairs(withoutLastApplied(metadata.annotations))),
     ...head('API Version', object.apiVersion),
     ...head('Kind', object.kind),
     ...head('Created', metadata.creationTimestamp),

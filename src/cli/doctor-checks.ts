@@ -217,7 +217,12 @@ const dayMs = 24 * 60 * 60 * 1000;
 async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   const { caFile } = dataFolderAt(config.dataDir);
   const pem = await readFile(caFile, 'utf8').catch(() => undefined);
-  if (pem === undefined) return [ok('authority', 'none yet; the first start makes one')];
+  if (pem === undefined) {
+    const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
+    if (store === undefined) return [ok('authority', 'none yet; the first start makes one')];
+    const restart = 'Start the site again: it writes the file anew. kubectl and --site need it.';
+    return [problem('authority', `${caFile} is not there`, restart)];
+  }
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   const remedy = 'Start the site: it writes the file anew.';
   if (blocks.length === 0) return [problem('authority', `${caFile} holds no certificate`, remedy)];
@@ -347,7 +352,9 @@ export async function examine(patient: Patient): Promise<Finding[]> {
     } catch (error) {
       const name = checkUp.name.replace(/^check/, '').toLowerCase();
       const text = error instanceof HansaError ? error.message : (error as Error).message;
-      findings.push(problem(name, `could not be checked: ${text}`, 'Look at the message.'));
+      findings.push(
+        problem(name, `could not be checked: ${text}`, 'The log of the site may say more.'),
+      );
     }
   }
   return findings;

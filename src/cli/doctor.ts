@@ -1,11 +1,14 @@
 // hansa doctor: is the site well, and if not, how to mend it.
 
+import { statSync } from 'node:fs';
 import { Command } from 'commander';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
+import { createClient } from './client.ts';
+import { openTransport, type Transport } from './connection.ts';
 import { examine, type Finding } from './doctor-checks.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
 import { usageError } from './usage.ts';
 
@@ -30,7 +33,11 @@ Examples:
         );
       }
       const { config } = loadServerConfig(cli, command);
-      const findings = await cli.withClient(command, async (client) => {
+      refuseStranger(config.dataDir);
+      // Over the socket of the folder, whatever HANSA_SITE says.
+      const transport = openTransport({ dataDir: config.dataDir }, { env: {}, cwd: cli.io.cwd });
+      const findings = await withTransport(transport, async () => {
+        const client = createClient(transport, (warning) => cli.note(printable(warning)));
         const running = await client.text('/readyz').then(
           () => true,
           (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
@@ -50,6 +57,25 @@ Examples:
         );
       }
     });
+}
+
+/** Who may not look would be told that everything is missing. */
+function refuseStranger(dataDir: string): void {
+  const owner = statSync(dataDir, { throwIfNoEntry: false })?.uid;
+  const asking = process.getuid?.();
+  if (owner === undefined || asking === 0 || owner === asking) return;
+  throw new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot look into ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
+  );
+}
+
+async function withTransport<T>(transport: Transport, work: () => Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } finally {
+    transport.close();
+  }
 }
 
 const marks = {

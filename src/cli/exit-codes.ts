@@ -19,6 +19,7 @@ export const exitCodes = {
   storage: { code: 12, meaning: 'The data folder cannot be used: locked, full, newer or damaged.' },
   launcher: { code: 69, meaning: 'The launcher found no suitable Node; run make setup.' },
   interrupted: { code: 130, meaning: 'Interrupted by the user.' },
+  brokenPipe: { code: 141, meaning: 'What read the output wanted no more of it.' },
 } as const satisfies Record<string, { code: number; meaning: string }>;
 
 type ExitName = keyof typeof exitCodes;

@@ -16,7 +16,7 @@ import { usageError } from './usage.ts';
 export function explainCommand(cli: Cli): Command {
   return new Command('explain')
     .description('explain an error code, a kind or one of its fields')
-    .argument('<subject>', 'HANSA_CODE, KIND, KIND.path.to.field, or exit-codes')
+    .argument('<subject>', 'HANSA_CODE, KIND, KIND.path.to.field, exit-codes or error-codes')
     .addHelpText(
       'after',
       `
@@ -24,11 +24,15 @@ Examples:
   hansa explain HANSA_CONFLICT
   hansa explain role
   hansa explain rolebinding.spec.subjects
+  hansa explain 5
   hansa explain exit-codes`,
     )
     .action((subject: string) => {
+      const code = codeMeant(subject);
       if (subject === 'exit-codes') cli.print(explainExitCodes());
-      else if (subject.startsWith('HANSA_')) cli.print(explainError(subject));
+      else if (subject === 'error-codes') cli.print(explainErrorCodes());
+      else if (/^\d+$/.test(subject)) cli.print(explainExitCode(Number(subject)));
+      else if (code !== undefined) cli.print(explainError(code));
       else cli.print(explainField(...splitSubject(cli, subject)));
     });
 }
@@ -39,10 +43,38 @@ function explainExitCodes(): string {
   );
 }
 
+function explainExitCode(number: number): string {
+  const known = Object.values(exitCodes).find(({ code }) => code === number);
+  if (known === undefined) {
+    throw usageError(`There is no exit code ${number}. hansa explain exit-codes lists them.`);
+  }
+  const codes = (Object.keys(errorCatalog) as ErrorCode[]).filter(
+    (code) => exitCodeOf(code) === number,
+  );
+  const rows = codes.map((code) => [code, errorCatalog[code].meaning]);
+  return [`${number}  ${known.meaning}`, ...(rows.length === 0 ? [] : [renderColumns(rows)])].join(
+    '\n',
+  );
+}
+
+function explainErrorCodes(): string {
+  return renderColumns(
+    (Object.keys(errorCatalog) as ErrorCode[]).map((code) => [code, errorCatalog[code].meaning]),
+  );
+}
+
+/** Also in lower case and without the prefix, as people type it. Undefined where no code is meant. */
+function codeMeant(subject: string): string | undefined {
+  const upper = subject.toUpperCase().replaceAll('-', '_');
+  if (upper.startsWith('HANSA_')) return upper;
+  return Object.hasOwn(errorCatalog, `HANSA_${upper}`) ? `HANSA_${upper}` : undefined;
+}
+
 export function explainError(text: string): string {
   if (!Object.hasOwn(errorCatalog, text)) {
     const meant = nearest(text, Object.keys(errorCatalog));
-    const hint = meant === undefined ? '' : ` Did you mean ${meant}?`;
+    const hint =
+      meant === undefined ? ' hansa explain error-codes lists them.' : ` Did you mean ${meant}?`;
     throw usageError(`There is no error code ${text}.${hint}`);
   }
   const code = text as ErrorCode;

@@ -3,10 +3,11 @@
 import { Command } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
+import { toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { List, Selection, SiteClient } from './client.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { printTable } from './table-output.ts';
 import { usageError } from './usage.ts';
 import { printObject, watchObjects, watchTable } from './watch-output.ts';
@@ -75,20 +76,57 @@ export async function get(
     await printTables(cli, client, targets, selection, options);
     return;
   }
-  const objects = await Promise.all(
-    targets.map(async ({ kind, name }) =>
-      name === undefined ? client.list(kind, selection) : client.get(kind, name),
-    ),
+  const found = await gather<Resource | List>(cli, targets, ({ kind, name }) =>
+    name === undefined ? client.list(kind, selection) : client.get(kind, name),
   );
-  if (format === 'name') {
-    for (const [index, { kind }] of targets.entries()) {
-      const found = objects[index] as Resource | List;
-      printNames(cli, kind, 'items' in found ? found.items : [found]);
+  printObjects(cli, found, options);
+  found.refuse();
+}
+
+interface Gathered<T> {
+  readonly found: readonly { readonly target: Target; readonly value: T }[];
+  /** Throws the first refusal, where there was one; the others are noted. */
+  refuse(): void;
+}
+
+/** Whatever there is, as kubectl shows it: one missing name does not hide the others. */
+async function gather<T>(
+  cli: Cli,
+  targets: readonly Target[],
+  read: (target: Target) => Promise<T>,
+): Promise<Gathered<T>> {
+  const answers = await Promise.allSettled(targets.map(read));
+  const found = answers.flatMap((answer, index) =>
+    answer.status === 'fulfilled'
+      ? [{ target: targets[index] as Target, value: answer.value }]
+      : [],
+  );
+  const [first, ...others] = answers.flatMap((answer) =>
+    answer.status === 'rejected' ? [toHansaError(answer.reason)] : [],
+  );
+  // Nothing but the first refusal is worth saying where the site does not answer at all.
+  if (first !== undefined && found.length === 0 && first.code !== 'HANSA_NOT_FOUND') throw first;
+  return {
+    found,
+    refuse: () => {
+      if (first === undefined) return;
+      for (const other of others) cli.note(`${printable(other.message)}   (${other.code})`);
+      throw first;
+    },
+  };
+}
+
+function printObjects(cli: Cli, { found }: Gathered<Resource | List>, options: GetOptions): void {
+  if (options.output.format === 'name') {
+    for (const { target, value } of found) {
+      printNames(cli, target.kind, 'items' in value ? value.items : [value]);
     }
     return;
   }
+  if (found.length === 0) return;
+  const objects = found.map(({ value }) => value);
   const shown =
-    options.showManagedFields === true ? objects : objects.map((found) => withoutManagers(found));
+    options.showManagedFields === true ? objects : objects.map((value) => withoutManagers(value));
   // Several answers are a list of any kinds, as kubectl prints them.
   const value =
     shown.length === 1
@@ -96,7 +134,7 @@ export async function get(
       : {
           apiVersion: 'v1',
           kind: 'List',
-          items: shown.flatMap((found) => ('items' in found ? found.items : [found])),
+          items: shown.flatMap((item) => ('items' in item ? item.items : [item])),
         };
   cli.print(renderValue(value, options.output) ?? '');
 }
@@ -124,10 +162,13 @@ async function printTables(
   const wide = options.output.format === 'wide';
   const byKind = Map.groupBy(targets, (target) => target.kind);
   const several = byKind.size > 1;
+  const gathered = await gather(cli, targets, ({ kind, name }) =>
+    client.table(kind, name, name === undefined ? selection : {}),
+  );
   let first = true;
-  for (const [kind, ofKind] of byKind) {
-    const tables = await Promise.all(
-      ofKind.map(({ name }) => client.table(kind, name, name === undefined ? selection : {})),
+  for (const kind of byKind.keys()) {
+    const tables = gathered.found.flatMap(({ target, value }) =>
+      target.kind === kind ? [value] : [],
     );
     const [head] = tables;
     if (head === undefined) continue;
@@ -142,6 +183,7 @@ async function printTables(
         { wide, headers: options.headers, prefix: several ? kind : undefined },
       );
   }
+  gathered.refuse();
 }
 
 async function watch(

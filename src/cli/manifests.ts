@@ -10,6 +10,7 @@ import type { Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { nearest } from '../server/config-nearest.ts';
 import type { Io } from './cli.ts';
+import { fileProblem } from './file-problem.ts';
 import { usageError } from './usage.ts';
 
 export interface Manifest {
@@ -38,7 +39,10 @@ export async function loadManifests(
       manifests.push(...parseManifests(file.shown, readText(file.path, file.shown), registry));
     }
   }
-  if (manifests.length === 0) throw usageError(`There is no object in ${paths.join(', ')}.`);
+  if (manifests.length === 0) {
+    const places = paths.map((path) => (path === '-' ? 'standard input' : path));
+    throw usageError(`There is no object in ${places.join(', ')}.`);
+  }
   return manifests;
 }
 
@@ -63,7 +67,7 @@ function manifestFiles(path: string, shown: string): { path: string; shown: stri
       .toSorted()
       .map((name) => ({ path: join(path, name), shown: join(shown, name) }));
   } catch (error) {
-    throw usageError(`Cannot read ${shown}: ${reasonOf(error)}.`);
+    throw usageError(`Cannot read ${shown}: ${fileProblem(error)}.`);
   }
 }
 
@@ -73,18 +77,13 @@ function readText(path: string, shown: string): string {
     return readFileSync(path, 'utf8');
   } catch (error) {
     if (error instanceof HansaError) throw error;
-    throw usageError(`Cannot read ${shown}: ${reasonOf(error)}.`);
+    throw usageError(`Cannot read ${shown}: ${fileProblem(error)}.`);
   }
 }
 
 function tooLarge(shown: string): HansaError {
   const message = `${shown} is larger than ${maxFileBytes} bytes. Split it into several files.`;
   return new HansaError('HANSA_TOO_LARGE', message);
-}
-
-function reasonOf(error: unknown): string {
-  const { code, message } = error as NodeJS.ErrnoException;
-  return code === 'ENOENT' ? 'there is no such file or folder' : message;
 }
 
 export function parseManifests(shown: string, text: string, registry: Registry): Manifest[] {

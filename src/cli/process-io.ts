@@ -3,9 +3,23 @@
 import { join } from 'node:path';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import type { Io } from './cli.ts';
+import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { fileProblem } from './file-problem.ts';
+
+/** Ends the process, as a signal does for programs of other languages: what reads us is gone. */
+function outputFailed(error: NodeJS.ErrnoException): void {
+  if (error.code === 'EPIPE') process.exit(exitCodes.brokenPipe.code);
+  process.stderr.write(
+    `Cannot write to standard output: ${fileProblem(error)}.   (HANSA_INTERNAL)\n`,
+  );
+  process.exit(exitCodeOf('HANSA_INTERNAL'));
+}
 
 export function processIo(): Io {
   let controller: AbortController | undefined;
+  process.stdout.on('error', outputFailed);
+  // Nobody is left to be told.
+  process.stderr.on('error', () => undefined);
   return {
     stdout: process.stdout,
     stderr: process.stderr,

@@ -45,8 +45,16 @@ suite('help', () => {
 
 suite('a command line that is not understood', () => {
   const wrong: [args: string[], message: RegExp][] = [
-    [['gte', 'roles'], /Unknown command 'gte'\n\(Did you mean get\?\)/],
-    [['get'], /Missing required argument 'kind'/],
+    [['gte', 'roles'], /^Unknown command 'gte'\. Did you mean get\?   /],
+    [['get'], /^Missing required argument 'kind'\. See hansa get --help\.   /],
+    [['access', 'token', 'lst'], /Commands of hansa access token are create\./],
+    [['get', 'roles', '-n', 'x'], /^Unknown option '-n'\. Objects of a site are in no namespace\./],
+    [['get', 'roles', '--token-file', 't'], /^--token-file need --site: the admin socket/],
+    [['explain', 'hansa_nope'], /^There is no error code HANSA_NOPE\. hansa explain error-codes/],
+    [['explain', '55'], /^There is no exit code 55\./],
+    [['apply', '-f', '-'], /^There is no object in standard input\./],
+    [['audit', 'verify', 'none'], /^Cannot read .*none: there is no such file or folder\./],
+    [['audit', 'verify', 'none', '--key', 'x'], /^--key: .* looks like NAME\+0123abcd\+BASE64/],
     [['get', 'roles', '--colour'], /Unknown option '--colour'/],
     [['get', 'rolez'], /There is no kind "rolez"\. Did you mean roles\?/],
     [['get', 'zebras'], /Kinds are sites, /],
@@ -170,7 +178,10 @@ suite('config', () => {
   test('check says where a file cannot be read', async () => {
     const { code, stderr } = await run(['config', 'check', '--config', 'none.yaml']);
     assert.equal(code, 3);
-    assert.match(stderr, /Cannot read the configuration \/nowhere\/none\.yaml: ENOENT/);
+    assert.match(
+      stderr,
+      /Cannot read the configuration \/nowhere\/none\.yaml: there is no such file/,
+    );
   });
 
   test('server refuses a wrong value before it starts anything', async () => {
@@ -185,6 +196,14 @@ suite('explain', () => {
     const { stdout } = await run(['explain', 'HANSA_CONFLICT']);
     assert.match(stdout, /^HANSA_CONFLICT\nmeaning .*changed by someone else/);
     assert.match(stdout, /^exit code +5$/m);
+  });
+
+  test('knows a code in lower case and without its prefix, and exit codes by number', async () => {
+    const { stdout } = await run(['explain', 'HANSA_NOT_FOUND']);
+    assert.equal((await run(['explain', 'hansa_not_found'])).stdout, stdout);
+    assert.equal((await run(['explain', 'not-found'])).stdout, stdout);
+    assert.match((await run(['explain', '4'])).stdout, /^4 {2}There is no .*\nHANSA_NOT_FOUND /);
+    assert.match((await run(['explain', 'error-codes'])).stdout, /^HANSA_INTERNAL /m);
   });
 
   test('walks from a kind through lists to a field', async () => {

@@ -1,7 +1,7 @@
 // Puts the commands together, and turns whatever they throw into one message and one exit code.
 
 import { inspect } from 'node:util';
-import { Command, CommanderError, Option } from 'commander';
+import { Command, type CommanderError, Option } from 'commander';
 import { toHansaError } from '../core/errors/error.ts';
 import { accessCommand } from './access.ts';
 import { applyCommand } from './apply.ts';
@@ -14,6 +14,7 @@ import { deleteCommand } from './delete.ts';
 import { describeCommand } from './describe.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
+import { errorText } from './error-text.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
@@ -59,10 +60,17 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       new Option('--data-dir <dir>', 'the folder of the site (HANSA_DATA_DIR, or ./hansa-data)'),
     )
     .addOption(new Option('--site <url>', 'reach the site by URL, not by its socket (HANSA_SITE)'))
-    .addOption(new Option('--ca-file <file>', 'with --site: its CA (DATA_DIR/ca.pem)'))
+    .addOption(
+      new Option('--ca-file <file>', 'with --site: its CA (HANSA_CA_FILE, or DATA_DIR/ca.pem)'),
+    )
     .addOption(new Option('--token-file <file>', 'with --site: a bearer token (HANSA_TOKEN_FILE)'))
-    .addOption(new Option('--client-certificate <file>', 'with --site: a user SVID'))
-    .addOption(new Option('--client-key <file>', 'with --site: the key of the user SVID'))
+    .addOption(
+      new Option(
+        '--client-certificate <file>',
+        'with --site: a user SVID (HANSA_CLIENT_CERTIFICATE)',
+      ),
+    )
+    .addOption(new Option('--client-key <file>', 'with --site: its key (HANSA_CLIENT_KEY)'))
     .addOption(new Option('-y, --yes', 'answer every question with yes'))
     .addOption(new Option('--no-color', 'no colours (also NO_COLOR)'))
     .showSuggestionAfterError()
@@ -76,7 +84,9 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
   for (const command of descendants(program)) {
     command
       .copyInheritedSettings(program)
-      .exitOverride()
+      .exitOverride((error) => {
+        throw new CommandEnd(error, command);
+      })
       .configureOutput({
         writeOut: (text) => cli.io.stdout.write(text),
         writeErr: (text) => cli.io.stderr.write(text),
@@ -85,6 +95,17 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       });
   }
   return program;
+}
+
+/** How commander ends a command line: with help, the version, or what it did not understand. */
+class CommandEnd extends Error {
+  readonly error: CommanderError;
+  readonly command: Command;
+  constructor(error: CommanderError, command: Command) {
+    super(error.message, { cause: error });
+    this.error = error;
+    this.command = command;
+  }
 }
 
 function descendants(command: Command): Command[] {
@@ -107,22 +128,42 @@ export async function runCli(
     await program.parseAsync(args, { from: 'user' });
     return exitCodes.ok.code;
   } catch (caught) {
-    if (caught instanceof CommanderError) return reportUsage(cli, caught);
+    if (caught instanceof CommandEnd) return reportUsage(cli, caught);
     if (io.interruption().aborted) return exitCodes.interrupted.code;
     return reportError(cli, caught);
   }
 }
 
-function reportUsage(cli: Cli, error: CommanderError): number {
+function reportUsage(cli: Cli, { error, command }: CommandEnd): number {
   // Asking for help or the version is not an error, though commander ends with one.
   if (error.exitCode === 0) return exitCodes.ok.code;
   // `hansa access` alone prints the help of that group.
   if (error.code !== 'commander.help') {
-    const message = error.message.replace(/^error: /, '');
-    const sentence = message.charAt(0).toUpperCase() + message.slice(1);
-    cli.note(`${printable(sentence, false)}   (HANSA_USAGE)`);
+    const [message = '', guess] = error.message.replace(/^error: /, '').split('\n');
+    const sentence = message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, '');
+    const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? hintFor(error, command);
+    cli.note(`${printable(`${sentence}. ${hint}`)}   (HANSA_USAGE)`);
   }
   return exitCodes.usage.code;
+}
+
+function hintFor({ code, message }: CommanderError, command: Command): string {
+  if (
+    code === 'commander.unknownOption' &&
+    /'(?:-n|-A|--namespace|--all-namespaces)'/.test(message)
+  )
+    return 'Objects of a site are in no namespace.';
+  const names = command
+    .createHelp()
+    .visibleCommands(command)
+    .map((child) => child.name());
+  if (code === 'commander.unknownCommand' && command.parent !== null)
+    return `Commands of ${pathOf(command)} are ${names.filter((name) => name !== 'help').join(', ')}.`;
+  return `See ${pathOf(command)} --help.`;
+}
+
+function pathOf(command: Command): string {
+  return command.parent === null ? command.name() : `${pathOf(command.parent)} ${command.name()}`;
 }
 
 function reportError(cli: Cli, caught: unknown): number {
@@ -141,6 +182,6 @@ function reportError(cli: Cli, caught: unknown): number {
     );
     return exitCodeOf('HANSA_INTERNAL');
   }
-  cli.note(`${printable(error.message, false)}   (${error.code})`);
+  cli.note(`${printable(errorText(error), false)}   (${error.code})`);
   return exitCodeOf(error.code);
 }

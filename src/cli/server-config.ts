@@ -15,6 +15,7 @@ import {
   flagOf,
 } from '../server/config-keys.ts';
 import type { Cli, Io } from './cli.ts';
+import { fileProblem } from './file-problem.ts';
 
 function optionOf(name: ConfigKeyName): Option {
   const key: ConfigKey<unknown> = configKeys[name];
@@ -61,7 +62,7 @@ function readConfigFile(given: string, io: Io): ConfigFile {
     }
     return parseConfigFile(path, readFileSync(path, 'utf8'));
   } catch (error) {
-    const message = `Cannot read the configuration ${path}: ${(error as Error).message}.`;
+    const message = `Cannot read the configuration ${path}: ${fileProblem(error)}.`;
     throw new HansaError('HANSA_CONFIG_INVALID', message);
   }
 }

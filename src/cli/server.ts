@@ -22,10 +22,15 @@ Examples:
       const { config } = loadServerConfig(cli, command);
       // Loaded here and not above, so that other commands start without the daemon's code.
       const { runServer } = await import('../server/run.ts');
+      // A site does not end because whoever read its output has gone.
+      for (const stream of [cli.io.stdout, cli.io.stderr]) {
+        stream.removeAllListeners('error').on('error', () => undefined);
+      }
       await runServer({
         config,
         kinds: cli.registry.kinds,
         version: cli.version,
+        cwd: cli.io.cwd,
         clock: cli.io.clock,
         random: cli.io.random,
         logTo: cli.io.stderr,

@@ -1,6 +1,6 @@
 // hansa wait: until objects are as wished, or a time has passed.
 
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
@@ -34,7 +34,11 @@ export function waitCommand(cli: Cli): Command {
       'condition=TYPE[=STATUS], jsonpath={…}=VALUE, create, delete',
       parseGoal,
     )
-    .option('--timeout <duration>', 'give up after this long', parseDurationFlag, 30_000)
+    .addOption(
+      new Option('--timeout <duration>', 'give up after this long')
+        .argParser(parseDurationFlag)
+        .default(30_000, '30s'),
+    )
     .option('-l, --selector <labels>', 'all objects that have these labels now')
     .addHelpText(
       'after',

@@ -167,8 +167,19 @@ function unknownKeys(file: ConfigFile | undefined): string[] {
   return problems;
 }
 
+/** Variables of commands that call a site; they mean nothing to the daemon, but are no mistakes. */
+const clientVariables = [
+  'HANSA_SITE',
+  'HANSA_CA_FILE',
+  'HANSA_TOKEN_FILE',
+  'HANSA_CLIENT_CERTIFICATE',
+  'HANSA_CLIENT_KEY',
+  'HANSA_CONFIG',
+  'HANSA_DEBUG',
+];
+
 function misspeltVariables(env: ConfigInputs['env']): string[] {
-  const known = configKeyNames.map(variableOf);
+  const known = [...configKeyNames.map(variableOf), ...clientVariables];
   return Object.keys(env)
     .filter((name) => name.startsWith('HANSA_') && !known.includes(name))
     .flatMap((name) => {

@@ -11,6 +11,8 @@ export interface RunOptions {
   readonly config: ServerConfig;
   readonly kinds: readonly Kind[];
   readonly version: string;
+  /** Paths below it are shown relative to it. */
+  readonly cwd: string;
   readonly clock: Clock;
   readonly random: Random;
   /** Where log lines go. */
@@ -37,7 +39,7 @@ export async function runServer(options: RunOptions): Promise<void> {
         : config.logFormat,
   });
   const site = await startSite({ ...options, log, metrics: new MetricsRegistry() });
-  options.announce(greeting(site, clock.monotonic() - startedAt));
+  options.announce(greeting(site, clock.monotonic() - startedAt, options.cwd));
   log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
   if (!interruption.aborted) {
     await new Promise((resolve) => interruption.addEventListener('abort', resolve, { once: true }));
@@ -47,19 +49,22 @@ export async function runServer(options: RunOptions): Promise<void> {
   log.info('site has stopped');
 }
 
-function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: number): string {
+function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: number, cwd: string) {
+  const near = (path = ''): string =>
+    path.startsWith(`${cwd}/`) ? `.${path.slice(cwd.length)}` : path;
+  const dataDir = near(folder.path);
+  const admin = near(endpoints.admin);
+  const width = Math.max(28, endpoints.api?.length ?? 0, admin.length);
   const line = (name: string, address: string | undefined, hint: string): string[] =>
-    address === undefined ? [] : [`  ${name.padEnd(11)} ${address.padEnd(28)} ${hint}`.trimEnd()];
+    address === undefined
+      ? []
+      : [`  ${name.padEnd(11)} ${address.padEnd(width)} ${hint}`.trimEnd()];
   return [
     `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
-    ...line(
-      'api',
-      endpoints.api,
-      `kubectl: ./hansa kubeconfig --data-dir ${folder.path} > kubeconfig`,
-    ),
+    ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
     ...line('federation', endpoints.federation, ''),
-    ...line('admin', endpoints.admin, 'for hansa itself; only you can open it'),
+    ...line('admin', admin, 'for hansa itself; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
-    `next: ./hansa get sites --data-dir ${folder.path}`,
+    `next: ./hansa get sites --data-dir ${dataDir}`,
   ].join('\n');
 }

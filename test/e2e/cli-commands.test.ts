@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, readFileSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
@@ -169,7 +169,11 @@ suite('the examples', () => {
   test('are accepted as they are, but for the bad ones, which are refused field by field', async () => {
     await succeeds(run('apply', '-f', 'examples/site', '-f', 'examples/access'));
     const bad = run('apply', '-f', 'examples/bad');
-    await refuses(bad, 3, /metadata\.name[^]*rules\[0\]\.kinds[^]*rules\[0\]\.verbs/);
+    await refuses(
+      bad,
+      3,
+      /"Nobody" is invalid:\n {2}metadata\.name: .*\n {2}spec\.rules\[0\]\.kinds: .*\n {2}spec\.rules\[0\]\.verbs: .* {3}\(HANSA_INVALID\)\n$/,
+    );
     await succeeds(run('delete', '-f', 'examples/access', '--yes'));
   });
 });
@@ -201,6 +205,22 @@ suite('reading', () => {
   test('says so where there is nothing, on standard error', async () => {
     const { code, stdout, stderr } = await run('get', 'roles', '-l', 'no=such');
     assert.deepEqual([code, stdout, stderr], [0, '', 'There are no roles.\n']);
+  });
+
+  test('shows what there is where one of several names is missing, and ends with 4', async () => {
+    for (const [format, shown] of [
+      [[], /^viewer /m],
+      [['-o', 'name'], /^role\.hansa\.dev\/viewer\n$/],
+      [['-o', 'json'], /"name": "viewer"/],
+    ] as const) {
+      const { code, stdout, stderr } = await run('get', 'roles', 'viewer', 'nosuch', ...format);
+      assert.match(stdout, shown);
+      assert.match(stderr, /"nosuch" not found {3}\(HANSA_NOT_FOUND\)\n$/);
+      assert.equal(code, 4);
+    }
+    const { stdout, stderr } = await run('get', 'roles', 'no', 'nosuch');
+    assert.equal(stdout, '');
+    assert.match(stderr, /"nosuch" not found[^]*"no" not found/);
   });
 
   test('watches until it is interrupted, and ends with 130', async () => {
@@ -279,9 +299,23 @@ suite('over TLS', () => {
       '--ca-file',
       join(dataDir, 'ca.pem'),
     ];
-    await refuses(hansa(args), 6, /\(HANSA_UNAUTHENTICATED\)$/m);
+    await refuses(hansa(args), 6, /wants to know who asks: give --token-file.*UNAUTHENTICATED\)$/m);
     await succeeds(run('access', 'revoke', 'reader', '--yes'));
     await refuses(remote('get', 'sites'), 6, /\(HANSA_UNAUTHENTICATED\)$/m);
+  });
+
+  test('a listener that is not the api is told from a missing object', async () => {
+    const { protocol, host } = new URL(site.endpoints.metrics);
+    assert.equal(protocol, 'http:');
+    const args = [
+      'get',
+      'sites',
+      '--site',
+      `https://${host}`,
+      '--ca-file',
+      join(dataDir, 'ca.pem'),
+    ];
+    await refuses(hansa(args), 8, /what listens there does not speak TLS/);
   });
 
   test('a kubeconfig names files and this program, and holds no secret', async () => {
@@ -374,6 +408,22 @@ suite('doctor', () => {
     } finally {
       chmodSync(join(dataDir, 'secrets'), 0o700);
     }
+  });
+});
+
+suite('doctor of a stopped site', () => {
+  test('misses ca.pem, which the next start writes anew', async () => {
+    const own = temporaryFolder();
+    const first = await startDaemon(own);
+    await first.signal('SIGTERM');
+    const before = readFileSync(join(own, 'ca.pem'), 'utf8');
+    rmSync(join(own, 'ca.pem'));
+    const { code, stdout } = await hansa(['doctor', '--data-dir', own]);
+    assert.equal(code, 10, stdout);
+    assert.match(stdout, /^✗ authority +.*ca\.pem is not there$/m);
+    const second = await startDaemon(own);
+    assert.equal(readFileSync(join(own, 'ca.pem'), 'utf8'), before);
+    await second.signal('SIGTERM');
   });
 });
 

@@ -49,6 +49,20 @@ suite('the launcher', () => {
   });
 });
 
+suite('standard output', () => {
+  test('that is closed early ends a command without a word', async () => {
+    const script = `{ '${launcher}' server --help; echo $? >&2; } | true`;
+    const { stderr } = await execute('sh', ['-c', script]);
+    assert.equal(stderr, '141\n');
+  });
+
+  test('on a full disk is an error, not a stack trace', async () => {
+    const { code, stderr } = await execute('sh', ['-c', `'${launcher}' --version > /dev/full`]);
+    assert.equal(code, 1);
+    assert.match(stderr, /^Cannot write to standard output: the disk is full\. {3}\(HANSA_/);
+  });
+});
+
 suite('the repository', () => {
   test('has reference pages that are up to date (make docs writes them)', async () => {
     const folder = temporaryFolder();

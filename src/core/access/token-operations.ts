@@ -203,6 +203,13 @@ function checkGrant(
   role: string,
 ): readonly Expectation[] {
   let held = checkBind(authorizer, caller, role, tokenKind.plural, name);
+  // A binding may come before its role; a token that may nothing is a slip of the pen.
+  if (authorizer.policy.role(role) === undefined) {
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `Cannot make the token ${JSON.stringify(name)}: there is no Role ${JSON.stringify(role)}. \`hansa get roles\` shows those that exist.`,
+    );
+  }
   for (const { binding } of authorizer.policy.bindingsOf(tokenCaller(name))) {
     if (authorizer.policy.role(binding.role) === undefined) continue;
     held = merge(held, checkBind(authorizer, caller, binding.role, tokenKind.plural, name));

@@ -220,6 +220,12 @@ test('nobody makes a token with rights that they do not have', async () => {
   await assert.rejects(createToken(scene, maker, { name: 'ci', role: 'nowhere' }), {
     code: 'HANSA_NOT_FOUND',
   });
+  // Who may bind anything still cannot misspell it.
+  await scene.bind('chiefs', { role: 'admin', subjects: [{ kind: 'User', name: 'chief' }] });
+  await assert.rejects(createToken(scene, person('chief'), { name: 'ci', role: 'nowhere' }), {
+    code: 'HANSA_NOT_FOUND',
+    message: /there is no Role "nowhere"/,
+  });
   await assert.rejects(createToken(scene, person('alice'), { name: 'ci', role: 'sites' }), {
     code: 'HANSA_FORBIDDEN',
     message: /User "alice" cannot create resource "tokens"/,
