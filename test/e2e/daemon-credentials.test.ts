@@ -2,7 +2,9 @@
 // leaves it.
 
 import assert from 'node:assert/strict';
+import { once } from 'node:events';
 import { readdirSync, readFileSync, statSync } from 'node:fs';
+import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import {
@@ -135,6 +137,36 @@ suite('a token that is revoked', () => {
     await refused(client.get(sitePath), 401);
     client.close();
     token.close();
+  });
+
+  test('writes nothing, though its request began before', async () => {
+    const client = await tokenClient('slow', 'admin');
+    const body = JSON.stringify(role('too-late'));
+    const { hostname, port } = new URL(site.endpoints.api);
+    const request = httpsRequest({
+      host: hostname,
+      port,
+      method: 'POST',
+      path: roles,
+      ca: readFileSync(join(dataDir, 'ca.pem')),
+      headers: {
+        authorization: `Bearer ${client.target.token}`,
+        'content-type': 'application/json',
+        'content-length': Buffer.byteLength(body),
+        expect: '100-continue',
+      },
+    });
+    request.flushHeaders();
+    // The head has arrived, and was good, when the daemon asks for the body.
+    await once(request, 'continue');
+    await revoke('slow');
+    const answered = once(request, 'response');
+    request.end(body);
+    const [response] = (await answered) as [{ statusCode: number; resume(): void }];
+    response.resume();
+    assert.equal(response.statusCode, 401);
+    assert.equal((await admin.get(`${roles}/too-late`)).status, 404);
+    client.close();
   });
 
   for (const protocol of ['HTTP/1.1', 'HTTP/2'] as const) {

@@ -77,7 +77,14 @@ export function parseQuery(url: string, questionMark: number): URLSearchParams {
  * at once where its length is announced, else when the limit is passed. One that comes too slowly
  * is refused, too: node:http watches over that for HTTP/1.1 only.
  */
-export function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
+export async function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
+  const body = await collect(exchange, limit);
+  // It took its time: the credential may have been revoked meanwhile.
+  exchange.identify();
+  return body;
+}
+
+function collect(exchange: Exchange, limit: number): Promise<Buffer> {
   const { request } = exchange;
   return new Promise((resolve, reject) => {
     if (Number(request.headers['content-length']) > limit) {

@@ -73,7 +73,7 @@ export class ResourceHandler {
   }
 
   async handle(exchange: Exchange, request: ResourceRequest): Promise<void> {
-    const { kind, name, subresource, verb } = request;
+    const { kind, name, verb } = request;
     if (verb === '') throw methodNotAllowed(kind, '');
     // A subresource that the kind does not have; whoever may not read the object learns nothing.
     this.#authorize(exchange, verb === 'unknown' ? { ...request, verb: 'get' } : request);
@@ -90,21 +90,21 @@ export class ResourceHandler {
         this.#watch(exchange, request);
         return;
       case 'create':
-        await this.#create(exchange, kind);
+        await this.#create(exchange, request);
         return;
       case 'update':
         requireName(name);
-        await this.#update(exchange, kind, name, subresource);
+        await this.#update(exchange, request);
         return;
       case 'patch':
         requireName(name);
-        await this.#patch(exchange, kind, name, subresource);
+        await this.#patch(exchange, request);
         return;
       case 'delete':
-        await this.#delete(exchange, kind, name, subresource);
+        await this.#delete(exchange, request);
         return;
       default:
-        await this.#deleteCollection(exchange, kind);
+        await this.#deleteCollection(exchange, request);
     }
   }
 
@@ -229,11 +229,19 @@ export class ResourceHandler {
     });
   }
 
-  async #create(exchange: Exchange, kind: Kind): Promise<void> {
+  /** A body may take its time: whoever lost the right meanwhile does not write. */
+  async #body(exchange: Exchange, request: ResourceRequest): Promise<Buffer> {
+    const body = await readBody(exchange, this.#parts.maxRequestBytes);
+    this.#authorize(exchange, request);
+    return body;
+  }
+
+  async #create(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    const { kind } = request;
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'create');
     const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
-    const body = await readBody(exchange, this.#parts.maxRequestBytes);
+    const body = await this.#body(exchange, request);
     const options = writeOptions(exchange.query, 'CreateOptions', headers['user-agent']);
     const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
     const written = await this.#parts.writer.create(
@@ -244,15 +252,11 @@ export class ResourceHandler {
     this.#respondWritten(exchange, kind, 201, form, written);
   }
 
-  async #update(
-    exchange: Exchange,
-    kind: Kind,
-    name: string,
-    subresource: 'status' | undefined,
-  ): Promise<void> {
+  async #update(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    const { kind, name, subresource } = request;
     const form = negotiate(exchange.request.headers.accept, 'object');
     const { headers } = exchange.request;
-    const body = await readBody(exchange, this.#parts.maxRequestBytes);
+    const body = await this.#body(exchange, request);
     const options = writeOptions(exchange.query, 'UpdateOptions', headers['user-agent']);
     const object = decodeObject(kind, body, headers['content-type'], options, warningsTo(exchange));
     checkName(object, name);
@@ -267,17 +271,13 @@ export class ResourceHandler {
     this.#respondWritten(exchange, kind, 200, form, written);
   }
 
-  async #patch(
-    exchange: Exchange,
-    kind: Kind,
-    name: string,
-    subresource: 'status' | undefined,
-  ): Promise<void> {
+  async #patch(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    const { kind, name, subresource } = request;
     const { headers } = exchange.request;
     const type = patchTypeOf(headers['content-type']);
     const form = negotiate(headers.accept, 'object');
     const isApply = type === 'application/apply-patch+yaml';
-    const body = await readBody(exchange, this.#parts.maxRequestBytes);
+    const body = await this.#body(exchange, request);
     const options = writeOptions(
       exchange.query,
       'PatchOptions',
@@ -298,16 +298,12 @@ export class ResourceHandler {
     this.#respondWritten(exchange, kind, written.created ? 201 : 200, form, written);
   }
 
-  async #delete(
-    exchange: Exchange,
-    kind: Kind,
-    name: string,
-    subresource: 'status' | undefined,
-  ): Promise<void> {
+  async #delete(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    const { kind, name, subresource } = request;
     if (kind.singleton !== undefined || subresource !== undefined)
       throw methodNotAllowed(kind, 'delete');
     const form = negotiate(exchange.request.headers.accept, 'object');
-    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
+    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange, request));
     const { pending, uid } = await this.#parts.writer.delete(
       kind,
       name,
@@ -329,11 +325,12 @@ export class ResourceHandler {
   }
 
   /** One commit an object, in order of names: O(n), and what was deleted before a failure stays deleted. */
-  async #deleteCollection(exchange: Exchange, kind: Kind): Promise<void> {
+  async #deleteCollection(exchange: Exchange, request: ResourceRequest): Promise<void> {
+    const { kind } = request;
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'deletecollection');
     const form = negotiate(exchange.request.headers.accept, 'list');
     const listing = listOptions(exchange.query);
-    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange));
+    const options = deleteOptions(exchange.query, await this.#deleteBody(exchange, request));
     const page = this.#parts.lister.page(kind, listing, selectionOf(kind, listing));
     const context = this.#context(exchange, 'delete', plainOptions);
     const items: Json[] = [];
@@ -355,8 +352,8 @@ export class ResourceHandler {
     );
   }
 
-  async #deleteBody(exchange: Exchange): Promise<Json | undefined> {
-    const body = await readBody(exchange, this.#parts.maxRequestBytes);
+  async #deleteBody(exchange: Exchange, request: ResourceRequest): Promise<Json | undefined> {
+    const body = await this.#body(exchange, request);
     if (body.length === 0) return undefined;
     const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
     if (!objectMediaTypes.some((known) => known === mediaType))
