@@ -114,6 +114,12 @@ export const errorCatalog = {
     meaning: 'A certificate breaks a rule of X.509 or of X.509-SVID. The message names the rule.',
     remedy: 'Ask the issuer of the certificate for one that follows the rule.',
   },
+  HANSA_BUNDLE_INVALID: {
+    meaning:
+      'A SPIFFE bundle cannot be believed: it cannot be read, holds no authority, is older than one that was seen, or holds an authority of this site.',
+    remedy:
+      'Ask the operator of the other trust domain. The last good bundle stays in use meanwhile.',
+  },
   HANSA_AUDIT_INVALID: {
     meaning:
       'The audit log does not verify: a record was changed, removed or added outside of the site.',

@@ -1,0 +1,227 @@
+import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
+import { suite, test } from 'node:test';
+import fc from 'fast-check';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { hasCode } from '../errors/error.ts';
+import { Bundle } from './bundle.ts';
+import {
+  encodeSpiffeBundle,
+  maxBundleBytes,
+  parseSpiffeBundle,
+  refreshAfterSeconds,
+} from './spiffe-bundle.ts';
+import { forge, forgeLeaf, forgeRoot, type Forged } from './test-forge.ts';
+
+const bruges = TrustDomain.parse('bruges.example');
+const rootA = forgeRoot('bruges.example');
+const rootB = forgeRoot('bruges.example');
+
+function jwk(root: Forged, changes: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    use: 'x509-svid',
+    ...root.certificate.publicKey.export({ format: 'jwk' }),
+    x5c: [root.der.toString('base64')],
+    ...changes,
+  };
+}
+
+const documentOf = (keys: readonly unknown[], rest: Record<string, unknown> = {}): string =>
+  JSON.stringify({ keys, ...rest });
+
+const authoritiesOf = (document: string): string[] =>
+  parseSpiffeBundle(document, bruges).bundle.authorities.map(({ fingerprint }) => fingerprint);
+
+function assertRefused(document: string | Uint8Array, why: RegExp): void {
+  assert.throws(
+    () => parseSpiffeBundle(document, bruges),
+    (error) => {
+      assert(hasCode(error, 'HANSA_BUNDLE_INVALID'), String(error));
+      assert.match(error.message, why);
+      return true;
+    },
+  );
+}
+
+suite('a bundle that we write', () => {
+  test('is read back with its authorities, sequence and hint', () => {
+    const bundle = new Bundle(bruges, [rootA.certificate, rootB.certificate]);
+    const text = encodeSpiffeBundle(bundle, { sequence: 7, refreshHintSeconds: 300 });
+    const read = parseSpiffeBundle(text, bruges);
+    assert.equal(read.bundle.hash, bundle.hash);
+    assert.equal(read.sequence, 7);
+    assert.equal(read.refreshHintSeconds, 300);
+    assert.deepEqual(read.skipped, []);
+  });
+
+  test('has one certificate a key, in base64, and no private part', () => {
+    const bundle = new Bundle(bruges, [rootA.certificate]);
+    const { keys } = JSON.parse(
+      encodeSpiffeBundle(bundle, { sequence: 1, refreshHintSeconds: 60 }),
+    ) as { keys: Record<string, unknown>[] };
+    assert.deepEqual(Object.keys(keys[0] ?? {}), ['use', 'kty', 'crv', 'x', 'y', 'x5c']);
+    assert.deepEqual(keys[0]?.['x5c'], [rootA.der.toString('base64')]);
+  });
+
+  for (const [name, key] of [
+    ['RSA', generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey],
+    ['Ed25519', generateKeyPairSync('ed25519').privateKey],
+    ['P-384', generateKeyPairSync('ec', { namedCurve: 'secp384r1' }).privateKey],
+  ] as const) {
+    test(`may have authorities with ${name} keys`, () => {
+      const root = forgeRoot('bruges.example', { key });
+      const bundle = new Bundle(bruges, [root.certificate]);
+      const text = encodeSpiffeBundle(bundle, { sequence: 1, refreshHintSeconds: 60 });
+      assert.equal(parseSpiffeBundle(text, bruges).bundle.hash, bundle.hash);
+    });
+  }
+});
+
+suite('a strange key is left out, and the rest is kept', () => {
+  const leaf = forgeLeaf(rootA, 'spiffe://bruges.example/web');
+  const weak = forgeRoot('bruges.example', {
+    key: generateKeyPairSync('rsa', { modulusLength: 2048 }).privateKey,
+  });
+  const weakSpki = generateKeyPairSync('rsa', { modulusLength: 1024 }).publicKey.export({
+    format: 'der',
+    type: 'spki',
+  });
+  const strange: Record<string, unknown> = {
+    'without use': jwk(rootA, { use: undefined }),
+    'with an unknown use': jwk(rootA, { use: 'sig' }),
+    'with a use that is no text': jwk(rootA, { use: 1 }),
+    'without kty': jwk(rootA, { kty: undefined }),
+    'with an unknown kty': jwk(rootA, { kty: 'LATTICE' }),
+    'without x5c': jwk(rootA, { x5c: undefined }),
+    'with an empty x5c': jwk(rootA, { x5c: [] }),
+    'with two certificates': jwk(rootA, {
+      x5c: [rootA.der.toString('base64'), rootA.der.toString('base64')],
+    }),
+    'with an x5c that is not base64': jwk(rootA, { x5c: ['%%%'] }),
+    'with an x5c in base64url': jwk(rootA, { x5c: ['-_-_'] }),
+    'with a certificate that is cut off': jwk(rootA, {
+      x5c: [rootA.der.subarray(0, -9).toString('base64')],
+    }),
+    'with a leaf for a certificate': jwk(leaf),
+    'with the certificate of another key': jwk(rootA, { x5c: [weak.der.toString('base64')] }),
+    'with a weak key': {
+      ...jwk(rootA),
+      x5c: [forge({ ca: true, spki: weakSpki }).der.toString('base64')],
+    },
+    'with an unreadable key': jwk(rootA, { x: 'AA' }),
+    'that is no object': 'key',
+    'that is null': null,
+  };
+  for (const [name, key] of Object.entries(strange)) {
+    test(`a key ${name}`, () => {
+      const read = parseSpiffeBundle(documentOf([key, jwk(rootB)]), bruges);
+      assert.deepEqual(
+        read.bundle.authorities.map(({ fingerprint }) => fingerprint),
+        [rootB.certificate.fingerprint],
+      );
+      assert.equal(read.skipped.length, 1);
+      assert.equal(read.skipped[0]?.index, 0);
+    });
+
+    test(`but alone, a key ${name} is no bundle`, () => {
+      assertRefused(documentOf([key]), /no X\.509 authority/);
+    });
+  }
+
+  test('a JWT authority is none of our business and not strange', () => {
+    const read = parseSpiffeBundle(
+      documentOf([jwk(rootA), { use: 'jwt-svid', kty: 'EC', kid: 'x', crv: 'P-256' }]),
+      bruges,
+    );
+    assert.deepEqual(read.skipped, []);
+    assert.equal(read.bundle.authorities.length, 1);
+  });
+});
+
+suite('a document that is no bundle is refused', () => {
+  test('an empty one, a list, a number, half of one', () => {
+    for (const text of ['', '[]', '1', 'null', documentOf([jwk(rootA)]).slice(0, -3)]) {
+      assertRefused(text, /not a JSON object/);
+    }
+  });
+
+  test('one that is not UTF-8', () => {
+    assertRefused(Buffer.from([0x7b, 0xff, 0x7d]), /not a JSON object/);
+  });
+
+  test('one without keys, or with keys that are no list', () => {
+    assertRefused('{}', /no list of keys/);
+    assertRefused('{"keys":{}}', /no list of keys/);
+  });
+
+  test('one with no key', () => {
+    assertRefused('{"keys":[]}', /no X\.509 authority/);
+  });
+
+  test('one that is larger than the limit', () => {
+    assertRefused(' '.repeat(maxBundleBytes + 1), /bytes, and 262144 are accepted/);
+  });
+
+  test('one with more keys than the limit', () => {
+    assertRefused(documentOf(Array.from({ length: 257 }, () => ({}))), /257 keys, and 256/);
+  });
+
+  test('one whose sequence is not a whole number', () => {
+    for (const sequence of [-1, 1.5, '7', 2 ** 60, []]) {
+      assertRefused(documentOf([jwk(rootA)], { spiffe_sequence: sequence }), /spiffe_sequence/);
+    }
+  });
+});
+
+test('a key that is there twice counts once', () => {
+  assert.equal(authoritiesOf(documentOf([jwk(rootA), jwk(rootA)])).length, 1);
+});
+
+test('a hint that is nonsense is none', () => {
+  const read = parseSpiffeBundle(documentOf([jwk(rootA)], { spiffe_refresh_hint: 'soon' }), bruges);
+  assert.equal(read.refreshHintSeconds, undefined);
+});
+
+test('hints are taken within a minute and an hour', () => {
+  assert.deepEqual(
+    [undefined, 0, 59, 61, 3601, 1e9].map(refreshAfterSeconds),
+    [300, 60, 60, 61, 3600, 3600],
+  );
+});
+
+test('no document makes the reader fail in another way than by refusing', () => {
+  fc.assert(
+    fc.property(fc.oneof(fc.json(), fc.string()), (text) => {
+      try {
+        parseSpiffeBundle(text, bruges);
+      } catch (error) {
+        assert(hasCode(error, 'HANSA_BUNDLE_INVALID'));
+      }
+    }),
+  );
+});
+
+test('whatever stands beside a good authority, that authority is kept', () => {
+  const anything = fc.oneof(
+    fc.jsonValue(),
+    fc.record(
+      {
+        use: fc.constantFrom('x509-svid', 'jwt-svid', 'x'),
+        kty: fc.constantFrom('EC', 'RSA', 'OKP', 'oct', ''),
+        crv: fc.constantFrom('P-256', 'Ed25519', ''),
+        x: fc.base64String(),
+        y: fc.base64String(),
+        n: fc.base64String(),
+        e: fc.constantFrom('AQAB', ''),
+        x5c: fc.array(fc.base64String(), { maxLength: 2 }),
+      },
+      { requiredKeys: [] },
+    ),
+  );
+  fc.assert(
+    fc.property(fc.array(anything, { maxLength: 8 }), fc.nat(8), (others, at) => {
+      const keys = others.toSpliced(at, 0, jwk(rootA));
+      assert.deepEqual(authoritiesOf(documentOf(keys)), [rootA.certificate.fingerprint]);
+    }),
+  );
+});

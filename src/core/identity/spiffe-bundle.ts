@@ -1,0 +1,192 @@
+// A trust domain's bundle as sites tell it to one another: a JWK Set with SPIFFE's own members
+// (SPIFFE Trust Domain and Bundle §4). Writing is exact. Reading is tolerant, key by key: what is
+// strange is left out and the rest is kept, so that a peer may add what we do not know yet. That is
+// safe, because to leave an authority out only ever means to believe less.
+
+import { createPublicKey, type JsonWebKey } from 'node:crypto';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import { HansaError } from '../errors/error.ts';
+import { Bundle, maxAuthorities } from './bundle.ts';
+import { Certificate } from './certificate.ts';
+
+/** Room for a hundred authorities with RSA keys; SPIRE's with two has 5 KB. */
+export const maxBundleBytes = 256 * 1024;
+/** X.509 and JWT authorities together, with what others may add. */
+const maxKeys = 256;
+/** SPIFFE Trust Domain and Bundle §4.2.2. */
+const x509Use = 'x509-svid';
+/** Understood, though not X.509: left out without a word. */
+const otherUses = new Set(['jwt-svid', 'wit-svid']);
+
+/** SPIFFE Federation §5.2.1 leaves the hint to the server; five minutes is what SPIFFE suggests where there is none. */
+export const defaultRefreshHintSeconds = 300;
+/** A hint may not make us a burden to a peer, nor keep its rotation from us for more than an hour. */
+const refreshHintBounds = { lowest: 60, highest: 3600 } as const;
+
+export interface SpiffeBundle {
+  readonly bundle: Bundle;
+  /** Grows with every change of the bundle; undefined where the publisher gives none. */
+  readonly sequence: number | undefined;
+  /** As it was given. */
+  readonly refreshHintSeconds: number | undefined;
+  /** Which keys were left out, and why. */
+  readonly skipped: readonly SkippedKey[];
+}
+
+export interface SkippedKey {
+  /** Its place in the document. */
+  readonly index: number;
+  readonly why: string;
+}
+
+export interface EncodeOptions {
+  readonly sequence: number;
+  readonly refreshHintSeconds: number;
+}
+
+/** The document for a bundle. The same input gives the same bytes. */
+export function encodeSpiffeBundle(bundle: Bundle, options: EncodeOptions): string {
+  const keys = bundle.authorities.map((authority) => ({
+    use: x509Use,
+    ...publicMembers(authority.publicKey.export({ format: 'jwk' })),
+    // RFC 7517 §4.7: base64 and not base64url; exactly one certificate.
+    x5c: [authority.der.toString('base64')],
+  }));
+  return JSON.stringify({
+    keys,
+    spiffe_sequence: options.sequence,
+    spiffe_refresh_hint: options.refreshHintSeconds,
+  });
+}
+
+/**
+ * Throws HANSA_BUNDLE_INVALID where the document as a whole cannot be understood, or leaves no
+ * authority that this site would believe. Linear in its size, which is bounded.
+ */
+export function parseSpiffeBundle(
+  document: string | Uint8Array,
+  trustDomain: TrustDomain,
+): SpiffeBundle {
+  const refuse = (why: string): HansaError =>
+    new HansaError(
+      'HANSA_BUNDLE_INVALID',
+      `Cannot read the bundle of ${trustDomain.name}: ${why}.`,
+    );
+  const bytes = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength;
+  if (bytes > maxBundleBytes) {
+    throw refuse(`it has ${bytes} bytes, and ${maxBundleBytes} are accepted`);
+  }
+  const json = parseObject(document);
+  if (json === undefined) throw refuse('it is not a JSON object');
+  const { keys } = json;
+  // §4.2.1: an empty list is no bundle of anybody; a missing one is no bundle at all.
+  if (!Array.isArray(keys)) throw refuse('it has no list of keys');
+  if (keys.length > maxKeys) {
+    throw refuse(`it has ${keys.length} keys, and ${maxKeys} are accepted`);
+  }
+  const sequence = wholeNumber(json['spiffe_sequence']);
+  if (sequence === 'wrong') throw refuse('its spiffe_sequence is not a whole number');
+  const hint = wholeNumber(json['spiffe_refresh_hint']);
+
+  const authorities: Certificate[] = [];
+  const skipped: SkippedKey[] = [];
+  for (const [index, key] of keys.entries()) {
+    try {
+      const authority = readAuthority(key);
+      if (authority !== undefined) authorities.push(authority);
+    } catch (caught) {
+      skipped.push({ index, why: caught instanceof Error ? caught.message : 'it is not readable' });
+    }
+  }
+  if (authorities.length === 0) {
+    const first = skipped[0];
+    throw refuse(
+      `it has no X.509 authority that this site could believe${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
+    );
+  }
+  if (new Set(authorities.map(({ fingerprint }) => fingerprint)).size > maxAuthorities) {
+    throw refuse(`it has ${authorities.length} authorities, and ${maxAuthorities} are accepted`);
+  }
+  return {
+    bundle: new Bundle(trustDomain, authorities),
+    sequence,
+    // A hint is advice: one that is nonsense is none.
+    refreshHintSeconds: hint === 'wrong' ? undefined : hint,
+    skipped,
+  };
+}
+
+/** When to ask a publisher again, within what is good for both. */
+export function refreshAfterSeconds(hint: number | undefined): number {
+  const { lowest, highest } = refreshHintBounds;
+  return Math.min(Math.max(hint ?? defaultRefreshHintSeconds, lowest), highest);
+}
+
+/** Undefined where the key is for something else; throws where it should be an authority and is none. */
+function readAuthority(key: unknown): Certificate | undefined {
+  if (typeof key !== 'object' || key === null) throw new TypeError('it is not an object');
+  const { use, kty, x5c } = key as Readonly<Record<string, unknown>>;
+  // §4.2.2: a missing or unknown use, or kty, is ignored together with its key.
+  if (typeof use === 'string' && otherUses.has(use)) return undefined;
+  if (use !== x509Use) throw new TypeError(`its use is not ${x509Use}`);
+  if (typeof kty !== 'string') throw new TypeError('it has no kty');
+  // X.509-SVID §6.2: exactly one certificate, that of the authority.
+  if (!Array.isArray(x5c) || x5c.length !== 1) {
+    throw new TypeError('its x5c does not hold exactly one certificate');
+  }
+  const certificate = Certificate.parse(fromBase64(x5c[0]));
+  if (certificate.extensions.basicConstraints?.ca !== true) {
+    throw new TypeError('its certificate is not that of an authority (cA is false)');
+  }
+  // Refuses weak keys, and what OpenSSL cannot verify with.
+  const { publicKey } = certificate;
+  if (!jwkKey(key as JsonWebKey).equals(publicKey)) {
+    // RFC 7517 §4.7.
+    throw new TypeError('its key is not that of its certificate');
+  }
+  return certificate;
+}
+
+function jwkKey(key: JsonWebKey) {
+  try {
+    // Only the public members: a private one is none of our business, and must not be imported.
+    return createPublicKey({ key: publicMembers(key), format: 'jwk' });
+  } catch {
+    throw new TypeError('its key is not readable');
+  }
+}
+
+/** RFC 7518 §6, RFC 8037 §2. */
+function publicMembers({ kty, crv, x, y, n, e }: JsonWebKey): JsonWebKey {
+  if (kty === 'RSA') return { kty, n, e } as JsonWebKey;
+  return (kty === 'EC' ? { kty, crv, x, y } : { kty, crv, x }) as JsonWebKey;
+}
+
+const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
+
+/** Buffer.from would take anything. */
+function fromBase64(text: unknown): Buffer {
+  if (typeof text !== 'string' || !base64.test(text)) throw new TypeError('its x5c is not base64');
+  return Buffer.from(text, 'base64');
+}
+
+function parseObject(document: string | Uint8Array): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const text =
+      typeof document === 'string'
+        ? document
+        : new TextDecoder('utf-8', { fatal: true }).decode(document);
+    const json: unknown = JSON.parse(text);
+    return typeof json === 'object' && json !== null && !Array.isArray(json)
+      ? (json as Readonly<Record<string, unknown>>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Beyond 2^53 a number is not the one that was written; no counter gets there. */
+function wholeNumber(value: unknown): number | undefined | 'wrong' {
+  if (value === undefined || value === null) return undefined;
+  return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 'wrong';
+}

@@ -1,0 +1,119 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import type { Entry } from '../store/store.ts';
+import { Bundle } from './bundle.ts';
+import { encodeSpiffeBundle } from './spiffe-bundle.ts';
+import { type FederationLike, federationsCollection, StoreBundles } from './store-bundles.ts';
+import { forgeRoot, type Forged } from './test-forge.ts';
+
+const lubeck = TrustDomain.parse('lubeck.example');
+const bruges = TrustDomain.parse('bruges.example');
+const ours = forgeRoot('lubeck.example');
+const theirs = forgeRoot('bruges.example');
+const own = { bundle: new Bundle(lubeck, [ours.certificate]) };
+
+const documentOf = (...roots: readonly Forged[]): string =>
+  encodeSpiffeBundle(
+    new Bundle(
+      bruges,
+      roots.map(({ certificate }) => certificate),
+    ),
+    { sequence: 1, refreshHintSeconds: 300 },
+  );
+
+/** A store that holds one federation, which a test can change. */
+function scene() {
+  let entry: Entry | undefined;
+  let revision = 0;
+  const bundles = new StoreBundles(
+    {
+      get: (collection, name) =>
+        collection === federationsCollection && name === bruges.name ? entry : undefined,
+    },
+    own,
+  );
+  return {
+    bundles,
+    put: (federation: FederationLike) => {
+      entry = {
+        collection: federationsCollection,
+        name: bruges.name,
+        revision: ++revision,
+        value: Buffer.from(JSON.stringify(federation)),
+      };
+    },
+    remove: () => {
+      entry = undefined;
+    },
+  };
+}
+
+test('our own trust domain is always ours, whatever the store says', () => {
+  const { bundles } = scene();
+  assert.equal(bundles.bundleFor(lubeck), own.bundle);
+});
+
+test('a trust domain without a federation is not believed', () => {
+  assert.equal(scene().bundles.bundleFor(bruges), undefined);
+});
+
+test('the bundle that was accepted last is believed, and the bootstrap until there is one', () => {
+  const { bundles, put } = scene();
+  const newer = forgeRoot('bruges.example');
+  const bundleSource = { httpsSpiffe: { bundleBootstrap: documentOf(theirs) } };
+  put({ spec: { bundleSource } });
+  assert.deepEqual(
+    bundles.bundleFor(bruges)?.authorities.map(({ fingerprint }) => fingerprint),
+    [theirs.certificate.fingerprint],
+  );
+  put({ spec: { bundleSource }, status: { bundle: documentOf(newer) } });
+  assert.deepEqual(
+    bundles.bundleFor(bruges)?.authorities.map(({ fingerprint }) => fingerprint),
+    [newer.certificate.fingerprint],
+  );
+});
+
+test('a static bundle is believed at once', () => {
+  const { bundles, put } = scene();
+  put({ spec: { bundleSource: { static: { bundle: documentOf(theirs) } } } });
+  assert.equal(bundles.bundleFor(bruges)?.authorities.length, 1);
+});
+
+test('quarantine, deletion and removal end trust at the next question, and resuming brings it back', () => {
+  const { bundles, put, remove } = scene();
+  const status = { bundle: documentOf(theirs) };
+  put({ status });
+  assert(bundles.bundleFor(bruges));
+  put({ status, spec: { quarantined: true } });
+  assert.equal(bundles.bundleFor(bruges), undefined);
+  put({ status, spec: { quarantined: false } });
+  assert(bundles.bundleFor(bruges));
+  put({ status, metadata: { deletionTimestamp: '2026-01-01T00:00:00Z' } });
+  assert.equal(bundles.bundleFor(bruges), undefined);
+  put({ status });
+  remove();
+  assert.equal(bundles.bundleFor(bruges), undefined);
+});
+
+test('a bundle that holds a key of ours is not believed, in whatever certificate', () => {
+  const { bundles, put } = scene();
+  const disguised = forgeRoot('bruges.example', { key: ours.key });
+  put({ status: { bundle: documentOf(theirs, disguised) } });
+  assert.equal(bundles.bundleFor(bruges), undefined);
+});
+
+test('a document that cannot be read is not believed', () => {
+  const { bundles, put } = scene();
+  put({ status: { bundle: '{' } });
+  assert.equal(bundles.bundleFor(bruges), undefined);
+});
+
+test('a change beside the bundle leaves the very same bundle', () => {
+  const { bundles, put } = scene();
+  const status = { bundle: documentOf(theirs) };
+  put({ status });
+  const before = bundles.bundleFor(bruges);
+  put({ status, spec: { quarantined: false } });
+  assert.equal(bundles.bundleFor(bruges), before);
+});

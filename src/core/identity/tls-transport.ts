@@ -1,0 +1,250 @@
+// Calls to other sites over TLS: one connection, whose server is judged by whoever opened it, before
+// the first byte of a request. Requests on it are HTTP/1.1, one after the other; redirects are
+// answers like any other and are not followed.
+
+import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
+import { isIP } from 'node:net';
+import type { Duplex } from 'node:stream';
+import { connect, type TLSSocket } from 'node:tls';
+import type { Clock } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Certificate } from './certificate.ts';
+import { readPeerChain } from './peer-chain.ts';
+import { secureContextOf } from './tls-client.ts';
+import type { TlsCredential } from './tls-options.ts';
+import type {
+  Connection,
+  ConnectOptions,
+  Transport,
+  TransportRequest,
+  TransportResponse,
+} from './transport.ts';
+
+const defaultPort = 443;
+const maxHeaderBytes = 16 * 1024;
+
+export interface TlsTransportOptions {
+  readonly clock: Clock;
+  /** Our SVID as it is now. */
+  readonly credential: () => TlsCredential;
+}
+
+export class TlsTransport implements Transport {
+  readonly #options: TlsTransportOptions;
+
+  constructor(options: TlsTransportOptions) {
+    this.#options = options;
+  }
+
+  async connect(options: ConnectOptions): Promise<Connection> {
+    const { url, signal } = options;
+    checkUrl(url);
+    signal?.throwIfAborted();
+    const { clock, credential } = this.#options;
+    const host = url.hostname.replace(/^\[|\]$/g, '');
+    const socket = connect({
+      host,
+      port: url.port === '' ? defaultPort : Number(url.port),
+      secureContext: secureContextOf(options.asSite ? credential() : undefined),
+      // Addresses are no server names (RFC 6066 §3).
+      ...(isIP(host) === 0 && { servername: host }),
+      ALPNProtocols: ['http/1.1'],
+      // OpenSSL has no roots to judge by: `verify` judges.
+      rejectUnauthorized: false,
+    });
+    const connection = new TlsConnection(socket, options, clock);
+    await connection.verified;
+    return connection;
+  }
+}
+
+function checkUrl(url: URL): void {
+  if (url.protocol !== 'https:') {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot call ${url.protocol}//${url.host}: only https is spoken between sites.`,
+    );
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot call https://${url.host}: its URL has a user or a password, which have no place there.`,
+    );
+  }
+}
+
+class TlsConnection implements Connection {
+  /** Settles when the server was judged; rejects where it was refused or did not answer. */
+  readonly verified: Promise<void>;
+  readonly #socket: TLSSocket;
+  readonly #where: string;
+  readonly #agent: Agent;
+  /** Why it ended, as soon as it has; whoever waits is told. */
+  #ended: unknown;
+  readonly #waiting = new Set<(reason: unknown) => void>();
+  readonly #release: () => void;
+  #chain: readonly Certificate[] = [];
+
+  constructor(socket: TLSSocket, options: ConnectOptions, clock: Clock) {
+    const { url, timeoutMs, signal } = options;
+    this.#socket = socket;
+    this.#where = url.host;
+    this.#agent = new OneSocketAgent(socket, () => this.#unreachable('it closed the connection'));
+    const timer = clock.timer(timeoutMs, () =>
+      this.#end(this.#unreachable(`it did not answer within ${timeoutMs} ms`)),
+    );
+    const onAbort = (): void => this.#end(signal?.reason);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    this.#release = () => {
+      timer.cancel();
+      signal?.removeEventListener('abort', onAbort);
+    };
+    socket.on('error', (cause: Error) => this.#end(this.#unreachable(cause.message, cause)));
+    socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
+    this.verified = new Promise((resolve, reject) => {
+      this.#waiting.add(reject);
+      socket.once('secureConnect', () => {
+        try {
+          this.#chain = readPeerChain(socket);
+          options.verify(this.#chain);
+          this.#waiting.delete(reject);
+          resolve();
+        } catch (caught) {
+          this.#end(caught);
+        }
+      });
+    });
+  }
+
+  get peerChain(): readonly Certificate[] {
+    return this.#chain;
+  }
+
+  request(request: TransportRequest, maxBytes: number): Promise<TransportResponse> {
+    if (this.#ended !== undefined) return Promise.reject(this.#ended);
+    return new Promise((resolve, reject) => {
+      const settle = (act: () => void): void => {
+        this.#waiting.delete(fail);
+        act();
+      };
+      const fail = (reason: unknown): void => settle(() => reject(reason));
+      this.#waiting.add(fail);
+      const { method, path, headers = {}, body } = request;
+      const out = httpRequest({
+        agent: this.#agent,
+        method,
+        path,
+        headers: {
+          host: this.#where,
+          ...headers,
+          ...(body && { 'content-length': body.byteLength }),
+        },
+        maxHeaderSize: maxHeaderBytes,
+      });
+      out.on('error', (cause: Error) => {
+        this.#end(this.#unreachable(cause.message, cause));
+      });
+      out.on('response', (answer) => {
+        readAll(answer, maxBytes, this.#where).then(
+          (whole) =>
+            settle(() =>
+              resolve({
+                status: answer.statusCode ?? 0,
+                headers: flatHeaders(answer.headers),
+                body: whole,
+              }),
+            ),
+          (error: unknown) =>
+            // What was half read is of no use to a further request.
+            this.#end(error),
+        );
+      });
+      out.end(body);
+    });
+  }
+
+  close(): void {
+    this.#end(this.#unreachable('the connection was closed'));
+  }
+
+  #end(reason: unknown): void {
+    if (this.#ended !== undefined) return;
+    this.#ended = reason ?? this.#unreachable('the call was given up');
+    this.#release();
+    this.#agent.destroy();
+    this.#socket.destroy();
+    for (const reject of this.#waiting) reject(this.#ended);
+    this.#waiting.clear();
+  }
+
+  #unreachable(why: string, cause?: unknown): HansaError {
+    return new HansaError('HANSA_UNREACHABLE', `Cannot call ${this.#where}: ${why}.`, { cause });
+  }
+}
+
+/** Hands out the one socket that was verified, and never opens another. */
+class OneSocketAgent extends Agent {
+  #socket: TLSSocket | undefined;
+  readonly #gone: () => Error;
+
+  constructor(socket: TLSSocket, gone: () => Error) {
+    super({ keepAlive: true, maxSockets: 1 });
+    this.#socket = socket;
+    this.#gone = gone;
+  }
+
+  override createConnection(
+    _options: unknown,
+    callback?: (error: Error | null, stream: Duplex) => void,
+  ): TLSSocket | undefined {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    // To throw would be to throw at whoever closed the socket: node asks for a new one there.
+    if (socket === undefined) (callback as ((error: Error) => void) | undefined)?.(this.#gone());
+    return socket;
+  }
+}
+
+function readAll(answer: IncomingMessage, maxBytes: number, where: string): Promise<Buffer> {
+  return new Promise((resolve, reject) => {
+    const tooLarge = (): void => {
+      answer.destroy();
+      reject(
+        new HansaError(
+          'HANSA_TOO_LARGE',
+          `Cannot read the answer of ${where}: it has more than ${maxBytes} bytes.`,
+        ),
+      );
+    };
+    if (Number(answer.headers['content-length']) > maxBytes) {
+      tooLarge();
+      return;
+    }
+    const chunks: Buffer[] = [];
+    let length = 0;
+    answer.on('data', (chunk: Buffer) => {
+      length += chunk.length;
+      if (length > maxBytes) tooLarge();
+      else chunks.push(chunk);
+    });
+    answer.on('end', () => resolve(Buffer.concat(chunks, length)));
+    answer.on('error', (cause: Error) =>
+      reject(
+        new HansaError(
+          'HANSA_UNREACHABLE',
+          `Cannot call ${where}: it ended in the middle of its answer.`,
+          { cause },
+        ),
+      ),
+    );
+  });
+}
+
+function flatHeaders(headers: IncomingMessage['headers']): Record<string, string> {
+  return Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [
+      name,
+      Array.isArray(value) ? value.join(', ') : (value ?? ''),
+    ]),
+  );
+}
