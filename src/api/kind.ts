@@ -37,6 +37,8 @@ export interface Kind<
   readonly status?: Status;
   /** Between NAME and AGE. */
   readonly columns: readonly Column[];
+  /** What the audit log calls changes of it: with `spiffe.federation`, a creation is `spiffe.federation.create`. Bare verbs unless told. */
+  readonly auditName?: string;
   /** Spec fields (as `spec.peer`) that field selectors understand beside `metadata.name`. */
   readonly selectableFields?: readonly string[];
 }

@@ -1,5 +1,6 @@
 // How a write becomes a record of the audit log.
 
+import type { Kind } from '../api/kind.ts';
 import { actorOf } from '../core/access/audit-draft.ts';
 import { changedFields } from '../core/audit/changed-fields.ts';
 import type { Audit } from '../core/audit/log.ts';
@@ -12,14 +13,15 @@ export function auditWrites(
 ): (record: WriteRecord) => AuditRow | undefined {
   return ({ caller, verb, kind, subresource, before, after, context, ...write }) => {
     const transition =
-      write.transition ?? (subresource === 'status' ? transitions(before, after) : undefined);
+      write.transition?.reason ??
+      (subresource === 'status' ? transitions(before, after) : undefined);
     // A status that says the same in other numbers is no event.
     if (transition === '') return undefined;
     const metadata = (after ?? before)?.metadata;
     const { address, requestId } = context;
     return audit.record({
       actor: actorOf(caller, address === undefined ? {} : { address }),
-      verb,
+      verb: write.transition?.verb ?? verbOf(kind, verb, before),
       kind: kind.kind,
       name: metadata?.name ?? '',
       uid: metadata?.uid ?? '',
@@ -32,6 +34,13 @@ export function auditWrites(
       ...(requestId === '' ? {} : { requestId }),
     });
   };
+}
+
+/** A kind with a name in the audit log is changed by three verbs; how it was changed does not matter there. */
+function verbOf(kind: Kind, verb: WriteRecord['verb'], before: Draft | undefined): string {
+  if (kind.auditName === undefined) return verb;
+  if (verb === 'delete') return `${kind.auditName}.delete`;
+  return `${kind.auditName}.${before === undefined ? 'create' : 'update'}`;
 }
 
 interface StatusLike {

@@ -83,6 +83,12 @@ export interface PlaneRoute {
 export interface RunningPlane {
   readonly controllers: readonly Controller[];
   readonly routes: readonly PlaneRoute[];
+  /**
+   * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
+   * the object as it would be stored, before the commit. Throws to refuse (HANSA_INVALID). Must be
+   * quick and without I/O.
+   */
+  readonly admit?: (kind: Kind, next: Pick<Resource, 'metadata' | 'spec'>) => void;
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;
   /** Addresses that the plane itself opened (the workload socket), for status and the greeting. */

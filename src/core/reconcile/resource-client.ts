@@ -42,8 +42,18 @@ export interface ResourceClient<R extends Resource = Resource> {
     name: string,
     next: (current: R) => NonNullable<R['status']>,
     as: WriteAs,
-    /** Given where this is a transition worth a record in the audit log. */
-    transition?: { readonly reason: string },
+    /**
+     * Given where this is a transition worth a record in the audit log; `verb` is what the record
+     * calls it (`peer.activate`), `update` unless told.
+     */
+    transition?: { readonly reason: string; readonly verb?: string },
+  ): Promise<R | undefined>;
+  /** Replaces the spec, like `patchStatus`: for what a controller owns of it. */
+  patchSpec(
+    name: string,
+    next: (current: R) => R['spec'],
+    as: WriteAs,
+    transition?: { readonly reason: string; readonly verb?: string },
   ): Promise<R | undefined>;
   /** Marks it deleted where finalizers hold it. `uid` guards against deleting a namesake. Deleting what is gone does nothing. */
   delete(name: string, as: WriteAs, options?: { readonly uid?: string }): Promise<void>;

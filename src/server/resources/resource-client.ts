@@ -36,7 +36,7 @@ export function resourceClient<R extends Resource>(
     subresource: 'status' | undefined,
     as: WriteAs,
     next: (current: Draft) => Draft,
-    transition?: string,
+    transition?: Transition,
   ): Promise<R | undefined> =>
     unlessGone(
       writer.update(kind, name, subresource, contextOf(as, 'update', transition), (live) => {
@@ -99,7 +99,18 @@ export function resourceClient<R extends Resource>(
           const status = next(current as unknown as R) as Json;
           return jsonEquals(status, current.status) ? current : { ...current, status };
         },
-        transition?.reason,
+        transition,
+      ),
+    patchSpec: (name, next, as, transition) =>
+      change(
+        name,
+        undefined,
+        as,
+        (current) => {
+          const spec = next(current as unknown as R) as Json;
+          return jsonEquals(spec, current.spec) ? current : { ...current, spec };
+        },
+        transition,
       ),
     delete: async (name, as, options) => {
       const asked = { dryRun: false, uid: options?.uid, resourceVersion: undefined };
@@ -120,7 +131,9 @@ export function resourceClient<R extends Resource>(
   };
 }
 
-function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: string): WriteContext {
+type Transition = NonNullable<WriteContext['transition']>;
+
+function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transition): WriteContext {
   return {
     caller: controllerCaller(as.controller),
     verb,

@@ -40,7 +40,7 @@ export interface WriteRecord {
   readonly subresource: 'status' | undefined;
   readonly before: Draft | undefined;
   readonly after: Draft | undefined;
-  readonly transition: string | undefined;
+  readonly transition: WriteContext['transition'];
   readonly context: RequestContext;
 }
 
@@ -74,7 +74,7 @@ export interface WriteContext extends RequestContext {
   /** Tells the caller what is allowed but unwise. */
   readonly warn?: (text: string) => void;
   /** What a write of status means, where it is worth a record; else the conditions tell. */
-  readonly transition?: string;
+  readonly transition?: { readonly reason: string; readonly verb?: string } | undefined;
 }
 
 export interface Written {
