@@ -88,14 +88,26 @@ export function globalOptions(command: Command): GlobalOptions {
   return command.optsWithGlobals<GlobalOptions>();
 }
 
+/** The user pressed Ctrl-C at a question: nothing was done, and nothing is to be said about it. */
+export class Interrupted extends Error {}
+
 async function confirm(io: Io, yes: boolean, question: string): Promise<void> {
   if (yes) return;
   if (io.stdin.isTTY !== true) {
     throw new HansaError('HANSA_USAGE', `${question} Nobody can be asked here: add --yes.`);
   }
   const prompt = createInterface({ input: io.stdin, output: io.stderr });
+  const interruption = new AbortController();
+  prompt.once('SIGINT', () => interruption.abort());
   try {
-    const answer = await prompt.question(`${question} [y/N] `);
+    const answer = await prompt
+      .question(`${question} [y/N] `, { signal: interruption.signal })
+      .catch(() => {
+        // Ctrl-C and Ctrl-D leave the cursor behind the question.
+        io.stderr.write('\n');
+        if (interruption.signal.aborted) throw new Interrupted();
+        return '';
+      });
     if (!/^(?:y|yes)$/i.test(answer.trim())) {
       throw new HansaError('HANSA_USAGE', 'Nothing was done, as the answer was not yes.');
     }

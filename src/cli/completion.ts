@@ -1,8 +1,9 @@
 // hansa completion: scripts for bash, zsh and fish, written from the commands themselves. They
-// hold the words, so that pressing Tab starts no process.
+// hold the words; only for the names of objects does pressing Tab ask a site.
 
-import { Argument, Command } from 'commander';
+import { Argument, Command, type Option } from 'commander';
 import type { Cli } from './cli.ts';
+import { outputFormatsOf } from './output.ts';
 
 export function completionCommand(cli: Cli): Command {
   return new Command('completion')
@@ -27,11 +28,22 @@ Examples:
     });
 }
 
+interface CompletionFlag {
+  /** `--output`; `short` is `-o`. */
+  readonly name: string;
+  readonly short: string | undefined;
+  readonly description: string;
+  /** What it wants behind it: nothing, a file, one of these words, or anything. */
+  readonly value: 'none' | 'file' | 'any' | readonly string[];
+}
+
 /** The words that may follow a path of commands such as `access token`. */
 export interface CompletionWords {
   readonly path: string;
   readonly words: readonly string[];
-  readonly flags: readonly { readonly name: string; readonly description: string }[];
+  /** What follows is a file, or behind a kind the names of its objects. */
+  readonly follows: 'nothing' | 'files' | 'names';
+  readonly flags: readonly CompletionFlag[];
 }
 
 export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {
@@ -39,11 +51,13 @@ export function completionWords(root: Command, kinds: readonly string[]): Comple
   const walk = (command: Command, path: readonly string[]): CompletionWords[] => {
     const children = command.commands.filter((child) => !isHidden(child));
     const [argument] = command.registeredArguments;
-    const ownWords = argument?.argChoices ?? (argument?.name() === 'kind' ? kinds : []);
+    const ofKind = argument?.name() === 'kind';
+    const ownWords = argument?.argChoices ?? (ofKind ? kinds : []);
     return [
       {
         path: path.join(' '),
         words: [...children.map((child) => child.name()), ...ownWords],
+        follows: ofKind ? 'names' : argument?.name() === 'file' ? 'files' : 'nothing',
         flags: command === root ? globalFlags : [...flagsOf(command), ...globalFlags],
       },
       ...children.flatMap((child) => walk(child, [...path, child.name()])),
@@ -58,20 +72,44 @@ function isHidden(command: Command): boolean {
   return parent !== null && !parent.createHelp().visibleCommands(parent).includes(command);
 }
 
-function flagsOf(command: Command): { name: string; description: string }[] {
+function flagsOf(command: Command): CompletionFlag[] {
   return command.options
     .filter((option) => !option.hidden && option.long !== undefined)
-    .map((option) => ({ name: option.long ?? '', description: option.description }));
+    .map((option) => ({
+      name: option.long ?? '',
+      short: option.short,
+      description: option.description,
+      value: valueOf(option),
+    }));
+}
+
+function valueOf(option: Option): CompletionFlag['value'] {
+  if (!option.required && !option.optional) return 'none';
+  if (/<(?:file|dir|path)(?:\.\.\.)?>/i.test(option.flags)) return 'file';
+  return outputFormatsOf(option) ?? 'any';
 }
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
-/** Both find the path of commands by skipping flags. */
+/** Finds the path of commands by skipping flags and what they take. */
 function bashScript(all: readonly CompletionWords[]): string {
+  const flags = all.flatMap((words) => words.flags);
+  const spelt = (value: (flag: CompletionFlag) => boolean): string =>
+    [
+      ...new Set(
+        flags.filter(value).flatMap(({ name, short }) => [name, ...(short ? [short] : [])]),
+      ),
+    ]
+      .toSorted()
+      .join(' | ');
   return `# bash completion for hansa
 _hansa() {
-  local current=\${COMP_WORDS[COMP_CWORD]} path= word
+  local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} path= kind= word before=
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $before in
+      ${spelt(({ value }) => value !== 'none')}) before= && continue ;;
+    esac
+    before=$word
     case $path/$word in
 ${all
   .filter(({ path }) => path !== '')
@@ -80,20 +118,34 @@ ${all
     return `      '${parts.slice(0, -1).join(' ')}/${parts.at(-1)}') path='${path}' ;;`;
   })
   .join('\n')}
+      */-*) ;;
+      *) kind=\${kind:-$word} ;;
     esac
   done
-  local words= flags=
+  local words= flags= formats= follows=nothing
   case $path in
 ${all
-  .map(({ path, words, flags }) => {
-    const names = flags.map((flag) => flag.name).join(' ');
-    return `    '${path}') words='${words.join(' ')}' flags='${names}' ;;`;
+  .map(({ path, words, follows, flags: own }) => {
+    const names = own.map((flag) => flag.name).join(' ');
+    const formats = own.flatMap(({ value }) => (typeof value === 'string' ? [] : value)).join(' ');
+    return `    '${path}') words='${words.join(' ')}' flags='${names}' formats='${formats}' follows=${follows} ;;`;
   })
   .join('\n')}
   esac
-  case $current in
+  case $previous in
+    ${spelt(({ value }) => value === 'file')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    ${spelt(({ value }) => typeof value !== 'string')}) COMPREPLY=($(compgen -W "$formats" -- "$current")); return ;;
+    ${spelt(({ value }) => value === 'any')}) COMPREPLY=(); return ;;
+  esac
+  case $current/$follows/$kind in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
-    *) COMPREPLY=($(compgen -W "$words" -- "$current") $(compgen -f -- "$current")) ;;
+    */files/*) COMPREPLY=($(compgen -f -- "$current")) ;;
+    */names/?*)
+      # The site that HANSA_DATA_DIR or HANSA_SITE names; where none answers, nothing is offered.
+      # compgen would run what stands in $(…): only letters that names have pass.
+      COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" get "$kind" -o name 2>/dev/null </dev/null | sed -n 's|^.*/\\([-a-z0-9.]*\\)$|\\1|p')" -- "$current"))
+      ;;
+    *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
   esac
 }
 complete -o filenames -F _hansa hansa ./hansa`;

@@ -44,7 +44,7 @@ Examples:
         cli.note('The certificate could not be kept: there is no private cache folder.');
       else if (rendered === undefined)
         cli.note(
-          `Certificate and key are in ${file}, which serves as --client-certificate and --client-key.`,
+          `Certificate and key are in one file. With --site, commands use it after:\nexport HANSA_CLIENT_CERTIFICATE=${file} HANSA_CLIENT_KEY=${file}`,
         );
     });
 }

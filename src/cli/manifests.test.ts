@@ -45,6 +45,15 @@ suite('manifests', () => {
     assert.equal(read('').length, 0);
   });
 
+  test('are all read, and every mistake in them is said at once', () => {
+    const text = `${role('a')}---\nkind: Role\n---\n${role('b').replace('Role', 'Roll')}---\ntext\n`;
+    assert.throws(() => read(text), {
+      code: 'HANSA_BAD_REQUEST',
+      message:
+        /^m\.yaml:6: apiVersion is missing.*\nm\.yaml:8: there is no kind "Roll".*\nm\.yaml:13: a manifest must/,
+    });
+  });
+
   const refused: [text: string, message: RegExp][] = [
     ['a: [1', /m\.yaml:1 is not YAML or JSON/],
     ['a: 1\na: 2\n', /m\.yaml:2 is not YAML or JSON: Map keys must be unique/],

@@ -29,21 +29,40 @@ export async function loadManifests(
   io: Io,
   registry: Registry,
 ): Promise<Manifest[]> {
-  const manifests: Manifest[] = [];
+  const texts: { shown: string; text: string }[] = [];
   for (const path of paths) {
     if (path === '-') {
-      manifests.push(...parseManifests('standard input', await readStdin(io), registry));
+      texts.push({ shown: 'standard input', text: await readStdin(io) });
       continue;
     }
     for (const file of manifestFiles(resolve(io.cwd, path), path)) {
-      manifests.push(...parseManifests(file.shown, readText(file.path, file.shown), registry));
+      texts.push({ shown: file.shown, text: readText(file.path, file.shown) });
     }
   }
+  const manifests = everyOf(texts, ({ shown, text }) => parseManifests(shown, text, registry));
   if (manifests.length === 0) {
     const places = paths.map((path) => (path === '-' ? 'standard input' : path));
     throw usageError(`There is no object in ${places.join(', ')}.`);
   }
   return manifests;
+}
+
+/** As flatMap, but whatever is wrong is said at once, and not one mistake a run. */
+function everyOf<T>(items: readonly T[], read: (item: T) => Manifest[]): Manifest[] {
+  const manifests: Manifest[] = [];
+  const refused: HansaError[] = [];
+  for (const item of items) {
+    try {
+      manifests.push(...read(item));
+    } catch (error) {
+      if (!(error instanceof HansaError)) throw error;
+      refused.push(error);
+    }
+  }
+  const [first, ...others] = refused;
+  if (first === undefined) return manifests;
+  if (others.length === 0) throw first;
+  throw new HansaError(first.code, refused.map(({ message }) => message).join('\n'));
 }
 
 async function readStdin(io: Io): Promise<string> {
@@ -90,7 +109,7 @@ export function parseManifests(shown: string, text: string, registry: Registry):
   const lineCounter = new LineCounter();
   // YAML 1.2 knows JSON too. Aliases are bounded by the parser (maxAliasCount).
   const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, version: '1.2' });
-  return (Array.isArray(documents) ? documents : []).flatMap((document) => {
+  return everyOf(Array.isArray(documents) ? documents : [], (document) => {
     const lineAt = (offset: number): number => lineCounter.linePos(offset).line;
     const [error] = document.errors;
     if (error !== undefined) {
@@ -122,7 +141,7 @@ function manifestsOf(value: unknown, where: string, registry: Registry): Manifes
   if (!isRecord(value)) return refuse('a manifest must be an object with apiVersion and kind.');
   const { apiVersion: version, kind: kindName, metadata } = value;
   if (kindName === 'List' && Array.isArray(value['items'])) {
-    return value['items'].flatMap((item) => manifestsOf(item, where, registry));
+    return everyOf(value['items'], (item: unknown) => manifestsOf(item, where, registry));
   }
   if (version !== apiVersion) {
     const given = version === undefined ? 'missing' : JSON.stringify(version);

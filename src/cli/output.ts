@@ -14,12 +14,21 @@ export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath';
 
 const allFormats: readonly FormatName[] = ['json', 'yaml', 'wide', 'name', 'jsonpath'];
 
+const formatsByOption = new WeakMap<Option, readonly FormatName[]>();
+
+/** What an option made by `outputOption` accepts; undefined for any other. */
+export function outputFormatsOf(option: Option): readonly FormatName[] | undefined {
+  return formatsByOption.get(option);
+}
+
 /** `-o FORMAT` for a command that has these formats beside its own text. */
 export function outputOption(formats: readonly FormatName[] = allFormats): Option {
   const shown = formats.map((format) => (format === 'jsonpath' ? 'jsonpath=TEMPLATE' : format));
-  return new Option('-o, --output <format>', `one of ${shown.join(', ')}`)
+  const option = new Option('-o, --output <format>', `one of ${shown.join(', ')}`)
     .argParser((text) => parseFormat(text, formats))
     .default({ format: 'table' } satisfies OutputFormat, 'text for people');
+  formatsByOption.set(option, formats);
+  return option;
 }
 
 export function parseFormat(text: string, formats: readonly FormatName[]): OutputFormat {

@@ -6,7 +6,7 @@ import { toHansaError } from '../core/errors/error.ts';
 import { accessCommand } from './access.ts';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
-import { type Cli, type CliParts, createCli, type Io } from './cli.ts';
+import { type Cli, type CliParts, createCli, Interrupted, type Io } from './cli.ts';
 import { completionCommand } from './completion.ts';
 import { configCommand } from './config.ts';
 import { credentialCommand } from './credential.ts';
@@ -129,7 +129,8 @@ export async function runCli(
     return exitCodes.ok.code;
   } catch (caught) {
     if (caught instanceof CommandEnd) return reportUsage(cli, caught);
-    if (io.interruption().aborted) return exitCodes.interrupted.code;
+    if (caught instanceof Interrupted || io.interruption().aborted)
+      return exitCodes.interrupted.code;
     return reportError(cli, caught);
   }
 }

@@ -61,7 +61,12 @@ function firstSentence(text: string): string {
 }
 
 function commandPage(program: Command): string {
-  const lines = ['# Commands', ''];
+  const lines = [
+    '# Commands',
+    '',
+    'Every command also takes the options of `hansa` itself, `--data-dir` and `--yes` among them.',
+    '',
+  ];
   const walk = (command: Command, path: string): void => {
     lines.push(`## ${path}`, '', '```text', helpOf(command), '```', '');
     for (const child of command.createHelp().visibleCommands(command)) {

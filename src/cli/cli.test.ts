@@ -1,0 +1,52 @@
+import assert from 'node:assert/strict';
+import { PassThrough } from 'node:stream';
+import { suite, test } from 'node:test';
+import { Command } from 'commander';
+import { createCli, Interrupted } from './cli.ts';
+import { processIo } from './process-io.ts';
+import { testRegistry } from './test-io.ts';
+
+/** Asks at a terminal, sends the keys once the question stands there, and tells what was shown. */
+async function ask(keys: string): Promise<{ answered: Promise<void>; shown: () => string }> {
+  const stdin = Object.assign(new PassThrough(), { isTTY: true });
+  const stderr = Object.assign(new PassThrough(), { isTTY: true });
+  const io = { ...processIo(), stdin, stderr };
+  const cli = createCli(io, { registry: testRegistry, version: '1.2.3' });
+  const answered = cli.confirm(new Command(), 'Delete it?');
+  answered.catch(() => undefined);
+  let shown = '';
+  await new Promise<void>((resolve) => {
+    stderr.on('data', (piece: Buffer) => {
+      shown += piece.toString('utf8');
+      if (shown.includes('[y/N] ')) resolve();
+    });
+  });
+  stdin.write(keys);
+  return { answered, shown: () => shown };
+}
+
+suite('a question at a terminal', () => {
+  for (const yes of ['y', 'Y', 'yes']) {
+    test(`takes ${yes} for yes`, async () => {
+      const { answered, shown } = await ask(`${yes}\r`);
+      await answered;
+      assert.match(shown(), /Delete it\? \[y\/N\] /);
+    });
+  }
+
+  for (const [name, keys] of [
+    ['n', 'n\r'],
+    ['nothing', '\r'],
+    ['Ctrl-D', '\u0004'],
+  ] as const) {
+    test(`takes ${name} for no`, async () => {
+      const { answered } = await ask(keys);
+      await assert.rejects(answered, { code: 'HANSA_USAGE', message: /^Nothing was done/ });
+    });
+  }
+
+  test('is left with Ctrl-C', async () => {
+    const { answered } = await ask('\u0003');
+    await assert.rejects(answered, Interrupted);
+  });
+});
