@@ -22,6 +22,13 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     ServerTimeout: 'HANSA_TIMEOUT',
     ServiceUnavailable: 'HANSA_UNAVAILABLE',
     InsufficientStorage: 'HANSA_STORE_FULL',
+    InvitationInvalid: 'HANSA_INVITATION_INVALID',
+    InvitationExpired: 'HANSA_INVITATION_EXPIRED',
+    InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
+    InvitationRefused: 'HANSA_INVITATION_REFUSED',
+    PeerState: 'HANSA_PEER_STATE',
+    PeerUntrusted: 'HANSA_PEER_UNTRUSTED',
+    PeerUnreachable: 'HANSA_PEER_UNREACHABLE',
   }),
 );
 

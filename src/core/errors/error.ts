@@ -138,6 +138,40 @@ export const errorCatalog = {
     meaning: 'The site did not answer at the address given.',
     remedy: 'Check that it runs (`hansa server`), and --data-dir or --site.',
   },
+  HANSA_INVITATION_INVALID: {
+    meaning:
+      'The line is not an invitation as a site wrote it: cut, changed, or of another version.',
+    remedy: 'Copy the whole line again, from hansa1. to its end.',
+  },
+  HANSA_INVITATION_EXPIRED: {
+    meaning: 'The time in which the invitation could be used is over.',
+    remedy: 'Ask the inviting site for a new one: `hansa peer invite`.',
+  },
+  HANSA_INVITATION_REDEEMED: {
+    meaning: 'The invitation was used already; each works once.',
+    remedy:
+      'Ask the inviting site for a new one. If you did not use it, somebody else has: tell its operator, who finds them with `hansa peer list`.',
+  },
+  HANSA_INVITATION_REFUSED: {
+    meaning:
+      'The inviting site does not know the invitation, or does not take this site for the one that it invited. Why is in the audit log of that site.',
+    remedy: 'Ask its operator for a new invitation, made for the trust domain of this site.',
+  },
+  HANSA_PEER_STATE: {
+    meaning: 'What was asked is not possible in the state that the peer is in.',
+    remedy: 'See `hansa peer show NAME`; the message names what is possible.',
+  },
+  HANSA_PEER_UNTRUSTED: {
+    meaning:
+      'Whoever answered at the address of the peer is not the site that was expected: its keys or its trust domain are others.',
+    remedy:
+      'Somebody may stand between the two sites. Compare the fingerprint with the operator of the peer before you try again.',
+  },
+  HANSA_PEER_UNREACHABLE: {
+    meaning: 'The other site did not answer at the address that it gave.',
+    remedy:
+      'Check that it runs, and that its --advertise URL leads to its federation listener from here.',
+  },
   HANSA_CONDITION_NOT_MET: {
     meaning: 'What was waited for did not happen in time.',
     remedy:
