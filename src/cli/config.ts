@@ -17,7 +17,7 @@ export function configCommand(cli: Cli): Command {
       const { settings } = loadServerConfig(cli, command);
       const set = settings.filter(({ source }) => source.from !== 'default').length;
       cli.print(
-        `The configuration is sound: ${set} values set, ${settings.length - set} at their defaults.`,
+        `The configuration is sound: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
       );
     });
   const show = addConfigOptions(new Command('show'))

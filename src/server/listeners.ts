@@ -184,7 +184,7 @@ function cannotListen(
   const place = where.path ?? `${where.host}:${where.port}`;
   const why =
     error.code === 'EADDRINUSE'
-      ? 'another program listens there. Stop it, or choose another address'
+      ? 'another program listens there. Stop it, or choose another address with --api, --federation or --metrics'
       : error.code === 'EACCES'
         ? 'the system does not allow it. Choose a port above 1023, or run with the right to bind it'
         : error.code === 'EADDRNOTAVAIL'
