@@ -4,7 +4,14 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { adminClient, ApiClient, createToken, resources, role } from './api-client.ts';
+import {
+  adminClient,
+  ApiClient,
+  createToken,
+  RawConnection,
+  resources,
+  role,
+} from './api-client.ts';
 import { type Daemon, startDaemon, temporaryFolder } from './daemon.ts';
 
 const roles = `${resources}/roles`;
@@ -111,4 +118,15 @@ test('a review of a group that is called like a member of every object says no',
     assert.equal(answer.status, 201, answer.text);
     assert.deepEqual(answer.body.status, { allowed: false });
   }
+});
+
+test('a client that pipelines hundreds of requests and reads nothing is cut off', async () => {
+  const connection = await RawConnection.open(limited.target);
+  const { token } = limited.target;
+  const head = `GET /version HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\n`;
+  connection.send(`${head}\r\n`.repeat(200) + `${head}Connection: close\r\n\r\n`);
+  const answers = (await connection.closed()).match(/HTTP\/1\.1 \d+/g) ?? [];
+  assert.equal(answers.at(0), 'HTTP/1.1 200');
+  assert.equal(answers.at(-1), 'HTTP/1.1 429');
+  assert.ok(answers.length < 100, `${answers.length} were answered`);
 });

@@ -47,12 +47,17 @@ const durationBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
 
+/** More than any client that pipelines for speed has under way. */
+const maxPipelined = 64;
+
 export class Front {
   readonly #parts: FrontParts;
   readonly #routes: RouteTable;
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
+  /** Answers that wait, by connection. */
+  readonly #queues = new WeakMap<object, { length: number }>();
   #draining = false;
 
   constructor(parts: FrontParts) {
@@ -110,6 +115,7 @@ export class Front {
     const isWatch = asked?.verb === 'watch';
     let leave: (() => void) | undefined;
     try {
+      this.#refuseLongQueue(request, response);
       leave = this.#parts.limits.enter(isWatch, exchange.identify().user);
       if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, method);
@@ -119,6 +125,27 @@ export class Front {
       if (!isWatch || response.writableEnded) leave?.();
     }
     this.#observe(response, asked, method, startedAt);
+  }
+
+  /**
+   * Answers to pipelined requests wait in memory for the one before them: a client that sends
+   * hundreds and reads none would have us keep hundreds of lists.
+   */
+  #refuseLongQueue(request: Request, response: Response): void {
+    // Over HTTP/2 nothing queues; over HTTP/1.1 only an answer that waits has no socket yet.
+    if (request.httpVersionMajor !== 1 || response.socket !== null) return;
+    const queue = this.#queues.get(request.socket) ?? { length: 0 };
+    this.#queues.set(request.socket, queue);
+    queue.length += 1;
+    response.once('close', () => {
+      queue.length -= 1;
+    });
+    if (queue.length > maxPipelined)
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        'Too many requests wait on this connection, please read their answers first.',
+        { details: { retryAfterSeconds: 1 } },
+      );
   }
 
   async #dispatch(
