@@ -3,7 +3,9 @@
 import { Command } from 'commander';
 import type { Cli } from './cli.ts';
 import { describeObject } from './describe-text.ts';
+import { gather } from './gather.ts';
 import { parseTargets } from './kind-argument.ts';
+import { usageError } from './usage.ts';
 
 export function describeCommand(cli: Cli): Command {
   return new Command('describe')
@@ -18,16 +20,18 @@ export function describeCommand(cli: Cli): Command {
     .action((kind: string, names: string[], options: { selector?: string }, command: Command) =>
       cli.withClient(command, async (client) => {
         const targets = parseTargets(cli.registry, [kind, ...names]);
-        const objects = await Promise.all(
-          targets.map(async (target) =>
-            target.name === undefined
-              ? (await client.list(target.kind, { labelSelector: options.selector })).items
-              : [await client.get(target.kind, target.name)],
-          ),
+        if (options.selector !== undefined && targets.some(({ name }) => name !== undefined)) {
+          throw usageError('Give either names or a selector, not both.');
+        }
+        const objects = await gather(cli, targets, async (target) =>
+          target.name === undefined
+            ? (await client.list(target.kind, { labelSelector: options.selector })).items
+            : [await client.get(target.kind, target.name)],
         );
-        const all = objects.flat();
+        const all = objects.found.flatMap(({ value }) => value);
+        if (all.length > 0) cli.print(all.map(describeObject).join('\n\n'));
+        objects.refuse();
         if (all.length === 0) cli.note('There are none.');
-        else cli.print(all.map(describeObject).join('\n\n'));
       }),
     );
 }

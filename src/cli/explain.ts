@@ -16,18 +16,26 @@ import { usageError } from './usage.ts';
 export function explainCommand(cli: Cli): Command {
   return new Command('explain')
     .description('explain an error code, a kind or one of its fields')
-    .argument('<subject>', 'HANSA_CODE, KIND, KIND.path.to.field, exit-codes or error-codes')
+    .argument(
+      '[subject]',
+      'HANSA_CODE, KIND, KIND.path.to.field, exit-codes or error-codes; without it, the kinds',
+    )
     .addHelpText(
       'after',
       `
 Examples:
+  hansa explain
   hansa explain HANSA_CONFLICT
   hansa explain role
   hansa explain rolebinding.spec.subjects
   hansa explain 5
   hansa explain exit-codes`,
     )
-    .action((subject: string) => {
+    .action((subject: string | undefined) => {
+      if (subject === undefined) {
+        cli.print(explainKinds(cli.registry.kinds));
+        return;
+      }
       const code = codeMeant(subject);
       if (subject === 'exit-codes') cli.print(explainExitCodes());
       else if (subject === 'error-codes') cli.print(explainErrorCodes());
@@ -35,6 +43,16 @@ Examples:
       else if (code !== undefined) cli.print(explainError(code));
       else cli.print(explainField(...splitSubject(cli, subject)));
     });
+}
+
+function explainKinds(kinds: readonly Kind[]): string {
+  const rows = kinds.map((kind) => [
+    kind.plural,
+    kind.shortNames.join(','),
+    kind.kind,
+    /^.*?[.:](?=\s|$)/.exec(kind.description)?.[0].replace(/:$/, '.') ?? kind.description,
+  ]);
+  return renderColumns([['NAME', 'SHORT', 'KIND', 'WHAT IT IS'], ...rows]);
 }
 
 function explainExitCodes(): string {

@@ -3,11 +3,11 @@
 import { Command } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
-import { toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { List, Selection, SiteClient } from './client.ts';
+import { type Gathered, gather } from './gather.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
 import { printTable } from './table-output.ts';
 import { usageError } from './usage.ts';
 import { printObject, watchObjects, watchTable } from './watch-output.ts';
@@ -81,39 +81,6 @@ export async function get(
   );
   printObjects(cli, found, options);
   found.refuse();
-}
-
-interface Gathered<T> {
-  readonly found: readonly { readonly target: Target; readonly value: T }[];
-  /** Throws the first refusal, where there was one; the others are noted. */
-  refuse(): void;
-}
-
-/** Whatever there is, as kubectl shows it: one missing name does not hide the others. */
-async function gather<T>(
-  cli: Cli,
-  targets: readonly Target[],
-  read: (target: Target) => Promise<T>,
-): Promise<Gathered<T>> {
-  const answers = await Promise.allSettled(targets.map(read));
-  const found = answers.flatMap((answer, index) =>
-    answer.status === 'fulfilled'
-      ? [{ target: targets[index] as Target, value: answer.value }]
-      : [],
-  );
-  const [first, ...others] = answers.flatMap((answer) =>
-    answer.status === 'rejected' ? [toHansaError(answer.reason)] : [],
-  );
-  // Nothing but the first refusal is worth saying where the site does not answer at all.
-  if (first !== undefined && found.length === 0 && first.code !== 'HANSA_NOT_FOUND') throw first;
-  return {
-    found,
-    refuse: () => {
-      if (first === undefined) return;
-      for (const other of others) cli.note(`${printable(other.message)}   (${other.code})`);
-      throw first;
-    },
-  };
 }
 
 function printObjects(cli: Cli, { found }: Gathered<Resource | List>, options: GetOptions): void {

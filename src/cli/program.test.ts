@@ -46,7 +46,11 @@ suite('help', () => {
 suite('a command line that is not understood', () => {
   const wrong: [args: string[], message: RegExp][] = [
     [['gte', 'roles'], /^Unknown command 'gte'\. Did you mean get\?   /],
-    [['get'], /^Missing required argument 'kind'\. See hansa get --help\.   /],
+    [['get'], /^Missing required argument 'kind'\. Kinds are sites, .*\.   /],
+    [
+      ['access', 'revoke'],
+      /^Missing required argument 'name'\. See hansa access revoke --help\.   /,
+    ],
     [['access', 'token', 'lst'], /Commands of hansa access token are create\./],
     [['get', 'roles', '-n', 'x'], /^Unknown option '-n'\. Objects of a site are in no namespace\./],
     [['get', 'roles', '--token-file', 't'], /^--token-file need --site: the admin socket/],
@@ -196,6 +200,13 @@ suite('explain', () => {
     const { stdout } = await run(['explain', 'HANSA_CONFLICT']);
     assert.match(stdout, /^HANSA_CONFLICT\nmeaning .*changed by someone else/);
     assert.match(stdout, /^exit code +5$/m);
+  });
+
+  test('lists the kinds where no subject is given', async () => {
+    const { code, stdout } = await run(['explain']);
+    assert.equal(code, 0);
+    assert.match(stdout, /^NAME +SHORT +KIND +WHAT IT IS\n/);
+    assert.match(stdout, /^rolebindings +rb +RoleBinding +Gives a role to /m);
   });
 
   test('knows a code in lower case and without its prefix, and exit codes by number', async () => {

@@ -142,13 +142,15 @@ function reportUsage(cli: Cli, { error, command }: CommandEnd): number {
   if (error.code !== 'commander.help') {
     const [message = '', guess] = error.message.replace(/^error: /, '').split('\n');
     const sentence = message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, '');
-    const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? hintFor(error, command);
+    const hint = guess?.replace(/^\((.*)\)$/, '$1') ?? hintFor(cli, error, command);
     cli.note(`${printable(`${sentence}. ${hint}`)}   (HANSA_USAGE)`);
   }
   return exitCodes.usage.code;
 }
 
-function hintFor({ code, message }: CommanderError, command: Command): string {
+function hintFor(cli: Cli, { code, message }: CommanderError, command: Command): string {
+  if (code === 'commander.missingArgument' && message.includes("'kind'"))
+    return `Kinds are ${cli.registry.kinds.map(({ plural }) => plural).join(', ')}.`;
   if (
     code === 'commander.unknownOption' &&
     /'(?:-n|-A|--namespace|--all-namespaces)'/.test(message)

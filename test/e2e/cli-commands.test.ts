@@ -218,6 +218,9 @@ suite('reading', () => {
       assert.match(stderr, /"nosuch" not found {3}\(HANSA_NOT_FOUND\)\n$/);
       assert.equal(code, 4);
     }
+    const described = await run('describe', 'role', 'nosuch', 'viewer');
+    assert.match(described.stdout, /^Name: +viewer$/m);
+    assert.equal(described.code, 4);
     const { stdout, stderr } = await run('get', 'roles', 'no', 'nosuch');
     assert.equal(stdout, '');
     assert.match(stderr, /"nosuch" not found[^]*"no" not found/);
