@@ -85,12 +85,23 @@ Examples:
     );
 }
 
+/** Roles or role as for other commands; the log also knows things that are no kinds, such as Token. */
+function kindMeant(cli: Cli, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const word = text.toLowerCase();
+  const known = cli.registry.kinds.find((kind) =>
+    [kind.plural, kind.singular, ...kind.shortNames].includes(word),
+  );
+  return known?.kind ?? text;
+}
+
 async function fetchEvents(
   cli: Cli,
   client: SiteClient,
   options: ListOptions,
 ): Promise<AuditEvent[]> {
-  const { user, verb, kind, name, outcome } = options;
+  const { user, verb, name, outcome } = options;
+  const kind = kindMeant(cli, options.kind);
   const since = timeOf(options.since, cli.io.clock.now());
   const until = timeOf(options.until, cli.io.clock.now());
   const events: AuditEvent[] = [];

@@ -40,6 +40,11 @@ Examples:
 function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefined): unknown {
   const { io } = cli;
   const dataDir = dataDirOf(options, io);
+  if (server !== undefined && !(URL.canParse(server) && server.startsWith('https://'))) {
+    throw usageError(
+      `--server is ${JSON.stringify(server)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
+    );
+  }
   const site = options.site ?? io.env['HANSA_SITE'];
   if (site === undefined || site === '') {
     const endpoints = readEndpoints(dataDir);
@@ -61,8 +66,8 @@ function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefi
   const absolute = (path: string | undefined): string | undefined =>
     path === undefined || path === '' ? undefined : resolve(io.cwd, path);
   const tokenFile = absolute(options.tokenFile ?? io.env['HANSA_TOKEN_FILE']);
-  const certificate = absolute(options.clientCertificate);
-  const key = absolute(options.clientKey);
+  const certificate = absolute(options.clientCertificate ?? io.env['HANSA_CLIENT_CERTIFICATE']);
+  const key = absolute(options.clientKey ?? io.env['HANSA_CLIENT_KEY']);
   const caFile = absolute(options.caFile ?? io.env['HANSA_CA_FILE']) ?? join(dataDir, 'ca.pem');
   if (!existsSync(caFile))
     throw usageError(`There is no CA file ${caFile}: name it with --ca-file.`);

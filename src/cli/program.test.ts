@@ -55,6 +55,8 @@ suite('a command line that is not understood', () => {
     [['get', 'roles', '-n', 'x'], /^Unknown option '-n'\. Objects of a site are in no namespace\./],
     [['get', 'roles', '--token-file', 't'], /^--token-file need --site: the admin socket/],
     [['explain', 'hansa_nope'], /^There is no error code HANSA_NOPE\. hansa explain error-codes/],
+    [['watch', 'role/a', '-l', 'b=c'], /^Give either a name or a selector, not both\./],
+    [['kubeconfig', '--server', 'http://x'], /^--server is "http:\/\/x": accepted is an https URL/],
     [['explain', '55'], /^There is no exit code 55\./],
     [['apply', '-f', '-'], /^There is no object in standard input\./],
     [['audit', 'verify', 'none'], /^Cannot read .*none: there is no such file or folder\./],

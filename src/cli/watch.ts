@@ -34,6 +34,10 @@ Examples:
     .action((kind: string, name: string | undefined, options: WatchOptions, command: Command) => {
       const [target] = parseTargets(cli.registry, name === undefined ? [kind] : [kind, name]);
       if (target === undefined) throw usageError('Name a kind.');
+      const selects = options.selector !== undefined || options.fieldSelector !== undefined;
+      if (target.name !== undefined && selects) {
+        throw usageError('Give either a name or a selector, not both.');
+      }
       const selection =
         target.name === undefined
           ? { labelSelector: options.selector, fieldSelector: options.fieldSelector }

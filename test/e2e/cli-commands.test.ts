@@ -350,6 +350,10 @@ suite('audit', () => {
       await succeeds(run('audit', 'show', String(list.events[0]?.index))),
       /^name: told$/m,
     );
+    for (const kind of ['Role', 'roles', 'role']) {
+      const text = await succeeds(run('audit', 'list', '--name', 'told', '--kind', kind));
+      assert.match(text, / Role\/told /);
+    }
     await refuses(run('audit', 'show', '999999'), 4, /There is no event 999999/);
   });
 
