@@ -16,6 +16,9 @@ const STREAMS_PER_CONNECTION = 100;
 /** kube-apiserver makes garbage for a while after a burst of new watches. */
 const SETTLE_MS = 1500;
 
+/** A watcher that has not seen a change by then never will. */
+const LATE_AFTER_MS = 30_000;
+
 type Wire = 'connection' | 'stream';
 
 const names = { connection: 'connections', stream: 'HTTP/2 streams' } as const;
@@ -107,22 +110,35 @@ async function currentVersion(rival: Rival): Promise<string> {
 class Sightings {
   #name = '';
   #missing = 0;
-  #seen = new Uint8Array(0);
+  /** By watcher: the end of what it has read, where a name may have begun; true where it has seen it. */
+  #seen: (string | true)[] = [];
   #done: (at: number) => void = () => {};
 
   wait(name: string, watchers: number): Promise<number> {
     this.#name = name;
     this.#missing = watchers;
-    this.#seen = new Uint8Array(watchers);
-    return new Promise((resolve) => {
-      this.#done = resolve;
+    this.#seen = Array.from({ length: watchers }, () => '');
+    return new Promise((resolve, reject) => {
+      const timer = setTimeout(
+        () => reject(new Error(`${this.#missing} of ${watchers} watchers did not see ${name}`)),
+        LATE_AFTER_MS,
+      );
+      this.#done = (at) => {
+        clearTimeout(timer);
+        resolve(at);
+      };
     });
   }
 
-  /** An event is small and comes in one record; a name that is split over two is found with the rest. */
   chunk(watcher: number, text: string): void {
-    if (this.#missing === 0 || this.#seen[watcher] === 1 || !text.includes(this.#name)) return;
-    this.#seen[watcher] = 1;
+    const before = this.#seen[watcher];
+    if (this.#missing === 0 || before === undefined || before === true) return;
+    const read = before + text;
+    if (!read.includes(this.#name)) {
+      this.#seen[watcher] = read.slice(-this.#name.length);
+      return;
+    }
+    this.#seen[watcher] = true;
     this.#missing -= 1;
     if (this.#missing === 0) this.#done(performance.now());
   }
