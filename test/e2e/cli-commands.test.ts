@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { chmodSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
@@ -395,49 +395,6 @@ suite('audit', () => {
       11,
       /\(HANSA_AUDIT_INVALID\)$/m,
     );
-  });
-});
-
-suite('completion in bash', () => {
-  const cases: [line: string[], offered: string][] = [
-    [['acc'], 'access'],
-    [['access', 'token', ''], 'create'],
-    [['access', 'token', 'create', '--ro'], '--role'],
-    [['get', 'role'], 'roles rolebindings'],
-    [['get', 'roles', 'v'], 'viewer'],
-    [['--yes', 'get', '-l', 'a=b', 'sit'], 'sites'],
-    [['get', 'roles', '-o', 'j'], 'json jsonpath'],
-    [['apply', '-f', 'READ'], 'README.md'],
-    [['get', 'READ'], ''],
-    [['wait', 'site/site', '--for', ''], ''],
-  ];
-
-  test('offers commands, flags, kinds, names, formats and files, each where it belongs', async () => {
-    const complete = ([, ...words]: string[]): string =>
-      `COMP_WORDS=('${launcher}' ${words.map((word) => `'${word}'`).join(' ')}); COMP_CWORD=${words.length}; COMPREPLY=(); _hansa; echo "\${COMPREPLY[*]}"`;
-    const script = [
-      await succeeds(hansa(['completion', 'bash'])),
-      ...cases.map(([line]) => complete(['hansa', ...line])),
-    ].join('\n');
-    const env = { HANSA_DATA_DIR: dataDir };
-    const offered = (await succeeds(execute('bash', ['-c', script], { env }))).split('\n');
-    assert.deepEqual(
-      cases.map(([line], index) => [line, offered[index]]),
-      cases,
-    );
-  });
-
-  test('runs nothing that a site puts into a name', async () => {
-    const folderOfFake = temporaryFolder();
-    const fake = join(folderOfFake, 'hansa');
-    const mark = join(folderOfFake, 'ran');
-    writeFileSync(fake, `#!/bin/sh\necho 'role.hansa.dev/$(touch ${mark})'\necho x/good\n`, {
-      mode: 0o755,
-    });
-    const script = `${await succeeds(hansa(['completion', 'bash']))}
-COMP_WORDS=('${fake}' get roles ''); COMP_CWORD=3; _hansa; echo "\${COMPREPLY[*]}"`;
-    assert.equal(await succeeds(execute('bash', ['-c', script])), 'good\n');
-    assert.equal(existsSync(mark), false);
   });
 });
 
