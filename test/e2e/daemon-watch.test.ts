@@ -248,3 +248,28 @@ suite('watches', () => {
     await remove('busy');
   });
 });
+
+suite('a collection of more than a client can read at once', () => {
+  for (const protocol of ['HTTP/1.1', 'HTTP/2'] as const) {
+    test(`is told whole to whoever begins to watch it over ${protocol}`, async () => {
+      // More than the 8 MiB that may lie unread later on.
+      const names = Array.from({ length: 48 }, (_, at) => `large-${at}`);
+      for (const name of names) {
+        const body = role(name, { filler: '.'.repeat(250_000) });
+        assert.equal((await admin.request('POST', roles, { body })).status, 201);
+      }
+      const connection = http2();
+      const path = `${roles}?watch=true`;
+      const watch = await (protocol === 'HTTP/2' ? connection.watch(path) : client.watch(path));
+      const seen = new Set<string | undefined>();
+      while (!names.every((name) => seen.has(name))) {
+        const event = await watch.next();
+        assert.notEqual(event, undefined, 'the watch ended early');
+        seen.add(event?.object.metadata.name);
+      }
+      watch.close();
+      connection.close();
+      for (const name of names) await remove(name);
+    });
+  }
+});

@@ -3,7 +3,7 @@
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { HansaError } from '../../core/errors/error.ts';
-import type { Change } from '../../core/store/store.ts';
+import type { Change, Entry } from '../../core/store/store.ts';
 import { statusOf } from '../http/status.ts';
 import { type Selection, selects } from './lister.ts';
 import { type Draft, objectOf, withRevision } from './object-of.ts';
@@ -84,8 +84,10 @@ export class EventLines {
     return is ? this.#line('ADDED', objectIn(change)) : this.#line('DELETED', lastMatching(change));
   }
 
-  initial(object: Draft, value: Buffer): Buffer {
-    return this.#form.as === 'object' ? objectLine('ADDED', value) : this.#line('ADDED', object);
+  initial(entry: Entry): Buffer {
+    return this.#form.as === 'object'
+      ? objectLine('ADDED', entry.value)
+      : this.#line('ADDED', objectOf(entry));
   }
 
   #line(type: EventType, object: Draft): Buffer {

@@ -93,6 +93,8 @@ class WatchStream implements GuardedWatch {
   #watch: Watch | undefined;
   #pending: Buffer[] = [];
   #queued = false;
+  /** Bytes beyond `maxUnreadBytes` that the client may leave unread, until it has caught up once. */
+  #allowance = 0;
   #ended = false;
 
   constructor(
@@ -124,10 +126,11 @@ class WatchStream implements GuardedWatch {
       const listing = store.list(this.kind.plural);
       after = listing.revision;
       for (const entry of listing.entries) {
-        const object = objectOf(entry);
-        if (selection === undefined || selects(selection, object))
-          this.#write(this.#lines.initial(object, entry.value));
+        if (selection === undefined || selects(selection, objectOf(entry)))
+          this.#write(this.#lines.initial(entry));
       }
+      // What was there at the start may be more than any client could have read by now.
+      for (const line of this.#pending) this.#allowance += line.length;
       if (this.#options.sendInitialEvents === true) this.#write(this.#lines.bookmark(after, true));
     }
     try {
@@ -175,8 +178,8 @@ class WatchStream implements GuardedWatch {
     const bytes =
       this.#pending.length === 1 ? (this.#pending[0] as Buffer) : Buffer.concat(this.#pending);
     this.#pending = [];
-    this.#response.write(bytes);
-    if (this.#response.writableLength > maxUnreadBytes) this.#response.destroy();
+    if (this.#response.write(bytes)) this.#allowance = 0;
+    if (this.#response.writableLength > maxUnreadBytes + this.#allowance) this.#response.destroy();
   }
 
   recheck(): void {
