@@ -9,4 +9,8 @@ import { runCli } from './cli/program.ts';
 process.exitCode = await runCli(process.argv.slice(2), processIo(), {
   registry: createRegistry(allKinds),
   version: packageJson.version,
+  planes: async () => {
+    const { trustPlane } = await import('./trust/plane.ts');
+    return [trustPlane];
+  },
 });

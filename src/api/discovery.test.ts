@@ -1,12 +1,12 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { aggregatedDiscovery, discoveryDocuments, verbsOf } from './discovery.ts';
-import { allKinds } from './kinds/all-kinds.ts';
+import { roleBindingKind } from './kinds/role-binding.ts';
 import { roleKind } from './kinds/role.ts';
 import { siteKind } from './kinds/site.ts';
 import { createRegistry } from './registry.ts';
 
-const registry = createRegistry(allKinds);
+const registry = createRegistry([siteKind, roleKind, roleBindingKind]);
 
 interface Resources {
   readonly resources: readonly { readonly name: string; readonly verbs: readonly string[] }[];

@@ -10,6 +10,7 @@ import type { Command } from 'commander';
 import type { Registry } from '../api/registry.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import { createClient, type SiteClient } from './client.ts';
 import { type ConnectionOptions, openTransport } from './connection.ts';
 import { printable } from './output.ts';
@@ -39,6 +40,7 @@ export interface Cli {
   readonly io: Io;
   readonly registry: Registry;
   readonly version: string;
+  readonly planes: () => Promise<readonly Plane[]>;
   /** To standard output, with a newline. */
   print(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
@@ -54,6 +56,8 @@ export interface Cli {
 export interface CliParts {
   readonly registry: Registry;
   readonly version: string;
+  /** Loaded only where a site is run: other commands start without the daemon's code. */
+  readonly planes?: () => Promise<readonly Plane[]>;
 }
 
 export function createCli(io: Io, parts: CliParts): Cli {
@@ -64,6 +68,7 @@ export function createCli(io: Io, parts: CliParts): Cli {
     io,
     registry: parts.registry,
     version: parts.version,
+    planes: parts.planes ?? (() => Promise.resolve([])),
     print: (text) => {
       io.stdout.write(`${text}\n`);
     },

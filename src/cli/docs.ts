@@ -51,6 +51,7 @@ async function metricsOfSite(cli: Cli): Promise<string> {
     const site = await startSite({
       config,
       kinds: cli.registry.kinds,
+      planes: await cli.planes(),
       version: cli.version,
       clock,
       random,

@@ -29,6 +29,7 @@ Examples:
       await runServer({
         config,
         kinds: cli.registry.kinds,
+        planes: await cli.planes(),
         version: cli.version,
         cwd: cli.io.cwd,
         clock: cli.io.clock,

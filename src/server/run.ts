@@ -4,12 +4,14 @@ import type { Kind } from '../api/kind.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import type { ServerConfig } from './config.ts';
 import { type RunningSite, startSite } from './site.ts';
 
 export interface RunOptions {
   readonly config: ServerConfig;
   readonly kinds: readonly Kind[];
+  readonly planes: readonly Plane[];
   readonly version: string;
   /** Paths below it are shown relative to it. */
   readonly cwd: string;

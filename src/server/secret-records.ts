@@ -1,6 +1,9 @@
 // Secrets in the store: sealed records in dotted collections, made once.
 
+import type { KeyObject } from 'node:crypto';
+import type { Random } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
+import { exportPkcs8, generateEd25519, importPkcs8 } from '../core/identity/keys.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { AuditRow, Store } from '../core/store/store.ts';
 
@@ -60,7 +63,7 @@ export function secretRecord(
 export function foundingSecret(store: Store, sealer: Sealer, name: string): SecretRecord {
   const record = secretRecord(store, sealer, name);
   return {
-    load: record.load,
+    load: () => record.load(),
     create: (secret) => {
       if (store.auditLog.size === 0) return record.create(secret);
       throw new HansaError(
@@ -69,6 +72,21 @@ export function foundingSecret(store: Store, sealer: Sealer, name: string): Secr
       );
     },
   };
+}
+
+/** The key that signs the checkpoints of the audit log. */
+export async function checkpointKey(
+  store: Store,
+  sealer: Sealer,
+  random: Random,
+): Promise<KeyObject> {
+  const record = foundingSecret(store, sealer, 'checkpoint-key');
+  for (;;) {
+    const known = await record.load();
+    if (known !== undefined) return importPkcs8(known);
+    const made = await generateEd25519(random);
+    if (await record.create(exportPkcs8(made))) return made;
+  }
 }
 
 const identityCollection = 'site.identity';

@@ -11,6 +11,7 @@ import type { Controller } from '../core/reconcile/controller.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { StoreSource } from '../core/reconcile/source.ts';
 import type { Store } from '../core/store/store.ts';
+import { objectOf } from './resources/object-of.ts';
 import { type ResourceClientParts, resourceClient } from './resources/resource-client.ts';
 
 type Site = ResourceOf<typeof siteKind>;
@@ -33,6 +34,12 @@ const lookEveryMs = 30_000;
 
 export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
   return resourceClient<Site>(siteKind, parts);
+}
+
+/** Where others reach the site: what its own spec says goes before the configuration. */
+export function advertisedURL(store: Pick<Store, 'get'>, configured: string): string {
+  const entry = store.get(siteKind.plural, siteName);
+  return (entry && (objectOf(entry) as unknown as Site).spec?.advertiseURL) ?? configured;
 }
 
 /** Idempotent. */

@@ -2,11 +2,10 @@
 // which the parts need each other, and taken down in reverse.
 
 import { hostname } from 'node:os';
-import type { TLSSocket } from 'node:tls';
 import type { Kind } from '../api/kind.ts';
+import type { Resource } from '../api/object.ts';
 import { createRegistry } from '../api/registry.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import { actorOf } from '../core/access/audit-draft.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
@@ -17,31 +16,34 @@ import { Audit } from '../core/audit/log.ts';
 import { noteSigner } from '../core/audit/checkpoint.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { SiteAuthority } from '../core/identity/authority.ts';
-import { exportPkcs8, generateEd25519, importPkcs8 } from '../core/identity/keys.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
 import { SiteCredentials } from '../core/identity/site-credentials.ts';
-import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
-import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
+import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { TlsTransport } from '../core/identity/tls-transport.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
-import { loadOrCreateKey } from '../core/store/key-file.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
+import { loadOrCreateKey } from '../core/store/key-file.ts';
 import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import { auditWrites } from './audit-writes.ts';
 import type { ServerConfig } from './config.ts';
 import { type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
+import { denials } from './denials.ts';
+import { FederationFront } from './federation-listener.ts';
 import { Health } from './health.ts';
-import type { Identify, Request } from './http/exchange.ts';
 import { Front } from './http/front.ts';
 import { Limits } from './http/limits.ts';
-import { type Listener, listenPlain, listenSocket, listenTls } from './listeners.ts';
+import { identifyAdmin, identifyTls } from './identify.ts';
+import { PlaneHost } from './plane-host.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
+import { resourceClient } from './resources/resource-client.ts';
 import { WatchGuard } from './resources/watch-guard.ts';
 import { Watches } from './resources/watches.ts';
 import { ResourceWriter } from './resources/writer.ts';
@@ -49,13 +51,19 @@ import { accessRoutes } from './routes/access-routes.ts';
 import { auditKind, auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes, metricsListener } from './routes/health-routes.ts';
-import { foundingSecret, settleTrustDomain } from './secret-records.ts';
-import { ensureSite, siteClient, siteController } from './site-object.ts';
+import { checkpointKey, foundingSecret, settleTrustDomain } from './secret-records.ts';
 import { serverNames } from './server-names.ts';
+import { observeServing } from './serving-metrics.ts';
+import { SiteListeners, urlOf } from './site-listeners.ts';
+import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
+import { Undo } from './undo.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
+  /** Of the core and of every plane. */
   readonly kinds: readonly Kind[];
+  /** In the order in which they are started. */
+  readonly planes?: readonly Plane[];
   readonly version: string;
   readonly clock: Clock;
   readonly random: Random;
@@ -69,7 +77,8 @@ export interface RunningSite {
   /** URLs and paths as a user would type them. */
   readonly endpoints: Readonly<
     Record<'api' | 'federation' | 'metrics' | 'admin', string | undefined>
-  >;
+  > &
+    Readonly<Record<string, string | undefined>>;
   readonly store: Store;
   /** Finishes what is in flight, for at most limits.drainSeconds, then closes everything. Idempotent. */
   stop(): Promise<void>;
@@ -77,25 +86,6 @@ export interface RunningSite {
 
 /** Long enough for a pause of the garbage collector or the disk, short enough that a successor need not wait long. */
 const leaseMs = 10_000;
-
-/** What was started, so that it can be stopped in reverse; also where starting fails half-way. */
-class Undo {
-  readonly #steps: (() => void | Promise<void>)[] = [];
-
-  add(step: () => void | Promise<void>): void {
-    this.#steps.push(step);
-  }
-
-  async run(log: Log): Promise<void> {
-    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
-      try {
-        await step();
-      } catch (error) {
-        log.error('a part of the site did not stop cleanly', { error });
-      }
-    }
-  }
-}
 
 export async function startSite(options: SiteOptions): Promise<RunningSite> {
   const undo = new Undo();
@@ -155,13 +145,40 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const tokens = new TokenRegister(store, clock);
   const authenticator = new Authenticator({ trustDomain, tokens, clock });
 
+  const planes = new PlaneHost();
   const writer = new ResourceWriter({
     store,
     clock,
     random,
     auditRow: auditWrites(audit),
-    admit: (caller, kind, next, live) => checkEscalation(authorizer, caller, kind.kind, next, live),
+    admit: (caller, kind, next, live) => {
+      planes.admit(kind, next, live);
+      return checkEscalation(authorizer, caller, kind.kind, next, live);
+    },
   });
+  const bundles = new StoreBundles(store, authority);
+  let advertise = config.advertise ?? `https://${trustDomain.name}`;
+  undo.add(() => planes.stop());
+  await planes.start(options.planes ?? [], registry, {
+    trustDomain,
+    version,
+    store,
+    clock,
+    random,
+    log,
+    metrics,
+    audit,
+    sealer,
+    authority,
+    credentials,
+    bundles,
+    transport: new TlsTransport({ clock, credential: () => credentials.current }),
+    dataDir: folder.path,
+    advertiseURL: () => advertisedURL(store, advertise),
+    resources: <R extends Resource>(kind: Kind) =>
+      resourceClient<R>(kind, { store, writer, clock }),
+  });
+  planes.addHealth(health);
   const watches = new Watches({ store, clock, random });
   const guard = new WatchGuard({
     store,
@@ -198,74 +215,55 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
         { store, clock, random, authorizer, tokens, audit },
         { store, clock, tokens, audit, issuer: authority.reservedIssuer('user') },
       ),
+      ...planes.apiRoutes,
     ],
-    denied: (caller, error, request) =>
-      audit.deny({
-        actor: actorOf(caller, request.address === undefined ? {} : { address: request.address }),
-        verb: request.method.toLowerCase(),
-        outcome: 'deny',
-        code: error.code,
-        reason: error.code === 'HANSA_UNAUTHENTICATED' ? 'no good credential' : error.message,
-      }),
+    denied: denials(audit).ofCallers,
+  });
+  const federationFront = new FederationFront({
+    clock,
+    random,
+    log: log.with({ component: 'federation' }),
+    metrics,
+    limits: new Limits(config.limits, clock),
+    bodyWithinMs: config.limits.requestSeconds * 1000,
+    bundles,
+    routes: planes.federationRoutes,
+    denied: denials(audit).ofPeers,
   });
 
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   undo.add(() => processMetrics.stop());
   const drainMs = config.limits.drainSeconds * 1000;
-  const listeners: Listener[] = [];
-  // All at once: none of them takes connections while another waits for its last ones.
-  const closeListeners = async (): Promise<void> => {
-    await Promise.all(listeners.map((listener) => listener.close(drainMs)));
-  };
-  undo.add(closeListeners);
-  const opened = (listener: Listener): Listener => {
-    listeners.push(listener);
-    return listener;
-  };
-  const serveTls = async (
-    address: typeof config.api,
-    handler: Parameters<typeof listenTls>[3],
-  ): Promise<Listener> => {
-    const listener = await listenTls(
-      address,
-      svidServerOptions(credentials.current),
-      config.limits,
-      handler,
-      clock,
-    );
-    guardServer(listener.server);
-    undo.add(credentials.onRenewal((credential) => swapCertificate(listener.server, credential)));
-    return opened(listener);
-  };
-
+  const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
+  undo.add(() => listeners.close(drainMs));
+  // Users are of this trust domain: another one's SVIDs mean nothing to the API.
   const peers = new PeerAuthenticator({
-    bundleFor: (domain) => (domain.name === trustDomain.name ? authority.bundle : undefined),
+    bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
   });
-  const api = await serveTls(config.api, front.listener(identifyTls(peers, authenticator, clock)));
-  const admin = opened(
-    await listenSocket(
-      folder.adminSocket,
-      config.limits,
-      front.listener(identifyAdmin(authenticator)),
-      clock,
-    ),
+  const api = await listeners.tls(
+    config.api,
+    front.listener(identifyTls(peers, authenticator, clock)),
+  );
+  const admin = await listeners.socket(
+    folder.adminSocket,
+    front.listener(identifyAdmin(authenticator)),
   );
   const federation =
-    config.federation === 'off' ? undefined : await serveTls(config.federation, nothingHere);
+    config.federation === 'off'
+      ? undefined
+      : await listeners.tls(config.federation, federationFront.listener);
   const scraped =
     config.metrics === 'off'
       ? undefined
-      : opened(
-          await listenPlain(config.metrics, config.limits, metricsListener(metrics, health), clock),
-        );
+      : await listeners.plain(config.metrics, metricsListener(metrics, health));
 
-  const advertise =
-    config.advertise ?? `https://${trustDomain.name}:${federation?.address.port ?? 8443}`;
+  advertise = config.advertise ?? `https://${trustDomain.name}:${federation?.address.port ?? 8443}`;
   const endpoints = {
     api: urlOf('https', api),
     federation: federation && urlOf('https', federation),
     metrics: scraped && `${urlOf('http', scraped)}/metrics`,
     admin: admin.address.host,
+    ...planes.endpoints,
   };
   const sites = siteClient({ store, writer, clock });
   await ensureSite(sites);
@@ -306,6 +304,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       },
     }),
   );
+  for (const controller of planes.controllers) runtime.start(controller);
   replaceFile(
     folder.endpointsFile,
     `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,
@@ -320,7 +319,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     // while everything that it may need still runs.
     draining = true;
     front.drain();
-    const closed = closeListeners();
+    federationFront.drain();
+    const closed = listeners.close(drainMs);
     watches.drain();
     return closed;
   });
@@ -334,86 +334,4 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       return stopped;
     },
   };
-}
-
-async function checkpointKey(
-  store: Store,
-  sealer: ReturnType<typeof createSealer>,
-  random: Random,
-) {
-  const record = foundingSecret(store, sealer, 'checkpoint-key');
-  for (;;) {
-    const known = await record.load();
-    if (known !== undefined) return importPkcs8(known);
-    const made = await generateEd25519(random);
-    if (await record.create(exportPkcs8(made))) return made;
-  }
-}
-
-function identifyTls(
-  peers: PeerAuthenticator,
-  authenticator: Authenticator,
-  clock: Clock,
-): Identify {
-  return (request: Request) => {
-    const socket = request.socket as TLSSocket;
-    let peer: ValidatedSvid | undefined;
-    try {
-      peer = peers.authenticate(socket, clock.now());
-    } catch {
-      // A bad certificate is as good as none: a token may still do, and the answer is the same 401.
-      peer = undefined;
-    }
-    return authenticator.authenticate({
-      peer,
-      authorization: request.headers.authorization,
-      listener: 'tls',
-      address: socket.remoteAddress ?? '',
-      connection: socket,
-    });
-  };
-}
-
-function identifyAdmin(authenticator: Authenticator): Identify {
-  return (request: Request) =>
-    authenticator.authenticate({
-      authorization: request.headers.authorization,
-      listener: 'admin',
-      address: 'admin.sock',
-    });
-}
-
-/** The federation listener until planes bring its routes. */
-function nothingHere(
-  _request: unknown,
-  response: { writeHead(status: number): void; end(): void },
-): void {
-  response.writeHead(404);
-  response.end();
-}
-
-function observeServing(
-  metrics: Metrics,
-  kinds: readonly Kind[],
-  watches: Watches,
-  limits: Limits,
-): void {
-  metrics.observe(
-    { name: 'hansa_api_watchers', help: 'Open watches, by resource.', labels: ['resource'] },
-    (report) => {
-      for (const kind of kinds) report({ resource: kind.plural }, watches.count(kind.plural));
-    },
-  );
-  metrics.observe(
-    {
-      name: 'hansa_api_requests_in_flight',
-      help: 'Requests that are being worked on; watches are not counted.',
-    },
-    (report) => report({}, limits.inFlight),
-  );
-}
-
-function urlOf(scheme: string, listener: Listener): string {
-  const { host, port } = listener.address;
-  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
 }

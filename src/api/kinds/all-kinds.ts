@@ -5,5 +5,11 @@ import type { Kind } from '../kind.ts';
 import { roleKind } from './role.ts';
 import { roleBindingKind } from './role-binding.ts';
 import { siteKind } from './site.ts';
+import { spiffeFederationKind } from './spiffe-federation.ts';
 
-export const allKinds: readonly Kind[] = [siteKind, roleKind, roleBindingKind];
+export const allKinds: readonly Kind[] = [
+  siteKind,
+  roleKind,
+  roleBindingKind,
+  spiffeFederationKind,
+];

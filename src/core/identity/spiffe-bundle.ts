@@ -61,16 +61,20 @@ export function encodeSpiffeBundle(bundle: Bundle, options: EncodeOptions): stri
 
 /**
  * Throws HANSA_BUNDLE_INVALID where the document as a whole cannot be understood, or leaves no
- * authority that this site would believe. Linear in its size, which is bounded.
+ * authority that this site would believe (reason `malformed` or `empty` in its causes). Linear in its
+ * size, which is bounded.
  */
 export function parseSpiffeBundle(
   document: string | Uint8Array,
   trustDomain: TrustDomain,
 ): SpiffeBundle {
-  const refuse = (why: string): HansaError =>
+  const refuse = (why: string, reason: 'malformed' | 'empty' = 'malformed'): HansaError =>
     new HansaError(
       'HANSA_BUNDLE_INVALID',
       `Cannot read the bundle of ${trustDomain.name}: ${why}.`,
+      {
+        details: { causes: [{ reason, message: why }] },
+      },
     );
   const bytes = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength;
   if (bytes > maxBundleBytes) {
@@ -102,6 +106,7 @@ export function parseSpiffeBundle(
     const first = skipped[0];
     throw refuse(
       `it has no X.509 authority that this site could believe${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
+      'empty',
     );
   }
   if (new Set(authorities.map(({ fingerprint }) => fingerprint)).size > maxAuthorities) {

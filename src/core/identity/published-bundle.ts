@@ -1,0 +1,90 @@
+// The bundle of this site as it is published: ready-made bytes, and a sequence that is kept in the
+// store, so that it never goes backwards and every replica gives the same.
+
+import { createHash } from 'node:crypto';
+import { hasCode } from '../errors/error.ts';
+import type { Store } from '../store/store.ts';
+import type { Bundle } from './bundle.ts';
+import { defaultRefreshHintSeconds, encodeSpiffeBundle } from './spiffe-bundle.ts';
+
+/** Whoever wants to know that the bundle changed watches this collection. */
+export const publishedCollection = 'trust.published-bundle';
+const recordName = 'bundle';
+
+export interface PublishedBundle {
+  readonly bundle: Bundle;
+  readonly sequence: number;
+  readonly document: Buffer;
+  /** A strong validator (RFC 9110 §8.8.3). */
+  readonly etag: string;
+}
+
+interface PublishedRecord {
+  readonly hash: string;
+  readonly sequence: number;
+}
+
+/** The hash and sequence that were published last, by any replica. */
+export function lastPublished(store: Pick<Store, 'get'>): PublishedRecord | undefined {
+  const entry = store.get(publishedCollection, recordName);
+  return entry && (JSON.parse(entry.value.toString('utf8')) as PublishedRecord);
+}
+
+export class BundlePublisher {
+  readonly #store: Pick<Store, 'get' | 'commit'>;
+  readonly #authority: { readonly bundle: Bundle };
+  #published: PublishedBundle | undefined;
+  #publishing: Promise<PublishedBundle> | undefined;
+
+  constructor(store: Pick<Store, 'get' | 'commit'>, authority: { readonly bundle: Bundle }) {
+    this.#store = store;
+    this.#authority = authority;
+  }
+
+  /** At once, but for the first time and after a change of the authorities: then the sequence is written first. */
+  current(): PublishedBundle | Promise<PublishedBundle> {
+    const { bundle } = this.#authority;
+    if (this.#published?.bundle === bundle) return this.#published;
+    this.#publishing ??= this.#publish(bundle).finally(() => {
+      this.#publishing = undefined;
+    });
+    return this.#publishing;
+  }
+
+  async #publish(bundle: Bundle): Promise<PublishedBundle> {
+    const sequence = await this.#sequenceOf(bundle);
+    const document = Buffer.from(
+      encodeSpiffeBundle(bundle, { sequence, refreshHintSeconds: defaultRefreshHintSeconds }),
+    );
+    const etag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`;
+    this.#published = { bundle, sequence, document, etag };
+    return this.#published;
+  }
+
+  async #sequenceOf(bundle: Bundle): Promise<number> {
+    for (;;) {
+      const entry = this.#store.get(publishedCollection, recordName);
+      const known = lastPublished(this.#store);
+      if (known?.hash === bundle.hash) return known.sequence;
+      const next: PublishedRecord = { hash: bundle.hash, sequence: (known?.sequence ?? 0) + 1 };
+      try {
+        await this.#store.commit({
+          expect: [
+            { collection: publishedCollection, name: recordName, at: entry?.revision ?? 'absent' },
+          ],
+          put: [
+            {
+              collection: publishedCollection,
+              name: recordName,
+              encode: () => Buffer.from(JSON.stringify(next)),
+            },
+          ],
+        });
+        return next.sequence;
+      } catch (error) {
+        // Another replica published meanwhile.
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
+  }
+}

@@ -1,0 +1,41 @@
+// Who sent a request, by the listener that it came through.
+
+import type { TLSSocket } from 'node:tls';
+import type { Authenticator } from '../core/access/authenticator.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import type { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
+import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
+import type { Identify, Request } from './http/exchange.ts';
+
+export function identifyTls(
+  peers: PeerAuthenticator,
+  authenticator: Authenticator,
+  clock: Clock,
+): Identify {
+  return (request: Request) => {
+    const socket = request.socket as TLSSocket;
+    let peer: ValidatedSvid | undefined;
+    try {
+      peer = peers.authenticate(socket, clock.now());
+    } catch {
+      // A bad certificate is as good as none: a token may still do, and the answer is the same 401.
+      peer = undefined;
+    }
+    return authenticator.authenticate({
+      peer,
+      authorization: request.headers.authorization,
+      listener: 'tls',
+      address: socket.remoteAddress ?? '',
+      connection: socket,
+    });
+  };
+}
+
+export function identifyAdmin(authenticator: Authenticator): Identify {
+  return (request: Request) =>
+    authenticator.authenticate({
+      authorization: request.headers.authorization,
+      listener: 'admin',
+      address: 'admin.sock',
+    });
+}

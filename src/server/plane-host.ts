@@ -1,0 +1,75 @@
+// Where planes meet the site: started in order, stopped in reverse, and what they add is gathered
+// for the listeners, the controllers, the health checks and the write path. Knows no plane.
+
+import type { Kind } from '../api/kind.ts';
+import type { Resource } from '../api/object.ts';
+import type { Registry } from '../api/registry.ts';
+import { jsonEquals } from '../api/schema/json.ts';
+import type { Plane, PlaneContext, PlaneRoute, RunningPlane } from '../core/plane/plane.ts';
+import type { Controller } from '../core/reconcile/controller.ts';
+import type { Health } from './health.ts';
+import { answerPlane } from './http/plane-exchange.ts';
+import type { Route } from './http/routes.ts';
+import type { Draft } from './resources/object-of.ts';
+
+export class PlaneHost {
+  readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
+
+  /** A plane that cannot start keeps the site from starting; call `stop` then too. */
+  async start(planes: readonly Plane[], registry: Registry, context: PlaneContext): Promise<void> {
+    for (const plane of planes) {
+      for (const { kind } of plane.kinds) {
+        if (registry.byKind(kind) === undefined) {
+          throw new Error(`plane ${plane.name} brings the kind ${kind}, which is not registered`);
+        }
+      }
+      const log = context.log.with({ plane: plane.name });
+      this.#running.push({ plane, running: await plane.start({ ...context, log }) });
+    }
+  }
+
+  get controllers(): readonly Controller[] {
+    return this.#running.flatMap(({ running }) => running.controllers);
+  }
+
+  get federationRoutes(): readonly PlaneRoute[] {
+    return this.#routes('federation');
+  }
+
+  get apiRoutes(): readonly Route[] {
+    return this.#routes('api').map((route) => ({
+      method: route.method,
+      path: route.path,
+      handle: (exchange, segment) => answerPlane(exchange, segment, route),
+    }));
+  }
+
+  get endpoints(): Readonly<Record<string, string>> {
+    return Object.assign({}, ...this.#running.map(({ running }) => running.endpoints ?? {}));
+  }
+
+  addHealth(health: Health): void {
+    for (const { plane, running } of this.#running) {
+      for (const [part, check] of running.health ?? []) health.add(`${plane.name}.${part}`, check);
+    }
+  }
+
+  /** Asks the plane of this kind about a spec that is new; deletions and changes of status pass. */
+  admit(kind: Kind, next: Draft | undefined, live: Draft | undefined): void {
+    if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return;
+    for (const { plane, running } of this.#running) {
+      if (running.admit === undefined || !plane.kinds.includes(kind)) continue;
+      running.admit(kind, next as unknown as Resource);
+    }
+  }
+
+  async stop(): Promise<void> {
+    for (const { running } of this.#running.splice(0).toReversed()) await running.stop();
+  }
+
+  #routes(listener: PlaneRoute['listener']): readonly PlaneRoute[] {
+    return this.#running.flatMap(({ running }) =>
+      running.routes.filter((route) => route.listener === listener),
+    );
+  }
+}

@@ -1,0 +1,61 @@
+// The listeners of a site: opened one by one, given each new certificate, closed together.
+
+import type { RequestListener } from 'node:http';
+import type { Clock } from '../core/clock/clock.ts';
+import type { SiteCredentials } from '../core/identity/site-credentials.ts';
+import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
+import type { ListenAddress } from './config-values.ts';
+import {
+  type Listener,
+  type ListenerLimits,
+  listenPlain,
+  listenSocket,
+  listenTls,
+} from './listeners.ts';
+
+export interface SiteListenersParts {
+  readonly clock: Clock;
+  readonly limits: ListenerLimits;
+  readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
+}
+
+export class SiteListeners {
+  readonly #parts: SiteListenersParts;
+  readonly #open: Listener[] = [];
+
+  constructor(parts: SiteListenersParts) {
+    this.#parts = parts;
+  }
+
+  async tls(address: ListenAddress, handler: Parameters<typeof listenTls>[3]): Promise<Listener> {
+    const { clock, limits, credentials } = this.#parts;
+    const tlsOptions = svidServerOptions(credentials.current);
+    const listener = await listenTls(address, tlsOptions, limits, handler, clock);
+    guardServer(listener.server);
+    credentials.onRenewal((credential) => swapCertificate(listener.server, credential));
+    this.#open.push(listener);
+    return listener;
+  }
+
+  async socket(path: string, handler: RequestListener): Promise<Listener> {
+    const listener = await listenSocket(path, this.#parts.limits, handler, this.#parts.clock);
+    this.#open.push(listener);
+    return listener;
+  }
+
+  async plain(address: ListenAddress, handler: RequestListener): Promise<Listener> {
+    const listener = await listenPlain(address, this.#parts.limits, handler, this.#parts.clock);
+    this.#open.push(listener);
+    return listener;
+  }
+
+  /** All at once: none of them takes connections while another waits for its last ones. */
+  async close(withinMs: number): Promise<void> {
+    await Promise.all(this.#open.map((listener) => listener.close(withinMs)));
+  }
+}
+
+export function urlOf(scheme: string, listener: Listener): string {
+  const { host, port } = listener.address;
+  return `${scheme}://${host.includes(':') ? `[${host}]` : host}:${port}`;
+}

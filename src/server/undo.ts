@@ -1,0 +1,21 @@
+// What was started, so that it can be stopped in reverse; also where starting fails half-way.
+
+import type { Log } from '../core/log/log.ts';
+
+export class Undo {
+  readonly #steps: (() => void | Promise<void>)[] = [];
+
+  add(step: () => void | Promise<void>): void {
+    this.#steps.push(step);
+  }
+
+  async run(log: Log): Promise<void> {
+    for (let step = this.#steps.pop(); step !== undefined; step = this.#steps.pop()) {
+      try {
+        await step();
+      } catch (error) {
+        log.error('a part of the site did not stop cleanly', { error });
+      }
+    }
+  }
+}

@@ -1,0 +1,68 @@
+// Is this bundle to be believed? What a document must be, beyond readable, before it takes the place
+// of the one that is held. Pure.
+
+import { timestamp } from '../api/object.ts';
+import type { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { Bundle } from '../core/identity/bundle.ts';
+import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { sharesAuthority } from '../core/identity/store-bundles.ts';
+
+export type BundleProblem = 'malformed' | 'empty' | 'expired' | 'sequence' | 'own-authority';
+
+export interface Candidate {
+  readonly document: string | Uint8Array;
+  readonly trustDomain: TrustDomain;
+  /** The bundle of this site. */
+  readonly own: Bundle;
+  /** Of the bundle that is held; undefined where there is none, or it has none. */
+  readonly heldSequence: number | undefined;
+  readonly nowMs: number;
+}
+
+/** Throws HANSA_BUNDLE_INVALID; `bundleProblem` tells of which kind. */
+export function acceptBundle(candidate: Candidate): SpiffeBundle {
+  const { document, trustDomain, own, heldSequence, nowMs } = candidate;
+  const read = parseSpiffeBundle(document, trustDomain);
+  if (sharesAuthority(read.bundle, own)) {
+    // Its holder could sign as this site's own workloads, or we as theirs.
+    throw refuse(
+      trustDomain,
+      'own-authority',
+      `it holds an authority of ${own.trustDomain.name}, this very site`,
+    );
+  }
+  const last = Math.max(...read.bundle.authorities.map(({ notAfterMs }) => notAfterMs));
+  if (last < nowMs) {
+    throw refuse(
+      trustDomain,
+      'expired',
+      `the last of its authorities expired at ${timestamp(last)}, and it is ${timestamp(nowMs)}`,
+    );
+  }
+  // SPIFFE Trust Domain and Bundle §4.1.1: it only grows. Without one, nobody can tell.
+  if (heldSequence !== undefined && (read.sequence ?? -1) < heldSequence) {
+    throw refuse(
+      trustDomain,
+      'sequence',
+      `its sequence is ${read.sequence ?? 'missing'}, and one of ${heldSequence} was seen before. If the peer was rebuilt, delete the federation and make it anew`,
+    );
+  }
+  return read;
+}
+
+/** Which rule a refusal of `acceptBundle` or `parseSpiffeBundle` names. */
+export function bundleProblem(error: HansaError): BundleProblem {
+  const reason = error.details?.causes?.[0]?.reason;
+  return problems.find((problem) => problem === reason) ?? 'malformed';
+}
+
+const problems: readonly BundleProblem[] = ['empty', 'expired', 'sequence', 'own-authority'];
+
+function refuse(trustDomain: TrustDomain, problem: BundleProblem, why: string): HansaError {
+  return new HansaError(
+    'HANSA_BUNDLE_INVALID',
+    `Cannot believe the bundle of ${trustDomain.name}: ${why}.`,
+    { details: { causes: [{ reason: problem, message: why }] } },
+  );
+}

@@ -1,0 +1,66 @@
+// What a SPIFFEFederation may not say, beyond its schema: checked before it is stored, so that
+// whoever wrote it hears of it. Pure.
+
+import { spiffeFederationKind, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
+import { group, type Resource } from '../api/object.ts';
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { Bundle } from '../core/identity/bundle.ts';
+import { acceptBundle } from './accept-bundle.ts';
+
+/** Throws HANSA_INVALID. `own` is the bundle of this site. */
+export function admitFederation(
+  federation: Pick<Resource, 'metadata' | 'spec'>,
+  own: Bundle,
+  nowMs: number,
+): void {
+  const { name } = federation.metadata;
+  const refuse = (field: string, why: string): never => {
+    const message = `Invalid value: ${why}`;
+    throw new HansaError(
+      'HANSA_INVALID',
+      `${spiffeFederationKind.kind}.${group} "${name}" is invalid: ${field}: ${message}`,
+      {
+        details: {
+          group,
+          kind: spiffeFederationKind.kind,
+          name,
+          causes: [{ reason: 'FieldValueInvalid', message, field }],
+        },
+      },
+    );
+  };
+  const because = (caught: unknown): string =>
+    caught instanceof HansaError ? caught.message : 'it cannot be read';
+  const trustDomain = TrustDomain.parse(name);
+  if (trustDomain.equals(own.trustDomain)) {
+    refuse('metadata.name', `${name} is the trust domain of this site: it cannot federate itself`);
+  }
+  const { httpsSpiffe, static: fixed } = (federation.spec as SPIFFEFederation['spec']).bundleSource;
+  const checkBundle = (field: string, document: string): void => {
+    try {
+      acceptBundle({ document, trustDomain, own, heldSequence: undefined, nowMs });
+    } catch (caught) {
+      refuse(field, because(caught));
+    }
+  };
+  if (fixed !== undefined) checkBundle('spec.bundleSource.static.bundle', fixed.bundle);
+  if (httpsSpiffe === undefined) return;
+  const at = 'spec.bundleSource.httpsSpiffe';
+  if (!isEndpointURL(httpsSpiffe.bundleEndpointURL)) {
+    refuse(`${at}.bundleEndpointURL`, 'it is not an https URL without user and password');
+  }
+  try {
+    SpiffeId.parse(httpsSpiffe.endpointSpiffeID);
+  } catch (caught) {
+    refuse(`${at}.endpointSpiffeID`, because(caught));
+  }
+  checkBundle(`${at}.bundleBootstrap`, httpsSpiffe.bundleBootstrap);
+}
+
+function isEndpointURL(text: string): boolean {
+  if (!URL.canParse(text)) return false;
+  const url = new URL(text);
+  return url.protocol === 'https:' && url.username === '' && url.password === '';
+}

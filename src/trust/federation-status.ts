@@ -1,0 +1,163 @@
+// What a SPIFFEFederation's status says after a look at its source. Pure.
+
+import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../api/object.ts';
+import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { setCondition } from '../core/reconcile/conditions.ts';
+import type { Failure } from './fetch-bundle.ts';
+
+export type FederationStatus = NonNullable<SPIFFEFederation['status']>;
+type Conditions = NonNullable<FederationStatus['conditions']>;
+type Finding = { readonly status: 'True' | 'False' | 'Unknown'; reason: string; message: string };
+
+export function sourceOf({ spec }: SPIFFEFederation): 'https_spiffe' | 'static' {
+  return spec.bundleSource.static === undefined ? 'https_spiffe' : 'static';
+}
+
+/** After a bundle was accepted. `nextSyncAtMs` is undefined for a static one, which is not asked for again. */
+export function acceptedStatus(
+  federation: SPIFFEFederation,
+  document: string,
+  { bundle, sequence, refreshHintSeconds }: SpiffeBundle,
+  nowMs: number,
+  nextSyncAtMs: number | undefined,
+): FederationStatus {
+  const count = bundle.authorities.length;
+  const isStatic = nextSyncAtMs === undefined;
+  const conditions = withFindings(federation, nowMs, {
+    Ready: {
+      status: 'True',
+      reason: 'BundleAccepted',
+      message: `SVIDs of ${bundle.trustDomain.name} are verified against ${count} ${count === 1 ? 'authority' : 'authorities'}.`,
+    },
+    Fresh: {
+      status: 'True',
+      reason: isStatic ? 'Static' : 'Confirmed',
+      message: isStatic
+        ? 'A static bundle does not go stale.'
+        : 'The endpoint confirmed the bundle lately.',
+    },
+    ...(isStatic
+      ? {}
+      : {
+          EndpointReachable: {
+            status: 'True',
+            reason: 'Answered',
+            message: 'The endpoint answered with a bundle.',
+          },
+        }),
+  });
+  return {
+    bundle: document,
+    ...(sequence === undefined ? {} : { sequence }),
+    ...(refreshHintSeconds === undefined ? {} : { refreshHintSeconds }),
+    // Of a static bundle it is when it was taken in: asking again would tell nothing.
+    syncedAt:
+      isStatic && federation.status?.bundle === document
+        ? (federation.status.syncedAt ?? timestamp(nowMs))
+        : timestamp(nowMs),
+    ...(isStatic ? {} : { nextSyncAt: timestamp(nextSyncAtMs) }),
+    authorities: bundle.authorities.map(({ fingerprint, notAfterMs }) => ({
+      fingerprint,
+      notAfter: timestamp(notAfterMs),
+    })),
+    authorityCount: count,
+    source: sourceOf(federation),
+    consecutiveFailures: 0,
+    conditions,
+  };
+}
+
+/** After a failure: the last good bundle stays, with everything that was known of it. */
+export function failedStatus(
+  federation: SPIFFEFederation,
+  failure: Failure,
+  nowMs: number,
+  nextSyncAtMs: number | undefined,
+): FederationStatus {
+  const { status: before = {} } = federation;
+  const held = before.bundle !== undefined;
+  const answered = !['dns', 'connect', 'unreachable'].includes(failure.class);
+  const reason = reasonOf(failure);
+  const { nextSyncAt: _asked, ...kept } = before;
+  return {
+    ...kept,
+    ...(nextSyncAtMs === undefined ? {} : { nextSyncAt: timestamp(nextSyncAtMs) }),
+    source: sourceOf(federation),
+    consecutiveFailures: (before.consecutiveFailures ?? 0) + 1,
+    lastError: { ...failure, at: timestamp(nowMs) },
+    conditions: withFindings(federation, nowMs, {
+      Ready: held
+        ? {
+            status: 'True',
+            reason: 'LastGoodBundle',
+            message: `The last good bundle stays in use. ${failure.message}`,
+          }
+        : { status: 'False', reason, message: failure.message },
+      Fresh: freshness(federation, nowMs),
+      ...(sourceOf(federation) === 'static'
+        ? {}
+        : {
+            EndpointReachable: answered
+              ? { status: 'True', reason: 'Answered', message: 'The endpoint answers.' }
+              : { status: 'False', reason, message: failure.message },
+          }),
+    }),
+  };
+}
+
+/** When nothing was asked: only time has passed. */
+export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
+  const { status: before = {} } = federation;
+  return {
+    ...before,
+    conditions: withFindings(federation, nowMs, { Fresh: freshness(federation, nowMs) }),
+  };
+}
+
+/** The moment from which on the bundle counts as stale; undefined where it never does. */
+export function staleAtMs(federation: SPIFFEFederation): number | undefined {
+  const syncedAt = federation.status?.syncedAt;
+  if (sourceOf(federation) === 'static' || syncedAt === undefined) return undefined;
+  return Date.parse(syncedAt) + federation.spec.staleAfterSeconds * 1000;
+}
+
+function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
+  const syncedAt = federation.status?.syncedAt;
+  if (syncedAt === undefined) {
+    return { status: 'False', reason: 'NeverFetched', message: 'No bundle was fetched yet.' };
+  }
+  const staleAt = staleAtMs(federation);
+  return staleAt === undefined || nowMs < staleAt
+    ? {
+        status: 'True',
+        reason: staleAt === undefined ? 'Static' : 'Confirmed',
+        message:
+          staleAt === undefined
+            ? 'A static bundle does not go stale.'
+            : 'The endpoint confirmed the bundle lately.',
+      }
+    : {
+        status: 'False',
+        reason: 'Stale',
+        message: `The endpoint has not confirmed the bundle since ${syncedAt}. It stays in use.`,
+      };
+}
+
+function withFindings(
+  { status, metadata }: SPIFFEFederation,
+  nowMs: number,
+  findings: Readonly<Record<string, Finding>>,
+): Conditions {
+  let conditions: Conditions = status?.conditions ?? [];
+  for (const [type, finding] of Object.entries(findings)) {
+    const update = { type, ...finding, observedGeneration: metadata.generation };
+    conditions = setCondition(conditions, update, nowMs);
+  }
+  return conditions;
+}
+
+/** `own-authority` as conditions want it: OwnAuthority. */
+function reasonOf(failure: Failure): string {
+  return failure.class.replace(/(?:^|-)([a-z])/g, (_all, letter: string) => letter.toUpperCase());
+}

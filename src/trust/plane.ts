@@ -1,0 +1,31 @@
+// The trust plane: what makes identities of this site and of others usable. Here live the bundle
+// endpoint, the sync of federated bundles, the Workload API with what it hands out, and ext_authz.
+// The authority itself, SVIDs and how chains are judged are in core/identity; how sites become peers
+// is for peering, which this plane meets in the store only.
+
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import type { Plane } from '../core/plane/plane.ts';
+import { admitFederation } from './admit-federation.ts';
+import { bundleRoutes } from './bundle-endpoint.ts';
+import { federationSync } from './controllers/federation-sync.ts';
+import { FederationMetrics } from './federation-metrics.ts';
+
+export const trustPlane: Plane = {
+  name: 'trust',
+  kinds: [spiffeFederationKind],
+  start: async (context) => {
+    const { store, authority, clock } = context;
+    const publisher = new BundlePublisher(store, authority);
+    // Before anybody asks, so that the sequence is settled.
+    await publisher.current();
+    return {
+      controllers: [federationSync(context, new FederationMetrics(context.metrics))],
+      routes: bundleRoutes(publisher),
+      admit: (kind, next) => {
+        if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
+      },
+      stop: () => Promise.resolve(),
+    };
+  },
+};
