@@ -1,0 +1,128 @@
+// WorkloadEntry: which processes of this site's machine get which identity.
+
+import { defineKind } from '../kind.ts';
+import { optional, required, s } from '../schema/dsl.ts';
+import { conditions } from './conditions.ts';
+
+interface Spec {
+  readonly spiffeID: string;
+}
+
+const reserved = /^spiffe:\/\/[^/]+\/hansa(\/.*)?$/;
+/** SPIFFE-ID section 2.2: a segment of dots alone is no segment. */
+const dots = /\/[.]{1,2}(\/.*)?$/;
+
+export const workloadEntryKind = defineKind({
+  kind: 'WorkloadEntry',
+  plural: 'workloadentries',
+  singular: 'workloadentry',
+  shortNames: ['we'],
+  description:
+    'Gives an identity to workloads: every process that all of the selectors match gets an X.509-SVID with this SPIFFE ID from the Workload API, always fresh, and the bundles of the trust domains that it federates with.',
+  names: 'dns-subdomain',
+  specRequired: true,
+  spec: s.object({
+    description: 'Who the workload is, and how it is recognized.',
+    fields: {
+      spiffeID: required(
+        s.string({
+          description:
+            'The identity, in the trust domain of this site: for example spiffe://lubeck.example/web. Everything below /hansa is reserved.',
+          minLength: 1,
+          maxLength: 2048,
+          pattern: '^spiffe://[a-z0-9._-]{1,255}(/[a-zA-Z0-9._-]+)+$',
+        }),
+      ),
+      selectors: required(
+        s.list({
+          description:
+            'What must be true of the process, all of it: unix:uid:1000, unix:gid:1000, unix:path:/usr/bin/web. The kernel is asked, never the workload.',
+          listType: 'set',
+          minItems: 1,
+          maxItems: 16,
+          items: s.string({
+            description: 'One thing that must be true of the process.',
+            minLength: 1,
+            maxLength: 4096,
+            pattern: '^unix:((uid|gid):(0|[1-9][0-9]{0,9})|path:/.+)$',
+          }),
+        }),
+      ),
+      federatesWith: optional(
+        s.list({
+          description:
+            'Trust domains whose bundles the workload gets, or "*" for every one that this site knows. Of a peer it gets the bundle only while that peer is active and a grant, ours or the peer\'s, covers the workload.',
+          listType: 'set',
+          maxItems: 256,
+          items: s.string({
+            description: 'A trust domain, or "*".',
+            maxLength: 255,
+            pattern: '^([*]|[a-z0-9._-]+)$',
+          }),
+          default: [],
+        }),
+      ),
+      ttlSeconds: optional(
+        s.integer({
+          description:
+            'How long an SVID lives. A new one with a new key is handed out after half of that.',
+          format: 'int32',
+          minimum: 60,
+          maximum: 3600,
+          default: 3600,
+        }),
+      ),
+    },
+    rules: [
+      {
+        cel: "!self.spiffeID.matches('^spiffe://[^/]+/hansa(/.*)?$')",
+        message: '/hansa and everything below it is reserved: choose another path',
+        holds: (value: Spec) => !reserved.test(value.spiffeID),
+      },
+      {
+        cel: "!self.spiffeID.matches('/[.]{1,2}(/.*)?$')",
+        message: 'a segment of the path may not be of dots alone',
+        holds: (value: Spec) => !dots.test(value.spiffeID),
+      },
+    ],
+  }),
+  status: s.object({
+    description: 'What the site found.',
+    fields: {
+      conditions: optional(conditions),
+    },
+  }),
+  columns: [
+    {
+      name: 'SPIFFE-ID',
+      type: 'string',
+      jsonPath: '.spec.spiffeID',
+      description: 'The identity that it gives.',
+    },
+    {
+      name: 'Selectors',
+      type: 'string',
+      jsonPath: '.spec.selectors',
+      description: 'How the workload is recognized.',
+    },
+    {
+      name: 'Ready',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: 'Whether workloads can get the identity.',
+    },
+    {
+      name: 'Federated',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Federated")].status',
+      description: 'Whether they get every bundle that the entry asks for.',
+    },
+    {
+      name: 'Federates-With',
+      type: 'string',
+      jsonPath: '.spec.federatesWith',
+      description: 'The trust domains whose bundles it asks for.',
+      priority: 1,
+    },
+  ],
+});

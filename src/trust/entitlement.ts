@@ -1,0 +1,99 @@
+// Which bundles of others a workload is given. Its own trust domain's it always has. Of a peer it
+// gets the bundle only while a grant covers it: without the bundle it cannot verify a single
+// certificate of that peer, whatever the workload itself would allow. Pure.
+
+import { grantees, peerDistrust } from '../api/grants.ts';
+import type { FederationGrant } from '../api/kinds/federation-grant.ts';
+import { parseTimestamp } from '../api/schema/date-time.ts';
+import type { SpiffeId } from '../api/spiffe-id.ts';
+import type { Relations } from './relations.ts';
+
+export type EntitlementReason =
+  | 'FederatedWithoutPeer'
+  | 'Granted'
+  | 'GrantedByPeer'
+  | 'NotFederated'
+  | 'PeerNotTrusted'
+  | 'NoGrant';
+
+export interface Entitlement {
+  readonly trustDomain: string;
+  readonly given: boolean;
+  readonly reason: EntitlementReason;
+  /** For the operator, who may do something about it. */
+  readonly message: string;
+}
+
+export interface Entitlements {
+  /** In the order of trust domains; only those that the entry asks for. */
+  readonly decisions: readonly Entitlement[];
+  /** When time alone may change the answer: the next end of a grant. */
+  readonly changesAtMs: number | undefined;
+}
+
+/** Linear in the grants to the peers that are asked for. */
+export function entitlements(
+  id: SpiffeId,
+  federatesWith: readonly string[],
+  relations: Relations,
+  nowMs: number,
+): Entitlements {
+  const own = id.trustDomain.name;
+  const asked = federatesWith.includes('*') ? relations.federations : federatesWith.toSorted();
+  let changesAtMs: number | undefined;
+  const decisions = asked
+    .filter((trustDomain) => trustDomain !== own)
+    .map((trustDomain) => {
+      for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
+        const endsAtMs = spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt);
+        if (endsAtMs !== undefined && endsAtMs > nowMs && endsAtMs < (changesAtMs ?? Infinity)) {
+          changesAtMs = endsAtMs;
+        }
+      }
+      return decide(id.toString(), trustDomain, relations, nowMs);
+    });
+  return { decisions, changesAtMs };
+}
+
+function decide(id: string, trustDomain: string, relations: Relations, nowMs: number): Entitlement {
+  const answer = (given: boolean, reason: EntitlementReason, message: string): Entitlement => ({
+    trustDomain,
+    given,
+    reason,
+    message,
+  });
+  if (!relations.federations.includes(trustDomain)) {
+    return answer(false, 'NotFederated', `this site has no SPIFFEFederation ${trustDomain}`);
+  }
+  const peer = relations.peers.get(trustDomain);
+  if (peer === undefined) {
+    return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
+  }
+  const distrust = peerDistrust(trustDomain, peer);
+  if (distrust !== undefined) return answer(false, 'PeerNotTrusted', distrust);
+  const grant = relations.grantsByPeer
+    .get(trustDomain)
+    ?.find((candidate) => opens(candidate, id, relations, nowMs));
+  if (grant !== undefined) {
+    return answer(true, 'Granted', `grant ${grant.metadata.name} lets ${trustDomain} reach it`);
+  }
+  const offer = peer.status?.offers?.find(
+    ({ grantedTo }) => grantedTo.includes(id) || grantedTo.includes('*'),
+  );
+  if (offer !== undefined) {
+    return answer(true, 'GrantedByPeer', `${trustDomain} grants it the offer ${offer.name}`);
+  }
+  return answer(
+    false,
+    'NoGrant',
+    `no grant to ${trustDomain} names an offer that ${id} serves, and ${trustDomain} grants it none`,
+  );
+}
+
+/** Whether the grant opens an offer of this workload to anybody at all. */
+function opens(grant: FederationGrant, id: string, relations: Relations, nowMs: number): boolean {
+  return (
+    grantees(grant, nowMs).length > 0 &&
+    grant.spec.offers.some((offer) => relations.offers.get(offer)?.spec.spiffeID === id)
+  );
+}

@@ -1,0 +1,90 @@
+// What the store says about others, as far as the trust plane must know it to decide what a
+// workload gets: federations, peers, offers and grants. Peering writes most of them; the two planes
+// meet in the store, and nowhere else.
+
+import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
+import type { ObjectMeta } from '../api/object.ts';
+import { federationsCollection } from '../core/identity/store-bundles.ts';
+import type { Entry, Store } from '../core/store/store.ts';
+
+/** Whatever of these changes may change what a workload gets. */
+export const relationCollections: readonly string[] = [
+  federationsCollection,
+  federationPeerKind.plural,
+  federationGrantKind.plural,
+  serviceOfferKind.plural,
+];
+
+interface Named {
+  readonly metadata: Pick<ObjectMeta, 'name' | 'deletionTimestamp'>;
+}
+
+/** As of one moment. Immutable. */
+export interface Relations {
+  /** The trust domains that this site federates with, in order. */
+  readonly federations: readonly string[];
+  readonly peers: ReadonlyMap<string, FederationPeer>;
+  readonly grantsByPeer: ReadonlyMap<string, readonly FederationGrant[]>;
+  readonly offers: ReadonlyMap<string, ServiceOffer>;
+}
+
+/** Parses every version of an object once, and makes a new `Relations` only after a change. */
+export class StoreRelations {
+  readonly #store: Pick<Store, 'list'>;
+  readonly #parsed = new WeakMap<Entry, unknown>();
+  #listings: readonly (readonly Entry[])[] = [];
+  #current: Relations | undefined;
+
+  constructor(store: Pick<Store, 'list'>) {
+    this.#store = store;
+  }
+
+  get current(): Relations {
+    // A listing hands out the same array until the collection changes (see Store.list).
+    const listings = relationCollections.map((collection) => this.#store.list(collection).entries);
+    if (
+      this.#current === undefined ||
+      listings.some((entries, index) => entries !== this.#listings[index])
+    ) {
+      this.#listings = listings;
+      this.#current = this.#read();
+    }
+    return this.#current;
+  }
+
+  #read(): Relations {
+    const [federations = [], peers = [], grants = [], offers = []] = this.#listings;
+    const grantsByPeer = new Map<string, FederationGrant[]>();
+    for (const grant of this.#objects<FederationGrant>(grants)) {
+      const same = grantsByPeer.get(grant.spec.peer);
+      if (same === undefined) grantsByPeer.set(grant.spec.peer, [grant]);
+      else same.push(grant);
+    }
+    return {
+      federations: this.#objects<Named>(federations).map(({ metadata }) => metadata.name),
+      peers: byName(this.#objects<FederationPeer>(peers)),
+      grantsByPeer,
+      offers: byName(this.#objects<ServiceOffer>(offers)),
+    };
+  }
+
+  /** Without those that are being deleted: they count no more. */
+  #objects<T extends Named>(entries: readonly Entry[]): T[] {
+    return entries
+      .map((entry) => {
+        let object = this.#parsed.get(entry) as T | undefined;
+        if (object === undefined) {
+          object = JSON.parse(entry.value.toString('utf8')) as T;
+          this.#parsed.set(entry, object);
+        }
+        return object;
+      })
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+  }
+}
+
+function byName<T extends Named>(objects: readonly T[]): Map<string, T> {
+  return new Map(objects.map((object) => [object.metadata.name, object]));
+}

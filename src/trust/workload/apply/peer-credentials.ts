@@ -1,0 +1,127 @@
+// Who is at the other end of a Unix socket, as the kernel says it; the workload cannot lie about it.
+// This folder holds what the Workload API asks of the operating system, and nothing that decides.
+//
+// The kernel remembers uid, gid and pid of whoever connected (SO_PEERCRED). The pid alone is worth
+// little, as it may be another process by the time it is looked up: so the process is held by a
+// descriptor (SO_PEERPIDFD, Linux 6.5), and whatever was read from /proc counts only if that very
+// process was still alive afterwards.
+
+import { closeSync, readlinkSync, statSync } from 'node:fs';
+import { endianness } from 'node:os';
+import koffi from 'koffi';
+import { HansaError } from '../../../core/errors/error.ts';
+
+/** asm-generic/socket.h, which every architecture that Node runs on shares but for MIPS, SPARC and PA-RISC. */
+const solSocket = 1;
+const soPeercred = 17;
+const soPeerpidfd = 77;
+/** poll.h */
+const pollIn = 1;
+
+/** From the C library that Node itself is linked with. */
+const libc = koffi.load(null);
+const getsockopt = libc.func(
+  'int getsockopt(int fd, int level, int name, _Out_ uint8_t *value, _Inout_ uint32_t *length)',
+) as (fd: number, level: number, name: number, value: Buffer, length: Uint32Array) => number;
+const poll = libc.func('int poll(_Inout_ uint8_t *fds, unsigned long count, int timeout)') as (
+  fds: Buffer,
+  count: number,
+  timeout: number,
+) => number;
+
+const littleEndian = endianness() === 'LE';
+
+export interface PeerProcess {
+  readonly uid: number;
+  readonly gid: number;
+  readonly pid: number;
+  /** Its executable by absolute path; undefined where that cannot be told for sure. */
+  readonly path: string | undefined;
+  /** Whether the process that connected still runs. Costs a system call. */
+  isAlive(): boolean;
+  /** Lets go of the process. Idempotent. */
+  close(): void;
+}
+
+/**
+ * The process that connected the socket with this descriptor. Throws HANSA_UNAUTHENTICATED where
+ * the kernel does not say, or where the process is gone already. Costs a few microseconds, and a
+ * descriptor until it is closed.
+ */
+export function peerProcess(socketFd: number): PeerProcess {
+  const credentials = option(socketFd, soPeercred, 12);
+  if (credentials === undefined) throw unknown('the kernel does not tell who connected');
+  const pid = readInt(credentials, 0);
+  const uid = readInt(credentials, 4) >>> 0;
+  const gid = readInt(credentials, 8) >>> 0;
+  // 0 is a process outside of our pid namespace: it has no entry in our /proc.
+  if (pid <= 0)
+    return { uid, gid, pid, path: undefined, isAlive: () => true, close: () => undefined };
+  const answer = option(socketFd, soPeerpidfd, 4);
+  if (answer === undefined) {
+    throw unknown(`process ${pid} is gone, or this kernel is older than Linux 6.5`);
+  }
+  const pidfd = readInt(answer, 0);
+  let open = true;
+  const close = (): void => {
+    if (!open) return;
+    open = false;
+    closeSync(pidfd);
+  };
+  const isAlive = (): boolean => open && runs(pidfd);
+  const path = executableOf(pid);
+  if (!isAlive()) {
+    close();
+    throw unknown(`process ${pid} ended while it was looked at`);
+  }
+  return { uid, gid, pid, path, isAlive, close };
+}
+
+/**
+ * The link names a path as the workload's own mount namespace has it. Anybody may mount a file of
+ * theirs over /usr/bin/web in a namespace of theirs, so it counts only if here the same file lies
+ * at that path. That also leaves out what was deleted or replaced since it was started.
+ */
+function executableOf(pid: number): string | undefined {
+  const link = `/proc/${pid}/exe`;
+  try {
+    const path = readlinkSync(link);
+    if (!path.startsWith('/')) return undefined;
+    const running = statSync(link, { bigint: true });
+    const found = statSync(path, { bigint: true });
+    return running.dev === found.dev && running.ino === found.ino ? path : undefined;
+  } catch {
+    // Not ours to read (another user's, without the right to trace), or not there: no selector of a path.
+    return undefined;
+  }
+}
+
+/** A pidfd becomes readable when its process ends. */
+function runs(pidfd: number): boolean {
+  const entry = Buffer.alloc(8);
+  writeInt(entry, pidfd, 0);
+  if (littleEndian) entry.writeInt16LE(pollIn, 4);
+  else entry.writeInt16BE(pollIn, 4);
+  return poll(entry, 1, 0) === 0;
+}
+
+function option(fd: number, name: number, bytes: number): Buffer | undefined {
+  const value = Buffer.alloc(bytes);
+  const length = new Uint32Array([bytes]);
+  return getsockopt(fd, solSocket, name, value, length) === 0 && length[0] === bytes
+    ? value
+    : undefined;
+}
+
+function readInt(from: Buffer, at: number): number {
+  return littleEndian ? from.readInt32LE(at) : from.readInt32BE(at);
+}
+
+function writeInt(to: Buffer, value: number, at: number): void {
+  if (littleEndian) to.writeInt32LE(value, at);
+  else to.writeInt32BE(value, at);
+}
+
+function unknown(why: string): HansaError {
+  return new HansaError('HANSA_UNAUTHENTICATED', `Cannot tell which workload connected: ${why}.`);
+}

@@ -1,0 +1,96 @@
+// The Unix socket that workloads connect to. Everybody on this machine may: who it is, the kernel
+// tells for each connection.
+
+import { chmodSync, lstatSync, rmSync } from 'node:fs';
+import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { HansaError } from '../../../core/errors/error.ts';
+import { type PeerProcess, peerProcess } from './peer-credentials.ts';
+
+export interface WorkloadSocketOptions {
+  readonly path: string;
+  /** At once, of all users together; the system refuses more. */
+  readonly maxConnections: number;
+  /** A connection whose process is known. Whoever takes it also closes `peer`. */
+  readonly connected: (socket: Socket, peer: PeerProcess) => void;
+  /** A connection of which the kernel does not say whose it is; it has been closed. */
+  readonly unknown: (error: unknown) => void;
+}
+
+export interface WorkloadSocket {
+  /** Takes no more connections, and removes the file. Those that are open are not touched. */
+  close(): void;
+}
+
+export async function openWorkloadSocket(options: WorkloadSocketOptions): Promise<WorkloadSocket> {
+  const { path, maxConnections, connected, unknown } = options;
+  await removeStale(path);
+  const server = createServer((socket) => {
+    let peer: PeerProcess;
+    try {
+      peer = peerProcess(descriptorOf(socket));
+    } catch (error) {
+      socket.destroy();
+      unknown(error);
+      return;
+    }
+    connected(socket, peer);
+  });
+  server.maxConnections = maxConnections;
+  await listen(server, path);
+  // Connecting needs the right to write; the folder above lets everybody pass.
+  chmodSync(path, 0o666);
+  return { close: () => server.close() };
+}
+
+/** Node keeps it to itself, but there is no other way to ask the kernel about this connection. */
+function descriptorOf(socket: Socket): number {
+  const { _handle: handle } = socket as { readonly _handle?: { readonly fd?: number } };
+  if (handle?.fd === undefined || handle.fd < 0) {
+    throw new HansaError(
+      'HANSA_UNAUTHENTICATED',
+      'Cannot tell which workload connected: the connection is closed already.',
+    );
+  }
+  return handle.fd;
+}
+
+/** A socket file that nobody answers on was left by a daemon that was killed. */
+function removeStale(path: string): Promise<void> {
+  const there = lstatSync(path, { throwIfNoEntry: false });
+  if (there === undefined) return Promise.resolve();
+  if (!there.isSocket()) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot listen on ${path}: something lies there that is no socket. Move it away, or use another --data-dir.`,
+    );
+  }
+  return new Promise((resolve, reject) => {
+    const probe = createConnection(path);
+    probe.once('connect', () => {
+      probe.destroy();
+      reject(
+        new HansaError(
+          'HANSA_STORE_LOCKED',
+          `Cannot listen on ${path}: another daemon answers there. Stop it, or use another --data-dir.`,
+        ),
+      );
+    });
+    probe.once('error', () => {
+      rmSync(path, { force: true });
+      resolve();
+    });
+  });
+}
+
+function listen(server: Server, path: string): Promise<void> {
+  return new Promise((resolve, reject) => {
+    server.once('error', (cause) =>
+      reject(
+        new HansaError('HANSA_CONFIG_INVALID', `Cannot listen on ${path}: ${cause.message}.`, {
+          cause,
+        }),
+      ),
+    );
+    server.listen(path, () => resolve());
+  });
+}

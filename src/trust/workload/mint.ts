@@ -1,0 +1,124 @@
+// Minting: the owner of a site has an SVID issued by hand, for a program that cannot speak to the
+// workload socket. The key is made by whoever asks and never comes here.
+
+import { createPublicKey } from 'node:crypto';
+import { timestamp } from '../../api/object.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { changeDraft } from '../../core/access/audit-draft.ts';
+import { adminsGroup } from '../../core/access/identity.ts';
+import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { maxTtlSeconds } from '../../core/identity/authority.ts';
+import { PublicKey } from '../../core/identity/keys.ts';
+import { certificatePem } from '../../core/identity/pem.ts';
+import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+
+export const mintPath = '/hansa/v1/svids';
+
+export interface MintedSvid {
+  readonly spiffeId: string;
+  /** PEM, the leaf first. */
+  readonly certificate: string;
+  /** The authorities of the site's trust domain, PEM. */
+  readonly bundle: string;
+  readonly serialNumber: string;
+  readonly notAfter: string;
+}
+
+export type MintParts = Pick<PlaneContext, 'trustDomain' | 'authority' | 'store' | 'audit'>;
+
+/** Enough for a SPIFFE ID of full length and a key. */
+const maxBodyBytes = 16 * 1024;
+const leastTtlSeconds = 60;
+/** An RSA key of 4,096 bits has 800 characters in PEM. */
+const maxKeyCharacters = 2048;
+
+/** POST: `{spiffeID, publicKey, ttlSeconds?}`, the key as a SubjectPublicKeyInfo in PEM. */
+export function mintRoute(parts: MintParts): PlaneRoute {
+  return {
+    listener: 'api',
+    method: 'POST',
+    path: mintPath,
+    handle: async (request) => ({
+      status: 201,
+      contentType: 'application/json',
+      body: JSON.stringify(await mint(parts, request)),
+    }),
+  };
+}
+
+async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid> {
+  const { trustDomain, authority, store, audit } = parts;
+  const { caller, address } = request;
+  // Whoever can mint can be any workload: nobody but the owner of the site.
+  if (caller === undefined || !caller.groups.includes(adminsGroup)) {
+    throw new HansaError(
+      'HANSA_FORBIDDEN',
+      `Cannot mint an SVID for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
+    );
+  }
+  const fields = readFields(json(await request.body(maxBodyBytes)), [
+    'spiffeID',
+    'publicKey',
+    'ttlSeconds',
+  ]);
+  const ttlSeconds =
+    readSeconds(fields, 'ttlSeconds', leastTtlSeconds, maxTtlSeconds) ?? maxTtlSeconds;
+  const spiffeId = SpiffeId.parse(typeof fields.spiffeID === 'string' ? fields.spiffeID : '');
+  if (!spiffeId.memberOf(trustDomain) || spiffeId.path === '') {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot mint ${spiffeId.toString()}: this site issues identities of ${trustDomain.id}/PATH only.`,
+    );
+  }
+  const issued = await authority.issue({ spiffeId, publicKey: readPublicKey(fields), ttlSeconds });
+  const notAfter = timestamp(issued.notAfterMs);
+  await store.commit({
+    audit: [
+      audit.record(
+        changeDraft(caller, address === undefined ? {} : { address }, {
+          verb: 'svid.mint',
+          kind: 'SVID',
+          name: spiffeId.toString(),
+          reason: `serial number ${issued.serialHex}, until ${notAfter}`,
+        }),
+      ),
+    ],
+  });
+  return {
+    spiffeId: spiffeId.toString(),
+    certificate: issued.chain.map((der) => certificatePem(der)).join(''),
+    bundle: authority.bundle.pem,
+    serialNumber: issued.serialHex,
+    notAfter,
+  };
+}
+
+function json(body: Buffer): unknown {
+  try {
+    return JSON.parse(body.toString('utf8'));
+  } catch (cause) {
+    throw new HansaError('HANSA_BAD_REQUEST', 'The body is not JSON.', { cause });
+  }
+}
+
+function readPublicKey(fields: Readonly<Record<string, unknown>>): PublicKey {
+  const { publicKey: text } = fields;
+  if (
+    typeof text === 'string' &&
+    text.length <= maxKeyCharacters &&
+    text.startsWith('-----BEGIN PUBLIC KEY-----')
+  ) {
+    try {
+      return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
+    } catch {
+      // Falls through: the answer is the same, and a cause could quote the key.
+    }
+  }
+  // What was sent is not shown: it could be a private key, by mistake.
+  throw invalidField(
+    'publicKey',
+    undefined,
+    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
+  );
+}

@@ -1,0 +1,96 @@
+// What every call on the workload socket passes before anything is read of it: it comes from a
+// process that still runs, within that user's bounds, with the header that the protocol demands,
+// and brings its request in time.
+
+import {
+  type Metadata,
+  ResponderBuilder,
+  ServerInterceptingCall,
+  type ServerInterceptor,
+  ServerListenerBuilder,
+  status,
+} from '@grpc/grpc-js';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { GrpcStatus } from './grpc-status.ts';
+import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
+
+export type GuardRefusal = 'gone' | 'header' | 'limit' | 'late';
+
+export interface StreamGuardOptions {
+  readonly connections: WorkloadConnections;
+  readonly clock: Clock;
+  readonly requestMs: number;
+  readonly refused: (why: GuardRefusal, connection: WorkloadConnection | undefined) => void;
+}
+
+/** SPIFFE Workload Endpoint section 4: so that a page in a browser, say, cannot be made to ask. */
+const securityHeader = 'workload.spiffe.io';
+const workloadApi = '/SpiffeWorkloadAPI/';
+
+export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
+  const { connections, clock, requestMs } = options;
+  return (method, call) => {
+    const name = call.getPeer();
+    const connection = connections.get(name);
+    const refuse = (why: GuardRefusal, answer: GrpcStatus): void => {
+      options.refused(why, connection);
+      call.sendStatus(answer);
+    };
+    let release: (() => void) | undefined;
+    let late: Timer | undefined;
+    const admit = (metadata: Metadata, next: (metadata: Metadata) => void): void => {
+      if (connection === undefined || !connection.isAlive()) {
+        refuse('gone', {
+          code: status.UNAUTHENTICATED,
+          details: 'The process that opened this connection has ended.',
+        });
+        return;
+      }
+      if (method.path.startsWith(workloadApi) && !hasSecurityHeader(metadata)) {
+        refuse('header', {
+          code: status.INVALID_ARGUMENT,
+          details: `The security header is missing: send ${securityHeader}: true.`,
+        });
+        return;
+      }
+      release = connections.addStream(name);
+      if (release === undefined) {
+        refuse('limit', {
+          code: status.RESOURCE_EXHAUSTED,
+          details: 'Too many streams are open. Close some of them, or try again later.',
+        });
+        return;
+      }
+      late = clock.timer(requestMs, () => {
+        refuse('late', {
+          code: status.DEADLINE_EXCEEDED,
+          details: `No whole request came within ${requestMs} ms.`,
+        });
+        // Our half of the stream is closed, theirs may stay open for ever: no honest client does that.
+        connections.close(name);
+      });
+      next(metadata);
+    };
+    const listener = new ServerListenerBuilder()
+      .withOnReceiveMetadata(admit)
+      .withOnReceiveHalfClose((next) => {
+        late?.cancel();
+        next();
+      })
+      // Comes at the end of every call, however that ended.
+      .withOnCancel(() => {
+        late?.cancel();
+        release?.();
+      })
+      .build();
+    return new ServerInterceptingCall(
+      call,
+      new ResponderBuilder().withStart((next) => next(listener)).build(),
+    );
+  };
+}
+
+function hasSecurityHeader(metadata: Metadata): boolean {
+  const values = metadata.get(securityHeader);
+  return values.length === 1 && values[0] === 'true';
+}

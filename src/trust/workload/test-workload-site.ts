@@ -1,0 +1,295 @@
+// For tests only: the services for workloads on a store in memory, and clients of their socket.
+
+import { mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
+import {
+  type ClientReadableStream,
+  Client,
+  credentials,
+  Metadata,
+  type ServiceError,
+} from '@grpc/grpc-js';
+import {
+  type CheckResponse,
+  CheckRequestSchema,
+  CheckResponseSchema,
+} from '../../../proto/gen/ext_authz_pb.ts';
+import {
+  X509BundlesResponseSchema,
+  X509SVIDResponseSchema,
+} from '../../../proto/gen/workload_pb.ts';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { systemClock, systemRandom } from '../../core/clock/system.ts';
+import { SiteAuthority } from '../../core/identity/authority.ts';
+import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { StoreBundles } from '../../core/identity/store-bundles.ts';
+import { MemoryVault } from '../../core/identity/test-vault.ts';
+import type { Log } from '../../core/log/log.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
+import { defaultLimits, type WorkloadLimits } from './workload-connections.ts';
+import { workloadServices } from './workload-services.ts';
+
+export class MovableClock implements Clock {
+  /** Added to the wall time. */
+  offsetMs = 0;
+
+  now(): number {
+    return systemClock.now() + this.offsetMs;
+  }
+
+  monotonic(): number {
+    return systemClock.monotonic();
+  }
+
+  timer(delayMs: number, fire: () => void): ReturnType<Clock['timer']> {
+    return systemClock.timer(delayMs, fire);
+  }
+}
+
+export const ownUid = process.getuid?.() ?? 0;
+export const ownSelector = `unix:uid:${ownUid}`;
+
+export function openAuthority(trustDomain: string, clock: Clock): Promise<SiteAuthority> {
+  return SiteAuthority.open({
+    trustDomain: TrustDomain.parse(trustDomain),
+    clock,
+    random: systemRandom,
+    vault: new MemoryVault(),
+  });
+}
+
+export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
+  const clock = new MovableClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  const authority = await openAuthority('lubeck.example', clock);
+  const dataDir = mkdtempSync(join(tmpdir(), 'hansa-workload-'));
+  const denials: AuditDraft[] = [];
+  const issued: AuditDraft[] = [];
+  const metrics = new MetricsRegistry();
+  const services = await workloadServices(
+    {
+      trustDomain: authority.trustDomain,
+      store,
+      clock,
+      random: systemRandom,
+      log: silent,
+      metrics,
+      audit: {
+        record: () => ({ encode: () => Buffer.from('{}') }),
+        deny: (draft) => denials.push(draft),
+        later: (draft) => issued.push(draft),
+      },
+      authority,
+      credentials: { onRenewal: () => () => undefined } as never,
+      bundles: new StoreBundles(store, authority),
+      dataDir,
+      // Nothing is reconciled in these tests.
+      resources: () => ({}) as never,
+    },
+    { ...defaultLimits, ...limits },
+  ).catch((error: unknown) => {
+    rmSync(dataDir, { recursive: true, force: true });
+    throw error;
+  });
+  return {
+    clock,
+    store,
+    authority,
+    services,
+    metrics,
+    denials,
+    issued,
+    socket: services.endpoints.workload,
+    stop: async () => {
+      await services.stop();
+      await store.close();
+      rmSync(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+export type TestWorkloadSite = Awaited<ReturnType<typeof startTestSite>>;
+
+const silent: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  with: () => silent,
+};
+
+export async function put(
+  store: Store,
+  collection: string,
+  name: string,
+  object: { readonly spec: unknown; readonly status?: unknown },
+): Promise<void> {
+  await store.commit({
+    put: [
+      {
+        collection,
+        name,
+        encode: (revision) =>
+          Buffer.from(
+            JSON.stringify({
+              metadata: { name, uid: `uid-${name}`, resourceVersion: String(revision) },
+              ...object,
+            }),
+          ),
+      },
+    ],
+  });
+}
+
+export function putEntry(
+  store: Store,
+  name: string,
+  spec: {
+    readonly spiffeID?: string;
+    readonly selectors?: readonly string[];
+    readonly federatesWith?: readonly string[];
+    readonly ttlSeconds?: number;
+  } = {},
+): Promise<void> {
+  return put(store, 'workloadentries', name, {
+    spec: {
+      spiffeID: `spiffe://lubeck.example/${name}`,
+      selectors: [ownSelector],
+      federatesWith: [],
+      ttlSeconds: 3600,
+      ...spec,
+    },
+  });
+}
+
+export async function remove(store: Store, collection: string, name: string): Promise<void> {
+  await store.commit({ delete: [{ collection, name }] });
+}
+
+/** A federation whose bundle is that of another site. */
+export function putFederation(store: Store, authority: SiteAuthority): Promise<void> {
+  const bundle = encodeSpiffeBundle(authority.bundle, { sequence: 1, refreshHintSeconds: 60 });
+  return put(store, 'spiffefederations', authority.trustDomain.name, {
+    spec: { bundleSource: { static: { bundle } }, quarantined: false },
+    status: { bundle },
+  });
+}
+
+const secured = (): Metadata => {
+  const metadata = new Metadata();
+  metadata.set('workload.spiffe.io', 'true');
+  return metadata;
+};
+
+/** A stream, message by message. */
+export class TestStream<S extends DescMessage> {
+  readonly #client: Client;
+  readonly #call: ClientReadableStream<MessageShape<S>>;
+  readonly #messages: MessageShape<S>[] = [];
+  #error: ServiceError | undefined;
+  #wake = (): void => undefined;
+
+  constructor(socket: string, method: string, response: S, metadata = secured()) {
+    this.#client = new Client(`unix:${socket}`, credentials.createInsecure());
+    this.#call = this.#client.makeServerStreamRequest(
+      `/SpiffeWorkloadAPI/${method}`,
+      (value: Uint8Array) => Buffer.from(value),
+      (bytes: Buffer) => fromBinary(response, bytes),
+      new Uint8Array(),
+      metadata,
+    );
+    this.#call.on('data', (message: MessageShape<S>) => {
+      this.#messages.push(message);
+      this.#wake();
+    });
+    this.#call.on('error', (error: ServiceError) => {
+      this.#error = error;
+      this.#wake();
+    });
+  }
+
+  /** Rejects with the status where the stream ends before. */
+  async next(): Promise<MessageShape<S>> {
+    for (;;) {
+      const message = this.#messages.shift();
+      if (message !== undefined) return message;
+      if (this.#error !== undefined) throw this.#error;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  /** How the stream ended. */
+  async end(): Promise<ServiceError> {
+    for (;;) {
+      if (this.#error !== undefined) return this.#error;
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+
+  get waiting(): number {
+    return this.#messages.length;
+  }
+
+  close(): void {
+    this.#call.cancel();
+    this.#client.close();
+  }
+}
+
+export const fetchSvids = (socket: string, metadata?: Metadata) =>
+  new TestStream(socket, 'FetchX509SVID', X509SVIDResponseSchema, metadata);
+
+export const fetchBundles = (socket: string) =>
+  new TestStream(socket, 'FetchX509Bundles', X509BundlesResponseSchema);
+
+export async function check(
+  socket: string,
+  question: {
+    readonly principal?: string;
+    readonly certificate?: string;
+    readonly address?: string;
+    readonly offer?: string;
+  },
+): Promise<CheckResponse> {
+  const client = new Client(`unix:${socket}`, credentials.createInsecure());
+  const request = create(CheckRequestSchema, {
+    attributes: {
+      source: {
+        principal: question.principal ?? '',
+        certificate: question.certificate ?? '',
+        address: { socketAddress: { address: question.address ?? '127.0.0.1', portValue: 1 } },
+      },
+      contextExtensions: question.offer === undefined ? {} : { offer: question.offer },
+    },
+  });
+  try {
+    return await new Promise((resolve, reject) => {
+      client.makeUnaryRequest(
+        '/envoy.service.auth.v3.Authorization/Check',
+        (value: typeof request) => Buffer.from(toBinary(CheckRequestSchema, value)),
+        (bytes: Buffer) => fromBinary(CheckResponseSchema, bytes),
+        request,
+        (error: ServiceError | null, answer?: CheckResponse) =>
+          error === null ? resolve(answer as CheckResponse) : reject(error),
+      );
+    });
+  } finally {
+    client.close();
+  }
+}

@@ -1,0 +1,112 @@
+// The service SpiffeWorkloadAPI: its X.509 profile. The calls of the JWT profile are declared, and
+// answered with UNIMPLEMENTED, as the specification has it for profiles that are not served.
+
+import { fromBinary } from '@bufbuild/protobuf';
+import {
+  type handleUnaryCall,
+  type ServerWritableStream,
+  type ServiceDefinition,
+  status,
+  type UntypedServiceImplementation,
+} from '@grpc/grpc-js';
+import {
+  JWTBundlesRequestSchema,
+  JWTSVIDRequestSchema,
+  ValidateJWTSVIDRequestSchema,
+  X509BundlesRequestSchema,
+  X509SVIDRequestSchema,
+} from '../../../proto/gen/workload_pb.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Delivery, DeliveryKind } from './delivery.ts';
+import { grpcStatus } from './grpc-status.ts';
+import { LatestWriter } from './latest-writer.ts';
+import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
+
+export interface WorkloadApiOptions {
+  readonly delivery: Delivery;
+  readonly connections: WorkloadConnections;
+  readonly denied: (connection: WorkloadConnection, kind: DeliveryKind) => void;
+}
+
+type Call = ServerWritableStream<unknown, Uint8Array>;
+type Schema = Parameters<typeof fromBinary>[0];
+
+export const workloadApiDefinition: ServiceDefinition = {
+  FetchX509SVID: method('FetchX509SVID', X509SVIDRequestSchema, true),
+  FetchX509Bundles: method('FetchX509Bundles', X509BundlesRequestSchema, true),
+  FetchJWTSVID: method('FetchJWTSVID', JWTSVIDRequestSchema, false),
+  FetchJWTBundles: method('FetchJWTBundles', JWTBundlesRequestSchema, true),
+  ValidateJWTSVID: method('ValidateJWTSVID', ValidateJWTSVIDRequestSchema, false),
+};
+
+/** Answers are ready-made bytes: nothing is encoded for a stream. */
+function method(name: string, request: Schema, responseStream: boolean) {
+  return {
+    path: `/SpiffeWorkloadAPI/${name}`,
+    requestStream: false,
+    responseStream,
+    requestSerialize: (value: Uint8Array) => Buffer.from(value),
+    requestDeserialize: (bytes: Buffer) => fromBinary(request, bytes),
+    responseSerialize: (value: Uint8Array) =>
+      Buffer.from(value.buffer, value.byteOffset, value.byteLength),
+    responseDeserialize: (bytes: Buffer) => bytes,
+  };
+}
+
+export function workloadApi(options: WorkloadApiOptions): UntypedServiceImplementation {
+  const noJwt = {
+    code: status.UNIMPLEMENTED,
+    details: 'This site does not serve the JWT profile of the Workload API.',
+  };
+  const unary: handleUnaryCall<unknown, Uint8Array> = (_call, answer) => answer(noJwt);
+  return {
+    FetchX509SVID: (call: Call) => serve(options, call, 'svids'),
+    FetchX509Bundles: (call: Call) => serve(options, call, 'bundles'),
+    FetchJWTSVID: unary,
+    FetchJWTBundles: (call: Call) => void call.emit('error', noJwt),
+    ValidateJWTSVID: unary,
+  };
+}
+
+function serve(options: WorkloadApiOptions, call: Call, kind: DeliveryKind): void {
+  const { delivery, connections, denied } = options;
+  const connection = connections.get(call.getPeer());
+  let over = false;
+  let unsubscribe = (): void => undefined;
+  const end = (error?: unknown): void => {
+    if (over) return;
+    over = true;
+    unsubscribe();
+    if (error !== undefined) call.emit('error', grpcStatus(error));
+  };
+  if (connection === undefined) {
+    end(new HansaError('HANSA_UNAVAILABLE', 'The connection is gone.'));
+    return;
+  }
+  const writer = new LatestWriter({ write: (message, sent) => call.write(message, sent) });
+  // gRPC tells so at the end of every call, whoever ended it.
+  call.on('cancelled', () => end());
+  unsubscribe = delivery.subscribe(connection.process, kind, {
+    send: (message) => {
+      // A child may hold the connection of a process that is gone; it must come by itself.
+      if (connection.isAlive()) writer.send(message);
+      else end(new HansaError('HANSA_UNAUTHENTICATED', 'The process that asked has ended.'));
+    },
+    denied: () => {
+      denied(connection, kind);
+      end(
+        new HansaError(
+          'HANSA_FORBIDDEN',
+          `No identity is registered for this process (${connection.process.description}).`,
+        ),
+      );
+    },
+    failed: () =>
+      end(
+        new HansaError(
+          'HANSA_UNAVAILABLE',
+          'No SVID can be issued now. Try again; the log of the site tells why.',
+        ),
+      ),
+  });
+}

@@ -1,0 +1,148 @@
+// Who is connected to the workload socket, and how much each user may hold open there: one user
+// must not be able to keep the others from their identities.
+
+import type { Socket } from 'node:net';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { PeerProcess } from './apply/peer-credentials.ts';
+import { type WorkloadProcess, workloadProcess } from './workload-process.ts';
+
+export interface WorkloadLimits {
+  readonly connections: number;
+  readonly connectionsPerUser: number;
+  readonly streams: number;
+  readonly streamsPerUser: number;
+  readonly streamsPerConnection: number;
+  /** A connection without a stream is closed after this long. */
+  readonly idleMs: number;
+  /** A new connection must bring its first stream, and a stream its request, within this long. */
+  readonly requestMs: number;
+}
+
+/** Far above what one machine's workloads need; a stream costs some tens of kilobytes. */
+export const defaultLimits: WorkloadLimits = {
+  connections: 4096,
+  connectionsPerUser: 512,
+  streams: 8192,
+  streamsPerUser: 1024,
+  streamsPerConnection: 128,
+  idleMs: 300_000,
+  requestMs: 10_000,
+};
+
+/** For the last words to a connection that is being closed. */
+const lingerMs = 100;
+
+export interface WorkloadConnection {
+  /** What gRPC knows the connection by. We gave it the name, so nobody else can claim it. */
+  readonly name: string;
+  readonly process: WorkloadProcess;
+  readonly isAlive: () => boolean;
+}
+
+interface Open extends WorkloadConnection {
+  readonly socket: Socket;
+  readonly user: User;
+  streams: number;
+  idle: Timer | undefined;
+}
+
+interface User {
+  connections: number;
+  streams: number;
+}
+
+export class WorkloadConnections {
+  readonly #limits: WorkloadLimits;
+  readonly #clock: Clock;
+  readonly #open = new Map<string, Open>();
+  readonly #users = new Map<number, User>();
+  #streams = 0;
+  #named = 0;
+
+  constructor(limits: WorkloadLimits, clock: Clock) {
+    this.#limits = limits;
+    this.#clock = clock;
+  }
+
+  get size(): number {
+    return this.#open.size;
+  }
+
+  get streams(): number {
+    return this.#streams;
+  }
+
+  /** Undefined where this user has too many: then the connection is closed. */
+  add(socket: Socket, peer: PeerProcess): WorkloadConnection | undefined {
+    const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0 };
+    if (user.connections >= this.#limits.connectionsPerUser) {
+      peer.close();
+      socket.destroy();
+      return undefined;
+    }
+    this.#users.set(peer.uid, user);
+    user.connections++;
+    const connection: Open = {
+      name: `workload-${++this.#named}`,
+      process: workloadProcess(peer),
+      isAlive: () => peer.isAlive(),
+      socket,
+      user,
+      streams: 0,
+      idle: undefined,
+    };
+    this.#open.set(connection.name, connection);
+    this.#closeWhenIdle(connection, this.#limits.requestMs);
+    socket.once('close', () => {
+      this.#open.delete(connection.name);
+      connection.idle?.cancel();
+      peer.close();
+      if (--user.connections === 0 && user.streams === 0) this.#users.delete(peer.uid);
+    });
+    return connection;
+  }
+
+  get(name: string): WorkloadConnection | undefined {
+    return this.#open.get(name);
+  }
+
+  /** Counts one more stream; undefined where there are too many. Returns how to end it. */
+  addStream(name: string): (() => void) | undefined {
+    const connection = this.#open.get(name);
+    if (connection === undefined) return undefined;
+    const { user } = connection;
+    if (this.#streams >= this.#limits.streams) return undefined;
+    if (user.streams >= this.#limits.streamsPerUser) return undefined;
+    this.#streams++;
+    user.streams++;
+    connection.streams++;
+    connection.idle?.cancel();
+    let ended = false;
+    return () => {
+      if (ended) return;
+      ended = true;
+      this.#streams--;
+      if (--user.streams === 0 && user.connections === 0) {
+        this.#users.delete(connection.process.uid);
+      }
+      if (--connection.streams === 0) this.#closeWhenIdle(connection, this.#limits.idleMs);
+    };
+  }
+
+  /** Ends the connection, after what was written to it has gone out. */
+  close(name: string): void {
+    const connection = this.#open.get(name);
+    if (connection !== undefined) this.#clock.timer(lingerMs, () => connection.socket.destroy());
+  }
+
+  /** Ends every connection. */
+  destroy(): void {
+    for (const { socket } of this.#open.values()) socket.destroy();
+  }
+
+  #closeWhenIdle(connection: Open, delayMs: number): void {
+    if (connection.socket.destroyed) return;
+    connection.idle?.cancel();
+    connection.idle = this.#clock.timer(delayMs, () => connection.socket.destroy());
+  }
+}

@@ -1,0 +1,80 @@
+// The gRPC server on the workload socket. Connections are taken by us, recognized, and only then
+// handed to gRPC, under a name by which every call finds its process again.
+
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { Log } from '../../core/log/log.ts';
+import { openWorkloadSocket } from './apply/workload-socket.ts';
+import {
+  type AuthorizationApiOptions,
+  authorizationApi,
+  authorizationApiDefinition,
+} from './authorization-api.ts';
+import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
+import { workloadApi, workloadApiDefinition, type WorkloadApiOptions } from './workload-api.ts';
+import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
+
+export interface WorkloadServerOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: WorkloadLimits;
+  readonly connections: WorkloadConnections;
+  readonly refused: StreamGuardOptions['refused'];
+  readonly workloads: WorkloadApiOptions;
+  readonly authorization: AuthorizationApiOptions;
+}
+
+export interface WorkloadServer {
+  /** Ends every stream with UNAVAILABLE: clients come back by themselves. */
+  stop(): void;
+}
+
+/** Above any question of an Envoy with a certificate in it; the Workload API's own are empty. */
+const maxRequestBytes = 256 * 1024;
+/** Megabytes that one connection may make us hold; more streams are refused above it. */
+const maxSessionMegabytes = 10;
+/** A process that stopped but did not close is asked for this often. */
+const keepaliveMs = 60_000;
+
+export async function startWorkloadServer(options: WorkloadServerOptions): Promise<WorkloadServer> {
+  const { path, clock, log, limits, connections, refused } = options;
+  const server = new Server({
+    'grpc.max_concurrent_streams': limits.streamsPerConnection,
+    'grpc.max_receive_message_length': maxRequestBytes,
+    'grpc-node.max_session_memory': maxSessionMegabytes,
+    'grpc.keepalive_time_ms': keepaliveMs,
+    'grpc.enable_channelz': 0,
+    interceptors: [streamGuard({ connections, clock, requestMs: limits.requestMs, refused })],
+  });
+  server.addService(workloadApiDefinition, workloadApi(options.workloads));
+  server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const socket = await openWorkloadSocket({
+    path,
+    maxConnections: limits.connections,
+    connected: (connected, peer) => {
+      // Without a listener, a connection that breaks before gRPC has it would end the process.
+      connected.on('error', () => undefined);
+      const connection = connections.add(connected, peer);
+      if (connection === undefined) {
+        refused('limit', undefined);
+        return;
+      }
+      // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.
+      Object.defineProperty(connected, 'remoteAddress', { value: connection.name });
+      injector.injectConnection(connected);
+    },
+    unknown: (error) => {
+      refused('gone', undefined);
+      log.info('a connection to the workload socket was refused', { error });
+    },
+  });
+  return {
+    stop: () => {
+      socket.close();
+      server.forceShutdown();
+      connections.destroy();
+    },
+  };
+}

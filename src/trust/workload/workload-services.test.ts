@@ -1,0 +1,269 @@
+import assert from 'node:assert/strict';
+import type { EventEmitter } from 'node:events';
+import { connect as connectHttp2, constants } from 'node:http2';
+import { connect, type Socket } from 'node:net';
+import { statSync } from 'node:fs';
+import { describe, type TestContext, test } from 'node:test';
+import { Metadata, status } from '@grpc/grpc-js';
+import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
+import { TestStream } from './test-workload-site.ts';
+import {
+  fetchBundles,
+  fetchSvids,
+  openAuthority,
+  ownSelector,
+  ownUid,
+  put,
+  putEntry,
+  putFederation,
+  remove,
+  startTestSite,
+} from './test-workload-site.ts';
+import { JWTBundlesResponseSchema } from '../../../proto/gen/workload_pb.ts';
+import type { WorkloadLimits } from './workload-connections.ts';
+
+async function site(t: TestContext, limits: Partial<WorkloadLimits> = {}) {
+  const started = await startTestSite(limits);
+  t.after(started.stop);
+  return started;
+}
+
+function opened<S extends { close(): void }>(t: TestContext, stream: S): S {
+  t.after(() => stream.close());
+  return stream;
+}
+
+function closed(emitter: EventEmitter): Promise<void> {
+  return new Promise((resolve) => {
+    emitter.once('close', () => resolve());
+  });
+}
+
+describe('the Workload API', () => {
+  test('gives a process the SVID of the entry that matches it', async (t) => {
+    const { store, socket, authority, clock, issued } = await site(t);
+    await putEntry(store, 'web', { selectors: [ownSelector, `unix:path:${process.execPath}`] });
+    const message = await opened(t, fetchSvids(socket)).next();
+    assert.equal(message.svids.length, 1);
+    const [svid] = message.svids;
+    assert.equal(svid?.spiffeId, 'spiffe://lubeck.example/web');
+    assert.equal(svid.hint, 'web');
+    assert.deepEqual(Buffer.from(svid.bundle), authority.certificate.der);
+    const validated = validateChain(
+      parseChain([svid.x509Svid]),
+      { bundleFor: () => authority.bundle },
+      clock.now(),
+    );
+    assert.equal(validated.id.toString(), 'spiffe://lubeck.example/web');
+    assert.deepEqual(message.federatedBundles, {});
+    assert.equal(issued.length, 1);
+    assert.match(issued[0]?.reason ?? '', /spiffe:\/\/lubeck\.example\/web, serial number/);
+  });
+
+  test('gives every matching identity, each with a hint of its own, in order of names', async (t) => {
+    const { store, socket } = await site(t);
+    await putEntry(store, 'b');
+    await putEntry(store, 'a');
+    await putEntry(store, 'other', { selectors: [`unix:uid:${ownUid + 1}`] });
+    await putEntry(store, 'elsewhere', { selectors: [ownSelector, 'unix:path:/usr/bin/other'] });
+    const { svids } = await opened(t, fetchSvids(socket)).next();
+    assert.deepEqual(
+      svids.map(({ hint }) => hint),
+      ['a', 'b'],
+    );
+  });
+
+  test('opens its socket to every user', async (t) => {
+    const { socket } = await site(t);
+    assert.equal(statSync(socket).mode & 0o777, 0o666);
+  });
+
+  test('refuses a call without the security header', async (t) => {
+    const { store, socket } = await site(t);
+    await putEntry(store, 'web');
+    for (const value of [undefined, 'false', 'TRUE']) {
+      const metadata = new Metadata();
+      if (value !== undefined) metadata.set('workload.spiffe.io', value);
+      const refusal = await opened(t, fetchSvids(socket, metadata)).end();
+      assert.equal(refusal.code, status.INVALID_ARGUMENT);
+      assert.match(refusal.details, /workload\.spiffe\.io/);
+    }
+  });
+
+  test('denies a process that no entry matches, and tells the audit log', async (t) => {
+    const { socket, denials } = await site(t);
+    const refusals = [
+      await opened(t, fetchSvids(socket)).end(),
+      await opened(t, fetchBundles(socket)).end(),
+    ];
+    assert.deepEqual(
+      refusals.map(({ code }) => code),
+      [status.PERMISSION_DENIED, status.PERMISSION_DENIED],
+    );
+    assert.equal(denials.length, 2);
+    assert.equal(denials[0]?.actor.user, `unix:uid:${ownUid}`);
+  });
+
+  test('never issues what is reserved or foreign, even if such an entry is in the store', async (t) => {
+    const { store, socket } = await site(t);
+    await putEntry(store, 'site', { spiffeID: 'spiffe://lubeck.example/hansa/site' });
+    await putEntry(store, 'foreign', { spiffeID: 'spiffe://bruges.example/web' });
+    const refusal = await opened(t, fetchSvids(socket)).end();
+    assert.equal(refusal.code, status.PERMISSION_DENIED);
+  });
+
+  test('pushes the new state when entries change, and ends the stream with the last', async (t) => {
+    const { store, socket } = await site(t);
+    await putEntry(store, 'web');
+    const stream = opened(t, fetchSvids(socket));
+    const first = await stream.next();
+    await putEntry(store, 'other', { selectors: [`unix:uid:${ownUid + 1}`] });
+    await putEntry(store, 'also');
+    const second = await stream.next();
+    assert.deepEqual(
+      second.svids.map(({ hint }) => hint),
+      ['also', 'web'],
+    );
+    // What did not change is the same SVID: nobody has to shake hands anew for another's sake.
+    assert.deepEqual(second.svids[1]?.x509Svid, first.svids[0]?.x509Svid);
+    await remove(store, 'workloadentries', 'also');
+    assert.equal((await stream.next()).svids.length, 1);
+    await remove(store, 'workloadentries', 'web');
+    assert.equal((await stream.end()).code, status.PERMISSION_DENIED);
+  });
+
+  test('hands out a new SVID with a new key after half of the life, and not before', async (t) => {
+    const { store, socket, clock, services } = await site(t);
+    await putEntry(store, 'web', { ttlSeconds: 600 });
+    const stream = opened(t, fetchSvids(socket));
+    const first = await stream.next();
+    clock.offsetMs = 260_000;
+    services.refresh();
+    const again = await opened(t, fetchSvids(socket)).next();
+    assert.deepEqual(again.svids[0]?.x509Svid, first.svids[0]?.x509Svid);
+    clock.offsetMs = 301_000;
+    services.refresh();
+    const second = await stream.next();
+    assert.notDeepEqual(second.svids[0]?.x509Svid, first.svids[0]?.x509Svid);
+    assert.notDeepEqual(second.svids[0]?.x509SvidKey, first.svids[0]?.x509SvidKey);
+    assert.equal(stream.waiting, 0);
+  });
+
+  test('gives the bundle of a federation without a peer to those who federate with it', async (t) => {
+    const { store, socket, clock, authority } = await site(t);
+    const spire = await openAuthority('spire.example', clock);
+    await putFederation(store, spire);
+    await putEntry(store, 'web', { federatesWith: ['spire.example'] });
+    const { federatedBundles } = await opened(t, fetchSvids(socket)).next();
+    assert.deepEqual(Object.keys(federatedBundles), ['spiffe://spire.example']);
+    const { bundles } = await opened(t, fetchBundles(socket)).next();
+    assert.deepEqual(Object.keys(bundles), ['spiffe://lubeck.example', 'spiffe://spire.example']);
+    assert.deepEqual(
+      Buffer.from(bundles['spiffe://lubeck.example'] as Uint8Array),
+      authority.certificate.der,
+    );
+  });
+
+  test("gives a peer's bundle exactly while the peer is trusted and a grant covers", async (t) => {
+    const { store, socket, clock } = await site(t);
+    const bruges = await openAuthority('bruges.example', clock);
+    const peer = (state: string) =>
+      put(store, 'federationpeers', 'bruges.example', {
+        spec: { url: 'https://bruges.example:8443', desiredState: 'active' },
+        status: { state },
+      });
+    await putFederation(store, bruges);
+    await peer('active');
+    await putEntry(store, 'db', { federatesWith: ['*'] });
+    await put(store, 'serviceoffers', 'db', { spec: { spiffeID: 'spiffe://lubeck.example/db' } });
+    const stream = opened(t, fetchBundles(socket));
+    const domains = async () => Object.keys((await stream.next()).bundles);
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
+    await put(store, 'federationgrants', 'bruges-db', {
+      spec: {
+        peer: 'bruges.example',
+        offers: ['db'],
+        nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+        networks: { unrestricted: true },
+        sourceCIDRs: { unrestricted: true },
+      },
+    });
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example', 'spiffe://bruges.example']);
+    await peer('suspended');
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
+    await peer('degraded');
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example', 'spiffe://bruges.example']);
+    await remove(store, 'federationgrants', 'bruges-db');
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
+  });
+
+  test('does not serve the JWT profile, and says so', async (t) => {
+    const { store, socket } = await site(t);
+    await putEntry(store, 'web');
+    const stream = new TestStream(socket, 'FetchJWTBundles', JWTBundlesResponseSchema);
+    const refusal = await opened(t, stream).end();
+    assert.equal(refusal.code, status.UNIMPLEMENTED);
+  });
+
+  test('ends streams with UNAVAILABLE when the site stops', async (t) => {
+    const started = await startTestSite();
+    await putEntry(started.store, 'web');
+    const stream = opened(t, fetchSvids(started.socket));
+    await stream.next();
+    await started.stop();
+    assert.ok([status.UNAVAILABLE, status.CANCELLED].includes((await stream.end()).code));
+  });
+});
+
+describe('bounds of the workload socket', () => {
+  test('1,000 streams that never send their request are refused, and others are served', async (t) => {
+    const { store, socket, metrics } = await site(t, { requestMs: 300 });
+    await putEntry(store, 'web');
+    const session = connectHttp2('http://localhost', {
+      createConnection: () => connect(socket),
+    });
+    session.on('error', () => undefined);
+    t.after(() => session.destroy());
+    const ends: Promise<unknown>[] = [];
+    for (let index = 0; index < 1000; index++) {
+      const half = session.request({
+        [constants.HTTP2_HEADER_METHOD]: 'POST',
+        [constants.HTTP2_HEADER_PATH]: '/SpiffeWorkloadAPI/FetchX509SVID',
+        'content-type': 'application/grpc',
+        te: 'trailers',
+        'workload.spiffe.io': 'true',
+      });
+      half.on('error', () => undefined);
+      half.resume();
+      ends.push(closed(half));
+    }
+    // Meanwhile the same user is served on another connection.
+    assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+    await Promise.all(ends);
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} 128/);
+    assert.match(metrics.expose(), /hansa_workload_streams 1\n/);
+  });
+
+  test('a user who holds too many streams is refused more of them', async (t) => {
+    const { store, socket } = await site(t, { streamsPerUser: 3 });
+    await putEntry(store, 'web');
+    for (let index = 0; index < 3; index++) await opened(t, fetchSvids(socket)).next();
+    assert.equal((await opened(t, fetchSvids(socket)).end()).code, status.RESOURCE_EXHAUSTED);
+  });
+
+  test('connections that say nothing are closed, and beyond a number not taken', async (t) => {
+    const { store, socket, metrics } = await site(t, { requestMs: 300, connectionsPerUser: 50 });
+    await putEntry(store, 'web');
+    const silent: Socket[] = Array.from({ length: 1000 }, () => connect(socket));
+    t.after(() => silent.forEach((one) => one.destroy()));
+    const ended = silent.map((one) => {
+      one.on('error', () => undefined).resume();
+      return closed(one);
+    });
+    await Promise.all(ended);
+    while (!metrics.expose().includes('hansa_workload_connections 0\n')) {
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+    assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+  });
+});

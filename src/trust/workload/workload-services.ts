@@ -1,0 +1,229 @@
+// Everything for workloads, put together: the socket with its two services, the status of entries,
+// and minting. The trust plane starts this and adds what comes back.
+
+import { join } from 'node:path';
+import { timestamp } from '../../api/object.ts';
+import type { AuditActor } from '../../core/audit/event.ts';
+import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
+import { StoreRelations } from '../relations.ts';
+import { Delivery } from './delivery.ts';
+import { entryController } from './entry-controller.ts';
+import { mintRoute } from './mint.ts';
+import { SvidSupply } from './svid-supply.ts';
+import {
+  defaultLimits,
+  type WorkloadConnection,
+  WorkloadConnections,
+  type WorkloadLimits,
+} from './workload-connections.ts';
+import type { WorkloadProcess } from './workload-process.ts';
+import { startWorkloadServer } from './workload-server.ts';
+
+export interface WorkloadServices extends RunningPlane {
+  readonly endpoints: { readonly workload: string };
+  readonly health: ReadonlyMap<string, () => string | undefined>;
+  /** Something changed that is not in the store, such as the site's authority: look again. */
+  refresh(): void;
+}
+
+export type WorkloadContext = Pick<
+  PlaneContext,
+  | 'trustDomain'
+  | 'store'
+  | 'clock'
+  | 'random'
+  | 'log'
+  | 'metrics'
+  | 'audit'
+  | 'authority'
+  | 'credentials'
+  | 'bundles'
+  | 'dataDir'
+  | 'resources'
+>;
+
+const siteActor: AuditActor = { user: 'system:workload-api', groups: [], via: 'controller' };
+
+export async function workloadServices(
+  context: WorkloadContext,
+  limits: WorkloadLimits = defaultLimits,
+): Promise<WorkloadServices> {
+  const { store, clock, random, audit, authority, bundles, trustDomain } = context;
+  const log = context.log.with({ component: 'workload' });
+  const path = join(context.dataDir, 'workload.sock');
+  const connections = new WorkloadConnections(limits, clock);
+  const count = counters(context, connections);
+  const relations = new StoreRelations(store);
+  let issuingProblem: string | undefined;
+  const supply = new SvidSupply({
+    authority,
+    clock,
+    random,
+    issued: (entry, svid) => {
+      issuingProblem = undefined;
+      count.issued();
+      audit.later({
+        actor: siteActor,
+        verb: 'svid.issue',
+        kind: 'WorkloadEntry',
+        name: entry.name,
+        uid: entry.uid,
+        outcome: 'allow',
+        reason: `${entry.id.toString()}, serial number ${svid.serialHex}, until ${timestamp(svid.notAfterMs)}`,
+      });
+    },
+    failed: (entry, error) => {
+      issuingProblem = `SVIDs cannot be issued, last of entry ${entry.name}`;
+      count.failed();
+      log.error('an SVID could not be issued', { error, entry: entry.name });
+    },
+  });
+  const delivery = new Delivery({
+    store,
+    clock,
+    log,
+    trustDomain,
+    bundles,
+    relations,
+    supply,
+    pushed: count.pushed,
+  });
+  const server = await startWorkloadServer({
+    path,
+    clock,
+    log,
+    limits,
+    connections,
+    refused: (why, connection) => {
+      count.refused(why);
+      log.debug('a call on the workload socket was refused', {
+        why,
+        process: connection?.process.description,
+      });
+    },
+    workloads: {
+      delivery,
+      connections,
+      denied: (connection, kind) => {
+        count.refused('entry');
+        denyFetch(context, connection, kind);
+      },
+    },
+    authorization: {
+      delivery,
+      connections,
+      relations,
+      bundles,
+      clock,
+      decided: (decision, question, asker) => {
+        count.checked(decision.allowed ? 'allowed' : decision.kind);
+        if (!decision.allowed) denyAccess(context, decision, question, asker);
+      },
+    },
+  });
+  delivery.start();
+  const unhook = context.credentials.onRenewal(() => delivery.refresh());
+  return {
+    controllers: [entryController({ ...context, relations })],
+    routes: [mintRoute(context)],
+    endpoints: { workload: path },
+    health: new Map([['workload-api', () => issuingProblem]]),
+    refresh: () => delivery.refresh(),
+    stop: () => {
+      unhook();
+      delivery.stop();
+      server.stop();
+      return Promise.resolve();
+    },
+  };
+}
+
+function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: WorkloadConnections) {
+  const issued = metrics.counter<'result'>({
+    name: 'hansa_workload_svids_issued_total',
+    help: 'SVIDs that were issued to entries, and attempts that failed.',
+    labels: ['result'],
+  });
+  const pushes = metrics.counter({
+    name: 'hansa_workload_pushes_total',
+    help: 'States that were sent to streams of the Workload API, first ones included.',
+  });
+  const refusals = metrics.counter<'reason'>({
+    name: 'hansa_workload_refusals_total',
+    help: 'Connections and calls on the workload socket that were refused.',
+    labels: ['reason'],
+  });
+  const checks = metrics.counter<'result'>({
+    name: 'hansa_workload_checks_total',
+    help: 'Answers of ext_authz: allowed, or what was denied.',
+    labels: ['result'],
+  });
+  const gauge = (name: string, help: string, read: () => number): void =>
+    metrics.observe({ name, help }, (report) => report({}, read()));
+  gauge('hansa_workload_streams', 'Open calls on the workload socket.', () => connections.streams);
+  gauge(
+    'hansa_workload_connections',
+    'Open connections to the workload socket.',
+    () => connections.size,
+  );
+  return {
+    issued: () => issued.add({ result: 'issued' }),
+    failed: () => issued.add({ result: 'failed' }),
+    pushed: (streams: number) => pushes.add({}, streams),
+    refused: (reason: string) => refusals.add({ reason }),
+    checked: (result: string) => checks.add({ result }),
+  };
+}
+
+function denyFetch(
+  { audit, log }: Pick<WorkloadContext, 'audit' | 'log'>,
+  { process }: WorkloadConnection,
+  kind: string,
+): void {
+  log.info('a workload was refused: no entry matches it', { kind, process: process.description });
+  audit.deny({
+    actor: actorOf(process),
+    verb: 'svid.fetch',
+    kind: 'WorkloadEntry',
+    outcome: 'deny',
+    code: 'HANSA_FORBIDDEN',
+    reason: `no entry matches ${process.description}`,
+  });
+}
+
+function denyAccess(
+  { audit, log }: Pick<WorkloadContext, 'audit' | 'log'>,
+  { reason, id }: Extract<AccessDecision, { allowed: false }>,
+  { offer, sourceAddress }: AccessQuestion,
+  { process }: WorkloadConnection,
+): void {
+  log.info('access to an offer was denied', {
+    reason,
+    offer,
+    caller: id?.toString(),
+    address: sourceAddress,
+    asker: process.description,
+  });
+  audit.deny({
+    actor:
+      id === undefined
+        ? actorOf(process)
+        : {
+            user: id.toString(),
+            groups: [],
+            via: 'ext_authz',
+            ...(sourceAddress === '' ? {} : { address: sourceAddress }),
+          },
+    verb: 'offer.access',
+    kind: 'ServiceOffer',
+    ...(offer === '' ? {} : { name: offer }),
+    outcome: 'deny',
+    code: 'HANSA_FORBIDDEN',
+    reason,
+  });
+}
+
+function actorOf({ uid, gid }: WorkloadProcess): AuditActor {
+  return { user: `unix:uid:${uid}`, groups: [`unix:gid:${gid}`], via: 'workload' };
+}
