@@ -1,0 +1,47 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { VirtualClock } from '../core/clock/virtual.ts';
+import { Bundle } from '../core/identity/bundle.ts';
+import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { forgeRoot } from '../core/identity/test-forge.ts';
+import type { PlaneRequest } from '../core/plane/plane.ts';
+import { openStore } from '../core/store/open.ts';
+import { bundleRoutes } from './bundle-endpoint.ts';
+
+const lubeck = TrustDomain.parse('lubeck.example');
+
+async function scene() {
+  const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
+  const bundle = new Bundle(lubeck, [forgeRoot('lubeck.example').certificate]);
+  const routes = bundleRoutes(new BundlePublisher(store, { bundle }));
+  const get = (path: string, headers: PlaneRequest['headers'] = {}) => {
+    const route = routes.find((each) => each.path === path);
+    assert(route);
+    return route.handle({ headers } as PlaneRequest);
+  };
+  return { bundle, get };
+}
+
+test('the bundle is at the root and where clients of SPIFFE look, the same at both', async () => {
+  const { bundle, get } = await scene();
+  const root = await get('/');
+  assert.equal(root.status, 200);
+  assert.equal(root.contentType, 'application/json');
+  assert.equal(parseSpiffeBundle(root.body, lubeck).bundle.hash, bundle.hash);
+  assert.deepEqual((await get('/webapi/spiffe/bundle.json')).body, root.body);
+});
+
+test('who has the bundle already is told so, however the validator is written', async () => {
+  const { get } = await scene();
+  const etag = (await get('/')).headers?.['etag'] ?? '';
+  for (const asked of [etag, `W/${etag}`, `"other", ${etag}`, '*']) {
+    const answer = await get('/', { 'if-none-match': asked });
+    assert.equal(answer.status, 304);
+    assert.equal(answer.body.length, 0);
+  }
+  for (const asked of ['"other"', '', etag.slice(1)]) {
+    assert.equal((await get('/', { 'if-none-match': asked })).status, 200);
+  }
+});

@@ -1,0 +1,286 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { maxBundleBytes } from '../../core/identity/spiffe-bundle.ts';
+import { forge, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
+
+const name = 'bruges.example';
+const bruges = TrustDomain.parse(name);
+let site: Awaited<ReturnType<typeof federationSite>>;
+let peer: TestEndpoint;
+
+beforeEach(async () => {
+  site = await federationSite();
+  peer = site.endpoint(name);
+});
+
+/** Time stands still, so what stops must not wait for it. */
+afterEach(async () => {
+  const stopped = site.stop();
+  await site.clock.advance(60_000);
+  await stopped;
+});
+
+const seconds = (count: number): Promise<void> => site.clock.advance(count * 1000);
+const held = (): readonly string[] =>
+  site.bundles.bundleFor(bruges)?.authorities.map(({ fingerprint }) => fingerprint) ?? [];
+
+suite('a federation by https_spiffe', () => {
+  test('is fetched at once, and then as often as its hint says', async () => {
+    await site.create(name, peer.spec());
+    await seconds(0.1);
+    assert.equal(peer.requests, 1);
+    const status = await site.status(name);
+    assert.equal(status.sequence, 1);
+    assert.equal(status.refreshHintSeconds, 300);
+    assert.equal(status.authorityCount, 1);
+    assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
+    assert.equal((await site.condition(name, 'Fresh'))?.status, 'True');
+    assert.equal((await site.condition(name, 'EndpointReachable'))?.status, 'True');
+    await seconds(269);
+    assert.equal(peer.requests, 1);
+    await seconds(32);
+    assert.equal(peer.requests, 2);
+  });
+
+  test('is believed by its bootstrap before the first answer', async () => {
+    peer.answer = () => 'silence';
+    await site.create(name, peer.spec());
+    assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
+  });
+
+  test('is fetched at once when its spec changes, or a newer bundle is announced', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    await site.change(name, (spec) => ({ ...spec, staleAfterSeconds: 7200 }));
+    await seconds(0.1);
+    assert.equal(peer.requests, 2);
+    const next = forgeRoot(name);
+    peer.answer = () => peer.ok(peer.document([peer.root, next], 2));
+    await site.change(name, (spec) => ({ ...spec, announcedSequence: 2 }));
+    await seconds(0.1);
+    assert.equal(held().length, 2);
+  });
+
+  test('follows a rotation, by which the next endpoint certificate is believed, and records it', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    const before = peer.root;
+    const next = forgeRoot(name);
+    peer.answer = () => peer.ok(peer.document([before, next], 2, 60));
+    await seconds(301);
+    peer.root = next;
+    peer.answer = () => peer.ok(peer.document([next], 3, 60));
+    await seconds(61);
+    assert.deepEqual(held(), [next.certificate.fingerprint]);
+    const rotations = site.records.filter(({ verb }) => verb === 'spiffe.federation.rotation');
+    assert.equal(rotations.length, 2);
+    assert.match(rotations[1]?.reason ?? '', new RegExp(next.certificate.fingerprint.slice(0, 16)));
+  });
+
+  test('is still fetched while quarantined, believed by nobody, and back when that ends', async () => {
+    await site.create(name, peer.spec({ quarantined: true }));
+    await seconds(1);
+    assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
+    assert.deepEqual(held(), []);
+    const next = forgeRoot(name);
+    peer.answer = () => peer.ok(peer.document([peer.root, next], 2));
+    await seconds(301);
+    await site.change(name, (spec) => ({ ...spec, quarantined: false }));
+    assert.equal(held().length, 2);
+  });
+
+  test('is not asked any more after it was deleted, and not believed', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    await site.federations.delete(name, { controller: 'test' });
+    assert.deepEqual(held(), []);
+    await seconds(3600);
+    assert.equal(peer.requests, 1);
+  });
+
+  test('creation, change and deletion are recorded under their own names', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    await site.change(name, (spec) => ({ ...spec, staleAfterSeconds: 60 }));
+    await site.federations.delete(name, { controller: 'test' });
+    const verbs = site.records.map(({ verb }) => verb);
+    assert(verbs.includes('spiffe.federation.create'));
+    assert(verbs.includes('spiffe.federation.update'));
+    assert(verbs.includes('spiffe.federation.delete'));
+  });
+});
+
+suite('a static federation', () => {
+  test('is taken in, never asked for and never stale', async () => {
+    const bundle = peer.document([peer.root], 1);
+    await site.create(name, {
+      bundleSource: { static: { bundle } },
+      staleAfterSeconds: 60,
+      quarantined: false,
+    });
+    await seconds(1);
+    const status = await site.status(name);
+    assert.equal(status.bundle, bundle);
+    assert.equal(status.nextSyncAt, undefined);
+    await seconds(7200);
+    assert.equal((await site.condition(name, 'Fresh'))?.status, 'True');
+    assert.equal(await site.condition(name, 'EndpointReachable'), undefined);
+    assert.equal(peer.requests, 0);
+  });
+
+  test('may be replaced by an older one, since an operator did it', async () => {
+    const spec = (sequence: number) => ({
+      bundleSource: { static: { bundle: peer.document([peer.root], sequence) } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    });
+    await site.create(name, spec(9));
+    await seconds(1);
+    await site.change(name, () => spec(3));
+    await seconds(1);
+    assert.equal((await site.status(name)).sequence, 3);
+  });
+});
+
+suite('what goes wrong shows in the status, and the last good bundle stays', () => {
+  const wrong: Record<string, { class: string; make: () => void }> = {
+    'nobody answers': { class: 'connect', make: () => (peer.answer = () => 'refused') },
+    'it never answers': { class: 'unreachable', make: () => (peer.answer = () => 'silence') },
+    'it answers with another status': {
+      class: 'http',
+      make: () => (peer.answer = () => ({ status: 503, headers: {}, body: Buffer.alloc(0) })),
+    },
+    'it redirects': {
+      class: 'http',
+      make: () =>
+        (peer.answer = () => ({
+          status: 302,
+          headers: { location: 'https://elsewhere.example/' },
+          body: Buffer.alloc(0),
+        })),
+    },
+    'it answers with too much': {
+      class: 'size',
+      make: () => (peer.answer = () => peer.ok(' '.repeat(maxBundleBytes + 1))),
+    },
+    'it answers with half a bundle': {
+      class: 'malformed',
+      make: () => (peer.answer = () => peer.ok(peer.document([peer.root], 2).slice(0, -20))),
+    },
+    'it answers with a bundle of nothing': {
+      class: 'empty',
+      make: () => (peer.answer = () => peer.ok('{"keys":[],"spiffe_sequence":2}')),
+    },
+    'it answers with authorities that have all expired': {
+      class: 'expired',
+      make: () => {
+        const old = forgeRoot(name, { notAfterMs: Date.UTC(2025, 0) });
+        peer.answer = () => peer.ok(peer.document([old], 2));
+      },
+    },
+    'its sequence goes backwards': {
+      class: 'sequence',
+      make: () => (peer.answer = () => peer.ok(peer.document([forgeRoot(name)], 0))),
+    },
+    'its sequence disappears': {
+      class: 'sequence',
+      make: () => {
+        const { keys } = JSON.parse(peer.document([peer.root], 1)) as { keys: unknown };
+        peer.answer = () => peer.ok(JSON.stringify({ keys }));
+      },
+    },
+    'it presents another identity of its domain': {
+      class: 'identity',
+      make: () => (peer.presents = forgeLeaf(peer.root, `spiffe://${name}/web`)),
+    },
+    'it presents an identity of another domain': {
+      class: 'identity',
+      make: () =>
+        (peer.presents = forgeLeaf(
+          forgeRoot('reval.example'),
+          'spiffe://reval.example/hansa/site',
+        )),
+    },
+    'somebody else presents its identity': {
+      class: 'identity',
+      make: () => (peer.presents = forgeLeaf(forgeRoot(name), peer.id)),
+    },
+    'somebody presents a certificate without a SPIFFE ID, as a public one': {
+      class: 'identity',
+      make: () => {
+        const publicRoot = forge({ ca: true });
+        peer.presents = forge({ issuer: publicRoot, dnsNames: [name], ca: false });
+      },
+    },
+  };
+  for (const [what, { class: expected, make }] of Object.entries(wrong)) {
+    test(what, async () => {
+      await site.create(name, peer.spec());
+      await seconds(1);
+      const before = held();
+      const { root } = peer;
+      make();
+      await seconds(320);
+      const status = await site.status(name);
+      assert.equal(status.lastError?.class, expected, status.lastError?.message);
+      assert(status.consecutiveFailures !== undefined && status.consecutiveFailures > 0);
+      assert.deepEqual(held(), before);
+      assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
+      assert.match(site.metrics.expose(), new RegExp(`refresh_errors\\{.*class="${expected}"`));
+      // And it recovers by itself.
+      peer.root = root;
+      peer.presents = undefined;
+      peer.answer = () => peer.ok(peer.document([root], 5));
+      await seconds(320);
+      const after = await site.status(name);
+      assert.equal(after.sequence, 5);
+      assert.equal(after.lastError, undefined);
+      assert.equal(after.consecutiveFailures, 0);
+    });
+  }
+
+  test('it answers with an authority of this very site', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    const before = held();
+    const ours = { certificate: site.authority.certificate } as typeof peer.root;
+    peer.answer = () => peer.ok(peer.document([peer.root, ours], 2));
+    await seconds(320);
+    assert.equal((await site.status(name)).lastError?.class, 'own-authority');
+    assert.deepEqual(held(), before);
+  });
+
+  test('a bundle that was not confirmed for too long is stale, at that moment, and stays in use', async () => {
+    await site.create(name, peer.spec({ staleAfterSeconds: 600 }));
+    await seconds(1);
+    peer.answer = () => 'refused';
+    await seconds(598);
+    assert.equal((await site.condition(name, 'Fresh'))?.status, 'True');
+    await seconds(3);
+    assert.equal((await site.condition(name, 'Fresh'))?.status, 'False');
+    assert.equal(held().length, 1);
+  });
+
+  test('a dead peer is asked ever less often', async () => {
+    peer.answer = () => 'refused';
+    await site.create(name, peer.spec());
+    await seconds(60);
+    const inMinute = peer.requests;
+    assert(inMinute >= 4 && inMinute <= 12, `${inMinute} requests`);
+    await seconds(3600);
+    assert(peer.requests - inMinute < 25, `${peer.requests} requests`);
+  });
+});
+
+test('fifty silent peers do not delay a healthy one', async () => {
+  for (let i = 0; i < 50; i++) {
+    const dead = site.endpoint(`dead${i}.example`);
+    dead.answer = () => 'silence';
+    await site.create(dead.trustDomain, dead.spec());
+  }
+  await site.create(name, peer.spec());
+  await seconds(0.1);
+  assert.equal((await site.condition(name, 'Ready'))?.reason, 'BundleAccepted');
+});
