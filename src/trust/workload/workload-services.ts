@@ -2,11 +2,13 @@
 // and minting. The trust plane starts this and adds what comes back.
 
 import { join } from 'node:path';
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
 import { StoreRelations } from '../relations.ts';
+import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
 import { mintRoute } from './mint.ts';
@@ -22,7 +24,8 @@ import { startWorkloadServer } from './workload-server.ts';
 
 export interface WorkloadServices extends RunningPlane {
   readonly endpoints: { readonly workload: string };
-  readonly health: ReadonlyMap<string, () => string | undefined>;
+  readonly health: NonNullable<RunningPlane['health']>;
+  readonly admit: NonNullable<RunningPlane['admit']>;
   /** Something changed that is not in the store, such as the site's authority: look again. */
   refresh(): void;
 }
@@ -127,6 +130,9 @@ export async function workloadServices(
   return {
     controllers: [entryController({ ...context, relations })],
     routes: [mintRoute(context)],
+    admit: (kind, next) => {
+      if (kind === workloadEntryKind) admitEntry(next, trustDomain);
+    },
     endpoints: { workload: path },
     health: new Map([['workload-api', () => issuingProblem]]),
     refresh: () => delivery.refresh(),

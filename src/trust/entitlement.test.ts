@@ -1,0 +1,127 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import type { FederationGrant } from '../api/kinds/federation-grant.ts';
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import type { ServiceOffer } from '../api/kinds/service-offer.ts';
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { entitlements } from './entitlement.ts';
+import type { Relations } from './relations.ts';
+
+const db = SpiffeId.parse('spiffe://lubeck.example/db');
+const nowMs = Date.parse('2026-06-01T00:00:00Z');
+
+function peer(status: unknown, desiredState = 'active'): FederationPeer {
+  return { spec: { url: 'https://bruges.example:8443', desiredState }, status } as FederationPeer;
+}
+
+function grant(spec: object = {}): FederationGrant {
+  return {
+    metadata: { name: 'bruges-db' },
+    spec: {
+      peer: 'bruges.example',
+      offers: ['db'],
+      nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+      networks: { unrestricted: true },
+      sourceCIDRs: { unrestricted: true },
+      ...spec,
+    },
+  } as unknown as FederationGrant;
+}
+
+function relations(parts: {
+  readonly federations?: readonly string[];
+  readonly peer?: FederationPeer;
+  readonly grants?: readonly FederationGrant[];
+}): Relations {
+  return {
+    federations: parts.federations ?? ['bruges.example'],
+    peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
+    grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),
+    offers: new Map([
+      ['db', { spec: { spiffeID: 'spiffe://lubeck.example/db' } } as ServiceOffer],
+      ['mail', { spec: { spiffeID: 'spiffe://lubeck.example/mail' } } as ServiceOffer],
+    ]),
+  };
+}
+
+/** Why, and whether, the bundle of bruges.example is given. */
+function outcome(parts: Parameters<typeof relations>[0], id = db, federatesWith = ['*']) {
+  const { decisions } = entitlements(id, federatesWith, relations(parts), nowMs);
+  return decisions.map(({ given, reason }) => `${given ? 'given' : 'withheld'}: ${reason}`);
+}
+
+describe('the bundle of another trust domain', () => {
+  test('is not given to an entry that does not ask for it', () => {
+    assert.deepEqual(outcome({}, db, []), []);
+  });
+
+  test('is given by federatesWith alone where nobody peers with it', () => {
+    assert.deepEqual(outcome({}), ['given: FederatedWithoutPeer']);
+    assert.deepEqual(outcome({}, db, ['bruges.example']), ['given: FederatedWithoutPeer']);
+  });
+
+  test('is not there where the site does not federate with it', () => {
+    assert.deepEqual(outcome({ federations: [] }, db, ['bruges.example']), [
+      'withheld: NotFederated',
+    ]);
+  });
+
+  test('of a peer is withheld without a grant', () => {
+    const active = peer({ state: 'active' });
+    assert.deepEqual(outcome({ peer: active }), ['withheld: NoGrant']);
+    assert.deepEqual(outcome({ peer: active, grants: [grant()] }), ['given: Granted']);
+  });
+
+  test('of a peer is given where the peer grants one of its offers to this workload', () => {
+    const granted = (grantedTo: readonly string[]) =>
+      outcome({ peer: peer({ state: 'active', offers: [{ name: 'api', grantedTo }] }) });
+    assert.deepEqual(granted(['spiffe://lubeck.example/db']), ['given: GrantedByPeer']);
+    assert.deepEqual(granted(['*']), ['given: GrantedByPeer']);
+    assert.deepEqual(granted(['spiffe://lubeck.example/other']), ['withheld: NoGrant']);
+    assert.deepEqual(granted([]), ['withheld: NoGrant']);
+  });
+
+  test('of a silent peer stays; of a suspended or revoked one it is withheld whatever grants say', () => {
+    const by = (state: string | undefined, desired?: string) =>
+      outcome({ peer: peer({ state }, desired), grants: [grant()] });
+    assert.deepEqual(by('degraded'), ['given: Granted']);
+    for (const state of ['proposed', 'accepted', 'suspended', 'revoked', undefined]) {
+      assert.deepEqual(by(state), ['withheld: PeerNotTrusted'], state);
+    }
+    assert.deepEqual(by('active', 'suspended'), ['withheld: PeerNotTrusted']);
+  });
+
+  test('is withheld where the grant names another offer, has ended, or can match nobody', () => {
+    const active = peer({ state: 'active' });
+    for (const spec of [
+      { offers: ['mail'] },
+      { offers: ['gone'] },
+      { offers: [] },
+      { expiresAt: '2026-06-01T00:00:00Z' },
+      { nodeInstances: {} },
+      { nodeInstances: { ids: [] } },
+      { networks: { ids: ['backbone'] } },
+      { sourceCIDRs: { cidrs: [] } },
+    ]) {
+      assert.deepEqual(
+        outcome({ peer: active, grants: [grant(spec)] }),
+        ['withheld: NoGrant'],
+        JSON.stringify(spec),
+      );
+    }
+  });
+
+  test('is looked at again when the next grant ends', () => {
+    const ends = ['2026-06-02T00:00:00Z', '2026-06-01T12:00:00Z', '2026-05-01T00:00:00Z'];
+    const { changesAtMs } = entitlements(
+      db,
+      ['bruges.example'],
+      relations({
+        peer: peer({ state: 'active' }),
+        grants: ends.map((expiresAt) => grant({ expiresAt })),
+      }),
+      nowMs,
+    );
+    assert.equal(changesAtMs, Date.parse('2026-06-01T12:00:00Z'));
+  });
+});

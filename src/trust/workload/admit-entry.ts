@@ -1,0 +1,33 @@
+// What a WorkloadEntry may not say, beyond its schema: which trust domain is ours is known only here.
+// Checked before it is stored, so that whoever wrote it hears of it. Pure.
+
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
+import { group, type Resource } from '../../api/object.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { usableEntry, type WorkloadEntry } from './matching-entries.ts';
+
+/** Throws HANSA_INVALID. */
+export function admitEntry(
+  entry: Pick<Resource, 'metadata' | 'spec'>,
+  trustDomain: TrustDomain,
+): void {
+  const found = usableEntry(entry as WorkloadEntry, trustDomain);
+  if ('entry' in found) return;
+  const { name } = entry.metadata;
+  const { reason, message: why } = found.problem;
+  const field = reason === 'NeverMatches' ? 'spec.selectors' : 'spec.spiffeID';
+  const message = `Invalid value: ${why}`;
+  throw new HansaError(
+    'HANSA_INVALID',
+    `${workloadEntryKind.kind}.${group} "${name}" is invalid: ${field}: ${message}`,
+    {
+      details: {
+        group,
+        kind: workloadEntryKind.kind,
+        name,
+        causes: [{ reason: 'FieldValueInvalid', message, field }],
+      },
+    },
+  );
+}

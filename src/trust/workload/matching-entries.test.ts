@@ -1,0 +1,165 @@
+import assert from 'node:assert/strict';
+import { describe, test } from 'node:test';
+import fc from 'fast-check';
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
+import { apiVersion } from '../../api/object.ts';
+import { pruneObject, type Untyped, validateObject } from '../../api/resource-schema.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { admitEntry } from './admit-entry.ts';
+import {
+  EntryIndex,
+  type UsableEntry,
+  usableEntry,
+  type WorkloadEntry,
+} from './matching-entries.ts';
+
+const lubeck = TrustDomain.parse('lubeck.example');
+
+function object(spec: unknown): WorkloadEntry {
+  return { apiVersion, kind: 'WorkloadEntry', metadata: { name: 'web' }, spec } as WorkloadEntry;
+}
+
+const good = {
+  spiffeID: 'spiffe://lubeck.example/web',
+  selectors: ['unix:uid:1000'],
+  federatesWith: [],
+  ttlSeconds: 3600,
+};
+
+function problems(spec: unknown): string[] {
+  const pruned = pruneObject(workloadEntryKind, object(spec) as unknown as Untyped);
+  assert.deepEqual(pruned.unknown, []);
+  return validateObject(workloadEntryKind, pruned.object).map((error) => error.field);
+}
+
+describe('the schema of a WorkloadEntry', () => {
+  test('takes every kind of selector, "*" and a path with upper case', () => {
+    assert.deepEqual(
+      problems({
+        spiffeID: 'spiffe://lubeck.example/Team/web.1',
+        selectors: ['unix:uid:0', 'unix:gid:4294967295', 'unix:path:/opt/My App/web'],
+        federatesWith: ['*', 'bruges_1.example'],
+        ttlSeconds: 60,
+      }),
+      [],
+    );
+  });
+
+  for (const spiffeID of [
+    'spiffe://lubeck.example/hansa',
+    'spiffe://lubeck.example/hansa/site',
+    'spiffe://lubeck.example/hansa/user/admin',
+    'spiffe://lubeck.example/a/../hansa/site',
+    'spiffe://lubeck.example/./web',
+    'spiffe://lubeck.example/..',
+    'spiffe://lubeck.example',
+    'spiffe://lubeck.example/',
+    'spiffe://lubeck.example/a//b',
+    'spiffe://LUBECK.example/web',
+    'spiffe://lubeck.example:8443/web',
+    'https://lubeck.example/web',
+    'spiffe://lubeck.example/web?x=1',
+    'spiffe://lubeck.example/web%2fa',
+    'spiffe://lubeck.example/web\n',
+  ]) {
+    test(`refuses the identity ${JSON.stringify(spiffeID)}`, () => {
+      assert.notDeepEqual(problems({ ...good, spiffeID }), []);
+    });
+  }
+
+  for (const selectors of [
+    [],
+    ['unix:uid:-1'],
+    ['unix:uid:01'],
+    ['unix:uid:1000 '],
+    ['unix:user:web'],
+    ['unix:path:web'],
+    ['unix:path:'],
+    ['k8s:ns:default'],
+    ['uid:1000'],
+    ['unix:uid:1', 'unix:uid:1'],
+  ]) {
+    test(`refuses the selectors ${JSON.stringify(selectors)}`, () => {
+      assert.notDeepEqual(problems({ ...good, selectors }), []);
+    });
+  }
+
+  test('refuses times to live out of range and federations that are no trust domains', () => {
+    for (const ttlSeconds of [0, 59, 3601]) {
+      assert.deepEqual(problems({ ...good, ttlSeconds }), ['spec.ttlSeconds']);
+    }
+    for (const one of ['', 'Bruges', 'spiffe://bruges.example', 'a b']) {
+      assert.deepEqual(problems({ ...good, federatesWith: [one] }), ['spec.federatesWith[0]']);
+    }
+  });
+});
+
+describe('an entry is usable', () => {
+  test('only for identities of our own trust domain that are not reserved', () => {
+    assert.ok('entry' in usableEntry(object(good), lubeck));
+    const reason = (spec: object) => {
+      const found = usableEntry(object({ ...good, ...spec }), lubeck);
+      return 'problem' in found ? found.problem.reason : undefined;
+    };
+    assert.equal(reason({ spiffeID: 'spiffe://bruges.example/web' }), 'ForeignTrustDomain');
+    assert.equal(reason({ spiffeID: 'spiffe://lubeck.example/hansa/site' }), 'ReservedPath');
+    assert.equal(reason({ spiffeID: 'spiffe://lubeck.example' }), 'ReservedPath');
+    assert.equal(reason({ spiffeID: 'web' }), 'InvalidID');
+    assert.equal(reason({ selectors: ['unix:uid:1', 'unix:uid:2'] }), 'NeverMatches');
+  });
+
+  test('or is refused before it is stored, with the field that is wrong', () => {
+    admitEntry(object(good), lubeck);
+    assert.throws(
+      () => admitEntry(object({ ...good, spiffeID: 'spiffe://bruges.example/web' }), lubeck),
+      /spec\.spiffeID: .*another trust domain/,
+    );
+  });
+});
+
+describe('matching', () => {
+  test('finds exactly the entries of which every selector is true of the process', () => {
+    const uid = fc.integer({ min: 0, max: 3 });
+    const path = fc.constantFrom('/a', '/b');
+    const selectors = fc
+      .record({ uid: fc.option(uid), gid: fc.option(uid), path: fc.option(path) })
+      .map((some) => [
+        ...(some.uid === null ? [] : [`unix:uid:${some.uid}`]),
+        ...(some.gid === null ? [] : [`unix:gid:${some.gid}`]),
+        ...(some.path === null ? [] : [`unix:path:${some.path}`]),
+      ])
+      .filter((list) => list.length > 0);
+    fc.assert(
+      fc.property(
+        fc.array(selectors, { maxLength: 20 }),
+        uid,
+        uid,
+        fc.option(path),
+        (all, u, g, p) => {
+          const entries = all.map(
+            (wanted, at): UsableEntry => ({
+              name: String(at).padStart(2, '0'),
+              uid: '',
+              id: SpiffeId.parse('spiffe://lubeck.example/web'),
+              selectors: wanted,
+              federatesWith: [],
+              ttlSeconds: 60,
+            }),
+          );
+          const process = [
+            `unix:uid:${u}`,
+            `unix:gid:${g}`,
+            ...(p === null ? [] : [`unix:path:${p}`]),
+          ];
+          assert.deepEqual(
+            new EntryIndex(entries).match(process).map(({ name }) => name),
+            entries
+              .filter((entry) => entry.selectors.every((wanted) => process.includes(wanted)))
+              .map(({ name }) => name),
+          );
+        },
+      ),
+    );
+  });
+});
