@@ -10,7 +10,10 @@ process.exitCode = await runCli(process.argv.slice(2), processIo(), {
   registry: createRegistry(allKinds),
   version: packageJson.version,
   planes: async () => {
-    const { trustPlane } = await import('./trust/plane.ts');
-    return [trustPlane];
+    const [{ trustPlane }, { peeringPlane }] = await Promise.all([
+      import('./trust/plane.ts'),
+      import('./peering/plane.ts'),
+    ]);
+    return [trustPlane, peeringPlane];
   },
 });

@@ -29,7 +29,7 @@ type PeerLike = Pick<FederationPeer, 'spec' | 'status'>;
 type GrantLike = Pick<FederationGrant, 'metadata' | 'spec'>;
 
 /** States in which a peer is believed. Silence (degraded) ends no right: what is cut off must go on working. */
-const trustedStates: ReadonlySet<string | undefined> = new Set(['enrolled', 'active', 'degraded']);
+const trustedStates: ReadonlySet<string | undefined> = new Set(['active', 'degraded']);
 
 /** Why nothing of the peer is believed; undefined where it is. */
 export function peerDistrust(name: string, peer: PeerLike | undefined): string | undefined {

@@ -2,8 +2,11 @@
 // this folder computes, and nothing here knows who serves or reconciles the kind.
 
 import type { Kind } from '../kind.ts';
+import { federationGrantKind } from './federation-grant.ts';
+import { federationPeerKind } from './federation-peer.ts';
 import { roleKind } from './role.ts';
 import { roleBindingKind } from './role-binding.ts';
+import { serviceOfferKind } from './service-offer.ts';
 import { siteKind } from './site.ts';
 import { spiffeFederationKind } from './spiffe-federation.ts';
 
@@ -12,4 +15,7 @@ export const allKinds: readonly Kind[] = [
   roleKind,
   roleBindingKind,
   spiffeFederationKind,
+  federationPeerKind,
+  federationGrantKind,
+  serviceOfferKind,
 ];

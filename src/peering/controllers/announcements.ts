@@ -1,0 +1,47 @@
+// Tells every live peer at once that this site has published a new bundle. What gets lost is told by
+// the next heartbeat.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { lastPublished, publishedCollection } from '../../core/identity/published-bundle.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { Heartbeats } from '../heartbeats.ts';
+import { type PeerBook, peersCollection } from '../peer-book.ts';
+import { isLive } from '../peer-states.ts';
+import { callTimeoutMs } from '../timing.ts';
+import { peeringLease } from './peers.ts';
+
+export function announcementController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly peers: PeerBook;
+  readonly heartbeats: Heartbeats;
+}): Controller {
+  const { store, clock, peers, heartbeats } = parts;
+  return {
+    name: 'peering-announcements',
+    lease: `${peeringLease}.announcements`,
+    parallelism: 64,
+    timeoutMs: 2 * callTimeoutMs,
+    sources: [
+      new StoreSource({
+        store,
+        clock,
+        collection: publishedCollection,
+        keysOf: () => store.list(peersCollection).entries.map(({ name }) => name),
+      }),
+    ],
+    reconcile: async (name, { signal, log }) => {
+      const peer = await peers.get(name);
+      const bundleSequence = lastPublished(store)?.sequence;
+      if (bundleSequence === undefined || peer === undefined || !isLive(peer.status?.state)) {
+        return undefined;
+      }
+      await heartbeats.announce(peer, { bundleSequence }, signal).catch((error: unknown) => {
+        log.debug('announcement was not taken', { peer: name, error });
+      });
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,130 @@
+// The federation API: what other sites may ask of this one. Who they are comes from the connection
+// alone, never from a header or from what they say.
+
+import { SpiffeId } from '../api/spiffe-id.ts';
+import type { TrustDomain } from '../api/trust-domain.ts';
+import type { Audit } from '../core/audit/log.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { Counter } from '../core/metrics/metrics.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { Handshake } from './handshake.ts';
+import type { Heartbeats } from './heartbeats.ts';
+import type { Inviter } from './inviter.ts';
+import {
+  contractVersion,
+  encodeMessage,
+  maxMessageBytes,
+  parseAnnouncement,
+  parseHeartbeat,
+  parsePreviewRequest,
+  parseRedeemRequest,
+  paths,
+} from './messages.ts';
+import type { PeerBook } from './peer-book.ts';
+import type { PeerFederations } from './peer-federation.ts';
+import { isLive } from './peer-states.ts';
+
+export interface FederationRoutesParts {
+  readonly trustDomain: TrustDomain;
+  readonly audit: Pick<Audit, 'deny'>;
+  readonly peers: PeerBook;
+  readonly federations: PeerFederations;
+  readonly inviter: Inviter;
+  readonly handshake: Handshake;
+  readonly heartbeats: Heartbeats;
+  readonly results: Counter<'direction' | 'result'>;
+}
+
+export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
+  const { trustDomain, peers, federations, inviter, handshake, heartbeats, results } = parts;
+  const route = (
+    path: string,
+    handle: (request: PlaneRequest) => Promise<PlaneResponse>,
+  ): PlaneRoute => ({ listener: 'federation', method: 'POST', path, handle });
+  return [
+    route(paths.preview, async (request) => {
+      const message = parsePreviewRequest(await request.body(maxMessageBytes));
+      return answer(inviter.preview(message, strangerOf(request)));
+    }),
+    route(paths.redeem, async (request) => {
+      if (request.peerChain.length === 0) {
+        throw deny(parts, request, 'an invitation can only be redeemed with the SVID of a site');
+      }
+      const message = parseRedeemRequest(await request.body(maxMessageBytes));
+      await inviter.redeem(message, strangerOf(request));
+      const peer = await handshake.admit(message.trustDomain.name);
+      const state = peer?.status?.state;
+      if (state === undefined || state === 'revoked') {
+        throw new HansaError(
+          'HANSA_INVITATION_REFUSED',
+          `Cannot accept the invitation: ${trustDomain.name} has turned this site down. Ask its operator.`,
+        );
+      }
+      const waits = state === 'proposed' || state === 'accepted';
+      return answer({ state: waits ? 'pending' : 'accepted', contractVersion });
+    }),
+    route(paths.heartbeat, async (request) => {
+      const sender = await peerOf(parts, request);
+      const message = parseHeartbeat(await request.body(maxMessageBytes), sender, trustDomain);
+      await heartbeats.heard(sender.name, message);
+      results.add({ direction: 'received', result: 'answered' });
+      return answer(heartbeats.message(sender.name));
+    }),
+    route(paths.announce, async (request) => {
+      const sender = await peerOf(parts, request);
+      const { bundleSequence } = parseAnnouncement(await request.body(maxMessageBytes));
+      await federations.announced(sender.name, bundleSequence);
+      return { status: 204, contentType: 'application/json', body: '' };
+    }),
+  ];
+
+  async function peerOf(
+    _parts: FederationRoutesParts,
+    request: PlaneRequest,
+  ): Promise<TrustDomain> {
+    const svid = request.peer;
+    if (svid === undefined) throw deny(parts, request, 'no SVID of a peer was presented');
+    const { id } = svid;
+    if (!id.equals(SpiffeId.of(id.trustDomain, 'hansa', 'site')) || id.memberOf(trustDomain)) {
+      throw deny(parts, request, `${id.toString()} is not another site`);
+    }
+    const state = (await peers.get(id.trustDomain.name))?.status?.state;
+    if (!isLive(state)) {
+      throw deny(parts, request, `${id.trustDomain.name} is ${state ?? 'not a peer'}`);
+    }
+    return id.trustDomain;
+  }
+}
+
+/** Why is told to the operator of this site, in the audit log; the caller learns that it is nobody here. */
+function deny(parts: FederationRoutesParts, request: PlaneRequest, reason: string): HansaError {
+  const { peer, peerChain, address } = request;
+  const claimed = peerChain[0]?.extensions.subjectAlternativeName?.uris[0];
+  const code = peer === undefined ? 'HANSA_UNAUTHENTICATED' : 'HANSA_FORBIDDEN';
+  parts.audit.deny({
+    actor: {
+      user: peer?.id.toString() ?? claimed ?? 'system:anonymous',
+      groups: [],
+      via: peerChain.length === 0 ? 'anonymous' : 'certificate',
+      ...(peerChain[0] === undefined ? {} : { credential: peerChain[0].serialHex }),
+      ...(address === undefined ? {} : { address }),
+    },
+    verb: `peer.${request.path.split('/').at(-1) ?? 'call'}`,
+    kind: 'FederationPeer',
+    outcome: 'deny',
+    code,
+    reason,
+  });
+  return new HansaError(
+    code,
+    `${parts.trustDomain.name} does not take the certificate of the caller for that of a peer.`,
+  );
+}
+
+function strangerOf({ peerChain, address }: PlaneRequest) {
+  return { chain: peerChain, address };
+}
+
+function answer(message: Parameters<typeof encodeMessage>[0]): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: encodeMessage(message) };
+}

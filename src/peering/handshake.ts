@@ -1,0 +1,315 @@
+// The handshake and the life of a peer as one level-triggered step: given a trust domain, look at
+// what was invited, accepted, wanted and reached, and do what is missing. It may be cut off anywhere
+// and begun again; whatever it does twice is done once.
+
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { ReconcileResult } from '../core/reconcile/controller.ts';
+import type { Sealer } from '../core/store/sealer.ts';
+import type { Store } from '../core/store/store.ts';
+import type { Acceptor } from './acceptor.ts';
+import type { Inviter } from './inviter.ts';
+import { fingerprintOf } from './fingerprint.ts';
+import { type PeerBook, peersCollection } from './peer-book.ts';
+import type { PeerFederations } from './peer-federation.ts';
+import {
+  type AcceptanceRecord,
+  acceptancesCollection,
+  type InvitationRecord,
+  type Kept,
+  Records,
+} from './records.ts';
+import { isFinal } from './remote-error.ts';
+import { confirmPollMs, confirmWithinMs } from './timing.ts';
+
+export interface HandshakeParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  readonly peers: PeerBook;
+  readonly federations: PeerFederations;
+  readonly inviter: Inviter;
+  readonly acceptor: Acceptor;
+}
+
+const retryMs = 1000;
+
+export class Handshake {
+  readonly #parts: HandshakeParts;
+  readonly acceptances: Records<AcceptanceRecord>;
+
+  constructor(parts: HandshakeParts) {
+    this.#parts = parts;
+    this.acceptances = new Records(parts.store, acceptancesCollection);
+  }
+
+  /** Brings one peer as far as it can go now. */
+  async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    if (TrustDomain.problem(name) !== undefined) return undefined;
+    const { peers, inviter } = this.#parts;
+    const deleting = (await peers.get(name))?.metadata.deletionTimestamp !== undefined;
+    if (deleting) return this.#forget(name);
+    const accepted = await this.#accept(name, signal);
+    const redemption = inviter.redemptionOf(name);
+    const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
+    await this.#settle(name);
+    await this.#prune(name);
+    return soonest(accepted, redeemed);
+  }
+
+  /** The inviter's part alone, for whoever has just redeemed and waits for the answer. */
+  async admit(name: string): Promise<FederationPeer | undefined> {
+    const redemption = this.#parts.inviter.redemptionOf(name);
+    if (redemption !== undefined) await this.#admit(name, redemption);
+    await this.#settle(name);
+    return this.#parts.peers.get(name);
+  }
+
+  /** Ends trust before anything else, whatever becomes of the rest. */
+  async revoke(name: string, reason: string): Promise<FederationPeer | undefined> {
+    const { peers } = this.#parts;
+    const revoked = await peers.demand(name, 'revoke', reason);
+    await this.#settle(name);
+    await this.#prune(name);
+    return revoked;
+  }
+
+  /** Makes sure, before anybody connects, that what was revoked before a crash is not believed after it. */
+  async sweep(): Promise<void> {
+    for (const peer of await this.#parts.peers.list()) {
+      if (peer.status?.state === 'revoked') await this.#settle(peer.metadata.name);
+    }
+  }
+
+  /** As the invited: redeem what an operator accepted. */
+  async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    const { peers, clock } = this.#parts;
+    const kept = this.acceptances.get(name);
+    if (kept === undefined || kept.value.step === 'refused') return undefined;
+    const record = kept.value;
+    const peer = await peers.propose({
+      name,
+      url: record.url,
+      role: 'acceptor',
+      invitation: record.invitation,
+      fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
+      reason: `this site accepted an invitation of ${name}`,
+    });
+    if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
+      // Another peering has this name, or this one was revoked meanwhile.
+      await this.#drop(kept);
+      return undefined;
+    }
+    if (record.step === 'done') {
+      await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+      return undefined;
+    }
+    const outcome = await this.#redeem(name, kept, signal);
+    if (outcome instanceof HansaError) {
+      const expiresAtMs =
+        record.step === 'pending' ? record.startedAtMs + confirmWithinMs : record.expiresAtMs;
+      if (!isFinal(outcome) && clock.now() < expiresAtMs) {
+        await peers.note(name, (status) => ({ ...status, reason: outcome.message.slice(0, 500) }));
+        return { requeueAfterMs: retryMs };
+      }
+      await this.#refused(name, kept, outcome);
+      return undefined;
+    }
+    if (outcome === 'pending') {
+      const reason = `waits for the operator of ${name} to confirm: hansa peer confirm, over there`;
+      await peers.note(name, (status) => ({ ...status, reason }));
+      return { requeueAfterMs: confirmPollMs };
+    }
+    await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+    return undefined;
+  }
+
+  async #redeem(
+    name: string,
+    kept: Kept<AcceptanceRecord>,
+    signal: AbortSignal,
+  ): Promise<'accepted' | 'pending' | HansaError> {
+    const { acceptor, sealer } = this.#parts;
+    const record = kept.value;
+    try {
+      const secret = await sealer.open(
+        secretPlace(name, record.invitation),
+        Buffer.from(record.secret ?? '', 'base64'),
+      );
+      const answer = await acceptor.redeem(
+        {
+          url: new URL(record.url),
+          trustDomain: TrustDomain.parse(name),
+          keys: record.keys.map((key) => Buffer.from(key, 'hex')),
+        },
+        secret,
+        signal,
+      );
+      const { secret: _sealed, ...rest } = record;
+      if (answer.state === 'accepted') {
+        await this.acceptances.put(name, kept, {
+          ...rest,
+          step: 'done',
+          bundle: answer.document,
+          contractVersion: answer.contractVersion,
+        });
+      } else if (record.step !== 'pending') {
+        await this.acceptances.put(name, kept, { ...record, step: 'pending' });
+      }
+      return answer.state;
+    } catch (error) {
+      if (hasCode(error, 'HANSA_CONFLICT') || !(error instanceof HansaError)) throw error;
+      return error;
+    }
+  }
+
+  async #refused(name: string, kept: Kept<AcceptanceRecord>, error: HansaError): Promise<void> {
+    const { secret: _sealed, ...rest } = kept.value;
+    await this.acceptances.put(name, kept, {
+      ...rest,
+      step: 'refused',
+      failure: { code: error.code, message: error.message },
+    });
+    await this.#parts.peers.step(name, 'revoke', error.message.slice(0, 500));
+  }
+
+  /** As the inviter: admit whoever redeemed, once nobody has to say yes any more. */
+  async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
+    const { peers, clock } = this.#parts;
+    const { redeemed } = kept.value;
+    if (redeemed === undefined) return undefined;
+    const peer = await peers.propose({
+      name,
+      url: redeemed.url,
+      role: 'inviter',
+      invitation: kept.name,
+      fingerprint: redeemed.fingerprint,
+      reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
+    });
+    if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
+      return undefined;
+    if (redeemed.confirmation === undefined || redeemed.confirmed === true) {
+      await peers.step(
+        name,
+        'accept',
+        redeemed.confirmed === true
+          ? 'an operator of this site confirmed it'
+          : 'redeemed the invitation that was made for it',
+      );
+      return undefined;
+    }
+    const leftMs = redeemed.atMs + confirmWithinMs - clock.now();
+    if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
+    await peers.step(name, 'revoke', 'nobody confirmed it in time');
+    return undefined;
+  }
+
+  /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */
+  async #settle(name: string): Promise<void> {
+    const { peers, federations } = this.#parts;
+    let peer = await peers.get(name);
+    if (peer?.status?.state === 'accepted') {
+      if (await federations.isForeign(name)) {
+        const reason = `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
+        await peers.note(name, (status) => ({ ...status, reason }));
+        return;
+      }
+      await federations.keep(peer, this.#bootstrap(peer), false);
+      peer = await peers.step(name, 'enroll', 'bundles are exchanged');
+    }
+    const wanted = peer?.spec.desiredState;
+    const isSuspended = peer?.status?.state === 'suspended';
+    if (wanted === 'suspended' && !isSuspended) {
+      peer = await peers.step(name, 'suspend', 'an operator of this site suspended it');
+    } else if (wanted === 'active' && isSuspended) {
+      peer = await peers.step(name, 'resume', 'an operator of this site resumed it');
+    }
+    if (peer === undefined) return;
+    switch (peer.status?.state) {
+      case 'enrolled':
+      case 'active':
+      case 'degraded':
+        await federations.keep(peer, this.#bootstrap(peer), false);
+        break;
+      case 'suspended':
+        await federations.keep(peer, this.#bootstrap(peer), true);
+        break;
+      case 'revoked':
+        await federations.remove(name);
+        this.#parts.store.facts.delete(peersCollection, name);
+        await peers.release(name);
+        return;
+      case 'proposed':
+      case 'accepted':
+      case undefined:
+        return;
+    }
+    // A revocation may have come between reading and writing: then what was written goes again.
+    if ((await peers.get(name))?.status?.state === 'revoked') await federations.remove(name);
+  }
+
+  /** The document with which the peer was verified when it became one. */
+  #bootstrap(peer: FederationPeer): string | undefined {
+    const { name } = peer.metadata;
+    const id = peer.status?.invitation;
+    const acceptance = this.acceptances.get(name)?.value;
+    if (acceptance?.invitation === id && acceptance?.bundle !== undefined) return acceptance.bundle;
+    const redemption = this.#parts.inviter.redemptionOf(name);
+    return redemption?.name === id ? redemption?.value.redeemed?.bundle : undefined;
+  }
+
+  /** The object is being deleted: revoke, then let go. */
+  async #forget(name: string): Promise<undefined> {
+    const { peers, federations } = this.#parts;
+    await peers.step(name, 'revoke', 'its object was deleted');
+    await federations.remove(name);
+    await this.#prune(name);
+    await peers.release(name);
+    return undefined;
+  }
+
+  /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */
+  async #prune(name: string): Promise<void> {
+    const { peers, inviter, clock } = this.#parts;
+    const state = (await peers.get(name))?.status?.state;
+    const acceptance = this.acceptances.get(name);
+    if (acceptance !== undefined && state === 'revoked' && acceptance.value.step !== 'refused') {
+      await this.#drop(acceptance);
+    }
+    const finished = state === undefined || !['proposed', 'accepted', 'enrolled'].includes(state);
+    for (const kept of inviter.invitations.list()) {
+      const { expiresAtMs, redeemed } = kept.value;
+      if (clock.now() < expiresAtMs) continue;
+      if (redeemed === undefined || (redeemed.trustDomain === name && finished)) {
+        await inviter.invitations.delete(kept).catch(unlessConflict);
+      }
+    }
+  }
+
+  async #drop(kept: Kept<AcceptanceRecord>): Promise<void> {
+    await this.acceptances.delete(kept).catch(unlessConflict);
+  }
+}
+
+/** The secret of an invitation that was accepted, until it is redeemed. */
+export function secretPlace(name: string, invitation: string) {
+  return {
+    collection: acceptancesCollection,
+    key: `${name}/${invitation}`,
+    column: 'secret',
+    version: 1,
+  };
+}
+
+function unlessConflict(error: unknown): void {
+  if (!hasCode(error, 'HANSA_CONFLICT')) throw toHansaError(error);
+}
+
+function soonest(
+  ...results: readonly (ReconcileResult | undefined)[]
+): ReconcileResult | undefined {
+  const delays = results.flatMap((result) => result?.requeueAfterMs ?? []);
+  return delays.length === 0 ? undefined : { requeueAfterMs: Math.min(...delays) };
+}

@@ -1,0 +1,228 @@
+// Heartbeats: how two peers know that the other is there, and what they tell each other with it.
+// Both sides send; whoever is heard in either direction is there.
+
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import { timestamp } from '../api/object.ts';
+import { parseTimestamp } from '../api/schema/date-time.ts';
+import { jsonEquals } from '../api/schema/json.ts';
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { BundleSource } from '../core/identity/bundle.ts';
+import type { Certificate } from '../core/identity/certificate.ts';
+import { lastPublished } from '../core/identity/published-bundle.ts';
+import { validateChain } from '../core/identity/svid-validator.ts';
+import type { Transport } from '../core/identity/transport.ts';
+import { setCondition } from '../core/reconcile/conditions.ts';
+import type { Store } from '../core/store/store.ts';
+import { pathBelow } from './acceptor.ts';
+import {
+  type Announcement,
+  contractVersion,
+  encodeMessage,
+  type Heartbeat,
+  maxMessageBytes,
+  type OfferTold,
+  parseHeartbeat,
+  paths,
+} from './messages.ts';
+import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
+import type { PeerFederations } from './peer-federation.ts';
+import { isLive } from './peer-states.ts';
+import { refusalOf } from './remote-error.ts';
+import { callTimeoutMs, lastSeenWriteMs, silentAfterMs } from './timing.ts';
+
+export interface HeartbeatParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly bundles: BundleSource;
+  readonly peers: PeerBook;
+  readonly federations: PeerFederations;
+  readonly offersFor: (peer: string) => readonly OfferTold[];
+}
+
+export class Heartbeats {
+  readonly #parts: HeartbeatParts;
+
+  constructor(parts: HeartbeatParts) {
+    this.#parts = parts;
+  }
+
+  /** What this site says to that peer now. */
+  message(peer: string): Heartbeat {
+    const { store, offersFor } = this.#parts;
+    return {
+      contractVersion,
+      bundleSequence: lastPublished(store)?.sequence ?? 0,
+      offers: offersFor(peer),
+    };
+  }
+
+  /** Sends one, and takes the answer as one of the peer's. */
+  async send(peer: FederationPeer, signal: AbortSignal): Promise<void> {
+    const { name } = peer.metadata;
+    const answer = await this.#post(peer, paths.heartbeat, this.message(name), signal);
+    await this.heard(
+      name,
+      parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain),
+    );
+  }
+
+  /** Tells the peer that this site has a new bundle. */
+  async announce(
+    peer: FederationPeer,
+    announcement: Announcement,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#post(peer, paths.announce, announcement, signal);
+  }
+
+  /** The peer was heard from: in either direction, with what it said. */
+  async heard(name: string, heartbeat: Heartbeat): Promise<void> {
+    const { store, clock, peers, federations } = this.#parts;
+    const nowMs = clock.now();
+    store.facts.merge(peersCollection, name, { lastHeartbeatAt: timestamp(nowMs) });
+    await federations.announced(name, heartbeat.bundleSequence);
+    const told = (status: PeerStatus): PeerStatus => ({
+      ...status,
+      contractVersion: heartbeat.contractVersion,
+      offers: heartbeat.offers,
+      lastHeartbeatAt: timestamp(nowMs),
+      conditions: setCondition(status.conditions, reachable, nowMs),
+    });
+    const peer = await peers.get(name);
+    const { status } = peer ?? {};
+    if (status?.state === 'enrolled') {
+      await peers.step(name, 'activate', 'first heartbeat', fresh(told(status)));
+    } else if (status?.state === 'degraded') {
+      await peers.step(name, 'recover', 'heard from again', fresh(told(status)));
+    } else if (status?.state === 'active' && isNews(status, heartbeat, nowMs)) {
+      await peers.note(name, told);
+    }
+  }
+
+  /** The peer did not answer: says so, and after silence from both directions degrades it. */
+  async missed(name: string, error: unknown): Promise<void> {
+    const { peers, clock } = this.#parts;
+    const peer = await peers.get(name);
+    if (!isLive(peer?.status?.state)) return;
+    const why = wordsFor(error);
+    const nowMs = clock.now();
+    if (peer?.status?.state === 'active' && this.silentForMs(peer) > silentAfterMs) {
+      await peers.step(name, 'degrade', why);
+    }
+    await peers.note(name, (status) => ({
+      ...status,
+      // A peer that is active because it still reaches us stays so without a word.
+      ...(status.state === 'active' ? {} : { reason: why }),
+      conditions: setCondition(
+        status.conditions,
+        { type: 'Reachable', status: 'False', reason: 'NoAnswer', message: why },
+        nowMs,
+      ),
+    }));
+  }
+
+  silentForMs(peer: FederationPeer): number {
+    const nowMs = this.#parts.clock.now();
+    const heardMs = this.lastHeardMs(peer) ?? 0;
+    // Coming into a state counts as a sign of life: a peer that was just resumed gets its time.
+    const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
+    return nowMs - Math.max(heardMs, sinceMs);
+  }
+
+  /** The live fact; after a crash it may be missing, and then the status knows it about. */
+  lastHeardMs(peer: FederationPeer): number | undefined {
+    const fact = this.#parts.store.facts.get(peersCollection, peer.metadata.name);
+    const at = fact?.['lastHeartbeatAt'];
+    return parseTimestamp(typeof at === 'string' ? at : (peer.status?.lastHeartbeatAt ?? ''));
+  }
+
+  async #post(
+    peer: FederationPeer,
+    path: string,
+    message: Heartbeat | Announcement,
+    signal: AbortSignal,
+  ): Promise<Buffer> {
+    const { name } = peer.metadata;
+    const url = new URL(peer.spec.url);
+    const connection = await this.#parts.transport.connect({
+      url,
+      verify: (chain) => this.#verify(TrustDomain.parse(name), chain),
+      asSite: true,
+      timeoutMs: callTimeoutMs,
+      signal,
+    });
+    try {
+      const response = await connection.request(
+        {
+          method: 'POST',
+          path: pathBelow(url, path),
+          headers: { 'content-type': 'application/json' },
+          body: encodeMessage(message),
+        },
+        maxMessageBytes,
+      );
+      const refusal = refusalOf(name, response);
+      if (refusal !== undefined) throw refusal;
+      return response.body;
+    } finally {
+      connection.close();
+    }
+  }
+
+  #verify(peer: TrustDomain, chain: readonly Certificate[]): void {
+    const { bundles, clock } = this.#parts;
+    const expected = SpiffeId.of(peer, 'hansa', 'site');
+    const uris = chain[0]?.extensions.subjectAlternativeName?.uris ?? [];
+    if (!uris.includes(expected.toString())) {
+      throw new HansaError(
+        'HANSA_PEER_UNTRUSTED',
+        `the TLS certificate is for ${uris[0] ?? 'no SPIFFE ID'}, expected ${expected.toString()}`,
+      );
+    }
+    validateChain(chain, bundles, clock.now());
+  }
+}
+
+const reachable = {
+  type: 'Reachable',
+  status: 'True',
+  reason: 'Answers',
+  message: 'It answers heartbeats, or sends them.',
+} as const;
+
+/** What a heartbeat changes of a status, without the state. */
+function fresh({
+  contractVersion: version,
+  offers,
+  lastHeartbeatAt,
+}: PeerStatus): Partial<PeerStatus> {
+  return {
+    ...(version === undefined ? {} : { contractVersion: version }),
+    ...(offers === undefined ? {} : { offers }),
+    ...(lastHeartbeatAt === undefined ? {} : { lastHeartbeatAt }),
+  };
+}
+
+/** Whether it is worth a write: that a peer is still there is a live fact, and no news. */
+function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolean {
+  const lastMs = parseTimestamp(status.lastHeartbeatAt ?? '') ?? 0;
+  return (
+    nowMs - lastMs > lastSeenWriteMs ||
+    status.contractVersion !== heartbeat.contractVersion ||
+    !jsonEquals(status.offers, heartbeat.offers) ||
+    status.conditions?.find(({ type }) => type === 'Reachable')?.status !== 'True'
+  );
+}
+
+function wordsFor(error: unknown): string {
+  if (hasCode(error, 'HANSA_UNAUTHENTICATED') || hasCode(error, 'HANSA_FORBIDDEN')) {
+    return `it refuses this site: ${error.message}`.slice(0, 500);
+  }
+  const { message } = error instanceof HansaError ? error : toHansaError(error);
+  return `cannot connect: ${message}`.slice(0, 500);
+}

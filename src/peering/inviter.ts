@@ -1,0 +1,400 @@
+// The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
+// once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
+
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { actorOf } from '../core/access/audit-draft.ts';
+import type { Caller } from '../core/access/identity.ts';
+import type { AuditActor } from '../core/audit/event.ts';
+import type { Audit } from '../core/audit/log.ts';
+import type { Clock, Random } from '../core/clock/clock.ts';
+import { type ErrorCode, HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
+import type { Certificate } from '../core/identity/certificate.ts';
+import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { federationsCollection, sharesAuthority } from '../core/identity/store-bundles.ts';
+import { validateChain } from '../core/identity/svid-validator.ts';
+import type { Store } from '../core/store/store.ts';
+import { fingerprintOf, keyDigests } from './fingerprint.ts';
+import {
+  defaultInvitationSeconds,
+  encodeInvitation,
+  invitationId,
+  maxInvitationSeconds,
+  previewProof,
+  sameBytes,
+  secretDigest,
+} from './invitation.ts';
+import { mentionOf } from './mentions.ts';
+import {
+  agreeOnVersion,
+  contractVersion,
+  type PreviewAnswer,
+  type PreviewRequest,
+  type RedeemRequest,
+} from './messages.ts';
+import type { PeerBook } from './peer-book.ts';
+import { type InvitationRecord, type Kept, Records, invitationsCollection } from './records.ts';
+
+export interface InviterParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly own: { readonly bundle: Bundle };
+  readonly bundles: BundleSource;
+  readonly peers: PeerBook;
+  readonly advertiseURL: () => string;
+  /** Fingerprints of the leaf certificates that the federation listener presents now, or did a moment ago. */
+  readonly ownLeaves: () => readonly string[];
+  /** What is granted to this trust domain already. */
+  readonly offersFor: (trustDomain: string) => readonly string[];
+}
+
+export interface MadeInvitation {
+  readonly invitation: string;
+  readonly expiresAtMs: number;
+  readonly fingerprint: string;
+}
+
+/** Who presented what, on a connection to the federation listener. */
+export interface Stranger {
+  readonly chain: readonly Certificate[];
+  readonly address: string | undefined;
+}
+
+/** More than any site needs at once, and a bound on what a mistake in a script can do. */
+const maxOutstanding = 1000;
+
+export class Inviter {
+  readonly #parts: InviterParts;
+  readonly invitations: Records<InvitationRecord>;
+
+  constructor(parts: InviterParts) {
+    this.#parts = parts;
+    this.invitations = new Records(parts.store, invitationsCollection);
+  }
+
+  async invite(
+    caller: Caller,
+    options: { readonly for?: TrustDomain; readonly ttlSeconds?: number },
+  ): Promise<MadeInvitation> {
+    const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
+    const { ttlSeconds = defaultInvitationSeconds } = options;
+    if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot make an invitation for ${ttlSeconds} seconds: 1 to ${maxInvitationSeconds} are accepted.`,
+      );
+    }
+    if (options.for?.equals(trustDomain)) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot invite ${trustDomain.name}: that is this site itself.`,
+      );
+    }
+    if (this.invitations.list().length >= maxOutstanding) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `Cannot make an invitation: ${maxOutstanding} are outstanding. Wait until some have expired.`,
+      );
+    }
+    const keys = keyDigests(own.bundle);
+    const secret = Buffer.from(await random.bytes(32));
+    const nowMs = clock.now();
+    const expiresAtMs = Math.floor(nowMs / 1000 + ttlSeconds) * 1000;
+    const digest = secretDigest(secret);
+    const whom = options.for?.name ?? 'anybody';
+    const record: InvitationRecord = {
+      digest: digest.toString('hex'),
+      createdAtMs: nowMs,
+      expiresAtMs,
+      ...(options.for === undefined ? {} : { for: options.for.name }),
+    };
+    const row = audit.record({
+      actor: actorOf(caller),
+      verb: 'peer.invite',
+      kind: 'FederationPeer',
+      ...(options.for === undefined ? {} : { name: options.for.name }),
+      outcome: 'allow',
+      reason: `invited ${whom}, for ${ttlSeconds} seconds`,
+    });
+    await this.invitations.put(invitationId(digest), undefined, record, [row]);
+    const invitation = encodeInvitation({
+      url: new URL(advertiseURL()),
+      trustDomain,
+      keys,
+      secret,
+      expiresAtMs,
+      ...(options.for === undefined ? {} : { for: options.for }),
+    });
+    return { invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
+  }
+
+  /** Changes nothing. */
+  preview(request: PreviewRequest, stranger: Stranger): PreviewAnswer {
+    const deny = this.#denier('invitation.preview', request.trustDomain.name, stranger);
+    const kept = this.invitations.get(request.invitation);
+    if (kept === undefined) throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+    const digest = Buffer.from(kept.value.digest, 'hex');
+    const shown = this.#parts
+      .ownLeaves()
+      .some((leaf) =>
+        sameBytes(
+          request.proof,
+          previewProof(digest, request.challenge, leaf, request.trustDomain.name),
+        ),
+      );
+    if (!shown) {
+      throw deny('HANSA_INVITATION_REFUSED', unknown, 'it was named without knowing its secret');
+    }
+    this.#checkUsable(kept.value, request.trustDomain, deny);
+    return {
+      contractVersion,
+      offers: this.#parts.offersFor(request.trustDomain.name),
+      confirmation: this.#confirmation(kept.value, request.trustDomain) !== undefined,
+    };
+  }
+
+  /**
+   * Uses the invitation up for this site. Whoever redeemed it may do so again, and nothing changes.
+   * Resolves when the redemption is durable.
+   */
+  async redeem(request: RedeemRequest, stranger: Stranger): Promise<void> {
+    const claimed = request.trustDomain;
+    const deny = this.#denier('invitation.redeem', claimed.name, stranger);
+    const digest = secretDigest(request.secret);
+    for (;;) {
+      const kept = this.invitations.get(invitationId(digest));
+      if (kept === undefined || !sameBytes(digest, Buffer.from(kept.value.digest, 'hex'))) {
+        throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+      }
+      const bundle = this.#checkStranger(request, stranger, deny);
+      this.#checkUsable(kept.value, claimed, deny);
+      if (kept.value.redeemed !== undefined) {
+        // The same name is not enough: it must be the same keys.
+        this.#checkSameKeys(kept.value.redeemed.bundle, bundle, claimed, deny);
+        return;
+      }
+      await this.#checkFree(claimed, bundle, deny);
+      if (agreeOnVersion(request.contractVersions) === undefined) {
+        throw deny(
+          'HANSA_INVITATION_REFUSED',
+          `${this.#parts.trustDomain.name} speaks version ${contractVersion} of the federation API, and the other site does not. Update the older of the two.`,
+          'no contract version in common',
+        );
+      }
+      try {
+        await this.#spend(kept, request, bundle, stranger);
+        return;
+      } catch (error) {
+        // Somebody else was first: look who.
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
+  }
+
+  async #spend(
+    kept: Kept<InvitationRecord>,
+    request: RedeemRequest,
+    bundle: Bundle,
+    stranger: Stranger,
+  ): Promise<void> {
+    const { clock, audit } = this.#parts;
+    const claimed = request.trustDomain;
+    const confirmation = this.#confirmation(kept.value, claimed);
+    const row = audit.record({
+      actor: strangerActor(claimed.name, stranger),
+      verb: 'invitation.redeem',
+      kind: 'FederationPeer',
+      name: claimed.name,
+      outcome: 'allow',
+      reason:
+        confirmation === undefined
+          ? 'redeemed its invitation'
+          : `redeemed an invitation, to be confirmed: ${confirmation}`,
+    });
+    await this.invitations.put(
+      kept.name,
+      kept,
+      {
+        ...kept.value,
+        redeemed: {
+          trustDomain: claimed.name,
+          url: request.url.href,
+          bundle: request.bundle,
+          fingerprint: fingerprintOf(keyDigests(bundle)),
+          contractVersion,
+          atMs: clock.now(),
+          ...(confirmation === undefined ? {} : { confirmation }),
+        },
+      },
+      [row],
+    );
+  }
+
+  /** The operator says yes to whoever redeemed an invitation under this name. */
+  async confirm(name: string, caller: Caller): Promise<void> {
+    const { audit } = this.#parts;
+    const kept = this.redemptionOf(name);
+    if (kept?.value.redeemed === undefined) {
+      throw new HansaError(
+        'HANSA_NOT_FOUND',
+        `Cannot confirm ${name}: nobody of that trust domain waits for a confirmation.`,
+      );
+    }
+    if (kept.value.redeemed.confirmed === true) return;
+    const row = audit.record({
+      actor: actorOf(caller),
+      verb: 'peer.confirm',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason: `confirmed, with the fingerprint ${kept.value.redeemed.fingerprint}`,
+    });
+    const redeemed = { ...kept.value.redeemed, confirmed: true };
+    await this.invitations.put(kept.name, kept, { ...kept.value, redeemed }, [row]);
+  }
+
+  /** The newest invitation that a site of this name redeemed. */
+  redemptionOf(name: string): Kept<InvitationRecord> | undefined {
+    return this.invitations
+      .list()
+      .filter(({ value }) => value.redeemed?.trustDomain === name)
+      .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0))[0];
+  }
+
+  #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
+    if (record.for === undefined) return 'the invitation was not made for one trust domain';
+    return mentionOf(this.#parts.store, claimed.name);
+  }
+
+  #checkUsable(record: InvitationRecord, claimed: TrustDomain, deny: Deny): void {
+    const { clock, trustDomain } = this.#parts;
+    const { name } = trustDomain;
+    if (record.for !== undefined && record.for !== claimed.name) {
+      throw deny(
+        'HANSA_INVITATION_REFUSED',
+        `Cannot accept the invitation: it is for another trust domain than ${claimed.name}. Ask ${name} for one of your own.`,
+        `it was made for ${record.for}`,
+      );
+    }
+    const { redeemed } = record;
+    if (redeemed !== undefined && redeemed.trustDomain !== claimed.name) {
+      const minutes = Math.floor((clock.now() - redeemed.atMs) / 60_000);
+      throw deny(
+        'HANSA_INVITATION_REDEEMED',
+        `Cannot accept the invitation: it was already redeemed ${ago(minutes)} by ${redeemed.trustDomain}. Ask ${name} for a new one.`,
+        `replay: it was redeemed by ${redeemed.trustDomain}`,
+      );
+    }
+    if (redeemed === undefined && clock.now() >= record.expiresAtMs) {
+      const minutes = Math.floor((clock.now() - record.expiresAtMs) / 60_000);
+      throw deny(
+        'HANSA_INVITATION_EXPIRED',
+        `Cannot accept the invitation: it expired ${ago(minutes)}. Ask ${name} for a new one.`,
+        'it had expired',
+      );
+    }
+  }
+
+  /** Who it says it is, by keys that it brought itself: that binds name, keys and connection together. */
+  #checkStranger(request: RedeemRequest, stranger: Stranger, deny: Deny): Bundle {
+    const { trustDomain, clock, own } = this.#parts;
+    const claimed = request.trustDomain;
+    const refuse = (why: string): HansaError =>
+      deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
+    if (claimed.equals(trustDomain)) {
+      throw refuse(`${claimed.name} is the trust domain of the inviting site itself`);
+    }
+    let bundle: Bundle;
+    let id: SpiffeId;
+    try {
+      ({ bundle } = parseSpiffeBundle(request.bundle, claimed));
+      const bundleFor = (domain: TrustDomain): Bundle | undefined =>
+        domain.equals(claimed) ? bundle : undefined;
+      ({ id } = validateChain(stranger.chain, { bundleFor }, clock.now()));
+    } catch (error) {
+      throw refuse(
+        `the certificate of ${claimed.name} does not fit the bundle that it brought: ${toHansaError(error).message.replace(/\.$/, '')}`,
+      );
+    }
+    if (!id.equals(SpiffeId.of(claimed, 'hansa', 'site'))) {
+      throw refuse(`${id.toString()} is not a site`);
+    }
+    if (sharesAuthority(bundle, own.bundle)) {
+      throw refuse(`the bundle of ${claimed.name} holds an authority of ${trustDomain.name}`);
+    }
+    return bundle;
+  }
+
+  #checkSameKeys(document: string, bundle: Bundle, claimed: TrustDomain, deny: Deny): void {
+    const first = parseSpiffeBundle(document, claimed).bundle;
+    if (sharesAuthority(first, bundle)) return;
+    throw deny(
+      'HANSA_INVITATION_REDEEMED',
+      `Cannot accept the invitation: it was already redeemed by a ${claimed.name} with other keys. Ask ${this.#parts.trustDomain.name} for a new one.`,
+      `replay: another site that calls itself ${claimed.name} redeemed it`,
+    );
+  }
+
+  /** Neither the name nor a key may be another peer's. */
+  async #checkFree(claimed: TrustDomain, bundle: Bundle, deny: Deny): Promise<void> {
+    const { store, bundles, peers } = this.#parts;
+    const refuse = (why: string): HansaError =>
+      deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
+    const state = (await peers.get(claimed.name))?.status?.state;
+    if (state !== undefined && state !== 'revoked') {
+      throw refuse(`${claimed.name} is a peer already (${state}); it has to be revoked first`);
+    }
+    for (const { name } of store.list(federationsCollection).entries) {
+      if (name === claimed.name || TrustDomain.problem(name) !== undefined) continue;
+      const other = bundles.bundleFor(TrustDomain.parse(name));
+      if (other !== undefined && sharesAuthority(bundle, other)) {
+        // Whose keys they are is not the stranger's to know.
+        throw deny(
+          'HANSA_INVITATION_REFUSED',
+          `Cannot accept the invitation: the bundle of ${claimed.name} holds an authority of another trust domain.`,
+          `its bundle holds an authority of ${name}`,
+        );
+      }
+    }
+  }
+
+  #denier(verb: string, claimed: string, stranger: Stranger): Deny {
+    return (code, message, reason) => {
+      this.#parts.audit.deny({
+        actor: strangerActor(claimed, stranger),
+        verb: code === 'HANSA_INVITATION_REDEEMED' ? 'invitation.replay' : verb,
+        kind: 'FederationPeer',
+        name: claimed,
+        outcome: 'deny',
+        code,
+        reason,
+      });
+      return new HansaError(code, message);
+    };
+  }
+}
+
+type Deny = (code: ErrorCode, message: string, reason: string) => HansaError;
+
+const unknown =
+  'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';
+
+/** As it names itself: nothing of it is proven where it is refused. */
+function strangerActor(claimed: string, { chain, address }: Stranger): AuditActor {
+  return {
+    user: `spiffe://${claimed}/hansa/site`,
+    groups: [],
+    via: 'certificate',
+    ...(chain[0] === undefined ? {} : { credential: chain[0].serialHex }),
+    ...(address === undefined ? {} : { address }),
+  };
+}
+
+function ago(minutes: number): string {
+  if (minutes < 1) return 'less than a minute ago';
+  return minutes === 1 ? 'a minute ago' : `${minutes} minutes ago`;
+}

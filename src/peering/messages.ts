@@ -1,0 +1,244 @@
+// What two sites say to each other, version 1: parsed once, bounded, into types. Unknown fields are
+// ignored, so that a later version can add some.
+
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { httpsUrl } from './invitation.ts';
+
+/** The version of this API. Two sites use the highest that both have. */
+export const contractVersion = 1;
+
+export const maxMessageBytes = 256 * 1024;
+
+const base = '/hansa/federation/v1';
+export const paths = {
+  preview: `${base}/invitations/preview`,
+  redeem: `${base}/invitations/redeem`,
+  heartbeat: `${base}/heartbeat`,
+  announce: `${base}/announce`,
+} as const;
+
+const limits = { offers: 256, grantedTo: 1024, url: 2048, name: 253 } as const;
+
+export interface PreviewRequest {
+  /** The public name of the invitation. */
+  readonly invitation: string;
+  readonly challenge: Buffer;
+  readonly proof: Buffer;
+  readonly trustDomain: TrustDomain;
+}
+
+export interface PreviewAnswer {
+  readonly contractVersion: number;
+  /** Names of what is granted to the acceptor already. */
+  readonly offers: readonly string[];
+  /** Whether an operator of the inviting site will have to confirm. */
+  readonly confirmation: boolean;
+}
+
+export interface RedeemRequest {
+  readonly contractVersions: readonly number[];
+  readonly secret: Buffer;
+  readonly trustDomain: TrustDomain;
+  readonly url: URL;
+  /** The SPIFFE bundle document of the acceptor. */
+  readonly bundle: string;
+}
+
+export interface RedeemAnswer {
+  /** `pending` until an operator of the inviting site has confirmed. */
+  readonly state: 'accepted' | 'pending';
+  readonly contractVersion: number;
+}
+
+export interface OfferTold {
+  readonly name: string;
+  readonly spiffeID: string;
+  readonly grantedTo: readonly string[];
+}
+
+/** Sent, and answered with the same of the other side. */
+export interface Heartbeat {
+  readonly contractVersion: number;
+  /** The sequence of the sender's bundle: whoever holds an older one fetches at once. */
+  readonly bundleSequence: number;
+  readonly offers: readonly OfferTold[];
+}
+
+export interface Announcement {
+  readonly bundleSequence: number;
+}
+
+export function encodeMessage(
+  message: PreviewRequest | PreviewAnswer | RedeemRequest | RedeemAnswer | Heartbeat | Announcement,
+): Buffer {
+  return Buffer.from(
+    JSON.stringify(message, (_key, value: unknown) => {
+      // Buffers turn themselves into objects before they come here.
+      const bytes = value as { readonly type?: unknown; readonly data?: unknown } | null;
+      return typeof bytes === 'object' && bytes?.type === 'Buffer' && Array.isArray(bytes.data)
+        ? Buffer.from(bytes.data as number[]).toString('base64url')
+        : value;
+    }),
+  );
+}
+
+export function parsePreviewRequest(body: Uint8Array): PreviewRequest {
+  const message = new Message(body);
+  return {
+    invitation: message.text('invitation', /^[0-9a-f]{64}$/),
+    challenge: message.bytes('challenge', 32),
+    proof: message.bytes('proof', 32),
+    trustDomain: message.trustDomain('trustDomain'),
+  };
+}
+
+export function parsePreviewAnswer(body: Uint8Array): PreviewAnswer {
+  const message = new Message(body);
+  return {
+    contractVersion: message.version('contractVersion'),
+    offers: message.list('offers', limits.offers, (item) => asText(item, limits.name)),
+    confirmation: message.flag('confirmation'),
+  };
+}
+
+export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
+  const message = new Message(body);
+  const url = httpsUrl(message.text('url', /^https:\/\/\S{1,2040}$/));
+  if (url === undefined) throw malformed('url is no https URL of a site');
+  return {
+    contractVersions: message.list('contractVersions', 16, asVersion),
+    secret: message.bytes('secret', 32),
+    trustDomain: message.trustDomain('trustDomain'),
+    url,
+    bundle: message.text('bundle', /^\s*\{/),
+  };
+}
+
+export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
+  const message = new Message(body);
+  return {
+    state: message.text('state', /^(?:accepted|pending)$/) as RedeemAnswer['state'],
+    contractVersion: message.version('contractVersion'),
+  };
+}
+
+/** `sender` is who authenticated: it can offer nothing but its own workloads. */
+export function parseHeartbeat(
+  body: Uint8Array,
+  sender: TrustDomain,
+  receiver: TrustDomain,
+): Heartbeat {
+  const message = new Message(body);
+  const offers = message.list('offers', limits.offers, (item) => {
+    const offer = new Message(item);
+    const id = SpiffeId.parse(offer.text('spiffeID', /^spiffe:/));
+    if (!id.memberOf(sender)) throw malformed(`an offer is served by ${id.toString()}`);
+    return {
+      name: offer.text('name', /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/),
+      spiffeID: id.toString(),
+      grantedTo: offer.list('grantedTo', limits.grantedTo, (granted) => {
+        if (granted === '*') return '*';
+        const grantee = SpiffeId.parse(asText(granted, 2048));
+        if (!grantee.memberOf(receiver)) throw malformed('an offer is granted to a stranger');
+        return grantee.toString();
+      }),
+    };
+  });
+  if (new Set(offers.map(({ name }) => name)).size !== offers.length) {
+    throw malformed('an offer is there twice');
+  }
+  return {
+    contractVersion: message.version('contractVersion'),
+    bundleSequence: message.count('bundleSequence'),
+    offers,
+  };
+}
+
+export function parseAnnouncement(body: Uint8Array): Announcement {
+  return { bundleSequence: new Message(body).count('bundleSequence') };
+}
+
+/** The highest version that both have; undefined where there is none. */
+export function agreeOnVersion(theirs: readonly number[]): number | undefined {
+  return theirs.includes(contractVersion) ? contractVersion : undefined;
+}
+
+/** Typed fields of a JSON object from outside. */
+class Message {
+  readonly #fields: Readonly<Record<string, unknown>>;
+
+  constructor(source: unknown) {
+    const value = source instanceof Uint8Array ? parseJson(source) : source;
+    if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+      throw malformed('it is not a JSON object');
+    }
+    this.#fields = value as Readonly<Record<string, unknown>>;
+  }
+
+  text(key: string, grammar: RegExp): string {
+    const value = this.#fields[key];
+    if (typeof value !== 'string' || !grammar.test(value)) throw malformed(`${key} is wrong`);
+    return value;
+  }
+
+  flag(key: string): boolean {
+    const value = this.#fields[key];
+    if (typeof value !== 'boolean') throw malformed(`${key} is neither true nor false`);
+    return value;
+  }
+
+  count(key: string): number {
+    const value = this.#fields[key];
+    if (!Number.isSafeInteger(value) || (value as number) < 0) {
+      throw malformed(`${key} is not a whole number`);
+    }
+    return value as number;
+  }
+
+  version(key: string): number {
+    return asVersion(this.#fields[key]);
+  }
+
+  bytes(key: string, count: number): Buffer {
+    const bytes = Buffer.from(this.text(key, /^[\w-]+$/), 'base64url');
+    if (bytes.byteLength !== count) throw malformed(`${key} is not of ${count} bytes`);
+    return bytes;
+  }
+
+  trustDomain(key: string): TrustDomain {
+    return TrustDomain.parse(this.text(key, /^[^\s/]{1,255}$/));
+  }
+
+  list<T>(key: string, longest: number, read: (item: unknown) => T): readonly T[] {
+    const value = this.#fields[key];
+    if (!Array.isArray(value)) throw malformed(`${key} is not a list`);
+    if (value.length > longest) throw malformed(`${key} has more than ${longest} entries`);
+    return value.map(read);
+  }
+}
+
+function parseJson(body: Uint8Array): unknown {
+  try {
+    return JSON.parse(Buffer.from(body).toString('utf8'));
+  } catch {
+    throw malformed('it is not JSON');
+  }
+}
+
+function asText(value: unknown, longest: number): string {
+  if (typeof value !== 'string' || value.length > longest) throw malformed('a text is wrong');
+  return value;
+}
+
+function asVersion(value: unknown): number {
+  if (!Number.isSafeInteger(value) || (value as number) < 1 || (value as number) > 1000) {
+    throw malformed('a contract version is not a number from 1 to 1000');
+  }
+  return value as number;
+}
+
+function malformed(why: string): HansaError {
+  return new HansaError('HANSA_BAD_REQUEST', `Cannot read the message of the other site: ${why}.`);
+}

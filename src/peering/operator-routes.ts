@@ -1,0 +1,335 @@
+// What operators of this site do with peers beyond editing resources: invite, look, accept, confirm,
+// revoke. Rights are those on FederationPeer.
+
+import { federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { timestamp } from '../api/object.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { actorOf } from '../core/access/audit-draft.ts';
+import type { Authorizer } from '../core/access/authorizer.ts';
+import { forbidden } from '../core/access/denial.ts';
+import type { Caller } from '../core/access/identity.ts';
+import type { Audit } from '../core/audit/log.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { Sealer } from '../core/store/sealer.ts';
+import type { Store } from '../core/store/store.ts';
+import type { Acceptor } from './acceptor.ts';
+import { type Handshake, secretPlace } from './handshake.ts';
+import type { Heartbeats } from './heartbeats.ts';
+import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
+import type { Inviter } from './inviter.ts';
+import { type PeerBook, peersCollection } from './peer-book.ts';
+import type { PeerFederations } from './peer-federation.ts';
+import { acceptancesCollection } from './records.ts';
+import { acceptWaitMs } from './timing.ts';
+import { waitFor } from './wait-for.ts';
+
+export interface OperatorRoutesParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly authorizer: Authorizer;
+  readonly peers: PeerBook;
+  readonly federations: PeerFederations;
+  readonly inviter: Inviter;
+  readonly acceptor: Acceptor;
+  readonly handshake: Handshake;
+  readonly heartbeats: Heartbeats;
+}
+
+const base = '/hansa/v1/peering';
+const maxBodyBytes = 16 * 1024;
+
+/** How a peer is doing, with what is not in its object. */
+export interface PeerSummary {
+  readonly name: string;
+  readonly state: string;
+  readonly url: string;
+  readonly since?: string;
+  readonly reason?: string;
+  readonly lastSeen?: string;
+  readonly role?: string;
+  readonly fingerprint?: string;
+  readonly contractVersion?: number;
+  readonly offers: readonly { readonly name: string; readonly grantedTo: readonly string[] }[];
+  readonly bundle?: {
+    readonly fresh: boolean;
+    readonly syncedAt?: string;
+    readonly error?: string;
+  };
+}
+
+export interface InvitationPreview {
+  readonly trustDomain: string;
+  readonly url: string;
+  readonly fingerprint: string;
+  readonly expiresAt: string;
+  readonly contractVersion: number;
+  readonly offers: readonly string[];
+  readonly confirmation: boolean;
+}
+
+export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[] {
+  const route = (
+    method: PlaneRoute['method'],
+    path: string,
+    verb: 'create' | 'update' | 'delete' | 'list',
+    handle: (request: PlaneRequest, caller: Caller) => Promise<unknown>,
+  ): PlaneRoute => ({
+    listener: 'api',
+    method,
+    path: `${base}/${path}`,
+    handle: async (request) => {
+      const caller = authorised(parts, request, verb);
+      return json(await handle(request, caller));
+    },
+  });
+  return [
+    route('GET', 'peers', 'list', () => summaries(parts)),
+    route('POST', 'invite', 'create', async (request, caller) => {
+      const body = await bodyOf(request);
+      const whom = body['for'];
+      const ttlSeconds = body['ttlSeconds'];
+      const made = await parts.inviter.invite(caller, {
+        ...(typeof whom === 'string' ? { for: TrustDomain.parse(whom) } : {}),
+        ...(typeof ttlSeconds === 'number' ? { ttlSeconds } : {}),
+      });
+      const { expiresAtMs, ...shown } = made;
+      return { ...shown, expiresAt: timestamp(expiresAtMs) };
+    }),
+    route('POST', 'preview', 'create', async (request, caller) => {
+      const invitation = await invitationOf(parts, request);
+      return preview(parts, invitation, caller);
+    }),
+    route('POST', 'accept', 'create', async (request, caller) => {
+      const invitation = await invitationOf(parts, request);
+      return accept(parts, invitation, caller);
+    }),
+    route('POST', 'confirm/*', 'update', async ({ segment }, caller) => {
+      await parts.inviter.confirm(segment, caller);
+      await parts.handshake.admit(segment);
+      return summary(parts, segment);
+    }),
+    route('POST', 'revoke/*', 'delete', async ({ segment }, caller) => {
+      if ((await parts.peers.get(segment)) === undefined) {
+        throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${segment}: it is not a peer.`);
+      }
+      await parts.handshake.revoke(segment, `${caller.user} revoked it`);
+      return summary(parts, segment);
+    }),
+  ];
+}
+
+function authorised(
+  { authorizer }: OperatorRoutesParts,
+  request: PlaneRequest,
+  verb: 'create' | 'update' | 'delete' | 'list',
+): Caller {
+  const { caller, segment } = request;
+  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
+  const asked = {
+    verb,
+    plural: federationPeerKind.plural,
+    ...(segment === '' ? {} : { name: segment }),
+  };
+  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
+  return caller;
+}
+
+async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, unknown>>> {
+  const bytes = await request.body(maxBodyBytes);
+  if (bytes.byteLength === 0) return {};
+  try {
+    const value: unknown = JSON.parse(bytes.toString('utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return value as Readonly<Record<string, unknown>>;
+    }
+  } catch {
+    // Told below, like anything else that is no object.
+  }
+  throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the request: it is not a JSON object.');
+}
+
+/** Reads the line and refuses at once what can be refused without asking anybody. */
+async function invitationOf(
+  { trustDomain, clock, peers }: OperatorRoutesParts,
+  request: PlaneRequest,
+): Promise<Invitation> {
+  const { invitation: line } = await bodyOf(request);
+  if (typeof line !== 'string') {
+    throw new HansaError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
+  }
+  const invitation = parseInvitation(line, clock.now());
+  const { name } = invitation.trustDomain;
+  if (invitation.trustDomain.equals(trustDomain)) {
+    throw new HansaError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: ${name} is this site itself. Take it to the site that is invited.`,
+    );
+  }
+  if (invitation.for !== undefined && !invitation.for.equals(trustDomain)) {
+    throw new HansaError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for ${invitation.for.name}, and this site is ${trustDomain.name}.`,
+    );
+  }
+  const peer = await peers.get(name);
+  const state = peer?.status?.state;
+  if (state === undefined || state === 'revoked') return invitation;
+  const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
+  if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
+  throw isSame
+    ? new HansaError(
+        'HANSA_INVITATION_REDEEMED',
+        `Cannot accept the invitation: it was already redeemed by ${trustDomain.name}, this very site, and ${name} is ${state}. Ask ${name} for a new one if you want to begin anew.`,
+      )
+    : new HansaError(
+        'HANSA_PEER_STATE',
+        `Cannot accept the invitation: ${name} is a peer already (${state}). Revoke it first: hansa peer revoke ${name}`,
+      );
+}
+
+async function preview(
+  { acceptor, audit }: OperatorRoutesParts,
+  invitation: Invitation,
+  caller: Caller,
+): Promise<InvitationPreview> {
+  try {
+    const told = await acceptor.preview(invitation, invitation.secret);
+    return {
+      trustDomain: invitation.trustDomain.name,
+      url: invitation.url.href,
+      fingerprint: told.fingerprint,
+      expiresAt: timestamp(invitation.expiresAtMs),
+      contractVersion: told.contractVersion,
+      offers: told.offers,
+      confirmation: told.confirmation,
+    };
+  } catch (error) {
+    const { code, message } = toHansaError(error);
+    audit.deny({
+      actor: actorOf(caller),
+      verb: 'peer.accept',
+      kind: 'FederationPeer',
+      name: invitation.trustDomain.name,
+      outcome: 'deny',
+      code,
+      reason: message,
+    });
+    throw error;
+  }
+}
+
+/** Durable when it answers; where the other site is slow, it goes on by itself. */
+async function accept(
+  parts: OperatorRoutesParts,
+  invitation: Invitation,
+  caller: Caller,
+): Promise<PeerSummary> {
+  const { store, clock, sealer, audit, handshake } = parts;
+  const { name } = invitation.trustDomain;
+  // Tells what is wrong while nothing has been written yet.
+  await preview(parts, invitation, caller);
+  const id = invitationId(secretDigest(invitation.secret));
+  const known = handshake.acceptances.get(name);
+  if (known?.value.invitation !== id || known.value.step === 'refused') {
+    const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
+    const row = audit.record({
+      actor: actorOf(caller),
+      verb: 'peer.accept',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason: `accepted an invitation of ${name}`,
+    });
+    await handshake.acceptances.put(
+      name,
+      known,
+      {
+        invitation: id,
+        url: invitation.url.href,
+        keys: invitation.keys.map((key) => key.toString('hex')),
+        expiresAtMs: invitation.expiresAtMs,
+        startedAtMs: clock.now(),
+        step: 'redeeming',
+        secret: sealed.toString('base64'),
+      },
+      [row],
+    );
+  }
+  await waitFor(store, clock, [peersCollection, acceptancesCollection], acceptWaitMs, () => {
+    const record = handshake.acceptances.get(name)?.value;
+    if (record?.invitation === id && (record.step === 'pending' || record.step === 'refused')) {
+      return true;
+    }
+    return stateIn(store, name) === 'active';
+  });
+  const record = handshake.acceptances.get(name)?.value;
+  if (record?.invitation === id && record.failure !== undefined) {
+    throw new HansaError(codeOf(record.failure.code), record.failure.message);
+  }
+  return summary(parts, name);
+}
+
+function stateIn(store: Store, name: string): string | undefined {
+  const entry = store.get(peersCollection, name);
+  if (entry === undefined) return undefined;
+  const { status } = JSON.parse(entry.value.toString('utf8')) as {
+    readonly status?: { readonly state?: string };
+  };
+  return status?.state;
+}
+
+function codeOf(code: string): ErrorCode {
+  return code in errorCatalog ? (code as ErrorCode) : 'HANSA_INVITATION_REFUSED';
+}
+
+async function summaries(
+  parts: OperatorRoutesParts,
+): Promise<{ readonly peers: readonly PeerSummary[] }> {
+  const peers = await parts.peers.list();
+  return { peers: await Promise.all(peers.map(({ metadata }) => summary(parts, metadata.name))) };
+}
+
+async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSummary> {
+  const { peers, federations, heartbeats } = parts;
+  const peer = await peers.get(name);
+  if (peer === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `There is no peer ${name}.`);
+  }
+  const { status } = peer;
+  const heardMs = heartbeats.lastHeardMs(peer);
+  const federation = (await federations.get(name))?.status;
+  const fresh = federation?.conditions?.find(({ type }) => type === 'Fresh')?.status === 'True';
+  return {
+    name,
+    state: status?.state ?? 'unknown',
+    url: peer.spec.url,
+    ...(status?.since === undefined ? {} : { since: status.since }),
+    ...(status?.reason === undefined ? {} : { reason: status.reason }),
+    ...(heardMs === undefined ? {} : { lastSeen: timestamp(heardMs) }),
+    ...(status?.role === undefined ? {} : { role: status.role }),
+    ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
+    ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
+    offers: (status?.offers ?? []).map((offer) => ({
+      name: offer.name,
+      grantedTo: offer.grantedTo,
+    })),
+    ...(federation === undefined
+      ? {}
+      : {
+          bundle: {
+            fresh,
+            ...(federation.syncedAt === undefined ? {} : { syncedAt: federation.syncedAt }),
+            ...(federation.lastError === undefined ? {} : { error: federation.lastError.message }),
+          },
+        }),
+  };
+}
+
+function json(value: unknown): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
+}

@@ -1,0 +1,203 @@
+// The peers as resources: the one place that changes the state of a FederationPeer, and only along
+// the table. Every change is compare-and-set on the object as it is, so it does not matter how many
+// try the same step, or how often.
+
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { timestamp } from '../api/object.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { hasCode } from '../core/errors/error.ts';
+import { setCondition } from '../core/reconcile/conditions.ts';
+import type { ResourceClient, WriteAs } from '../core/reconcile/resource-client.ts';
+import {
+  initialState,
+  nextState,
+  type PeerEvent,
+  type PeerPosition,
+  refuseStep,
+} from './peer-states.ts';
+
+export type PeerStatus = NonNullable<FederationPeer['status']>;
+
+/** Holds a peer back from disappearing until nothing of it is trusted any more. */
+export const peerFinalizer = 'hansa.dev/peering';
+
+export const peeringWrites: WriteAs = { controller: 'peering' };
+
+export interface NewPeer {
+  readonly name: string;
+  readonly url: string;
+  readonly role: 'inviter' | 'acceptor';
+  readonly invitation: string;
+  readonly fingerprint: string;
+  readonly reason: string;
+}
+
+/** A status that was overtaken is looked at again; more often than this only where something is ill. */
+const maxAttempts = 16;
+
+export class PeerBook {
+  readonly #peers: ResourceClient<FederationPeer>;
+  readonly #clock: Clock;
+
+  constructor(peers: ResourceClient<FederationPeer>, clock: Clock) {
+    this.#peers = peers;
+    this.#clock = clock;
+  }
+
+  get(name: string): Promise<FederationPeer | undefined> {
+    return this.#peers.get(name);
+  }
+
+  list(): Promise<readonly FederationPeer[]> {
+    return this.#peers.list();
+  }
+
+  /**
+   * The peer of this invitation, proposed where it is new. One that was revoked under an earlier
+   * invitation makes room; any other of this name stays as it is and is returned.
+   */
+  async propose(peer: NewPeer): Promise<FederationPeer | undefined> {
+    const known = await this.#peers.get(peer.name);
+    const { status } = known ?? {};
+    if (
+      known !== undefined &&
+      status?.state === 'revoked' &&
+      status.invitation !== peer.invitation
+    ) {
+      await this.#peers.delete(peer.name, peeringWrites, { uid: known.metadata.uid });
+    } else if (status?.state !== undefined) {
+      return known;
+    }
+    try {
+      await this.#peers.create(
+        {
+          name: peer.name,
+          spec: { url: peer.url, desiredState: 'active' },
+          finalizers: [peerFinalizer],
+        },
+        peeringWrites,
+      );
+    } catch (error) {
+      if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
+    }
+    return this.#peers.patchStatus(
+      peer.name,
+      (current) =>
+        current.status?.state === undefined
+          ? {
+              ...positioned(
+                current.status,
+                { state: initialState },
+                peer.reason,
+                this.#clock.now(),
+              ),
+              role: peer.role,
+              invitation: peer.invitation,
+              fingerprint: peer.fingerprint,
+            }
+          : current.status,
+      peeringWrites,
+      { verb: 'peer.propose', reason: `${initialState}: ${peer.reason}` },
+    );
+  }
+
+  /**
+   * Takes a step of the table. Where the table has none from the state that the peer is in, nothing
+   * happens and the peer is returned as it is.
+   */
+  async step(
+    name: string,
+    event: PeerEvent,
+    reason: string,
+    also: Partial<PeerStatus> = {},
+  ): Promise<FederationPeer | undefined> {
+    for (let attempt = 1; ; attempt++) {
+      const peer = await this.#peers.get(name);
+      const from = positionOf(peer);
+      if (peer === undefined || from === undefined) return peer;
+      const step = nextState(from, event);
+      if (step === undefined) return peer;
+      const nowMs = this.#clock.now();
+      const written = await this.#peers.patchStatus(
+        name,
+        (current) =>
+          current.status?.state === from.state && current.metadata.uid === peer.metadata.uid
+            ? { ...positioned(current.status, step.position, reason, nowMs), ...also }
+            : (current.status ?? {}),
+        peeringWrites,
+        { verb: step.verb, reason: `${from.state} → ${step.position.state}: ${reason}` },
+      );
+      const overtaken = written?.status?.state === from.state && step.position.state !== from.state;
+      if (!overtaken && written?.status?.state === step.position.state) return written;
+      if (written === undefined || attempt === maxAttempts) return written;
+    }
+  }
+
+  /** Like `step`, but HANSA_PEER_STATE where the table has none. */
+  async demand(
+    name: string,
+    event: PeerEvent,
+    reason: string,
+  ): Promise<FederationPeer | undefined> {
+    const position = positionOf(await this.#peers.get(name));
+    if (position !== undefined && nextState(position, event) === undefined) {
+      throw refuseStep(name, position.state, event);
+    }
+    return this.step(name, event, reason);
+  }
+
+  /** What changes without a change of state. Nothing is written where nothing changes. */
+  note(
+    name: string,
+    change: (status: PeerStatus) => PeerStatus,
+  ): Promise<FederationPeer | undefined> {
+    return this.#peers.patchStatus(
+      name,
+      (current) =>
+        current.status?.state === undefined ? (current.status ?? {}) : change(current.status),
+      peeringWrites,
+    );
+  }
+
+  release(name: string): Promise<FederationPeer | undefined> {
+    return this.#peers.removeFinalizer(name, peerFinalizer, peeringWrites);
+  }
+}
+
+/** Undefined where the object is no peer (yet): nobody invited it. */
+export function positionOf(peer: FederationPeer | undefined): PeerPosition | undefined {
+  const status = peer?.status;
+  if (status?.state === undefined) return undefined;
+  return {
+    state: status.state,
+    ...(status.stateBefore === undefined ? {} : { stateBefore: status.stateBefore }),
+  };
+}
+
+function positioned(
+  status: PeerStatus | undefined,
+  position: PeerPosition,
+  reason: string,
+  nowMs: number,
+): PeerStatus {
+  const { stateBefore: _before, ...rest } = status ?? {};
+  const ready = position.state === 'active';
+  return {
+    ...rest,
+    ...position,
+    since: timestamp(nowMs),
+    reason,
+    conditions: setCondition(
+      rest.conditions,
+      {
+        type: 'Ready',
+        status: ready ? 'True' : 'False',
+        reason: position.state.charAt(0).toUpperCase() + position.state.slice(1),
+        message: reason,
+      },
+      nowMs,
+    ),
+  };
+}
+
+export const peersCollection = federationPeerKind.plural;

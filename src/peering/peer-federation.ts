@@ -1,0 +1,117 @@
+// The SPIFFEFederation of a peer: what makes this site believe it. Peering keeps it through the
+// store; the trust plane keeps its bundle fresh and everybody who verifies reads it.
+
+import type { ResourceOf } from '../api/kind.ts';
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import type { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { hasCode } from '../core/errors/error.ts';
+import type { ResourceClient } from '../core/reconcile/resource-client.ts';
+import { peeringWrites } from './peer-book.ts';
+
+export type SpiffeFederation = ResourceOf<typeof spiffeFederationKind>;
+
+/** Says that peering keeps it. */
+export const peerLabel = 'hansa.dev/peer';
+
+export class PeerFederations {
+  readonly #federations: ResourceClient<SpiffeFederation>;
+
+  constructor(federations: ResourceClient<SpiffeFederation>) {
+    this.#federations = federations;
+  }
+
+  get(name: string): Promise<SpiffeFederation | undefined> {
+    return this.#federations.get(name);
+  }
+
+  /** Whether somebody else made a federation of this name; then peering leaves it alone. */
+  async isForeign(name: string): Promise<boolean> {
+    const federation = await this.#federations.get(name);
+    return federation !== undefined && !isOurs(federation);
+  }
+
+  /** Made where it is missing, and brought into line with the peer where it is not. Idempotent. */
+  async keep(
+    peer: FederationPeer,
+    bootstrap: string | undefined,
+    quarantined: boolean,
+  ): Promise<void> {
+    const { name } = peer.metadata;
+    const known = await this.#federations.get(name);
+    if (known === undefined) {
+      if (bootstrap === undefined) return;
+      try {
+        await this.#federations.create(
+          {
+            name,
+            spec: {
+              bundleSource: {
+                httpsSpiffe: {
+                  bundleEndpointURL: peer.spec.url,
+                  endpointSpiffeID: `spiffe://${name}/hansa/site`,
+                  bundleBootstrap: bootstrap,
+                },
+              },
+              staleAfterSeconds: 3600,
+              quarantined,
+            },
+            labels: { [peerLabel]: labelOf(name) },
+            owner: peer,
+          },
+          peeringWrites,
+        );
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
+      }
+      return;
+    }
+    if (!isOurs(known)) return;
+    await this.#federations.patchSpec(
+      name,
+      (current) => {
+        const { httpsSpiffe } = current.spec.bundleSource;
+        return {
+          ...current.spec,
+          quarantined,
+          bundleSource:
+            httpsSpiffe === undefined
+              ? current.spec.bundleSource
+              : { httpsSpiffe: { ...httpsSpiffe, bundleEndpointURL: peer.spec.url } },
+        };
+      },
+      peeringWrites,
+    );
+  }
+
+  /** The peer told that it has published a newer bundle: the trust plane fetches it at once. */
+  async announced(name: string, sequence: number): Promise<void> {
+    const known = await this.#federations.get(name);
+    if (known === undefined || !isOurs(known)) return;
+    const seen = Math.max(known.spec.announcedSequence ?? 0, known.status?.sequence ?? 0);
+    if (sequence <= seen) return;
+    await this.#federations.patchSpec(
+      name,
+      (current) => ({
+        ...current.spec,
+        announcedSequence: Math.max(current.spec.announcedSequence ?? 0, sequence),
+      }),
+      peeringWrites,
+    );
+  }
+
+  /** Nothing of the peer is believed after this. */
+  async remove(name: string): Promise<void> {
+    const known = await this.#federations.get(name);
+    if (known === undefined || !isOurs(known)) return;
+    await this.#federations.delete(name, peeringWrites, { uid: known.metadata.uid });
+  }
+}
+
+function isOurs(federation: SpiffeFederation): boolean {
+  return federation.metadata.labels?.[peerLabel] !== undefined;
+}
+
+/** Values of labels are shorter than trust domains may be, and must not end in what those may end in. */
+function labelOf(name: string): string {
+  return name.slice(0, 63).replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '');
+}

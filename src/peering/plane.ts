@@ -1,0 +1,195 @@
+// What peering adds to a site.
+
+import type { Kind } from '../api/kind.ts';
+import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { Authorizer } from '../core/access/authorizer.ts';
+import { Certificate } from '../core/identity/certificate.ts';
+import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import type { Metrics } from '../core/metrics/metrics.ts';
+import type { Plane, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import type { Entry, Store } from '../core/store/store.ts';
+import { Acceptor } from './acceptor.ts';
+import { announcementController } from './controllers/announcements.ts';
+import { heartbeatController } from './controllers/heartbeats.ts';
+import { peerController } from './controllers/peers.ts';
+import { federationRoutes } from './federation-routes.ts';
+import { Handshake } from './handshake.ts';
+import { Heartbeats } from './heartbeats.ts';
+import { Inviter } from './inviter.ts';
+import type { OfferTold } from './messages.ts';
+import { offersFor } from './offers.ts';
+import { operatorRoutes } from './operator-routes.ts';
+import { PeerBook, peersCollection } from './peer-book.ts';
+import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
+import { peerTransitions } from './peer-states.ts';
+
+const kinds = [federationPeerKind, federationGrantKind, serviceOfferKind] as const;
+
+export const peeringPlane: Plane = { name: 'peering', kinds, start };
+
+async function start(context: PlaneContext): Promise<RunningPlane> {
+  const { trustDomain, store, clock, random, audit, metrics, sealer, authority } = context;
+  const { bundles, transport, advertiseURL } = context;
+  const publisher = new BundlePublisher(store, authority);
+  const peers = new PeerBook(context.resources<FederationPeer>(federationPeerKind), clock);
+  const federations = new PeerFederations(
+    context.resources<SpiffeFederation>(spiffeFederationKind),
+  );
+  const leaves = ownLeaves(context);
+  const told = grantedOffers(store, () => clock.now());
+  const inviter = new Inviter({
+    trustDomain,
+    store,
+    clock,
+    random,
+    audit,
+    own: authority,
+    bundles,
+    peers,
+    advertiseURL,
+    ownLeaves: leaves.current,
+    offersFor: (peer) => told(peer).map(({ name }) => name),
+  });
+  const acceptor = new Acceptor({
+    trustDomain,
+    transport,
+    clock,
+    random,
+    own: authority,
+    document: async () => (await publisher.current()).document.toString('utf8'),
+    advertiseURL,
+  });
+  const handshake = new Handshake({
+    store,
+    clock,
+    sealer,
+    peers,
+    federations,
+    inviter,
+    acceptor,
+  });
+  const heartbeats = new Heartbeats({
+    trustDomain,
+    store,
+    clock,
+    transport,
+    bundles,
+    peers,
+    federations,
+    offersFor: told,
+  });
+  await handshake.sweep();
+  observePeers(metrics, store, () => clock.now());
+  const results = metrics.counter({
+    name: 'hansa_peer_heartbeats_total',
+    help: 'Heartbeats by direction and by what became of them.',
+    labels: ['direction', 'result'],
+  });
+  const authorizer = new Authorizer({ store, kinds });
+  return {
+    controllers: [
+      peerController({ store, clock, handshake }),
+      heartbeatController({ store, clock, random, peers, heartbeats, results }),
+      announcementController({ store, clock, peers, heartbeats }),
+    ],
+    routes: [
+      ...federationRoutes({
+        trustDomain,
+        audit,
+        peers,
+        federations,
+        inviter,
+        handshake,
+        heartbeats,
+        results,
+      }),
+      ...operatorRoutes({
+        trustDomain,
+        store,
+        clock,
+        sealer,
+        audit,
+        authorizer,
+        peers,
+        federations,
+        inviter,
+        acceptor,
+        handshake,
+        heartbeats,
+      }),
+    ],
+    stop: async () => leaves.stop(),
+  };
+}
+
+/** The leaf that the listeners present, and the one before: a connection may be older than a renewal. */
+function ownLeaves({ credentials }: PlaneContext): {
+  readonly current: () => readonly string[];
+  readonly stop: () => void;
+} {
+  const fingerprint = (chain: readonly Buffer[]): string =>
+    Certificate.parse(chain[0] as Buffer).fingerprint;
+  let leaves = [fingerprint(credentials.current.chain)];
+  const stop = credentials.onRenewal(({ chain }) => {
+    leaves = [fingerprint(chain), ...leaves].slice(0, 2);
+  });
+  return { current: () => leaves, stop };
+}
+
+/** Objects are parsed once a version: this is asked with every heartbeat. */
+function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
+  const parsed = new WeakMap<Entry, unknown>();
+  const objects = (kind: Kind): readonly unknown[] =>
+    store.list(kind.plural).entries.map((entry) => {
+      let object = parsed.get(entry);
+      if (object === undefined) {
+        object = JSON.parse(entry.value.toString('utf8'));
+        parsed.set(entry, object);
+      }
+      return object;
+    });
+  return (peer) =>
+    offersFor(
+      peer,
+      objects(federationGrantKind) as readonly FederationGrant[],
+      objects(serviceOfferKind) as readonly ServiceOffer[],
+      now(),
+    );
+}
+
+const states = new Set(peerTransitions.flatMap(({ from, to }) => [from, to]));
+
+function observePeers(metrics: Metrics, store: Store, now: () => number): void {
+  const statuses = () =>
+    store.list(peersCollection).entries.map(({ name, value }) => {
+      const { status } = JSON.parse(value.toString('utf8')) as Pick<FederationPeer, 'status'>;
+      return { name, status };
+    });
+  metrics.observe({ name: 'hansa_peers', help: 'Peers by state.', labels: ['state'] }, (report) => {
+    const counts = new Map<string, number>();
+    for (const { status } of statuses()) {
+      const state = status?.state ?? 'unknown';
+      counts.set(state, (counts.get(state) ?? 0) + 1);
+    }
+    for (const state of states) {
+      if (state !== 'state before') report({ state }, counts.get(state) ?? 0);
+    }
+  });
+  metrics.observe(
+    {
+      name: 'hansa_peer_silent_seconds',
+      help: 'How long ago each peer was heard from.',
+      labels: ['peer'],
+    },
+    (report) => {
+      for (const { name, status } of statuses()) {
+        const fact = store.facts.get(peersCollection, name)?.['lastHeartbeatAt'];
+        const at = typeof fact === 'string' ? fact : status?.lastHeartbeatAt;
+        if (at !== undefined) report({ peer: name }, (now() - Date.parse(at)) / 1000);
+      }
+    },
+  );
+}

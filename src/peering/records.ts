@@ -1,0 +1,110 @@
+// What the handshake remembers beside the resources: invitations that this site made, and
+// invitations that it accepted. One JSON record each, changed by compare-and-set alone, so that a
+// step happens once however often it is tried.
+
+import type { Commit, Entry, Store } from '../core/store/store.ts';
+
+export const invitationsCollection = 'peering.invitations';
+export const acceptancesCollection = 'peering.acceptances';
+
+export interface Redemption {
+  readonly trustDomain: string;
+  readonly url: string;
+  /** The SPIFFE bundle document that the acceptor brought. */
+  readonly bundle: string;
+  /** SHA-256 over the keys of that bundle, to compare by voice. */
+  readonly fingerprint: string;
+  readonly contractVersion: number;
+  readonly atMs: number;
+  /** Why an operator must confirm; absent where none must. */
+  readonly confirmation?: string;
+  readonly confirmed?: boolean;
+}
+
+/** Under its public name. Of the secret only the digest is here. */
+export interface InvitationRecord {
+  readonly digest: string;
+  readonly createdAtMs: number;
+  readonly expiresAtMs: number;
+  readonly for?: string;
+  readonly redeemed?: Redemption;
+}
+
+export type AcceptanceStep = 'redeeming' | 'pending' | 'done' | 'refused';
+
+/** Under the trust domain of the inviting site. */
+export interface AcceptanceRecord {
+  readonly invitation: string;
+  readonly url: string;
+  /** SHA-256 of the public keys that the invitation pins, in hex. */
+  readonly keys: readonly string[];
+  readonly expiresAtMs: number;
+  readonly startedAtMs: number;
+  readonly step: AcceptanceStep;
+  /** Sealed, in base64; gone as soon as it is not needed any more. */
+  readonly secret?: string;
+  /** The SPIFFE bundle document of the inviting site, once it was verified. */
+  readonly bundle?: string;
+  readonly fingerprint?: string;
+  readonly contractVersion?: number;
+  /** Where it was refused. */
+  readonly failure?: { readonly code: string; readonly message: string };
+}
+
+export interface Kept<T> {
+  readonly name: string;
+  readonly value: T;
+  readonly revision: number;
+}
+
+export class Records<T> {
+  readonly #store: Store;
+  readonly #collection: string;
+  readonly #parsed = new WeakMap<Entry, T>();
+
+  constructor(store: Store, collection: string) {
+    this.#store = store;
+    this.#collection = collection;
+  }
+
+  get(name: string): Kept<T> | undefined {
+    const entry = this.#store.get(this.#collection, name);
+    return entry && this.#read(entry);
+  }
+
+  list(): readonly Kept<T>[] {
+    return this.#store.list(this.#collection).entries.map((entry) => this.#read(entry));
+  }
+
+  /** Rejects with HANSA_CONFLICT where `before` is not what is there any more. */
+  async put(
+    name: string,
+    before: Kept<T> | undefined,
+    value: T,
+    audit: NonNullable<Commit['audit']> = [],
+  ): Promise<void> {
+    const bytes = Buffer.from(JSON.stringify(value));
+    await this.#store.commit({
+      expect: [{ collection: this.#collection, name, at: before?.revision ?? 'absent' }],
+      put: [{ collection: this.#collection, name, encode: () => bytes }],
+      audit,
+    });
+  }
+
+  async delete(before: Kept<T>): Promise<void> {
+    const { name, revision } = before;
+    await this.#store.commit({
+      expect: [{ collection: this.#collection, name, at: revision }],
+      delete: [{ collection: this.#collection, name }],
+    });
+  }
+
+  #read(entry: Entry): Kept<T> {
+    let value = this.#parsed.get(entry);
+    if (value === undefined) {
+      value = JSON.parse(entry.value.toString('utf8')) as T;
+      this.#parsed.set(entry, value);
+    }
+    return { name: entry.name, value, revision: entry.revision };
+  }
+}

@@ -1,0 +1,35 @@
+// Waits until the store says something, without asking it again and again.
+
+import type { Clock } from '../core/clock/clock.ts';
+import type { Store, Watch } from '../core/store/store.ts';
+
+/** Resolves when `holds`, looked at after every change of these collections, or after `timeoutMs`. */
+export function waitFor(
+  store: Store,
+  clock: Clock,
+  collections: readonly string[],
+  timeoutMs: number,
+  holds: () => boolean,
+): Promise<void> {
+  return new Promise((resolve) => {
+    const watches: Watch[] = [];
+    const end = (): void => {
+      timer.cancel();
+      for (const watch of watches) watch.stop();
+      resolve();
+    };
+    const timer = clock.timer(timeoutMs, end);
+    const { revision } = store;
+    for (const collection of collections) {
+      watches.push(
+        store.watch(collection, revision, {
+          changes: () => {
+            if (holds()) end();
+          },
+          ended: end,
+        }),
+      );
+    }
+    if (holds()) end();
+  });
+}
