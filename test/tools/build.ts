@@ -9,7 +9,15 @@
 
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
 
@@ -39,6 +47,7 @@ const tools = {
     versionFrom: 'k8s.io/kubernetes',
   },
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
+  'go-spiffe': { module: 'go-spiffe', package: '.' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
@@ -88,11 +97,17 @@ function stampPath(name: ToolName): string {
 /** Of everything that decides what the program is, so that a new version is built anew. */
 function fingerprintOf(name: ToolName): string {
   const folder = join(import.meta.dirname, tools[name].module);
-  return createHash('sha256')
+  const hash = createHash('sha256')
     .update(readFileSync(join(folder, 'go.mod')))
     .update(readFileSync(join(folder, 'go.sum')))
-    .update(JSON.stringify(goArguments(name)))
-    .digest('hex');
+    .update(JSON.stringify(goArguments(name)));
+  // A program of our own is also what we wrote.
+  if (tools[name].package === '.') {
+    for (const file of readdirSync(folder).toSorted()) {
+      if (file.endsWith('.go')) hash.update(readFileSync(join(folder, file)));
+    }
+  }
+  return hash.digest('hex');
 }
 
 function goArguments(name: ToolName): string[] {

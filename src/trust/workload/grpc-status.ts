@@ -24,3 +24,9 @@ export function grpcStatus(caught: unknown): GrpcStatus {
   const error = caught instanceof HansaError ? caught : toHansaError(caught);
   return { code: codes[error.code] ?? status.INTERNAL, details: error.message };
 }
+
+/** The way back, for our own client of the socket. */
+export function errorOfStatus({ code, details }: GrpcStatus): HansaError {
+  const known = Object.entries(codes).find(([, mapped]) => mapped === code);
+  return new HansaError((known?.[0] as ErrorCode | undefined) ?? 'HANSA_INTERNAL', details);
+}

@@ -1,0 +1,218 @@
+// hansa svid: identities of workloads. `watch` is a workload itself and asks the workload socket,
+// like every other; `mint` asks the owner's socket.
+
+import { createPublicKey } from 'node:crypto';
+import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { timestamp } from '../api/object.ts';
+import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
+import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
+import type { MintedSvid } from '../trust/workload/mint.ts';
+import type { ReceivedState, ReceivedSvid } from '../trust/workload/workload-client.ts';
+import { type Cli, globalOptions } from './cli.ts';
+import { dataDirOf } from './connection.ts';
+import { parseDurationFlag } from './duration-flag.ts';
+import { fileProblem } from './file-problem.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { usageError } from './usage.ts';
+
+/** What is written into a folder, as other programs expect it. */
+interface CredentialFiles {
+  readonly certificate: string;
+  readonly privateKey: string;
+  /** Our own authorities. */
+  readonly bundle: string;
+  /** Of every trust domain that is believed, one after the other in one file, by trust domain. */
+  readonly federated: ReadonlyMap<string, string>;
+}
+
+export function svidCommand(cli: Cli): Command {
+  return new Command('svid')
+    .description('identities of workloads')
+    .addCommand(watchCommand(cli))
+    .addCommand(mintCommand(cli));
+}
+
+interface WatchOptions {
+  readonly socket?: string;
+  readonly write?: string;
+  readonly once?: boolean;
+  readonly output: OutputFormat;
+}
+
+function watchCommand(cli: Cli): Command {
+  return new Command('watch')
+    .description('show the identities that this very process gets, and every renewal')
+    .option(
+      '--socket <path>',
+      'the workload socket (SPIFFE_ENDPOINT_SOCKET, or that of --data-dir)',
+    )
+    .option('--write <folder>', 'keep certificate, key and bundles there, fresh, as PEM files')
+    .option('--once', 'end after the first answer')
+    .addOption(outputOption(['json']))
+    .addHelpText(
+      'after',
+      `
+Needs no right but to be matched by a WorkloadEntry: the site asks the kernel who calls. With
+--write the folder holds svid.pem, svid.key, bundle.pem and a file for every federated trust domain;
+each is replaced as a whole.
+
+Examples:
+  hansa svid watch --data-dir ./lubeck
+  hansa svid watch --once -o json
+  hansa svid watch --write ./tls`,
+    )
+    .action(async (options: WatchOptions, command: Command) => {
+      // Loaded here, so that no other command waits for gRPC.
+      const { watchSvids } = await import('../trust/workload/workload-client.ts');
+      const socket = socketOf(cli, command, options.socket);
+      const stop = new AbortController();
+      const interruption = cli.io.interruption();
+      interruption.addEventListener('abort', () => stop.abort(), { once: true });
+      for await (const state of watchSvids(socket, stop.signal)) {
+        const first = state.svids[0];
+        if (options.write !== undefined && first !== undefined) {
+          writeFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
+        }
+        showState(cli, state, options.output);
+        if (options.once === true) break;
+      }
+    });
+}
+
+interface MintOptions {
+  readonly ttl?: number;
+  readonly write?: string;
+  readonly output: OutputFormat;
+}
+
+function mintCommand(cli: Cli): Command {
+  return new Command('mint')
+    .description('issue an SVID by hand, as the owner of the site')
+    .argument('<spiffe-id>', 'in the trust domain of the site, not below /hansa')
+    .addOption(
+      new Option('--ttl <duration>', 'how long it lives: 1m to 1h (1h)').argParser(
+        parseDurationFlag,
+      ),
+    )
+    .option('--write <folder>', 'write svid.pem, svid.key and bundle.pem there')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+For programs that cannot ask the workload socket. Nothing renews what was minted: prefer a
+WorkloadEntry. The key is made here and does not leave this machine.
+
+Example:
+  hansa svid mint spiffe://lubeck.example/batch --ttl 10m --write ./tls`,
+    )
+    .action((spiffeID: string, options: MintOptions, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const key = await generateP256(cli.io.random);
+        const publicKey = createPublicKey(key).export({ format: 'pem', type: 'spki' }).toString();
+        const { body } = await client.request({
+          method: 'POST',
+          path: '/hansa/v1/svids',
+          body: {
+            spiffeID,
+            publicKey,
+            ...(options.ttl === undefined ? {} : { ttlSeconds: Math.round(options.ttl / 1000) }),
+          },
+        });
+        const minted = body as MintedSvid;
+        const privateKey = privateKeyPem(exportPkcs8(key));
+        if (options.write !== undefined) {
+          const folder = resolve(cli.io.cwd, options.write);
+          writeFiles(folder, { ...minted, privateKey, federated: new Map() });
+          const { spiffeId, serialNumber, notAfter } = minted;
+          const rendered = renderValue(
+            { spiffeId, serialNumber, notAfter, folder },
+            options.output,
+          );
+          cli.print(rendered ?? printable(`${spiffeId} until ${notAfter} is in ${folder}.`));
+          return;
+        }
+        const rendered = renderValue({ ...minted, privateKey }, options.output);
+        cli.print(rendered ?? `${minted.certificate}${privateKey}${minted.bundle}`.trimEnd());
+      }),
+    );
+}
+
+function socketOf(cli: Cli, command: Command, flag: string | undefined): string {
+  const { io } = cli;
+  if (flag !== undefined) return resolve(io.cwd, flag);
+  const options = globalOptions(command);
+  const named = io.env['SPIFFE_ENDPOINT_SOCKET'] ?? '';
+  if (options.dataDir !== undefined || named === '') {
+    return join(dataDirOf(options, io), 'workload.sock');
+  }
+  // SPIFFE Workload Endpoint section 4: a URI, here with the scheme unix.
+  const path = /^unix:(?:\/\/)?(\/[^?#]*)$/.exec(named)?.[1];
+  if (path === undefined) {
+    throw usageError(
+      `SPIFFE_ENDPOINT_SOCKET is ${JSON.stringify(named.slice(0, 120))}: accepted is unix:///PATH.`,
+    );
+  }
+  return path;
+}
+
+function filesOf(state: ReceivedState, svid: ReceivedSvid): CredentialFiles {
+  const pem = (certificates: ReceivedSvid['chain']): string =>
+    certificates.map(({ der }) => certificatePem(der)).join('');
+  return {
+    certificate: pem(svid.chain),
+    privateKey: privateKeyPem(svid.key),
+    bundle: pem(svid.authorities),
+    federated: new Map([...state.federated].map(([id, found]) => [id, pem(found)])),
+  };
+}
+
+function writeFiles(folder: string, files: CredentialFiles): void {
+  try {
+    replaceFiles(folder, files);
+  } catch (error) {
+    throw usageError(`Cannot write the SVID into ${folder}: ${fileProblem(error)}.`);
+  }
+}
+
+function replaceFiles(folder: string, files: CredentialFiles): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  // The key first: whoever sees a new certificate finds its key.
+  replace(join(folder, 'svid.key'), files.privateKey, 0o600);
+  replace(join(folder, 'svid.pem'), files.certificate, 0o644);
+  replace(join(folder, 'bundle.pem'), files.bundle, 0o644);
+  for (const [id, pem] of files.federated) {
+    replace(join(folder, `federated.${id.slice('spiffe://'.length)}.pem`), pem, 0o644);
+  }
+}
+
+/** Readers see the old file or the new one, never half of it. */
+function replace(path: string, content: string, mode: number): void {
+  const next = `${path}.next`;
+  rmSync(next, { force: true });
+  writeFileSync(next, content, { mode, flag: 'wx' });
+  chmodSync(next, mode);
+  renameSync(next, path);
+}
+
+function showState(cli: Cli, state: ReceivedState, output: OutputFormat): void {
+  const federated = [...state.federated.keys()].map((id) => id.slice('spiffe://'.length));
+  const svids = state.svids.map(({ id, hint, chain: [leaf] }) => ({
+    spiffeId: id.toString(),
+    hint,
+    serialNumber: leaf?.serialHex ?? '',
+    notAfter: timestamp(leaf?.notAfterMs ?? 0),
+  }));
+  if (output.format === 'json') {
+    // One line a state, for programs that read on.
+    cli.print(JSON.stringify({ svids, federatesWith: federated }));
+    return;
+  }
+  for (const { spiffeId, serialNumber, notAfter } of svids) {
+    cli.print(printable(`${spiffeId}   until ${notAfter}   serial ${serialNumber}`));
+  }
+  cli.print(
+    printable(`  federated with ${federated.length === 0 ? 'nobody' : federated.join(', ')}`),
+  );
+}

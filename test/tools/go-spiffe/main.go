@@ -1,0 +1,262 @@
+// A workload that speaks go-spiffe, the reference client of SPIFFE: the judge of our Workload API,
+// bundles and SVIDs. It prints JSON, one object a line, for the tests to read.
+//
+//	go-spiffe fetch                         one X.509 context
+//	go-spiffe watch                         every X.509 context, until it is killed
+//	go-spiffe bundles                       the bundles alone
+//	go-spiffe server ADDRESS AUTHORIZED     HTTPS with mutual TLS; prints the address first
+//	go-spiffe client URL AUTHORIZED [N]     N requests, a connection each; prints status and body
+//	go-spiffe bundle URL DOMAIN ENDPOINT-ID BOOTSTRAP-FILE   a bundle endpoint, by https_spiffe
+//
+// AUTHORIZED is a SPIFFE ID, or a trust domain of which every identity is accepted. The socket comes
+// from SPIFFE_ENDPOINT_SOCKET.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sort"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
+	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
+	"github.com/spiffe/go-spiffe/v2/federation"
+	"github.com/spiffe/go-spiffe/v2/spiffeid"
+	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
+	"github.com/spiffe/go-spiffe/v2/workloadapi"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	defer stop()
+	if err := run(ctx, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) error {
+	if len(args) == 0 {
+		return fmt.Errorf("which command?")
+	}
+	command, args := args[0], args[1:]
+	wanted := map[string]int{"fetch": 0, "watch": 0, "bundles": 0, "server": 2, "client": 2, "bundle": 4}
+	count, known := wanted[command]
+	if !known || len(args) < count {
+		return fmt.Errorf("there is no command %q with %d arguments", command, len(args))
+	}
+	switch command {
+	case "fetch":
+		return fetch(ctx)
+	case "watch":
+		return workloadapi.WatchX509Context(ctx, watcher{})
+	case "bundles":
+		return bundles(ctx)
+	case "server":
+		return serve(ctx, args[0], args[1])
+	case "client":
+		requests := 1
+		if len(args) > 2 {
+			number, err := strconv.Atoi(args[2])
+			if err != nil {
+				return err
+			}
+			requests = number
+		}
+		return call(ctx, args[0], args[1], requests)
+	default:
+		return bundle(ctx, args[0], args[1], args[2], args[3])
+	}
+}
+
+type svidJSON struct {
+	ID        string `json:"id"`
+	Hint      string `json:"hint"`
+	Serial    string `json:"serial"`
+	NotBefore string `json:"notBefore"`
+	NotAfter  string `json:"notAfter"`
+}
+
+type contextJSON struct {
+	SVIDs   []svidJSON     `json:"svids,omitempty"`
+	Bundles map[string]int `json:"bundles,omitempty"`
+	Error   string         `json:"error,omitempty"`
+}
+
+func show(value any) {
+	line, err := json.Marshal(value)
+	if err != nil {
+		panic(err)
+	}
+	fmt.Println(string(line))
+}
+
+func showContext(found *workloadapi.X509Context) {
+	out := contextJSON{Bundles: authorities(found.Bundles)}
+	for _, svid := range found.SVIDs {
+		leaf := svid.Certificates[0]
+		out.SVIDs = append(out.SVIDs, svidJSON{
+			ID:        svid.ID.String(),
+			Hint:      svid.Hint,
+			Serial:    leaf.SerialNumber.Text(16),
+			NotBefore: leaf.NotBefore.UTC().Format(time.RFC3339),
+			NotAfter:  leaf.NotAfter.UTC().Format(time.RFC3339),
+		})
+	}
+	show(out)
+}
+
+func authorities(set *x509bundle.Set) map[string]int {
+	counts := map[string]int{}
+	for _, one := range set.Bundles() {
+		counts[one.TrustDomain().Name()] = len(one.X509Authorities())
+	}
+	return counts
+}
+
+func fetch(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	found, err := workloadapi.FetchX509Context(ctx)
+	if err != nil {
+		return err
+	}
+	showContext(found)
+	return nil
+}
+
+func bundles(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	set, err := workloadapi.FetchX509Bundles(ctx)
+	if err != nil {
+		return err
+	}
+	show(contextJSON{Bundles: authorities(set)})
+	return nil
+}
+
+type watcher struct{}
+
+func (watcher) OnX509ContextUpdate(found *workloadapi.X509Context) { showContext(found) }
+
+func (watcher) OnX509ContextWatchError(err error) { show(contextJSON{Error: err.Error()}) }
+
+func authorizer(text string) (tlsconfig.Authorizer, error) {
+	if id, err := spiffeid.FromString(text); err == nil && id.Path() != "" {
+		return tlsconfig.AuthorizeID(id), nil
+	}
+	domain, err := spiffeid.TrustDomainFromString(text)
+	if err != nil {
+		return nil, err
+	}
+	return tlsconfig.AuthorizeMemberOf(domain), nil
+}
+
+func source(ctx context.Context) (*workloadapi.X509Source, error) {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	return workloadapi.NewX509Source(ctx)
+}
+
+func serve(ctx context.Context, address, authorized string) error {
+	authorize, err := authorizer(authorized)
+	if err != nil {
+		return err
+	}
+	svids, err := source(ctx)
+	if err != nil {
+		return err
+	}
+	defer svids.Close()
+	listener, err := net.Listen("tcp", address)
+	if err != nil {
+		return err
+	}
+	server := &http.Server{
+		TLSConfig:         tlsconfig.MTLSServerConfig(svids, svids, authorize),
+		ReadHeaderTimeout: 10 * time.Second,
+		Handler: http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
+			id := request.TLS.PeerCertificates[0].URIs[0].String()
+			fmt.Fprintf(response, "hello %s", id)
+		}),
+	}
+	show(map[string]string{"address": listener.Addr().String()})
+	go func() {
+		<-ctx.Done()
+		server.Close()
+	}()
+	if err := server.ServeTLS(listener, "", ""); err != http.ErrServerClosed {
+		return err
+	}
+	return nil
+}
+
+func call(ctx context.Context, url, authorized string, requests int) error {
+	authorize, err := authorizer(authorized)
+	if err != nil {
+		return err
+	}
+	svids, err := source(ctx)
+	if err != nil {
+		return err
+	}
+	defer svids.Close()
+	client := &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig:   tlsconfig.MTLSClientConfig(svids, svids, authorize),
+			DisableKeepAlives: true,
+		},
+	}
+	for range requests {
+		response, err := client.Get(url)
+		if err != nil {
+			return err
+		}
+		body, err := io.ReadAll(response.Body)
+		response.Body.Close()
+		if err != nil {
+			return err
+		}
+		server := response.TLS.PeerCertificates[0].URIs[0].String()
+		show(map[string]any{"status": response.StatusCode, "body": string(body), "server": server})
+	}
+	return nil
+}
+
+func bundle(ctx context.Context, url, domain, endpoint, bootstrapFile string) error {
+	trustDomain, err := spiffeid.TrustDomainFromString(domain)
+	if err != nil {
+		return err
+	}
+	endpointID, err := spiffeid.FromString(endpoint)
+	if err != nil {
+		return err
+	}
+	bootstrap, err := spiffebundle.Load(trustDomain, bootstrapFile)
+	if err != nil {
+		return err
+	}
+	found, err := federation.FetchBundle(ctx, trustDomain, url, federation.WithSPIFFEAuth(bootstrap, endpointID))
+	if err != nil {
+		return err
+	}
+	sequence, _ := found.SequenceNumber()
+	hint, _ := found.RefreshHint()
+	subjects := []string{}
+	for _, authority := range found.X509Authorities() {
+		subjects = append(subjects, authority.Subject.String())
+	}
+	sort.Strings(subjects)
+	show(map[string]any{"sequence": sequence, "refreshHintSeconds": hint.Seconds(), "authorities": subjects})
+	return nil
+}
