@@ -8,18 +8,39 @@ import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plan
 /** The second is where some clients of SPIFFE look. */
 const paths = ['/', '/webapi/spiffe/bundle.json'] as const;
 
+/** The same for whoever may speak to the API, so that `hansa trust` need not reach the other listener. */
+const apiPath = '/hansa/v1/trust/bundle';
+
+/** What the API answers. */
+export interface OwnBundle {
+  readonly trustDomain: string;
+  /** The document as it is published. */
+  readonly bundle: string;
+}
+
 export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] {
-  return paths.map((path) => ({
-    listener: 'federation',
-    method: 'GET',
-    path,
-    handle: (request) => {
-      const published = publisher.current();
-      return published instanceof Promise
-        ? published.then((made) => answer(request, made))
-        : answer(request, published);
+  const handle: PlaneRoute['handle'] = (request) => {
+    const published = publisher.current();
+    return published instanceof Promise
+      ? published.then((made) => answer(request, made))
+      : answer(request, published);
+  };
+  return [
+    ...paths.map((path) => ({ listener: 'federation', method: 'GET', path, handle }) as const),
+    {
+      listener: 'api',
+      method: 'GET',
+      path: apiPath,
+      handle: async () => {
+        const { bundle, document } = await publisher.current();
+        const own: OwnBundle = {
+          trustDomain: bundle.trustDomain.name,
+          bundle: document.toString('utf8'),
+        };
+        return { status: 200, contentType: 'application/json', body: JSON.stringify(own) };
+      },
     },
-  }));
+  ];
 }
 
 function answer({ headers }: PlaneRequest, published: PublishedBundle): PlaneResponse {

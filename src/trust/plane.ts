@@ -4,28 +4,37 @@
 // is for peering, which this plane meets in the store only.
 
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics } from './federation-metrics.ts';
+import { workloadServices } from './workload/workload-services.ts';
 
 export const trustPlane: Plane = {
   name: 'trust',
-  kinds: [spiffeFederationKind],
+  kinds: [spiffeFederationKind, workloadEntryKind],
   start: async (context) => {
-    const { store, authority, clock } = context;
+    const { store, authority, clock, metrics } = context;
     const publisher = new BundlePublisher(store, authority);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
+    const workloads = await workloadServices(context);
     return {
-      controllers: [federationSync(context, new FederationMetrics(context.metrics))],
-      routes: bundleRoutes(publisher),
+      controllers: [
+        federationSync(context, new FederationMetrics(metrics)),
+        ...workloads.controllers,
+      ],
+      routes: [...bundleRoutes(publisher), ...workloads.routes],
+      health: workloads.health,
+      endpoints: workloads.endpoints,
       admit: (kind, next) => {
         if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
+        else workloads.admit(kind, next);
       },
-      stop: () => Promise.resolve(),
+      stop: () => workloads.stop(),
     };
   },
 };

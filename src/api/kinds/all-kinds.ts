@@ -9,12 +9,14 @@ import { roleBindingKind } from './role-binding.ts';
 import { serviceOfferKind } from './service-offer.ts';
 import { siteKind } from './site.ts';
 import { spiffeFederationKind } from './spiffe-federation.ts';
+import { workloadEntryKind } from './workload-entry.ts';
 
 export const allKinds: readonly Kind[] = [
   siteKind,
   roleKind,
   roleBindingKind,
   spiffeFederationKind,
+  workloadEntryKind,
   federationPeerKind,
   federationGrantKind,
   serviceOfferKind,

@@ -1,0 +1,184 @@
+// hansa trust: bundles, that of this site and those that it believes.
+
+import { Command, Option } from 'commander';
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../api/object.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { heldDocument } from '../core/identity/store-bundles.ts';
+import { findCondition } from '../core/reconcile/conditions.ts';
+import type { OwnBundle } from '../trust/bundle-endpoint.ts';
+import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
+import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
+
+const bundlePath = '/hansa/v1/trust/bundle';
+
+export function trustCommand(cli: Cli): Command {
+  return new Command('trust')
+    .description('bundles: what identities are verified against')
+    .addCommand(
+      new Command('bundle')
+        .description('the bundle of this site, or of a trust domain that it believes')
+        .addCommand(showCommand(cli))
+        .addCommand(fingerprintCommand(cli)),
+    )
+    .addCommand(statusCommand(cli));
+}
+
+function showCommand(cli: Cli): Command {
+  return new Command('show')
+    .description('print a bundle')
+    .argument('[trust-domain]', 'one that this site believes; this site itself without it')
+    .addOption(
+      new Option('--format <format>', 'spiffe: a JWK Set for other sites and SPIRE; pem')
+        .choices(['spiffe', 'pem'])
+        .default('spiffe'),
+    )
+    .addHelpText(
+      'after',
+      `
+Examples:
+  hansa trust bundle show > lubeck.json
+  hansa trust bundle show --format pem > lubeck.pem
+  hansa trust bundle show bruges.example`,
+    )
+    .action((name: string | undefined, options: { readonly format: string }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { document, read } = await bundleOf(client, name);
+        cli.print(options.format === 'pem' ? read.bundle.pem.trimEnd() : printable(document));
+      }),
+    );
+}
+
+function fingerprintCommand(cli: Cli): Command {
+  return new Command('fingerprint')
+    .description('print one line that stands for all authorities of a bundle, to compare by voice')
+    .argument('[trust-domain]', 'one that this site believes; this site itself without it')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+It is the fingerprint that \`hansa peer accept\` shows of the site that invites.
+
+Examples:
+  hansa trust bundle fingerprint
+  hansa trust bundle fingerprint bruges.example`,
+    )
+    .action(
+      (name: string | undefined, options: { readonly output: OutputFormat }, command: Command) =>
+        cli.withClient(command, async (client) => {
+          const { bundle, sequence } = (await bundleOf(client, name)).read;
+          const told = {
+            trustDomain: bundle.trustDomain.name,
+            fingerprint: fingerprintOf(keyDigests(bundle)),
+            sequence,
+            authorities: bundle.authorities.map((authority, index) => ({
+              certificateSha256: authority.fingerprint,
+              publicKeySha256: keyDigests(bundle)[index]?.toString('hex'),
+              notAfter: timestamp(authority.notAfterMs),
+            })),
+          };
+          cli.print(renderValue(told, options.output) ?? told.fingerprint);
+        }),
+    );
+}
+
+function statusCommand(cli: Cli): Command {
+  return new Command('status')
+    .description('tell which trust domains this site believes, and how fresh their bundles are')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa trust status')
+    .action((options: { readonly output: OutputFormat }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const [own, { items }] = await Promise.all([
+          bundleOf(client, undefined),
+          client.list(spiffeFederationKind),
+        ]);
+        const federations = items as readonly SPIFFEFederation[];
+        const nowMs = cli.io.clock.now();
+        const rows = [ownRow(own.read, nowMs), ...federations.map((each) => rowOf(each, nowMs))];
+        const rendered = renderValue({ trustDomains: rows }, options.output);
+        if (rendered !== undefined) {
+          cli.print(rendered);
+          return;
+        }
+        const cells = rows.map((row) =>
+          [row.trustDomain, row.source, row.state, row.synced, row.authorities, row.why].map(
+            (cell) => printable(cell),
+          ),
+        );
+        cli.print(renderColumns([headings, ...cells]));
+      }),
+    );
+}
+
+const headings = ['TRUST DOMAIN', 'SOURCE', 'BUNDLE', 'SYNCED', 'AUTHORITIES', 'WHY'];
+
+interface StatusRow {
+  readonly trustDomain: string;
+  readonly source: string;
+  readonly state: string;
+  readonly synced: string;
+  readonly authorities: string;
+  readonly why: string;
+}
+
+function ownRow({ bundle }: SpiffeBundle, nowMs: number): StatusRow {
+  const last = Math.max(...bundle.authorities.map(({ notAfterMs }) => notAfterMs));
+  return {
+    trustDomain: bundle.trustDomain.name,
+    source: 'this site',
+    state: last < nowMs ? 'expired' : 'own',
+    synced: '',
+    authorities: String(bundle.authorities.length),
+    why: '',
+  };
+}
+
+function rowOf({ metadata, spec, status }: SPIFFEFederation, nowMs: number): StatusRow {
+  const { syncedAt, lastError, authorityCount = 0, source = '' } = status ?? {};
+  const ready = findCondition(status?.conditions, 'Ready')?.status === 'True';
+  const fresh = findCondition(status?.conditions, 'Fresh')?.status === 'True';
+  return {
+    trustDomain: metadata.name,
+    source,
+    state: spec.quarantined ? 'quarantined' : ready ? (fresh ? 'fresh' : 'stale') : 'not ready',
+    synced: syncedAt === undefined ? 'never' : `${agoOf(nowMs - Date.parse(syncedAt))} ago`,
+    authorities: String(authorityCount),
+    why: lastError === undefined ? '' : lastError.message,
+  };
+}
+
+function agoOf(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  return seconds < 7200 ? `${Math.round(seconds / 60)}m` : `${Math.round(seconds / 3600)}h`;
+}
+
+/** Read again here: what is printed as a bundle is one. */
+async function bundleOf(
+  client: SiteClient,
+  name: string | undefined,
+): Promise<{ readonly document: string; readonly read: SpiffeBundle }> {
+  if (name === undefined) {
+    const own = (await client.request({ path: bundlePath })).body as OwnBundle;
+    const read = parseSpiffeBundle(own.bundle, TrustDomain.parse(own.trustDomain));
+    return { document: own.bundle, read };
+  }
+  const trustDomain = TrustDomain.parse(name);
+  const federation = (await client.get(spiffeFederationKind, name)) as SPIFFEFederation;
+  const document = heldDocument(federation);
+  if (document === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `This site holds no bundle of ${name} yet.`);
+  }
+  return { document, read: parseSpiffeBundle(document, trustDomain) };
+}
