@@ -48,6 +48,7 @@ const tools = {
   },
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
+  'go-spiffe-bundle': { module: 'go-spiffe', package: './bundle' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
@@ -102,9 +103,10 @@ function fingerprintOf(name: ToolName): string {
     .update(readFileSync(join(folder, 'go.sum')))
     .update(JSON.stringify(goArguments(name)));
   // A program of our own is also what we wrote.
-  if (tools[name].package === '.') {
-    for (const file of readdirSync(folder).toSorted()) {
-      if (file.endsWith('.go')) hash.update(readFileSync(join(folder, file)));
+  const own = tools[name].package;
+  if (own.startsWith('.')) {
+    for (const file of readdirSync(join(folder, own)).toSorted()) {
+      if (file.endsWith('.go')) hash.update(readFileSync(join(folder, own, file)));
     }
   }
   return hash.digest('hex');

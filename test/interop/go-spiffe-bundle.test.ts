@@ -1,0 +1,92 @@
+// The bundle endpoint of a site, judged by go-spiffe: its client of https_spiffe fetches and reads
+// the bundle, and refuses a site that is not the one it expects.
+
+import assert from 'node:assert/strict';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import {
+  type Daemon,
+  execute,
+  hansa,
+  type Ran,
+  startDaemon,
+  temporaryFolder,
+} from '../e2e/daemon.ts';
+import { missingTools, requireTool } from './tool.ts';
+
+const skip = await missingTools('go-spiffe-bundle');
+
+interface Fetched {
+  readonly trustDomain: string;
+  readonly authorities: readonly string[];
+  readonly sequence: number;
+  readonly refreshHintSeconds: number;
+}
+
+suite('go-spiffe as a client of the bundle endpoint', { skip }, () => {
+  const folder = temporaryFolder();
+  const bootstrap = join(folder, 'lubeck.json');
+  let site: Daemon;
+  let other: Daemon;
+
+  before(async () => {
+    [site, other] = await Promise.all([
+      startDaemon(join(folder, 'lubeck')),
+      // Another site that calls itself the same: a man in the middle with a site of his own.
+      startDaemon(join(folder, 'impostor')),
+    ]);
+    const shown = await hansa(['trust', 'bundle', 'show', '--data-dir', site.dataDir]);
+    writeFileSync(bootstrap, shown.stdout);
+  });
+  after(() => Promise.all([site?.signal('SIGTERM'), other?.signal('SIGTERM')]));
+
+  const fetchFrom = async (
+    { endpoints }: Daemon,
+    path = '/',
+    endpoint = 'spiffe://lubeck.example/hansa/site',
+  ): Promise<Ran> => {
+    const { federation } = endpoints as unknown as { readonly federation: string };
+    const program = await requireTool('go-spiffe-bundle');
+    return execute(program, ['lubeck.example', `${federation}${path}`, endpoint, bootstrap]);
+  };
+
+  for (const path of ['/', '/webapi/spiffe/bundle.json']) {
+    test(`it fetches and reads the bundle at ${path}`, async () => {
+      const { code, stdout, stderr } = await fetchFrom(site, path);
+      assert.equal(code, 0, stderr);
+      const fetched = JSON.parse(stdout) as Fetched;
+      const told = await hansa([
+        'trust',
+        'bundle',
+        'fingerprint',
+        '-o',
+        'json',
+        '--data-dir',
+        site.dataDir,
+      ]);
+      const own = JSON.parse(told.stdout) as {
+        readonly sequence: number;
+        readonly authorities: readonly { readonly certificateSha256: string }[];
+      };
+      assert.deepEqual(fetched, {
+        trustDomain: 'lubeck.example',
+        authorities: own.authorities.map(({ certificateSha256 }) => certificateSha256),
+        sequence: own.sequence,
+        refreshHintSeconds: 300,
+      });
+    });
+  }
+
+  test('it refuses the site where it expects another identity', async () => {
+    const { code, stderr } = await fetchFrom(site, '/', 'spiffe://lubeck.example/web');
+    assert.equal(code, 1);
+    assert.match(stderr, /unexpected ID/);
+  });
+
+  test('it refuses a site of the same name with another authority', async () => {
+    const { code, stderr } = await fetchFrom(other);
+    assert.equal(code, 1);
+    assert.match(stderr, /certificate signed by unknown authority/);
+  });
+});
