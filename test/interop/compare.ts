@@ -71,7 +71,7 @@ export async function compareStory(
     index += 1;
     let difference = await comparePlay(sides, ledgers, step, at);
     // A busy machine may be late with events; only then is a longer look worth its time.
-    if (difference !== undefined && step.op === 'history')
+    if (step.op === 'history' && difference !== undefined && judge(difference).fault !== undefined)
       difference = await comparePlay(sides, ledgers, { ...step, query: patient(step.query) }, at);
     if (difference === undefined || ended) return;
     const { fault, ends } = judge(difference);
