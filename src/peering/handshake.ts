@@ -117,11 +117,7 @@ export class Handshake {
       await this.#refused(name, kept, outcome);
       return undefined;
     }
-    if (outcome === 'pending') {
-      const reason = `waits for the operator of ${name} to confirm: hansa peer confirm, over there`;
-      await peers.note(name, (status) => ({ ...status, reason }));
-      return { requeueAfterMs: confirmPollMs };
-    }
+    if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
     await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
     return undefined;
   }
@@ -131,7 +127,7 @@ export class Handshake {
     kept: Kept<AcceptanceRecord>,
     signal: AbortSignal,
   ): Promise<'accepted' | 'pending' | HansaError> {
-    const { acceptor, sealer } = this.#parts;
+    const { acceptor, sealer, peers } = this.#parts;
     const record = kept.value;
     try {
       const secret = await sealer.open(
@@ -156,6 +152,8 @@ export class Handshake {
           contractVersion: answer.contractVersion,
         });
       } else if (record.step !== 'pending') {
+        const reason = `waits for the operator of ${name} to confirm it there: hansa peer confirm`;
+        await peers.note(name, (status) => ({ ...status, reason }));
         await this.acceptances.put(name, kept, { ...record, step: 'pending' });
       }
       return answer.state;

@@ -96,9 +96,9 @@ export class Heartbeats {
     const peer = await peers.get(name);
     const { status } = peer ?? {};
     if (status?.state === 'enrolled') {
-      await peers.step(name, 'activate', 'first heartbeat', fresh(told(status)));
+      await peers.step(name, 'activate', 'first heartbeat', told);
     } else if (status?.state === 'degraded') {
-      await peers.step(name, 'recover', 'heard from again', fresh(told(status)));
+      await peers.step(name, 'recover', 'heard from again', told);
     } else if (status?.state === 'active' && isNews(status, heartbeat, nowMs)) {
       await peers.note(name, told);
     }
@@ -111,10 +111,7 @@ export class Heartbeats {
     if (!isLive(peer?.status?.state)) return;
     const why = wordsFor(error);
     const nowMs = clock.now();
-    if (peer?.status?.state === 'active' && this.silentForMs(peer) > silentAfterMs) {
-      await peers.step(name, 'degrade', why);
-    }
-    await peers.note(name, (status) => ({
+    const unreachable = (status: PeerStatus): PeerStatus => ({
       ...status,
       // A peer that is active because it still reaches us stays so without a word.
       ...(status.state === 'active' ? {} : { reason: why }),
@@ -123,7 +120,12 @@ export class Heartbeats {
         { type: 'Reachable', status: 'False', reason: 'NoAnswer', message: why },
         nowMs,
       ),
-    }));
+    });
+    if (peer?.status?.state === 'active' && this.silentForMs(peer) > silentAfterMs) {
+      await peers.step(name, 'degrade', why, unreachable);
+    } else {
+      await peers.note(name, unreachable);
+    }
   }
 
   silentForMs(peer: FederationPeer): number {
@@ -194,19 +196,6 @@ const reachable = {
   reason: 'Answers',
   message: 'It answers heartbeats, or sends them.',
 } as const;
-
-/** What a heartbeat changes of a status, without the state. */
-function fresh({
-  contractVersion: version,
-  offers,
-  lastHeartbeatAt,
-}: PeerStatus): Partial<PeerStatus> {
-  return {
-    ...(version === undefined ? {} : { contractVersion: version }),
-    ...(offers === undefined ? {} : { offers }),
-    ...(lastHeartbeatAt === undefined ? {} : { lastHeartbeatAt }),
-  };
-}
 
 /** Whether it is worth a write: that a peer is still there is a live fact, and no news. */
 function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolean {

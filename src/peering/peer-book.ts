@@ -109,7 +109,7 @@ export class PeerBook {
     name: string,
     event: PeerEvent,
     reason: string,
-    also: Partial<PeerStatus> = {},
+    also: (status: PeerStatus) => PeerStatus = (status) => status,
   ): Promise<FederationPeer | undefined> {
     for (let attempt = 1; ; attempt++) {
       const peer = await this.#peers.get(name);
@@ -122,7 +122,7 @@ export class PeerBook {
         name,
         (current) =>
           current.status?.state === from.state && current.metadata.uid === peer.metadata.uid
-            ? { ...positioned(current.status, step.position, reason, nowMs), ...also }
+            ? also(positioned(current.status, step.position, reason, nowMs))
             : (current.status ?? {}),
         peeringWrites,
         { verb: step.verb, reason: `${from.state} → ${step.position.state}: ${reason}` },

@@ -1,0 +1,47 @@
+// Peers as rows and lines for people. Pure.
+
+import { humanDuration } from '../api/duration.ts';
+import type { PeerSummary } from '../peering/operator-routes.ts';
+
+export const peerHeadings = ['PEER', 'STATE', 'SINCE', 'BUNDLE', 'LAST SEEN', 'WHY'];
+
+export function peerCells(peer: PeerSummary, nowMs: number): readonly string[] {
+  return [
+    peer.name,
+    peer.state,
+    ageOf(peer.since, nowMs),
+    bundleText(peer, nowMs),
+    ageOf(peer.lastSeen, nowMs),
+    // Why all is well is of no interest.
+    peer.state === 'active' ? '' : (peer.reason ?? ''),
+  ];
+}
+
+export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly string[])[] {
+  const offers = peer.offers.map(
+    ({ name, grantedTo }) =>
+      `${name} (for ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
+  );
+  return [
+    ['peer', peer.name],
+    ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
+    ['why', peer.reason ?? ''],
+    ['url', peer.url],
+    ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
+    ['last seen', ageOf(peer.lastSeen, nowMs)],
+    ['bundle', bundleText(peer, nowMs)],
+    ['fingerprint', peer.fingerprint ?? ''],
+    ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
+    ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
+  ];
+}
+
+function bundleText({ bundle }: PeerSummary, nowMs: number): string {
+  if (bundle === undefined) return 'none';
+  const age = bundle.syncedAt === undefined ? '' : ` (${ageOf(bundle.syncedAt, nowMs)})`;
+  return `${bundle.fresh ? 'fresh' : 'stale'}${age}`;
+}
+
+function ageOf(at: string | undefined, nowMs: number): string {
+  return at === undefined ? '' : humanDuration(nowMs - Date.parse(at));
+}

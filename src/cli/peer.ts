@@ -1,0 +1,356 @@
+// hansa peer: other sites. Invite one, accept an invitation, and see how peers are doing.
+
+import { Command, Option } from 'commander';
+import { federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { siteKind } from '../api/kinds/site.ts';
+import type { Resource } from '../api/object.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { InvitationPreview, PeerSummary } from '../peering/operator-routes.ts';
+import {
+  isLive,
+  nextState,
+  type PeerEvent,
+  type PeerState,
+  refuseStep,
+} from '../peering/peer-states.ts';
+import type { Cli } from './cli.ts';
+import { objectPath, type SiteClient } from './client.ts';
+import { parseDurationFlag } from './duration-flag.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
+import { peerCells, peerHeadings, peerLines } from './peer-rows.ts';
+import { usageError } from './usage.ts';
+
+const base = '/hansa/v1/peering';
+
+interface Output {
+  readonly output: OutputFormat;
+}
+
+export function peerCommand(cli: Cli): Command {
+  return new Command('peer')
+    .description('other sites: invite, accept, look after')
+    .addCommand(inviteCommand(cli))
+    .addCommand(acceptCommand(cli))
+    .addCommand(listCommand(cli))
+    .addCommand(showCommand(cli))
+    .addCommand(confirmCommand(cli))
+    .addCommand(switchCommand(cli, 'suspend'))
+    .addCommand(switchCommand(cli, 'resume'))
+    .addCommand(revokeCommand(cli));
+}
+
+interface InviteOptions extends Output {
+  readonly for?: string;
+  readonly ttl?: number;
+}
+
+function inviteCommand(cli: Cli): Command {
+  return new Command('invite')
+    .description('make an invitation: one line of text for the operator of another site')
+    .option(
+      '--for <trust-domain>',
+      'the one site that may use it; without it you confirm whoever did',
+    )
+    .addOption(
+      new Option('--ttl <duration>', 'how long it can be used (15m, 4h at most)').argParser(
+        parseDurationFlag,
+      ),
+    )
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Standard output gets the line and nothing else. Whoever has it can use it, once: send it by a way
+that you trust.
+
+Examples:
+  hansa peer invite --for bruges.example
+  hansa peer invite --ttl 1h > invitation`,
+    )
+    .action((options: InviteOptions, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { body } = await client.request({
+          method: 'POST',
+          path: `${base}/invite`,
+          body: {
+            ...(options.for === undefined ? {} : { for: options.for }),
+            ...(options.ttl === undefined ? {} : { ttlSeconds: Math.floor(options.ttl / 1000) }),
+          },
+        });
+        const made = body as {
+          readonly invitation: string;
+          readonly expiresAt: string;
+          readonly fingerprint: string;
+        };
+        cli.print(renderValue(made, options.output) ?? printable(made.invitation));
+        const minutes = Math.round((Date.parse(made.expiresAt) - cli.io.clock.now()) / 60_000);
+        cli.note(`(one line; expires in ${minutes} min; works once)`);
+        cli.note(`fingerprint   ${printable(made.fingerprint)}`);
+        if (options.for === undefined) {
+          cli.note('Anybody may use it: confirm whoever did with: hansa peer confirm TRUST-DOMAIN');
+        }
+      }),
+    );
+}
+
+function acceptCommand(cli: Cli): Command {
+  return new Command('accept')
+    .description('accept an invitation, and become a peer of the site that made it')
+    .argument('[invitation]', 'the line; from standard input where it is - or left out')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Examples:
+  hansa peer accept hansa1.eyJ1…
+  hansa peer accept --yes < invitation`,
+    )
+    .action((given: string | undefined, options: Output, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const invitation = given === undefined || given === '-' ? await readLine(cli) : given;
+        const preview = (
+          await client.request({ method: 'POST', path: `${base}/preview`, body: { invitation } })
+        ).body as InvitationPreview;
+        for (const line of await previewLines(client, preview)) cli.note(printable(line));
+        await cli.confirm(command, 'Accept?');
+        const peer = (
+          await client.request({ method: 'POST', path: `${base}/accept`, body: { invitation } })
+        ).body as PeerSummary;
+        const rendered = renderValue(peer, options.output);
+        if (rendered === undefined) reportAccepted(cli, peer);
+        else cli.print(rendered);
+      }),
+    );
+}
+
+async function previewLines(client: SiteClient, preview: InvitationPreview): Promise<string[]> {
+  const { body } = await client.request({
+    path: objectPath(siteKind, siteKind.singleton as string),
+  });
+  const own = (body as { readonly status?: { readonly trustDomain?: string } }).status?.trustDomain;
+  const offers =
+    preview.offers.length === 0 ? 'no offers yet' : `offers: ${preview.offers.join(', ')}`;
+  return [
+    `${preview.trustDomain} invites ${own ?? 'this site'}`,
+    `  fingerprint   ${preview.fingerprint}`,
+    `                (compare it with the operator of ${preview.trustDomain} if the line came by an unsafe way)`,
+    '  they get      your public bundle',
+    `  you get       their public bundle, ${offers}`,
+    ...(preview.confirmation
+      ? [`  then          the operator of ${preview.trustDomain} has to confirm`]
+      : []),
+  ];
+}
+
+function reportAccepted(cli: Cli, peer: PeerSummary): void {
+  const name = printable(peer.name);
+  if (peer.state === 'active') {
+    cli.note(
+      `  ✓ contract version ${peer.contractVersion ?? 1}   ✓ token   ✓ bundles exchanged   ✓ enrolled   ✓ first heartbeat`,
+    );
+    cli.print(`${name} is active. Grants: hansa grant list --peer ${name}`);
+  } else {
+    cli.print(printable(`${peer.name} is ${peer.state}: ${peer.reason ?? 'it goes on by itself'}`));
+    cli.note(`See how far it is with: hansa peer show ${name}`);
+  }
+}
+
+async function readLine(cli: Cli): Promise<string> {
+  let text = '';
+  for await (const chunk of cli.io.stdin) {
+    text += String(chunk);
+    if (text.length > 16_384) throw usageError('Standard input is too long for an invitation.');
+  }
+  if (text.trim() === '') throw usageError('There is no invitation: give the line, or pipe it in.');
+  return text.trim();
+}
+
+function listCommand(cli: Cli): Command {
+  return new Command('list')
+    .description('list the peers of this site, and how they are doing')
+    .addOption(outputOption(['json', 'yaml', 'name']))
+    .addHelpText('after', '\nExamples:\n  hansa peer list\n  hansa peer list -o json')
+    .action((options: Output, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const peers = await listPeers(client);
+        const rendered = renderValue({ peers }, options.output);
+        if (rendered !== undefined) cli.print(rendered);
+        else if (options.output.format === 'name') {
+          for (const { name } of peers) cli.print(printable(name));
+        } else if (peers.length === 0) {
+          cli.note('There are no peers. Invite one with: hansa peer invite --for TRUST-DOMAIN');
+        } else {
+          const nowMs = cli.io.clock.now();
+          const rows = peers.map((peer) => peerCells(peer, nowMs).map((cell) => printable(cell)));
+          cli.print(renderColumns([peerHeadings, ...rows]));
+        }
+      }),
+    );
+}
+
+function showCommand(cli: Cli): Command {
+  return new Command('show')
+    .description('show all that is known of a peer')
+    .argument('<name>', 'its trust domain')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa peer show bruges.example')
+    .action((name: string, options: Output, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        cli.print(
+          renderValue(peer, options.output) ??
+            renderColumns(
+              peerLines(peer, cli.io.clock.now()).map((row) => row.map((cell) => printable(cell))),
+            ),
+        );
+      }),
+    );
+}
+
+function confirmCommand(cli: Cli): Command {
+  return new Command('confirm')
+    .description('say yes to a site that used an invitation and waits')
+    .argument('<name>', 'its trust domain')
+    .addHelpText('after', '\nExamples:\n  hansa peer confirm bruges.example')
+    .action((name: string, _options: unknown, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        if (peer.state === 'proposed') {
+          cli.note(printable(`${name} used an invitation, and waits: ${peer.reason ?? ''}`));
+          cli.note(printable(`  fingerprint   ${peer.fingerprint ?? 'unknown'}`));
+          await cli.confirm(command, `Confirm ${name}?`);
+        }
+        const { body } = await client.request({
+          method: 'POST',
+          path: `${base}/confirm/${encodeURIComponent(name)}`,
+        });
+        const { state } = body as PeerSummary;
+        cli.print(printable(`${name} is confirmed, and ${state} now.`));
+      }),
+    );
+}
+
+function switchCommand(cli: Cli, event: 'suspend' | 'resume'): Command {
+  const desiredState = event === 'suspend' ? 'suspended' : 'active';
+  return new Command(event)
+    .description(
+      event === 'suspend'
+        ? 'trust nothing of a peer, and send it nothing, until it is resumed'
+        : 'trust a suspended peer again',
+    )
+    .argument('<name>', 'its trust domain')
+    .addHelpText('after', `\nExamples:\n  hansa peer ${event} bruges.example`)
+    .action((name: string, _options: unknown, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        checkStep(peer, event);
+        const { body } = await client.request({
+          method: 'PATCH',
+          path: objectPath(federationPeerKind, name),
+          contentType: 'application/merge-patch+json',
+          body: { spec: { desiredState } },
+        });
+        const settled = await untilState(cli, client, body as Resource, (state) =>
+          event === 'suspend' ? state === 'suspended' : state !== 'suspended',
+        );
+        cli.print(printable(`${name} is ${settled}.`));
+      }),
+    );
+}
+
+function revokeCommand(cli: Cli): Command {
+  return new Command('revoke')
+    .description('end the peering with a site, at once and for good')
+    .argument('<name>', 'its trust domain')
+    .addHelpText(
+      'after',
+      `
+Works whether the other site answers or not. A new invitation makes it a peer again.
+
+Examples:
+  hansa peer revoke reval.example --yes`,
+    )
+    .action((name: string, _options: unknown, command: Command) =>
+      cli.withClient(command, async (client) => {
+        await findPeer(client, name);
+        await cli.confirm(
+          command,
+          `Revoke ${name}? Its workloads and yours stop trusting each other at once.`,
+        );
+        await client.request({
+          method: 'POST',
+          path: `${base}/revoke/${encodeURIComponent(name)}`,
+        });
+        cli.print(printable(`${name} is revoked.`));
+      }),
+    );
+}
+
+/** Refused here, with what is possible, rather than wished for without end. */
+function checkStep(peer: PeerSummary, event: PeerEvent): void {
+  const state = peer.state as PeerState;
+  if (event === 'suspend' && state === 'suspended') return;
+  if (event === 'resume' && isLive(state)) return;
+  if (nextState({ state }, event) === undefined) {
+    throw refuseStep(peer.name, state, event);
+  }
+}
+
+/** Follows the object from the answer to the change on, so that no state is missed. */
+async function untilState(
+  cli: Cli,
+  client: SiteClient,
+  changed: Resource,
+  holds: (state: string) => boolean,
+): Promise<string> {
+  const { name, resourceVersion } = changed.metadata;
+  const abort = new AbortController();
+  const timer = cli.io.clock.timer(settleWithinMs, () => abort.abort());
+  let state = stateOf(changed);
+  try {
+    if (holds(state)) return state;
+    const selection = { fieldSelector: `metadata.name=${name}`, resourceVersion };
+    for await (const { object } of client.watch(federationPeerKind, {
+      ...selection,
+      signal: abort.signal,
+    })) {
+      state = stateOf(object as Resource);
+      if (holds(state)) return state;
+    }
+  } catch (error) {
+    if (!abort.signal.aborted) throw error;
+  } finally {
+    timer.cancel();
+    abort.abort();
+  }
+  throw new HansaError(
+    'HANSA_CONDITION_NOT_MET',
+    `${name} is still ${state}: the site is busy. See hansa peer show ${name}`,
+  );
+}
+
+const settleWithinMs = 10_000;
+
+function stateOf({ status }: Resource): string {
+  return (status as { readonly state?: string } | undefined)?.state ?? 'unknown';
+}
+
+export async function listPeers(client: SiteClient): Promise<readonly PeerSummary[]> {
+  const { body } = await client.request({ path: `${base}/peers` });
+  return (body as { readonly peers: readonly PeerSummary[] }).peers;
+}
+
+async function findPeer(client: SiteClient, name: string): Promise<PeerSummary> {
+  const peer = (await listPeers(client)).find((known) => known.name === name);
+  if (peer !== undefined) return peer;
+  throw new HansaError(
+    'HANSA_NOT_FOUND',
+    `There is no peer ${name}. See those that there are with: hansa peer list`,
+  );
+}

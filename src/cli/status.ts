@@ -1,0 +1,92 @@
+// hansa status: the site at a glance.
+
+import { Command } from 'commander';
+import { humanDuration } from '../api/duration.ts';
+import type { Kind } from '../api/kind.ts';
+import { federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { siteKind } from '../api/kinds/site.ts';
+import type { Condition } from '../api/object.ts';
+import type { PeerSummary } from '../peering/operator-routes.ts';
+import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
+import { listPeers } from './peer.ts';
+import { peerCells, peerHeadings } from './peer-rows.ts';
+
+interface SiteStatus {
+  readonly trustDomain?: string;
+  readonly version?: string;
+  readonly startedAt?: string;
+  readonly advertiseURL?: string;
+  readonly listeners?: readonly { readonly name: string; readonly address: string }[];
+  readonly conditions?: readonly Condition[];
+}
+
+export function statusCommand(cli: Cli): Command {
+  return new Command('status')
+    .description('the site at a glance: where it listens, and how its peers are doing')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa status\n  hansa status -o json')
+    .action((options: { readonly output: OutputFormat }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const [site, peers, offers, grants] = await Promise.all([
+          client.get(siteKind, siteKind.singleton as string),
+          listPeers(client),
+          count(client, serviceOfferKind),
+          count(client, federationGrantKind),
+        ]);
+        const status = (site.status ?? {}) as SiteStatus;
+        const rendered = renderValue({ site: status, peers, offers, grants }, options.output);
+        cli.print(rendered ?? statusText(status, peers, offers, grants, cli.io.clock.now()));
+      }),
+    );
+}
+
+async function count(client: SiteClient, kind: Kind): Promise<number> {
+  return (await client.list(kind)).items.length;
+}
+
+function statusText(
+  status: SiteStatus,
+  peers: readonly PeerSummary[],
+  offers: number,
+  grants: number,
+  nowMs: number,
+): string {
+  const ready = status.conditions?.find(({ type }) => type === 'Ready');
+  const since =
+    status.startedAt === undefined
+      ? ''
+      : `, up ${humanDuration(nowMs - Date.parse(status.startedAt))}`;
+  const health =
+    ready?.status === 'True' ? 'ready' : `not ready: ${ready?.message ?? 'nothing is known yet'}`;
+  const head = [
+    [status.trustDomain ?? 'unknown', `${health}${since}, version ${status.version ?? 'unknown'}`],
+    ['advertised', status.advertiseURL ?? ''],
+    ...(status.listeners ?? []).map(({ name, address }) => [name, address]),
+    ['shared', `${offers} offers, ${grants} grants`],
+    [
+      'peers',
+      peers.length === 0 ? 'none; invite one with hansa peer invite' : String(peers.length),
+    ],
+  ];
+  const parts = [renderColumns(clean(head))];
+  if (peers.length > 0) {
+    parts.push(
+      '',
+      renderColumns(clean([peerHeadings, ...peers.map((peer) => peerCells(peer, nowMs))])),
+    );
+  }
+  return parts.join('\n');
+}
+
+function clean(rows: readonly (readonly string[])[]): string[][] {
+  return rows.map((row) => row.map((cell) => printable(cell)));
+}
