@@ -48,6 +48,7 @@ const tools = {
   },
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
+  'ext-authz': { module: 'ext-authz', package: '.' },
   'go-spiffe-bundle': { module: 'go-spiffe', package: './bundle' },
 } as const satisfies Record<string, Recipe>;
 

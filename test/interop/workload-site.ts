@@ -1,0 +1,182 @@
+// A site in this process, with real sockets and a clock that can be moved, and programs that are its
+// workloads: copies of the judges in a folder that every user may enter, so that each has a path of
+// its own.
+
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
+import { generateKeyPairSync } from 'node:crypto';
+import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { systemRandom } from '../../src/core/clock/system.ts';
+import { createLog } from '../../src/core/log/json-log.ts';
+import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import { loadConfig } from '../../src/server/config.ts';
+import { startSite } from '../../src/server/site.ts';
+import { trustPlane } from '../../src/trust/plane.ts';
+import { adminClient, type Answer, resources } from '../e2e/api-client.ts';
+import { MovableClock } from '../e2e/movable-clock.ts';
+import { requireTool } from './tool.ts';
+import type { ToolName } from '../tools/build.ts';
+
+const apiVersion = 'hansa.dev/v1alpha1';
+
+export async function startWorkloadSite(trustDomain: string) {
+  const folder = mkdtempSync(join(tmpdir(), 'hansa-workloads-'));
+  // mkdtemp makes it for its owner alone; workloads of other users must come through.
+  chmodSync(folder, 0o711);
+  const dataDir = join(folder, 'site');
+  const clock = new MovableClock();
+  const logged: string[] = [];
+  const metrics = new MetricsRegistry();
+  const { config } = loadConfig({
+    flags: {
+      dataDir,
+      trustDomain,
+      api: '127.0.0.1:0',
+      federation: '127.0.0.1:0',
+      metrics: 'off',
+    },
+    env: {},
+    cwd: folder,
+  });
+  const site = await startSite({
+    config,
+    kinds: allKinds,
+    planes: [trustPlane],
+    version: '0.0.0',
+    clock,
+    random: systemRandom,
+    log: createLog({
+      clock,
+      level: 'info',
+      format: 'json',
+      sink: { write: (line: string) => logged.push(line) },
+    }),
+    metrics,
+  });
+  const admin = adminClient(dataDir);
+  const running = new Set<ChildProcess>();
+  const socket = join(dataDir, 'workload.sock');
+  const env = { ...process.env, SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
+  return {
+    trustDomain,
+    clock,
+    admin,
+    metrics,
+    dataDir,
+    socket,
+    env,
+    log: () => logged.join(''),
+    /** Creates or replaces an object. */
+    apply: (
+      kind: { readonly kind: string; readonly plural: string },
+      name: string,
+      spec: object,
+    ): Promise<Answer> =>
+      admin.request('PATCH', `${resources}/${kind.plural}/${name}?fieldManager=test&force=true`, {
+        headers: { 'content-type': 'application/apply-patch+yaml' },
+        body: { apiVersion, kind: kind.kind, metadata: { name }, spec },
+      }),
+    /** The bundle as it is published. */
+    bundle: async (): Promise<string> => {
+      const answer = await admin.get('/hansa/v1/trust/bundle');
+      return (JSON.parse(answer.text) as { readonly bundle: string }).bundle;
+    },
+    /** The leaf of an SVID that was made by hand, in PEM. */
+    mint: async (spiffeID: string): Promise<string> => {
+      const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+      const answer = await admin.request('POST', '/hansa/v1/svids', {
+        body: { spiffeID, publicKey: publicKey.export({ format: 'pem', type: 'spki' }) },
+      });
+      return (JSON.parse(answer.text) as { readonly certificate: string }).certificate;
+    },
+    /** In the place of the peering plane, which these sites run without. */
+    setPeerState: async (name: string, state: string): Promise<void> => {
+      const entry = site.store.get('federationpeers', name);
+      const peer = JSON.parse(entry?.value.toString('utf8') ?? '{}') as object;
+      const bytes = Buffer.from(JSON.stringify({ ...peer, status: { state } }));
+      await site.store.commit({
+        put: [{ collection: 'federationpeers', name, encode: () => bytes }],
+      });
+    },
+    delete: (plural: string, name: string): Promise<Answer> =>
+      admin.request('DELETE', `${resources}/${plural}/${name}`),
+    /** The judge under a path of its own. */
+    program: async (name: string, tool: ToolName): Promise<string> => {
+      const path = join(folder, name);
+      copyFileSync(await requireTool(tool), path);
+      chmodSync(path, 0o755);
+      return path;
+    },
+    /** Runs to its end. */
+    run: (command: string, ...args: readonly string[]): Promise<Ended> =>
+      finish(command, args, env),
+    /** Goes on until the site stops. */
+    follow: (command: string, ...args: readonly string[]): LineReader => {
+      const child = spawn(command, args, { env, stdio: ['ignore', 'pipe', 'inherit'] });
+      running.add(child);
+      return new LineReader(child);
+    },
+    stop: async () => {
+      for (const child of running) child.kill('SIGKILL');
+      admin.close();
+      await site.stop();
+      rmSync(folder, { recursive: true, force: true });
+    },
+  };
+}
+
+export type WorkloadSite = Awaited<ReturnType<typeof startWorkloadSite>>;
+
+export interface Ended {
+  readonly code: number;
+  readonly stderr: string;
+  /** One value a line. */
+  readonly lines: readonly unknown[];
+}
+
+function finish(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+  return new Promise((resolve) => {
+    const child = execFile(command, args, { env, timeout: 30_000 }, (error, stdout, stderr) => {
+      const lines = stdout.split('\n').filter((line) => line !== '');
+      resolve({
+        code: error === null ? 0 : (child.exitCode ?? 1),
+        stderr,
+        lines: lines.map((line) => JSON.parse(line) as unknown),
+      });
+    });
+  });
+}
+
+/** What a program prints, a JSON value a line. */
+export class LineReader {
+  readonly #lines: string[] = [];
+  #ended = false;
+  #wake = (): void => undefined;
+
+  constructor(child: ChildProcess) {
+    let rest = '';
+    child.stdout?.setEncoding('utf8').on('data', (text: string) => {
+      const lines = (rest + text).split('\n');
+      rest = lines.pop() ?? '';
+      this.#lines.push(...lines);
+      this.#wake();
+    });
+    child.once('close', () => {
+      this.#ended = true;
+      this.#wake();
+    });
+  }
+
+  async next<T>(): Promise<T> {
+    for (;;) {
+      const line = this.#lines.shift();
+      if (line !== undefined) return JSON.parse(line) as T;
+      if (this.#ended) throw new Error('the program ended');
+      await new Promise<void>((resolve) => {
+        this.#wake = resolve;
+      });
+    }
+  }
+}
