@@ -56,7 +56,8 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
     path.startsWith(`${cwd}/`) ? `.${path.slice(cwd.length)}` : path;
   const dataDir = near(folder.path);
   const admin = near(endpoints.admin);
-  const width = Math.max(28, endpoints.api?.length ?? 0, admin.length);
+  const workload = near(endpoints['workload']);
+  const width = Math.max(28, endpoints.api?.length ?? 0, admin.length, workload.length);
   const line = (name: string, address: string | undefined, hint: string): string[] =>
     address === undefined
       ? []
@@ -64,7 +65,12 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
   return [
     `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
     ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
-    ...line('federation', endpoints.federation, ''),
+    ...line('federation', endpoints.federation, 'for other sites, and for SPIRE: the bundle at /'),
+    ...line(
+      'workload',
+      endpoints['workload'] && workload,
+      `export SPIFFE_ENDPOINT_SOCKET=unix://${endpoints['workload'] ?? ''}`,
+    ),
     ...line('admin', admin, 'for hansa itself; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
     `next: ./hansa get sites --data-dir ${dataDir}`,

@@ -5,19 +5,14 @@ import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { createRegistry } from '../api/registry.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
-import { Audit } from '../core/audit/log.ts';
-import { noteSigner } from '../core/audit/checkpoint.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
-import { SiteAuthority } from '../core/identity/authority.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
-import { SiteCredentials } from '../core/identity/site-credentials.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { TlsTransport } from '../core/identity/tls-transport.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
@@ -27,16 +22,12 @@ import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
-import { loadOrCreateKey } from '../core/store/key-file.ts';
-import { openStore } from '../core/store/open.ts';
-import { createSealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import { auditWrites } from './audit-writes.ts';
 import type { ServerConfig } from './config.ts';
-import { type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
+import { type DataFolder, replaceFile } from './data-folder.ts';
 import { denials } from './denials.ts';
 import { FederationFront } from './federation-listener.ts';
-import { Health } from './health.ts';
 import { Front } from './http/front.ts';
 import { Limits } from './http/limits.ts';
 import { identifyAdmin, identifyTls } from './identify.ts';
@@ -51,9 +42,8 @@ import { accessRoutes } from './routes/access-routes.ts';
 import { auditKind, auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes, metricsListener } from './routes/health-routes.ts';
-import { checkpointKey, foundingSecret, settleTrustDomain } from './secret-records.ts';
-import { serverNames } from './server-names.ts';
 import { observeServing } from './serving-metrics.ts';
+import { layFoundation } from './site-foundation.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
 import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { Undo } from './undo.ts';
@@ -100,43 +90,8 @@ export async function startSite(options: SiteOptions): Promise<RunningSite> {
 async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> {
   const { config, clock, random, log, metrics, version } = options;
   const startedAtMs = clock.now();
-  const folder = prepareDataFolder(config.dataDir);
-  const health = new Health();
-
-  const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock, log, metrics });
-  undo.add(() => store.close());
-  health.add('store', () => store.problem?.message);
-  const sealer = createSealer(
-    await loadOrCreateKey(config.keyFile ?? folder.keyFile, random),
-    random,
-  );
-  const trustDomain = TrustDomain.parse(await settleTrustDomain(store, config.trustDomain));
-
-  const signer = noteSigner(trustDomain.name, await checkpointKey(store, sealer, random));
-  const audit = new Audit({ store, clock, signer, log, metrics });
-  await audit.start();
-  undo.add(() => audit.stop());
-  health.add('audit', () => audit.problem?.message);
-
-  const authority = await SiteAuthority.open({
-    trustDomain,
-    clock,
-    random,
-    vault: foundingSecret(store, sealer, 'authorities'),
-  });
-  const credentials = await SiteCredentials.start({
-    authority,
-    clock,
-    random,
-    log,
-    ...serverNames(config, trustDomain.name),
-  });
-  undo.add(() => credentials.stop());
-  health.add('certificate', () =>
-    credentials.current.notAfterMs > clock.now() ? undefined : 'the SVID of the site has expired',
-  );
-  replaceFile(folder.caFile, credentials.current.caPem, 0o644);
-  undo.add(credentials.onRenewal(({ caPem }) => replaceFile(folder.caFile, caPem, 0o644)));
+  const foundation = await layFoundation(options, undo);
+  const { folder, health, store, sealer, trustDomain, audit, authority, credentials } = foundation;
 
   const registry = createRegistry(options.kinds);
   const kindNames = [...registry.kinds, auditKind];

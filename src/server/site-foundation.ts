@@ -1,0 +1,82 @@
+// What everything else of a site stands on: its folder, its store, its audit log, and who it is.
+
+import { TrustDomain } from '../api/trust-domain.ts';
+import { noteSigner } from '../core/audit/checkpoint.ts';
+import { Audit } from '../core/audit/log.ts';
+import type { Clock, Random } from '../core/clock/clock.ts';
+import { SiteAuthority } from '../core/identity/authority.ts';
+import { SiteCredentials } from '../core/identity/site-credentials.ts';
+import type { Log } from '../core/log/log.ts';
+import type { Metrics } from '../core/metrics/metrics.ts';
+import { loadOrCreateKey } from '../core/store/key-file.ts';
+import { openStore } from '../core/store/open.ts';
+import { createSealer, type Sealer } from '../core/store/sealer.ts';
+import type { Store } from '../core/store/store.ts';
+import type { ServerConfig } from './config.ts';
+import { type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
+import { Health } from './health.ts';
+import { checkpointKey, foundingSecret, settleTrustDomain } from './secret-records.ts';
+import { serverNames } from './server-names.ts';
+import type { Undo } from './undo.ts';
+
+export interface FoundationOptions {
+  readonly config: ServerConfig;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+export interface Foundation {
+  readonly folder: DataFolder;
+  readonly health: Health;
+  readonly store: Store;
+  readonly sealer: Sealer;
+  readonly trustDomain: TrustDomain;
+  readonly audit: Audit;
+  readonly authority: SiteAuthority;
+  readonly credentials: SiteCredentials;
+}
+
+/** Whatever it started is stopped by `undo`, also where it fails half-way. */
+export async function layFoundation(options: FoundationOptions, undo: Undo): Promise<Foundation> {
+  const { config, clock, random, log, metrics } = options;
+  const folder = prepareDataFolder(config.dataDir);
+  const health = new Health();
+
+  const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock, log, metrics });
+  undo.add(() => store.close());
+  health.add('store', () => store.problem?.message);
+  const sealer = createSealer(
+    await loadOrCreateKey(config.keyFile ?? folder.keyFile, random),
+    random,
+  );
+  const trustDomain = TrustDomain.parse(await settleTrustDomain(store, config.trustDomain));
+
+  const signer = noteSigner(trustDomain.name, await checkpointKey(store, sealer, random));
+  const audit = new Audit({ store, clock, signer, log, metrics });
+  await audit.start();
+  undo.add(() => audit.stop());
+  health.add('audit', () => audit.problem?.message);
+
+  const authority = await SiteAuthority.open({
+    trustDomain,
+    clock,
+    random,
+    vault: foundingSecret(store, sealer, 'authorities'),
+  });
+  const credentials = await SiteCredentials.start({
+    authority,
+    clock,
+    random,
+    log,
+    ...serverNames(config, trustDomain.name),
+  });
+  undo.add(() => credentials.stop());
+  health.add('certificate', () =>
+    credentials.current.notAfterMs > clock.now() ? undefined : 'the SVID of the site has expired',
+  );
+  replaceFile(folder.caFile, credentials.current.caPem, 0o644);
+  undo.add(credentials.onRenewal(({ caPem }) => replaceFile(folder.caFile, caPem, 0o644)));
+  return { folder, health, store, sealer, trustDomain, audit, authority, credentials };
+}
