@@ -1,0 +1,168 @@
+// Two sites federate by manifests alone, as a user would write them; what is wrong with one is told
+// to whoever applies it.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
+import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+
+suite('two sites and their bundles', () => {
+  const folder = temporaryFolder();
+  const brugesDir = join(folder, 'bruges');
+  let lubeck: Daemon;
+  let bruges: Daemon;
+  let brugesBundle: string;
+
+  before(async () => {
+    [lubeck, bruges] = await Promise.all([startDaemon(join(folder, 'lubeck')), startBruges('0')]);
+    brugesBundle = (await run(bruges, ['trust', 'bundle', 'show'])).stdout.trim();
+  });
+  after(() => Promise.all([lubeck?.signal('SIGTERM'), bruges?.signal('SIGTERM')]));
+
+  const startBruges = (port: string): Promise<Daemon> =>
+    startDaemon(brugesDir, [
+      '--trust-domain',
+      'bruges.example',
+      '--federation',
+      `127.0.0.1:${port}`,
+    ]);
+  const run = ({ dataDir }: Daemon, args: readonly string[], stdin = ''): Promise<Ran> =>
+    hansa([...args, '--data-dir', dataDir], { stdin });
+  const federationUrl = ({ endpoints }: Daemon): string =>
+    (endpoints as unknown as { readonly federation: string }).federation;
+  const apply = (httpsSpiffe: object, name = 'bruges.example'): Promise<Ran> =>
+    run(
+      lubeck,
+      ['apply', '-f', '-'],
+      JSON.stringify({
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'SPIFFEFederation',
+        metadata: { name },
+        spec: { bundleSource: { httpsSpiffe } },
+      }),
+    );
+  const endpoint = (changes: object = {}) => ({
+    bundleEndpointURL: `${federationUrl(bruges)}/`,
+    endpointSpiffeID: 'spiffe://bruges.example/hansa/site',
+    bundleBootstrap: brugesBundle,
+    ...changes,
+  });
+  const federation = async (): Promise<SPIFFEFederation> => {
+    const { stdout } = await run(lubeck, ['get', 'sf', 'bruges.example', '-o', 'json']);
+    return JSON.parse(stdout) as SPIFFEFederation;
+  };
+
+  const refused: Record<string, [() => Promise<Ran>, RegExp]> = {
+    'our own trust domain': [
+      () => apply(endpoint(), 'lubeck.example'),
+      /is the trust domain of this site/,
+    ],
+    'a bundle with one of our own authorities': [
+      async () => {
+        const own = (await run(lubeck, ['trust', 'bundle', 'show'])).stdout;
+        return apply(endpoint({ bundleBootstrap: own }));
+      },
+      /holds an authority of lubeck\.example, this very site/,
+    ],
+    'a bundle that is cut off': [
+      () => apply(endpoint({ bundleBootstrap: brugesBundle.slice(0, 200) })),
+      /not a JSON object/,
+    ],
+    'an endpoint without TLS': [
+      () => apply(endpoint({ bundleEndpointURL: 'http://bruges.example/' })),
+      /bundleEndpointURL/,
+    ],
+    'an endpoint without an identity': [
+      () => apply(endpoint({ endpointSpiffeID: undefined })),
+      /endpointSpiffeID: Required value/,
+    ],
+  };
+  for (const [what, [attempt, why]] of Object.entries(refused)) {
+    test(`${what} is refused in plain words`, async () => {
+      const { code, stderr } = await attempt();
+      assert.equal(code, 3, stderr);
+      assert.match(stderr, why);
+    });
+  }
+
+  test('a federation is ready within a moment, and status tells', async () => {
+    assert.equal((await apply(endpoint())).code, 0);
+    await run(lubeck, ['wait', 'sf', 'bruges.example', '--for', 'condition=EndpointReachable']);
+    const { stdout } = await run(lubeck, ['trust', 'status']);
+    assert.match(stdout, /^lubeck\.example +this site +own/m);
+    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\d+s ago +1$/m);
+  });
+
+  test('both sites name the same fingerprint of a bundle', async () => {
+    const told = await run(bruges, ['trust', 'bundle', 'fingerprint']);
+    const held = await run(lubeck, ['trust', 'bundle', 'fingerprint', 'bruges.example']);
+    assert.match(told.stdout, /^(?:[0-9a-f]{2}:){31}[0-9a-f]{2}\n$/);
+    assert.equal(held.stdout, told.stdout);
+  });
+
+  test('an endpoint that ends shows in the status, and is found again by itself', async () => {
+    const { port } = new URL(federationUrl(bruges));
+    await bruges.signal('SIGKILL');
+    await apply(endpoint({ bundleEndpointURL: `${federationUrl(bruges)}/?again` }));
+    await run(lubeck, [
+      'wait',
+      'sf',
+      'bruges.example',
+      '--for',
+      'condition=EndpointReachable=False',
+    ]);
+    assert.equal((await federation()).status?.lastError?.class, 'connect');
+    bruges = await startBruges(port);
+    const waited = await run(lubeck, [
+      'wait',
+      'sf',
+      'bruges.example',
+      '--for',
+      'condition=EndpointReachable',
+    ]);
+    assert.equal(waited.code, 0, waited.stderr);
+    const { status } = await federation();
+    assert.equal(status?.lastError, undefined);
+    // The same authorities have the same sequence, however often the site starts.
+    assert.equal(status?.sequence, 1);
+  });
+
+  test('another site at its address is not believed', async () => {
+    const { port } = new URL(federationUrl(bruges));
+    await bruges.signal('SIGTERM');
+    const impostor = await startDaemon(join(folder, 'impostor'), [
+      '--trust-domain',
+      'bruges.example',
+      '--federation',
+      `127.0.0.1:${port}`,
+    ]);
+    try {
+      await apply(endpoint({ bundleEndpointURL: `https://127.0.0.1:${port}/?impostor` }));
+      const waited = await run(lubeck, [
+        'wait',
+        'sf',
+        'bruges.example',
+        '--for',
+        'jsonpath={.status.lastError.class}=identity',
+      ]);
+      assert.equal(waited.code, 0, waited.stderr);
+      assert.equal((await federation()).status?.bundle, brugesBundle);
+    } finally {
+      await impostor.signal('SIGTERM');
+    }
+  });
+
+  test('each step is in the audit log under its name', async () => {
+    const { stdout } = await run(lubeck, ['audit', 'list']);
+    assert.match(stdout, /spiffe\.federation\.create +SPIFFEFederation\/bruges\.example/);
+    assert.match(stdout, /spiffe\.federation\.update +SPIFFEFederation\/bruges\.example/);
+    const deleted = await run(lubeck, ['delete', 'sf', 'bruges.example', '--yes']);
+    assert.equal(deleted.code, 0, deleted.stderr);
+    const shown = await run(lubeck, ['trust', 'bundle', 'show', 'bruges.example']);
+    assert.equal(shown.code, 4);
+    const log = await run(lubeck, ['audit', 'list']);
+    assert.match(log.stdout, /spiffe\.federation\.delete/);
+    assert.equal((await run(lubeck, ['audit', 'verify'])).code, 0);
+  });
+});
