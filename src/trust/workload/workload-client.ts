@@ -1,13 +1,14 @@
 // A client of the Workload API, for `hansa svid watch`: every state of the X.509 profile, as it comes.
 
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
-import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js';
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import {
   type X509SVIDResponse,
   X509SVIDRequestSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import { Certificate } from '../../core/identity/certificate.ts';
 import { DerReader } from '../../core/identity/der-reader.ts';
 import { tags } from '../../core/identity/der.ts';
@@ -31,7 +32,7 @@ export interface ReceivedState {
 
 /**
  * States until `signal` is aborted, which ends it without an error. Throws what the site answered
- * (HANSA_FORBIDDEN where no entry matches this process), HANSA_UNAVAILABLE where nobody answers.
+ * (HANSA_FORBIDDEN where no entry matches this process), HANSA_UNREACHABLE where nobody answers.
  */
 export async function* watchSvids(
   socket: string,
@@ -53,8 +54,14 @@ export async function* watchSvids(
     for await (const message of call) yield read(message as X509SVIDResponse);
   } catch (error) {
     if (signal.aborted) return;
-    const { code, details } = error as Partial<ServiceError>;
-    throw code === undefined ? error : errorOfStatus({ code, details: details ?? '' });
+    const { code, details = '' } = error as Partial<ServiceError>;
+    if (code === undefined) throw error;
+    if (code !== status.UNAVAILABLE) throw errorOfStatus({ code, details });
+    throw new HansaError(
+      'HANSA_UNREACHABLE',
+      `The workload socket ${socket} does not answer. Start the site with \`hansa server\`, or name its socket or --data-dir.`,
+      { cause: error },
+    );
   } finally {
     signal.removeEventListener('abort', cancel);
     call.cancel();

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { closeSync, copyFileSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, describe, test } from 'node:test';
+import { type PeerProcess, peerProcess } from './peer-credentials.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'hansa-peer-'));
+const path = join(folder, 'test.sock');
+let server: Server;
+
+before(async () => {
+  server = createServer().listen(path);
+  await once(server, 'listening');
+});
+after(() => {
+  server.close();
+  rmSync(folder, { recursive: true, force: true });
+});
+
+/** Connects, says so by a byte, and then does what the rest of the script says. */
+const script = (rest: string): string =>
+  `const s = require('node:net').connect(${JSON.stringify(path)}, () => { s.write('x'); ${rest} });`;
+
+async function connected(rest: string, program = process.execPath) {
+  const arrival = once(server, 'connection') as Promise<[Socket]>;
+  const child = spawn(program, ['-e', script(rest)], { stdio: 'ignore' });
+  const [socket] = await arrival;
+  socket.on('error', () => undefined);
+  const { _handle: handle } = socket as unknown as { readonly _handle: { readonly fd: number } };
+  const { fd } = handle;
+  return { child, socket, fd };
+}
+
+const openFiles = (): number => readdirSync('/proc/self/fd').length;
+
+describe('the process at the other end of a socket', () => {
+  test('is told by the kernel: user, group, process and executable', async () => {
+    const { child, socket, fd } = await connected('');
+    const peer = peerProcess(fd);
+    assert.equal(peer.uid, process.getuid?.());
+    assert.equal(peer.gid, process.getgid?.());
+    assert.equal(peer.pid, child.pid);
+    assert.equal(peer.path, process.execPath);
+    assert.ok(peer.isAlive());
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    assert.ok(!peer.isAlive());
+    peer.close();
+    socket.destroy();
+  });
+
+  test('is nobody any more once it has ended, even if its pid is taken again', async () => {
+    const { child, socket, fd } = await connected('');
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    assert.throws(() => peerProcess(fd), { code: 'HANSA_UNAUTHENTICATED' });
+    socket.destroy();
+  });
+
+  test('has no path where its executable was deleted or replaced', async () => {
+    const program = join(folder, 'program');
+    copyFileSync(process.execPath, program);
+    const { child, socket, fd } = await connected('', program);
+    const seen: (string | undefined)[] = [];
+    const look = (): void => {
+      const peer: PeerProcess = peerProcess(fd);
+      seen.push(peer.path);
+      peer.close();
+    };
+    look();
+    rmSync(program);
+    look();
+    copyFileSync('/bin/true', program);
+    look();
+    assert.deepEqual(seen, [program, undefined, undefined]);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    socket.destroy();
+  });
+
+  test('costs a descriptor until it is closed, and none after', async () => {
+    const { child, socket, fd } = await connected('');
+    const held = openFiles();
+    const peers = Array.from({ length: 10 }, () => peerProcess(fd));
+    assert.equal(openFiles(), held + 10);
+    for (const peer of peers) {
+      peer.close();
+      peer.close();
+      assert.ok(!peer.isAlive());
+    }
+    assert.equal(openFiles(), held);
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    socket.destroy();
+  });
+
+  test('cannot be asked of what is no socket', () => {
+    const file = openSync('/dev/null', 'r');
+    assert.throws(() => peerProcess(file), { code: 'HANSA_UNAUTHENTICATED' });
+    closeSync(file);
+    assert.throws(() => peerProcess(999_999), { code: 'HANSA_UNAUTHENTICATED' });
+  });
+});

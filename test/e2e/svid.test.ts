@@ -1,0 +1,162 @@
+// hansa svid, as a user types it, against a daemon: minting by hand and watching as a workload.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { type Daemon, execute, Follower, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+
+const folder = temporaryFolder();
+const dataDir = join(folder, 'lubeck');
+const uid = process.getuid?.() ?? 0;
+let daemon: Daemon;
+
+const site = (...args: readonly string[]) => hansa([...args, '--data-dir', dataDir]);
+
+async function applyEntry(name: string, extra = ''): Promise<void> {
+  const manifest = `apiVersion: hansa.dev/v1alpha1
+kind: WorkloadEntry
+metadata: {name: ${name}}
+spec:
+  spiffeID: spiffe://lubeck.example/${name}
+  selectors: ["unix:uid:${uid}"]
+  ${extra}
+`;
+  const { code, stderr } = await hansa(['apply', '-f', '-', '--data-dir', dataDir], {
+    stdin: manifest,
+  });
+  assert.equal(code, 0, stderr);
+}
+
+suite('hansa svid', () => {
+  before(async () => {
+    daemon = await startDaemon(dataDir);
+  });
+  after(() => daemon.signal('SIGTERM'));
+
+  test('mint issues what openssl believes by the bundle', async () => {
+    const tls = join(folder, 'minted');
+    const { code, stdout, stderr } = await site(
+      'svid',
+      'mint',
+      'spiffe://lubeck.example/batch',
+      '--ttl',
+      '10m',
+      '--write',
+      tls,
+    );
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^spiffe:\/\/lubeck\.example\/batch until /);
+    const certificate = new X509Certificate(readFileSync(join(tls, 'svid.pem')));
+    assert.equal(certificate.subjectAltName, 'URI:spiffe://lubeck.example/batch');
+    assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(join(tls, 'svid.key')))));
+    assert.equal(statSync(join(tls, 'svid.key')).mode & 0o777, 0o600);
+    const seconds = (certificate.validToDate.getTime() - Date.now()) / 1000;
+    assert.ok(seconds > 500 && seconds <= 600);
+    const verified = execFileSync(
+      'openssl',
+      ['verify', '-CAfile', join(tls, 'bundle.pem'), join(tls, 'svid.pem')],
+      { encoding: 'utf8' },
+    );
+    assert.match(verified, /: OK/);
+  });
+
+  test('mint without a folder prints certificate, key and bundle', async () => {
+    const { code, stdout } = await site('svid', 'mint', 'spiffe://lubeck.example/batch');
+    assert.equal(code, 0);
+    assert.deepEqual(stdout.match(/BEGIN [A-Z ]+/g), [
+      'BEGIN CERTIFICATE',
+      'BEGIN PRIVATE KEY',
+      'BEGIN CERTIFICATE',
+    ]);
+    const events = await site('audit', 'list', '-o', 'json');
+    assert.match(events.stdout, /"svid\.mint"/);
+  });
+
+  for (const [id, why] of [
+    ['spiffe://lubeck.example/hansa/site', /reserved/],
+    ['spiffe://lubeck.example/hansa/user/admin', /reserved/],
+    ['spiffe://bruges.example/web', /identities of spiffe:\/\/lubeck\.example\/PATH only/],
+    ['spiffe://lubeck.example', /identities of/],
+    ['web', /not a SPIFFE ID/],
+  ] as const) {
+    test(`mint refuses ${id}`, async () => {
+      const { code, stdout, stderr } = await site('svid', 'mint', id);
+      assert.notEqual(code, 0);
+      assert.equal(stdout, '');
+      assert.match(stderr, why);
+    });
+  }
+
+  test('mint is refused to whoever is not the owner of the site', async () => {
+    const token = join(folder, 'token');
+    const { stdout } = await site('access', 'token', 'create', 'ci', '--role', 'editor');
+    await execute('sh', ['-c', `umask 077; printf %s "$1" > "$2"`, 'sh', stdout.trim(), token]);
+    const { code, stderr } = await hansa([
+      'svid',
+      'mint',
+      'spiffe://lubeck.example/batch',
+      '--site',
+      daemon.endpoints.api,
+      '--ca-file',
+      join(dataDir, 'ca.pem'),
+      '--token-file',
+      token,
+    ]);
+    assert.equal(code, 7, stderr);
+    assert.match(stderr, /only the owner of the site/);
+  });
+
+  test('watch is refused until an entry matches the process', async () => {
+    const { code, stderr } = await site('svid', 'watch', '--once');
+    assert.equal(code, 7, stderr);
+    assert.match(stderr, new RegExp(`No identity is registered .*uid ${uid}`));
+  });
+
+  test('watch shows what the process gets, and every change of it', async () => {
+    await applyEntry('web', 'ttlSeconds: 600');
+    const once = await site('svid', 'watch', '--once', '-o', 'json');
+    const { svids } = JSON.parse(once.stdout) as {
+      readonly svids: readonly { spiffeId: string }[];
+    };
+    assert.deepEqual(
+      svids.map(({ spiffeId }) => spiffeId),
+      ['spiffe://lubeck.example/web'],
+    );
+    const tls = join(folder, 'watched');
+    const follower = new Follower(['svid', 'watch', '--data-dir', dataDir, '--write', tls]);
+    await follower.until(/^spiffe:\/\/lubeck\.example\/web {3}until .*serial/);
+    assert.match(readFileSync(join(tls, 'svid.key'), 'utf8'), /PRIVATE KEY/);
+    await applyEntry('also');
+    await follower.until(/^spiffe:\/\/lubeck\.example\/also/);
+    await follower.interrupt();
+  });
+
+  test('watch finds the socket by the variable that every SPIFFE client reads', async () => {
+    await applyEntry('web');
+    const socket = join(dataDir, 'workload.sock');
+    const env = { SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
+    const found = await hansa(['svid', 'watch', '--once'], { env });
+    assert.equal(found.code, 0, found.stderr);
+    const wrong = await hansa(['svid', 'watch', '--once'], {
+      env: { SPIFFE_ENDPOINT_SOCKET: 'tcp://127.0.0.1:1' },
+    });
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /unix:\/\/\/PATH/);
+  });
+
+  test('watch says what to do where no site answers', async () => {
+    const { code, stderr } = await hansa(['svid', 'watch', '--once', '--data-dir', folder]);
+    assert.equal(code, 8, stderr);
+    assert.match(stderr, /workload\.sock does not answer\. Start the site/);
+  });
+
+  test('the site tells where the socket is', () => {
+    const { workload } = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as {
+      readonly workload?: string;
+    };
+    assert.equal(workload, join(dataDir, 'workload.sock'));
+  });
+});
