@@ -49,7 +49,6 @@ const tools = {
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
   'ext-authz': { module: 'ext-authz', package: '.' },
-  'go-spiffe-bundle': { module: 'go-spiffe', package: './bundle' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
@@ -104,10 +103,9 @@ function fingerprintOf(name: ToolName): string {
     .update(readFileSync(join(folder, 'go.sum')))
     .update(JSON.stringify(goArguments(name)));
   // A program of our own is also what we wrote.
-  const own = tools[name].package;
-  if (own.startsWith('.')) {
-    for (const file of readdirSync(join(folder, own)).toSorted()) {
-      if (file.endsWith('.go')) hash.update(readFileSync(join(folder, own, file)));
+  if (tools[name].package === '.') {
+    for (const file of readdirSync(folder).toSorted()) {
+      if (file.endsWith('.go')) hash.update(readFileSync(join(folder, file)));
     }
   }
   return hash.digest('hex');
