@@ -13,7 +13,7 @@ import { missingSpire, type SpireServer, startSpire } from './spire.ts';
 const lubeck = 'lubeck.example';
 const hamburg = 'hamburg.example';
 
-suite('a site and a SPIRE server', { skip: missingSpire() }, () => {
+suite('a site and a SPIRE server', { skip: missingSpire('spire-server') }, () => {
   let site: Daemon;
   let spire: SpireServer;
 

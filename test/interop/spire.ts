@@ -1,5 +1,6 @@
-// A real SPIRE server, in a folder and on ports of its own, that serves its bundle by https_spiffe.
-// SPIRE is not built here: the tests that need it look for `spire-server` on the PATH and in the
+// A real SPIRE: a server in a folder and on ports of its own that serves its bundle by https_spiffe,
+// and an agent.
+// SPIRE is not built here: the tests that need it look for its programs on the PATH and in the
 // ignored folder .tools/bin.
 
 import { type ChildProcess, spawn } from 'node:child_process';
@@ -28,21 +29,25 @@ function isExecutable(path: string): boolean {
 }
 
 /** For node:test's `skip`. */
-export function missingSpire(): string | false {
-  return findProgram('spire-server') === undefined
-    ? 'SKIPPED: there is no spire-server on the PATH or in .tools/bin'
-    : false;
+export function missingSpire(
+  ...names: readonly ('spire-server' | 'spire-agent')[]
+): string | false {
+  const missing = names.find((name) => findProgram(name) === undefined);
+  return missing === undefined
+    ? false
+    : `SKIPPED: there is no ${missing} on the PATH or in .tools/bin`;
 }
 
 export interface SpireServer {
   readonly trustDomain: string;
   readonly bundleEndpoint: string;
+  /** Where agents reach it. */
+  readonly port: number;
   readonly folder: string;
   /** Runs `spire-server COMMAND… -socketPath …` and resolves to its output; rejects where it fails. */
   run(...command: readonly string[]): Promise<string>;
   /** Its bundle as SPIFFE writes it. */
   bundle(): Promise<string>;
-  log(): string;
   stop(): Promise<void>;
 }
 
@@ -52,7 +57,7 @@ export async function startSpire(trustDomain: string): Promise<SpireServer> {
   const program = findProgram('spire-server');
   if (program === undefined) throw new Error('there is no spire-server here');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-'));
-  const [api, federation] = await freePorts(2);
+  const [api, federation] = (await freePorts(2)) as [number, number];
   const socket = join(folder, 'api.sock');
   const configuration = join(folder, 'server.conf');
   await writeFile(
@@ -80,8 +85,88 @@ plugins {
 }
 `,
   );
+  const { log, end } = start(program, configuration, folder);
+  const run = (...command: readonly string[]): Promise<string> =>
+    execute(program, [...command, '-socketPath', socket]);
+  const stop = async (): Promise<void> => {
+    await end();
+    await rm(folder, { recursive: true, force: true });
+  };
+  await untilHealthy(() => run('healthcheck'), log).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
+  return {
+    trustDomain,
+    bundleEndpoint: `https://127.0.0.1:${federation}/`,
+    port: api,
+    folder,
+    run,
+    bundle: () => run('bundle', 'show', '-format', 'spiffe'),
+    stop,
+  };
+}
+
+export interface SpireAgent {
+  /** Of its Workload API. */
+  readonly socket: string;
+  stop(): Promise<void>;
+}
+
+/** An agent of the server on this machine, as spiffe://TRUST-DOMAIN/agent. */
+export async function startSpireAgent(server: SpireServer): Promise<SpireAgent> {
+  const program = findProgram('spire-agent');
+  if (program === undefined) throw new Error('there is no spire-agent here');
+  const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-agent-'));
+  const socket = join(folder, 'agent.sock');
+  const configuration = join(folder, 'agent.conf');
+  const made = await server.run(
+    'token',
+    'generate',
+    `-spiffeID=spiffe://${server.trustDomain}/agent`,
+  );
+  const token = /Token: (\S+)/.exec(made)?.[1] ?? '';
+  await writeFile(join(folder, 'bundle.pem'), await server.run('bundle', 'show'));
+  await writeFile(
+    configuration,
+    `agent {
+  data_dir = "${folder}"
+  log_level = "INFO"
+  server_address = "127.0.0.1"
+  server_port = "${server.port}"
+  socket_path = "${socket}"
+  trust_domain = "${server.trustDomain}"
+  trust_bundle_path = "${folder}/bundle.pem"
+  join_token = "${token}"
+}
+plugins {
+  KeyManager "memory" { plugin_data {} }
+  NodeAttestor "join_token" { plugin_data {} }
+  WorkloadAttestor "unix" { plugin_data {} }
+}
+`,
+  );
+  const { log, end } = start(program, configuration, folder);
+  const stop = async (): Promise<void> => {
+    await end();
+    await rm(folder, { recursive: true, force: true });
+  };
+  await untilHealthy(() => execute(program, ['healthcheck', '-socketPath', socket]), log).catch(
+    async (error: unknown) => {
+      await stop();
+      throw error;
+    },
+  );
+  return { socket, stop };
+}
+
+function start(
+  program: string,
+  configuration: string,
+  cwd: string,
+): { readonly log: () => string; readonly end: () => Promise<void> } {
   const child = spawn(program, ['run', '-config', configuration], {
-    cwd: folder,
+    cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let log = '';
@@ -90,41 +175,19 @@ plugins {
       log = (log + text).slice(-65_536);
     });
   }
-  const run = (...command: readonly string[]): Promise<string> =>
-    execute(program, [...command, '-socketPath', socket]);
-  const stop = async (): Promise<void> => {
-    await end(child);
-    await rm(folder, { recursive: true, force: true });
-  };
-  try {
-    const deadline = performance.now() + readyWithinMs;
-    while (!(await isHealthy(run))) {
-      if (performance.now() > deadline || child.exitCode !== null) {
-        throw new Error(`spire-server did not become healthy: ${log}`);
-      }
-      await sleep(100);
-    }
-  } catch (error) {
-    await stop();
-    throw error;
-  }
-  return {
-    trustDomain,
-    bundleEndpoint: `https://127.0.0.1:${federation}/`,
-    folder,
-    run,
-    bundle: () => run('bundle', 'show', '-format', 'spiffe'),
-    log: () => log,
-    stop,
-  };
+  return { log: () => log, end: () => endProcess(child) };
 }
 
-async function isHealthy(run: SpireServer['run']): Promise<boolean> {
-  try {
-    await run('healthcheck');
-    return true;
-  } catch {
-    return false;
+async function untilHealthy(check: () => Promise<unknown>, log: () => string): Promise<void> {
+  const deadline = performance.now() + readyWithinMs;
+  for (;;) {
+    try {
+      await check();
+      return;
+    } catch {
+      if (performance.now() > deadline) throw new Error(`it did not become healthy: ${log()}`);
+      await sleep(100);
+    }
   }
 }
 
@@ -142,7 +205,7 @@ function execute(program: string, args: readonly string[]): Promise<string> {
     child.once('error', reject);
     child.once('close', (code) => {
       if (code === 0) resolve(stdout);
-      else reject(new Error(`spire-server ${args.join(' ')}: ${stderr || stdout}`));
+      else reject(new Error(`${args.join(' ')}: ${stderr || stdout}`));
     });
   });
 }
@@ -165,7 +228,7 @@ async function freePorts(count: number): Promise<readonly number[]> {
   return ports;
 }
 
-async function end(child: ChildProcess): Promise<void> {
+async function endProcess(child: ChildProcess): Promise<void> {
   if (child.exitCode !== null || child.signalCode !== null) return;
   const ended = new Promise<void>((resolve) => child.once('exit', () => resolve()));
   child.kill('SIGTERM');
