@@ -54,6 +54,7 @@ interface Subscription {
 
 /** Streams of processes that nothing tells apart: their state is the same. */
 interface Group {
+  readonly key: string;
   readonly selectors: readonly string[];
   readonly subscriptions: Set<Subscription>;
 }
@@ -115,13 +116,13 @@ export class Delivery {
   subscribe(process: WorkloadProcess, kind: DeliveryKind, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);
     if (group === undefined) {
-      group = { selectors: process.selectors, subscriptions: new Set() };
+      group = { key: process.key, selectors: process.selectors, subscriptions: new Set() };
       this.#groups.set(process.key, group);
     }
     const subscription: Subscription = { kind, subscriber, version: undefined };
     group.subscriptions.add(subscription);
     this.#enqueue(group);
-    return () => this.#remove(process.key, subscription);
+    return () => this.#remove(group, subscription);
   }
 
   /** Something changed that may concern anybody. Many calls in a row make one look. */
@@ -137,13 +138,16 @@ export class Delivery {
     });
   }
 
-  #remove(key: string, subscription: Subscription): void {
-    const group = this.#groups.get(key);
-    if (group === undefined || !group.subscriptions.delete(subscription)) return;
-    if (group.subscriptions.size === 0) {
-      this.#groups.delete(key);
-      this.#waiting.delete(group);
+  #remove(group: Group, subscription: Subscription): void {
+    if (group.subscriptions.delete(subscription) && group.subscriptions.size === 0) {
+      this.#forget(group);
     }
+  }
+
+  #forget(group: Group): void {
+    // Another group may have its place already.
+    if (this.#groups.get(group.key) === group) this.#groups.delete(group.key);
+    this.#waiting.delete(group);
   }
 
   #enqueue(group: Group): void {
@@ -236,7 +240,7 @@ export class Delivery {
   #end(group: Group, tell: (subscriber: Subscriber) => void): void {
     const ended = [...group.subscriptions];
     group.subscriptions.clear();
-    for (const [key, known] of this.#groups) if (known === group) this.#groups.delete(key);
+    this.#forget(group);
     for (const { subscriber } of ended) tell(subscriber);
   }
 

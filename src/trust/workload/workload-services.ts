@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
+import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
 import { StoreRelations } from '../relations.ts';
@@ -12,6 +13,7 @@ import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
 import { mintRoute } from './mint.ts';
+import { OccasionalLog } from './occasional-log.ts';
 import { SvidSupply } from './svid-supply.ts';
 import {
   defaultLimits,
@@ -57,6 +59,7 @@ export async function workloadServices(
   const path = join(context.dataDir, 'workload.sock');
   const connections = new WorkloadConnections(limits, clock);
   const count = counters(context, connections);
+  const refuse = refusalLog(context, log);
   const relations = new StoreRelations(store);
   let issuingProblem: string | undefined;
   const supply = new SvidSupply({
@@ -110,7 +113,7 @@ export async function workloadServices(
       connections,
       denied: (connection, kind) => {
         count.refused('entry');
-        denyFetch(context, connection, kind);
+        refuse.fetch(connection, kind);
       },
     },
     authorization: {
@@ -121,7 +124,7 @@ export async function workloadServices(
       clock,
       decided: (decision, question, asker) => {
         count.checked(decision.allowed ? 'allowed' : decision.kind);
-        if (!decision.allowed) denyAccess(context, decision, question, asker);
+        if (!decision.allowed) refuse.access(decision, question, asker);
       },
     },
   });
@@ -182,52 +185,48 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
   };
 }
 
-function denyFetch(
-  { audit, log }: Pick<WorkloadContext, 'audit' | 'log'>,
-  { process }: WorkloadConnection,
-  kind: string,
-): void {
-  log.info('a workload was refused: no entry matches it', { kind, process: process.description });
-  audit.deny({
-    actor: actorOf(process),
-    verb: 'svid.fetch',
-    kind: 'WorkloadEntry',
-    outcome: 'deny',
-    code: 'HANSA_FORBIDDEN',
-    reason: `no entry matches ${process.description}`,
-  });
-}
-
-function denyAccess(
-  { audit, log }: Pick<WorkloadContext, 'audit' | 'log'>,
-  { reason, id }: Extract<AccessDecision, { allowed: false }>,
-  { offer, sourceAddress }: AccessQuestion,
-  { process }: WorkloadConnection,
-): void {
-  log.info('access to an offer was denied', {
-    reason,
-    offer,
-    caller: id?.toString(),
-    address: sourceAddress,
-    asker: process.description,
-  });
-  audit.deny({
-    actor:
-      id === undefined
-        ? actorOf(process)
-        : {
-            user: id.toString(),
-            groups: [],
-            via: 'ext_authz',
-            ...(sourceAddress === '' ? {} : { address: sourceAddress }),
-          },
-    verb: 'offer.access',
-    kind: 'ServiceOffer',
-    ...(offer === '' ? {} : { name: offer }),
-    outcome: 'deny',
-    code: 'HANSA_FORBIDDEN',
-    reason,
-  });
+/** Both sides of a refusal: who was refused hears little, the operator finds why. */
+function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, log: Log) {
+  const fetches = new OccasionalLog(log, clock, 'a workload was refused: no entry matches it');
+  const accesses = new OccasionalLog(log, clock, 'access to an offer was denied');
+  return {
+    fetch: ({ process }: WorkloadConnection, kind: string): void => {
+      fetches.write({ kind, process: process.description });
+      audit.deny({
+        actor: actorOf(process),
+        verb: 'svid.fetch',
+        kind: 'WorkloadEntry',
+        outcome: 'deny',
+        code: 'HANSA_FORBIDDEN',
+        reason: `no entry matches ${process.description}`,
+      });
+    },
+    access: (
+      { reason, id }: Extract<AccessDecision, { allowed: false }>,
+      { offer, sourceAddress: address }: AccessQuestion,
+      { process }: WorkloadConnection,
+    ): void => {
+      const caller = id?.toString();
+      accesses.write({ reason, offer, caller, address, asker: process.description });
+      audit.deny({
+        actor:
+          caller === undefined
+            ? actorOf(process)
+            : {
+                user: caller,
+                groups: [],
+                via: 'ext_authz',
+                ...(address === '' ? {} : { address }),
+              },
+        verb: 'offer.access',
+        kind: 'ServiceOffer',
+        ...(offer === '' ? {} : { name: offer }),
+        outcome: 'deny',
+        code: 'HANSA_FORBIDDEN',
+        reason,
+      });
+    },
+  };
 }
 
 function actorOf({ uid, gid }: WorkloadProcess): AuditActor {

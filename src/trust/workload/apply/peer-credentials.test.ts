@@ -37,10 +37,10 @@ async function connected(rest: string, program = process.execPath) {
 
 const openFiles = (): number => readdirSync('/proc/self/fd').length;
 
-describe('the process at the other end of a socket', () => {
-  test('is told by the kernel: user, group, process and executable', async () => {
+for (const heldBy of ['socket', 'pid'] as const) {
+  test(`a process that is held by its ${heldBy} is told by the kernel`, async () => {
     const { child, socket, fd } = await connected('');
-    const peer = peerProcess(fd);
+    const peer = peerProcess(fd, heldBy);
     assert.equal(peer.uid, process.getuid?.());
     assert.equal(peer.gid, process.getgid?.());
     assert.equal(peer.pid, child.pid);
@@ -49,11 +49,14 @@ describe('the process at the other end of a socket', () => {
     child.kill('SIGKILL');
     await once(child, 'exit');
     assert.ok(!peer.isAlive());
+    assert.throws(() => peerProcess(fd, heldBy), { code: 'HANSA_UNAUTHENTICATED' });
     peer.close();
     socket.destroy();
   });
+}
 
-  test('is nobody any more once it has ended, even if its pid is taken again', async () => {
+describe('the process at the other end of a socket', () => {
+  test('is nobody any more once it has ended', async () => {
     const { child, socket, fd } = await connected('');
     child.kill('SIGKILL');
     await once(child, 'exit');

@@ -4,7 +4,8 @@
 // The kernel remembers uid, gid and pid of whoever connected (SO_PEERCRED). The pid alone is worth
 // little, as it may be another process by the time it is looked up: so the process is held by a
 // descriptor (SO_PEERPIDFD, Linux 6.5), and whatever was read from /proc counts only if that very
-// process was still alive afterwards.
+// process was still alive afterwards. An older kernel is asked for a descriptor by pid: then a
+// process of the same user, and of no other, could stand in its place.
 
 import { closeSync, readlinkSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
@@ -15,6 +16,10 @@ import { HansaError } from '../../../core/errors/error.ts';
 const solSocket = 1;
 const soPeercred = 17;
 const soPeerpidfd = 77;
+/** asm-generic/errno.h: the kernel does not know this option. */
+const enoprotoopt = 92;
+/** pidfd_open, by the number that it has on every architecture that Node runs on (Linux 5.3). */
+const pidfdOpen = 434;
 /** poll.h */
 const pollIn = 1;
 
@@ -27,6 +32,12 @@ const poll = libc.func('int poll(_Inout_ uint8_t *fds, unsigned long count, int 
   fds: Buffer,
   count: number,
   timeout: number,
+) => number;
+
+const syscall = libc.func('long syscall(long number, long first, long second)') as (
+  number: number,
+  first: number,
+  second: number,
 ) => number;
 
 const littleEndian = endianness() === 'LE';
@@ -43,25 +54,25 @@ export interface PeerProcess {
   close(): void;
 }
 
+/** How the process is held: by the socket where the kernel can, by its pid where it is too old. */
+export type HeldBy = 'socket' | 'pid';
+
 /**
  * The process that connected the socket with this descriptor. Throws HANSA_UNAUTHENTICATED where
  * the kernel does not say, or where the process is gone already. Costs a few microseconds, and a
  * descriptor until it is closed.
  */
-export function peerProcess(socketFd: number): PeerProcess {
+export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerProcess {
   const credentials = option(socketFd, soPeercred, 12);
   if (credentials === undefined) throw unknown('the kernel does not tell who connected');
   const pid = readInt(credentials, 0);
   const uid = readInt(credentials, 4) >>> 0;
   const gid = readInt(credentials, 8) >>> 0;
   // 0 is a process outside of our pid namespace: it has no entry in our /proc.
-  if (pid <= 0)
+  if (pid <= 0) {
     return { uid, gid, pid, path: undefined, isAlive: () => true, close: () => undefined };
-  const answer = option(socketFd, soPeerpidfd, 4);
-  if (answer === undefined) {
-    throw unknown(`process ${pid} is gone, or this kernel is older than Linux 6.5`);
   }
-  const pidfd = readInt(answer, 0);
+  const pidfd = hold(socketFd, pid, heldBy);
   let open = true;
   const close = (): void => {
     if (!open) return;
@@ -69,7 +80,7 @@ export function peerProcess(socketFd: number): PeerProcess {
     closeSync(pidfd);
   };
   const isAlive = (): boolean => open && runs(pidfd);
-  const path = executableOf(pid);
+  const path = executableOf(pid, uid);
   if (!isAlive()) {
     close();
     throw unknown(`process ${pid} ended while it was looked at`);
@@ -77,14 +88,27 @@ export function peerProcess(socketFd: number): PeerProcess {
   return { uid, gid, pid, path, isAlive, close };
 }
 
+function hold(socketFd: number, pid: number, heldBy: HeldBy): number {
+  if (heldBy === 'socket') {
+    const answer = option(socketFd, soPeerpidfd, 4);
+    if (answer !== undefined) return readInt(answer, 0);
+    if (koffi.errno() === enoprotoopt) return hold(socketFd, pid, 'pid');
+  } else {
+    const pidfd = syscall(pidfdOpen, pid, 0);
+    if (pidfd >= 0) return pidfd;
+  }
+  throw unknown(`process ${pid} is gone`);
+}
+
 /**
  * The link names a path as the workload's own mount namespace has it. Anybody may mount a file of
  * theirs over /usr/bin/web in a namespace of theirs, so it counts only if here the same file lies
  * at that path. That also leaves out what was deleted or replaced since it was started.
  */
-function executableOf(pid: number): string | undefined {
+function executableOf(pid: number, uid: number): string | undefined {
   const link = `/proc/${pid}/exe`;
   try {
+    if (statSync(`/proc/${pid}`).uid !== uid) return undefined;
     const path = readlinkSync(link);
     if (!path.startsWith('/')) return undefined;
     const running = statSync(link, { bigint: true });
