@@ -99,7 +99,7 @@ class TlsConnection implements Connection {
       timer.cancel();
       signal?.removeEventListener('abort', onAbort);
     };
-    socket.on('error', (cause: Error) => this.#end(this.#unreachable(cause.message, cause)));
+    socket.on('error', (cause: Error) => this.#end(this.#unreachable(inWords(cause), cause)));
     socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
     this.verified = new Promise((resolve, reject) => {
       this.#waiting.add(reject);
@@ -142,7 +142,7 @@ class TlsConnection implements Connection {
         maxHeaderSize: maxHeaderBytes,
       });
       out.on('error', (cause: Error) => {
-        this.#end(this.#unreachable(cause.message, cause));
+        this.#end(this.#unreachable(inWords(cause), cause));
       });
       out.on('response', (answer) => {
         readAll(answer, maxBytes, this.#where).then(
@@ -180,6 +180,20 @@ class TlsConnection implements Connection {
   #unreachable(why: string, cause?: unknown): HansaError {
     return new HansaError('HANSA_UNREACHABLE', `Cannot call ${this.#where}: ${why}.`, { cause });
   }
+}
+
+const words: Readonly<Record<string, string>> = {
+  ECONNREFUSED: 'nobody listens there',
+  ECONNRESET: 'it broke the connection off',
+  EHOSTUNREACH: 'there is no way to its address',
+  ENETUNREACH: 'there is no way to its network',
+  ETIMEDOUT: 'it does not answer',
+  ENOTFOUND: 'its name is not known',
+  EAI_AGAIN: 'its name cannot be looked up now',
+};
+
+function inWords(cause: NodeJS.ErrnoException): string {
+  return words[cause.code ?? ''] ?? cause.message;
 }
 
 /** Hands out the one socket that was verified, and never opens another. */
