@@ -11,6 +11,7 @@ import { allKinds } from '../../src/api/kinds/all-kinds.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import type { Plane } from '../../src/core/plane/plane.ts';
 import { loadConfig } from '../../src/server/config.ts';
 import { startSite } from '../../src/server/site.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
@@ -21,7 +22,11 @@ import type { ToolName } from '../tools/build.ts';
 
 const apiVersion = 'hansa.dev/v1alpha1';
 
-export async function startWorkloadSite(trustDomain: string) {
+/** With the trust plane alone unless told; `url` is where other sites reach it. */
+export async function startWorkloadSite(
+  trustDomain: string,
+  planes: readonly Plane[] = [trustPlane],
+) {
   const folder = mkdtempSync(join(tmpdir(), 'hansa-workloads-'));
   // mkdtemp makes it for its owner alone; workloads of other users must come through.
   chmodSync(folder, 0o711);
@@ -43,7 +48,7 @@ export async function startWorkloadSite(trustDomain: string) {
   const site = await startSite({
     config,
     kinds: allKinds,
-    planes: [trustPlane],
+    planes,
     version: '0.0.0',
     clock,
     random: systemRandom,
@@ -61,6 +66,7 @@ export async function startWorkloadSite(trustDomain: string) {
   const env = { ...process.env, SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
   return {
     trustDomain,
+    url: site.endpoints.federation as string,
     clock,
     admin,
     metrics,

@@ -1,0 +1,122 @@
+// The whole thread, with go-spiffe as the workload at both ends: two sites become peers by one
+// invitation, and a workload of one calls a workload of the other exactly while a grant lasts.
+
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
+import { siteKind } from '../../src/api/kinds/site.ts';
+import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import { peeringPlane } from '../../src/peering/plane.ts';
+import { trustPlane } from '../../src/trust/plane.ts';
+import { hansa } from '../e2e/daemon.ts';
+import { missingTools } from './tool.ts';
+import { type LineReader, startWorkloadSite, type WorkloadSite } from './workload-site.ts';
+
+interface Context {
+  readonly bundles?: Readonly<Record<string, number>>;
+}
+
+const skip = await missingTools('go-spiffe');
+const db = 'spiffe://lubeck.example/db';
+const web = 'spiffe://bruges.example/web';
+
+suite('a workload of a peer', { skip }, () => {
+  let lubeck: WorkloadSite;
+  let bruges: WorkloadSite;
+  let caller: string;
+  let address: string;
+  let served: LineReader;
+  let calling: LineReader;
+
+  const run = async (site: WorkloadSite, ...args: readonly string[]): Promise<string> => {
+    const { code, stdout, stderr } = await hansa([...args, '--data-dir', site.dataDir, '--yes']);
+    assert.equal(code, 0, stderr);
+    return stdout.trim();
+  };
+  const call = () => bruges.run(caller, 'client', `https://${address}/`, db);
+  /** Until the workload was told to believe exactly these. */
+  const believes = async (watch: LineReader, ...names: readonly string[]): Promise<void> => {
+    for (;;) {
+      const { bundles } = await watch.next<Context>();
+      if (bundles !== undefined && Object.keys(bundles).toSorted().join() === names.join()) return;
+    }
+  };
+  const grant = () => {
+    const what = ['--peer', 'bruges.example', '--offer', 'db', '--identity', web];
+    return run(lubeck, 'grant', 'create', 'bruges-db', ...what, '--any-network', '--any-address');
+  };
+
+  before(async () => {
+    [lubeck, bruges] = await Promise.all([
+      startWorkloadSite('lubeck.example', [trustPlane, peeringPlane]),
+      startWorkloadSite('bruges.example', [trustPlane, peeringPlane]),
+    ]);
+    for (const site of [lubeck, bruges]) {
+      const answer = await site.apply(siteKind, 'site', { advertiseURL: site.url });
+      assert.equal(answer.status, 200, answer.text);
+    }
+    const server = await lubeck.program('db', 'go-spiffe');
+    caller = await bruges.program('web', 'go-spiffe');
+    await lubeck.apply(workloadEntryKind, 'db', {
+      spiffeID: db,
+      selectors: [`unix:path:${server}`],
+      federatesWith: ['*'],
+    });
+    await bruges.apply(workloadEntryKind, 'web', {
+      spiffeID: web,
+      selectors: [`unix:path:${caller}`],
+      federatesWith: ['lubeck.example'],
+    });
+    await lubeck.apply(serviceOfferKind, 'db', { spiffeID: db });
+    served = lubeck.follow(server, 'watch');
+    calling = bruges.follow(caller, 'watch');
+    await believes(served, 'lubeck.example');
+    await believes(calling, 'bruges.example');
+    ({ address } = await lubeck
+      .follow(server, 'server', '127.0.0.1:0', web)
+      .next<{ readonly address: string }>());
+  });
+  after(async () => {
+    await Promise.all([lubeck.stop(), bruges.stop()]);
+  });
+
+  test('is refused while its site is a peer but nothing is granted', async () => {
+    const invitation = await run(lubeck, 'peer', 'invite', '--for', 'bruges.example');
+    await run(bruges, 'peer', 'accept', invitation);
+    assert.equal((await call()).code, 1);
+  });
+
+  test('calls as soon as a grant covers it, and both ends hold the bundles', async () => {
+    await grant();
+    await believes(served, 'bruges.example', 'lubeck.example');
+    await believes(calling, 'bruges.example', 'lubeck.example');
+    const { code, lines, stderr } = await call();
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(lines[0], { status: 200, body: `hello ${web}`, server: db });
+  });
+
+  test('is refused at once when its site is suspended, and comes back with it', async () => {
+    await run(lubeck, 'peer', 'suspend', 'bruges.example');
+    await believes(served, 'lubeck.example');
+    assert.equal((await call()).code, 1);
+    await run(lubeck, 'peer', 'resume', 'bruges.example');
+    await believes(served, 'bruges.example', 'lubeck.example');
+    const { code, stderr } = await call();
+    assert.equal(code, 0, stderr);
+  });
+
+  test('loses the bundle when the grant is taken back', async () => {
+    await run(lubeck, 'grant', 'delete', 'bruges-db');
+    await believes(served, 'lubeck.example');
+    await believes(calling, 'bruges.example');
+    assert.equal((await call()).code, 1);
+  });
+
+  test('is refused for good when its site is revoked', async () => {
+    await grant();
+    await believes(served, 'bruges.example', 'lubeck.example');
+    await run(lubeck, 'peer', 'revoke', 'bruges.example');
+    await believes(served, 'lubeck.example');
+    assert.equal((await call()).code, 1);
+  });
+});
