@@ -14,21 +14,34 @@ export function sourceOf({ spec }: SPIFFEFederation): 'https_spiffe' | 'static' 
   return spec.bundleSource.static === undefined ? 'https_spiffe' : 'static';
 }
 
-/** After a bundle was accepted. `nextSyncAtMs` is undefined for a static one, which is not asked for again. */
+/** When a look at the source ended, and what it was for. */
+export interface Look {
+  /** Of the spec that was looked at: one that came meanwhile is still to be looked at. */
+  readonly generation: number;
+  readonly nowMs: number;
+  /** Undefined for a static source, which is not asked again. */
+  readonly nextSyncAtMs: number | undefined;
+}
+
+/** After a bundle was accepted. */
 export function acceptedStatus(
   federation: SPIFFEFederation,
   document: string,
-  { bundle, sequence, refreshHintSeconds }: SpiffeBundle,
-  nowMs: number,
-  nextSyncAtMs: number | undefined,
+  { bundle, sequence, refreshHintSeconds, skipped }: SpiffeBundle,
+  { generation, nowMs, nextSyncAtMs }: Look,
 ): FederationStatus {
   const count = bundle.authorities.length;
   const isStatic = nextSyncAtMs === undefined;
-  const conditions = withFindings(federation, nowMs, {
+  const [strange] = skipped;
+  const leftOut =
+    strange === undefined
+      ? ''
+      : ` Left out: ${skipped.length} of its keys, the first (${strange.index}) because ${strange.why}.`;
+  const conditions = withFindings(federation, generation, nowMs, {
     Ready: {
       status: 'True',
       reason: 'BundleAccepted',
-      message: `SVIDs of ${bundle.trustDomain.name} are verified against ${count} ${count === 1 ? 'authority' : 'authorities'}.`,
+      message: `SVIDs of ${bundle.trustDomain.name} are verified against ${count} ${count === 1 ? 'authority' : 'authorities'}.${leftOut}`,
     },
     Fresh: {
       status: 'True',
@@ -72,8 +85,7 @@ export function acceptedStatus(
 export function failedStatus(
   federation: SPIFFEFederation,
   failure: Failure,
-  nowMs: number,
-  nextSyncAtMs: number | undefined,
+  { generation, nowMs, nextSyncAtMs }: Look,
 ): FederationStatus {
   const { status: before = {} } = federation;
   const held = before.bundle !== undefined;
@@ -86,7 +98,7 @@ export function failedStatus(
     source: sourceOf(federation),
     consecutiveFailures: (before.consecutiveFailures ?? 0) + 1,
     lastError: { ...failure, at: timestamp(nowMs) },
-    conditions: withFindings(federation, nowMs, {
+    conditions: withFindings(federation, generation, nowMs, {
       Ready: held
         ? {
             status: 'True',
@@ -108,10 +120,12 @@ export function failedStatus(
 
 /** When nothing was asked: only time has passed. */
 export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
-  const { status: before = {} } = federation;
+  const { status: before = {}, metadata } = federation;
   return {
     ...before,
-    conditions: withFindings(federation, nowMs, { Fresh: freshness(federation, nowMs) }),
+    conditions: withFindings(federation, metadata.generation, nowMs, {
+      Fresh: freshness(federation, nowMs),
+    }),
   };
 }
 
@@ -145,14 +159,14 @@ function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
 }
 
 function withFindings(
-  { status, metadata }: SPIFFEFederation,
+  { status }: SPIFFEFederation,
+  observedGeneration: number,
   nowMs: number,
   findings: Readonly<Record<string, Finding>>,
 ): Conditions {
   let conditions: Conditions = status?.conditions ?? [];
   for (const [type, finding] of Object.entries(findings)) {
-    const update = { type, ...finding, observedGeneration: metadata.generation };
-    conditions = setCondition(conditions, update, nowMs);
+    conditions = setCondition(conditions, { type, ...finding, observedGeneration }, nowMs);
   }
   return conditions;
 }

@@ -10,7 +10,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
-import { FederationMetrics } from './federation-metrics.ts';
+import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
 export const trustPlane: Plane = {
@@ -21,6 +21,7 @@ export const trustPlane: Plane = {
     const publisher = new BundlePublisher(store, authority);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
+    observeFederations(metrics, store, clock);
     const workloads = await workloadServices(context);
     return {
       controllers: [

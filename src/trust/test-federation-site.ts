@@ -24,7 +24,7 @@ import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
 import { federationSync } from './controllers/federation-sync.ts';
-import { FederationMetrics } from './federation-metrics.ts';
+import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 
 const silent: Log = {
   debug: () => undefined,
@@ -131,6 +131,7 @@ export async function federationSite() {
     },
   };
   const metrics = new MetricsRegistry();
+  observeFederations(metrics, store, clock);
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
   const federations = resources<SPIFFEFederation>(spiffeFederationKind);

@@ -20,13 +20,18 @@ export interface FederationLike {
       readonly static?: { readonly bundle?: string };
     };
   };
-  readonly status?: { readonly bundle?: string };
+  readonly status?: { readonly bundle?: string; readonly source?: string };
 }
 
-/** The document that stands for a federation: what was last accepted, and until then what its operator gave. */
+/**
+ * The document that stands for a federation: what was last accepted, and until then what its
+ * operator gave. With another kind of source, what came from the one before stands for nothing.
+ */
 export function heldDocument({ spec, status }: FederationLike): string | undefined {
-  const source = spec?.bundleSource;
-  return status?.bundle ?? source?.httpsSpiffe?.bundleBootstrap ?? source?.static?.bundle;
+  const { httpsSpiffe, static: fixed } = spec?.bundleSource ?? {};
+  const source = fixed === undefined ? 'https_spiffe' : 'static';
+  const accepted = (status?.source ?? source) === source ? status?.bundle : undefined;
+  return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
 }
 
 /** By key and not by certificate: a certificate can be made anew around the same key. */

@@ -5,7 +5,7 @@
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { connect, type TLSSocket } from 'node:tls';
+import { connect, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Certificate } from './certificate.ts';
@@ -31,6 +31,9 @@ export interface TlsTransportOptions {
 
 export class TlsTransport implements Transport {
   readonly #options: TlsTransportOptions;
+  /** Made once for each credential: reading its key costs as much as a handshake. */
+  readonly #contexts = new WeakMap<TlsCredential, SecureContext>();
+  readonly #asNobody = secureContextOf(undefined);
 
   constructor(options: TlsTransportOptions) {
     this.#options = options;
@@ -45,7 +48,7 @@ export class TlsTransport implements Transport {
     const socket = connect({
       host,
       port: url.port === '' ? defaultPort : Number(url.port),
-      secureContext: secureContextOf(options.asSite ? credential() : undefined),
+      secureContext: options.asSite ? this.#contextOf(credential()) : this.#asNobody,
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
       ALPNProtocols: ['http/1.1'],
@@ -55,6 +58,15 @@ export class TlsTransport implements Transport {
     const connection = new TlsConnection(socket, options, clock);
     await connection.verified;
     return connection;
+  }
+
+  #contextOf(credential: TlsCredential): SecureContext {
+    let context = this.#contexts.get(credential);
+    if (context === undefined) {
+      context = secureContextOf(credential);
+      this.#contexts.set(credential, context);
+    }
+    return context;
   }
 }
 

@@ -63,6 +63,29 @@ suite('a federation by https_spiffe', () => {
     assert.equal(held().length, 2);
   });
 
+  test('is fetched again where its spec changed while it was fetched', async () => {
+    peer.answer = () => 'silence';
+    await site.create(name, peer.spec());
+    await seconds(5);
+    assert.equal(peer.requests, 1);
+    await site.change(name, (spec) => ({ ...spec, announcedSequence: 7 }));
+    peer.answer = () => peer.ok(peer.document([peer.root], 7));
+    // The first one ends without an answer after ten seconds; the second does not wait for a retry.
+    await seconds(5.1);
+    assert.equal(peer.requests, 2);
+    assert.equal((await site.status(name)).sequence, 7);
+  });
+
+  test('tells which keys of a bundle it left out', async () => {
+    const document = JSON.parse(peer.document([peer.root], 2)) as { keys: unknown[] };
+    document.keys.unshift({ use: 'x509-svid', kty: 'LATTICE' });
+    peer.answer = () => peer.ok(JSON.stringify(document));
+    await site.create(name, peer.spec());
+    await seconds(1);
+    assert.match((await site.condition(name, 'Ready'))?.message ?? '', /Left out: 1 of its keys/);
+    assert.equal(held().length, 1);
+  });
+
   test('follows a rotation, by which the next endpoint certificate is believed, and records it', async () => {
     await site.create(name, peer.spec());
     await seconds(1);
@@ -128,6 +151,21 @@ suite('a static federation', () => {
     assert.equal((await site.condition(name, 'Fresh'))?.status, 'True');
     assert.equal(await site.condition(name, 'EndpointReachable'), undefined);
     assert.equal(peer.requests, 0);
+  });
+
+  test('is believed by its new source at once when it becomes one with an endpoint', async () => {
+    const old = forgeRoot(name);
+    await site.create(name, {
+      bundleSource: { static: { bundle: peer.document([old], 9) } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    });
+    await seconds(1);
+    await site.change(name, () => peer.spec());
+    assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
+    await seconds(1);
+    assert.equal((await site.status(name)).sequence, 1);
+    assert.equal((await site.status(name)).source, 'https_spiffe');
   });
 
   test('may be replaced by an older one, since an operator did it', async () => {
@@ -272,6 +310,18 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     await seconds(3600);
     assert(peer.requests - inMinute < 25, `${peer.requests} requests`);
   });
+});
+
+test('metrics tell how many federations are in which state, and how old their bundles are', async () => {
+  await site.create(name, peer.spec());
+  const dead = site.endpoint('dead.example');
+  dead.answer = () => 'refused';
+  await site.create(dead.trustDomain, dead.spec({ quarantined: true }));
+  await seconds(90);
+  const text = site.metrics.expose();
+  assert.match(text, /^hansa_federations\{state="fresh"\} 1$/m);
+  assert.match(text, /^hansa_federations\{state="quarantined"\} 1$/m);
+  assert.match(text, /^hansa_federation_bundle_age_seconds\{trust_domain="bruges.example"\} 90$/m);
 });
 
 test('fifty silent peers do not delay a healthy one', async () => {

@@ -26,6 +26,7 @@ import type { FederationMetrics } from '../federation-metrics.ts';
 import {
   acceptedStatus,
   failedStatus,
+  type Look,
   restingStatus,
   sourceOf,
   staleAtMs,
@@ -124,17 +125,19 @@ class FederationSync {
 
   async #takeIn(federation: SPIFFEFederation, as: WriteAs): Promise<SPIFFEFederation | undefined> {
     const document = federation.spec.bundleSource.static?.bundle ?? '';
+    const { generation } = federation.metadata;
     const nowMs = this.#parts.clock.now();
     try {
       // An operator may give an older one: no sequence is held against it.
       const accepted = this.#accept(federation, document, undefined);
-      return await this.#write(federation, document, accepted, nowMs, undefined, as);
+      const look = { generation, nowMs, nextSyncAtMs: undefined };
+      return await this.#write(federation, document, accepted, look, as);
     } catch (caught) {
       const failure = failureOf(caught);
       if (failure.class === 'internal') throw caught;
       return this.#federations.patchStatus(
         federation.metadata.name,
-        (current) => failedStatus(current, failure, nowMs, undefined),
+        (current) => failedStatus(current, failure, { generation, nowMs, nextSyncAtMs: undefined }),
         as,
       );
     }
@@ -145,7 +148,7 @@ class FederationSync {
     context: ReconcileContext,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
-    const { name } = federation.metadata;
+    const { name, generation } = federation.metadata;
     const { clock } = this.#parts;
     const startedAt = clock.monotonic();
     const asked = await this.#ask(federation, context.signal).then(
@@ -163,16 +166,16 @@ class FederationSync {
       const { failure } = asked;
       context.log.warn('bundle could not be fetched', { trustDomain: name, ...failure });
       const failures = federation.status?.consecutiveFailures ?? 0;
-      const nextMs = nowMs + this.#afterMs(retryAfterSeconds(failures));
+      const nextSyncAtMs = nowMs + this.#afterMs(retryAfterSeconds(failures));
       return this.#federations.patchStatus(
         name,
-        (current) => failedStatus(current, failure, nowMs, nextMs),
+        (current) => failedStatus(current, failure, { generation, nowMs, nextSyncAtMs }),
         as,
       );
     }
     const { text, accepted } = asked.document;
-    const nextMs = nowMs + this.#afterMs(refreshAfterSeconds(accepted.refreshHintSeconds));
-    return this.#write(federation, text, accepted, nowMs, nextMs, as);
+    const nextSyncAtMs = nowMs + this.#afterMs(refreshAfterSeconds(accepted.refreshHintSeconds));
+    return this.#write(federation, text, accepted, { generation, nowMs, nextSyncAtMs }, as);
   }
 
   async #ask(
@@ -219,8 +222,7 @@ class FederationSync {
     federation: SPIFFEFederation,
     document: string,
     accepted: SpiffeBundle,
-    nowMs: number,
-    nextMs: number | undefined,
+    look: Look,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
     const { name } = federation.metadata;
@@ -228,7 +230,7 @@ class FederationSync {
     const rotated = held !== undefined && held.bundle.hash !== accepted.bundle.hash;
     return this.#federations.patchStatus(
       name,
-      (current) => acceptedStatus(current, document, accepted, nowMs, nextMs),
+      (current) => acceptedStatus(current, document, accepted, look),
       as,
       rotated
         ? {
