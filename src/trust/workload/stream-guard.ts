@@ -12,7 +12,8 @@ import {
 } from '@grpc/grpc-js';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { GrpcStatus } from './grpc-status.ts';
-import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
+import type { WorkloadConnections } from './workload-connections.ts';
+import type { WorkloadProcess } from './workload-process.ts';
 
 export type GuardRefusal = 'gone' | 'header' | 'limit' | 'late';
 
@@ -20,7 +21,7 @@ export interface StreamGuardOptions {
   readonly connections: WorkloadConnections;
   readonly clock: Clock;
   readonly requestMs: number;
-  readonly refused: (why: GuardRefusal, connection: WorkloadConnection | undefined) => void;
+  readonly refused: (why: GuardRefusal, process: WorkloadProcess | undefined) => void;
 }
 
 /** SPIFFE Workload Endpoint section 4: so that a page in a browser, say, cannot be made to ask. */
@@ -33,7 +34,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
     const name = call.getPeer();
     const connection = connections.get(name);
     const refuse = (why: GuardRefusal, answer: GrpcStatus): void => {
-      options.refused(why, connection);
+      options.refused(why, connection?.process);
       call.sendStatus(answer);
     };
     let release: (() => void) | undefined;

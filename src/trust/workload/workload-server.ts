@@ -13,6 +13,7 @@ import {
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition, type WorkloadApiOptions } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
+import { workloadProcess } from './workload-process.ts';
 
 export interface WorkloadServerOptions {
   readonly path: string;
@@ -58,7 +59,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
       connected.on('error', () => undefined);
       const connection = connections.add(connected, peer);
       if (connection === undefined) {
-        refused('limit', undefined);
+        refused('limit', workloadProcess(peer));
         return;
       }
       // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.

@@ -217,7 +217,7 @@ describe('the Workload API', () => {
 
 describe('bounds of the workload socket', () => {
   test('1,000 streams that never send their request are refused, and others are served', async (t) => {
-    const { store, socket, metrics } = await site(t, { requestMs: 300 });
+    const { store, socket, metrics, denials } = await site(t, { requestMs: 300 });
     await putEntry(store, 'web');
     const session = connectHttp2('http://localhost', {
       createConnection: () => connect(socket),
@@ -242,6 +242,7 @@ describe('bounds of the workload socket', () => {
     await Promise.all(ends);
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} 128/);
     assert.match(metrics.expose(), /hansa_workload_streams 1\n/);
+    assert.equal(denials[0]?.reason, 'a stream that did not bring its request');
   });
 
   test('a user who holds too many streams is refused more of them', async (t) => {

@@ -14,6 +14,7 @@ import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
 import { mintRoute } from './mint.ts';
 import { OccasionalLog } from './occasional-log.ts';
+import type { GuardRefusal } from './stream-guard.ts';
 import { SvidSupply } from './svid-supply.ts';
 import {
   defaultLimits,
@@ -101,12 +102,9 @@ export async function workloadServices(
     log,
     limits,
     connections,
-    refused: (why, connection) => {
+    refused: (why, process) => {
       count.refused(why);
-      log.debug('a call on the workload socket was refused', {
-        why,
-        process: connection?.process.description,
-      });
+      refuse.call(why, process);
     },
     workloads: {
       delivery,
@@ -185,11 +183,25 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
   };
 }
 
+const guardReasons = {
+  header: { code: 'HANSA_BAD_REQUEST', reason: 'a call without the security header' },
+  limit: { code: 'HANSA_TOO_MANY_REQUESTS', reason: 'too many connections or streams' },
+  late: { code: 'HANSA_TIMEOUT', reason: 'a stream that did not bring its request' },
+} as const;
+
 /** Both sides of a refusal: who was refused hears little, the operator finds why. */
 function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, log: Log) {
+  const calls = new OccasionalLog(log, clock, 'a call on the workload socket was refused');
   const fetches = new OccasionalLog(log, clock, 'a workload was refused: no entry matches it');
   const accesses = new OccasionalLog(log, clock, 'access to an offer was denied');
   return {
+    call: (why: GuardRefusal, process: WorkloadProcess | undefined): void => {
+      calls.write({ why, process: process?.description });
+      // Whoever is gone harmed nobody.
+      if (why === 'gone' || process === undefined) return;
+      const { code, reason } = guardReasons[why];
+      audit.deny({ actor: actorOf(process), verb: 'svid.fetch', outcome: 'deny', code, reason });
+    },
     fetch: ({ process }: WorkloadConnection, kind: string): void => {
       fetches.write({ kind, process: process.description });
       audit.deny({
