@@ -97,7 +97,7 @@ export function failedStatus(
     ...(nextSyncAtMs === undefined ? {} : { nextSyncAt: timestamp(nextSyncAtMs) }),
     source: sourceOf(federation),
     consecutiveFailures: (before.consecutiveFailures ?? 0) + 1,
-    lastError: { ...failure, at: timestamp(nowMs) },
+    lastError: { class: failure.class, message: failure.message, at: timestamp(nowMs) },
     conditions: withFindings(federation, generation, nowMs, {
       Ready: held
         ? {

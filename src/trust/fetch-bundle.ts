@@ -3,7 +3,7 @@
 
 import type { SpiffeId } from '../api/spiffe-id.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import { HansaError, toHansaError } from '../core/errors/error.ts';
+import { type ErrorCode, HansaError, toHansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { refuse } from '../core/identity/rules.ts';
 import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
@@ -74,12 +74,19 @@ export type FailureClass =
 export interface Failure {
   readonly class: FailureClass;
   readonly message: string;
+  readonly code: ErrorCode;
+}
+
+/** Somebody answered, and was not believed. */
+export function isRefusal(failure: Failure): boolean {
+  return !['dns', 'connect', 'unreachable', 'http', 'internal'].includes(failure.class);
 }
 
 /** Why a sync failed, for its status; a fault of ours says no more than that it is one. */
 export function failureOf(caught: unknown): Failure {
   const error = toHansaError(caught);
-  return { class: failureClass(error), message: error.message.slice(0, 1024) };
+  const message = error.message.slice(0, 1024);
+  return { class: failureClass(error), message, code: error.code };
 }
 
 function failureClass(error: HansaError): FailureClass {

@@ -5,6 +5,7 @@ import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
+import type { AuditDraft } from '../core/audit/event.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { HansaError } from '../core/errors/error.ts';
@@ -101,6 +102,7 @@ export async function federationSite() {
       },
     }),
   });
+  const refusals: AuditDraft[] = [];
   const endpoints = new Map<string, TestEndpoint>();
   const transport: Transport = {
     connect: async ({ url, verify, timeoutMs, asSite }) => {
@@ -161,6 +163,13 @@ export async function federationSite() {
         bundles,
         authority,
         resources,
+        audit: {
+          record: () => {
+            throw new Error('rows come from writes');
+          },
+          later: () => undefined,
+          deny: (draft) => refusals.push(draft),
+        },
       },
       new FederationMetrics(metrics),
     ),
@@ -173,6 +182,7 @@ export async function federationSite() {
     bundles,
     metrics,
     records,
+    refusals,
     federations,
     writer,
     endpoint: (trustDomain: string): TestEndpoint => {

@@ -266,6 +266,13 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
       assert(status.consecutiveFailures !== undefined && status.consecutiveFailures > 0);
       assert.deepEqual(held(), before);
       assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
+      const isHostile = !['connect', 'unreachable', 'http'].includes(expected);
+      assert.equal(site.refusals.length > 0, isHostile);
+      for (const refusal of site.refusals) {
+        assert.equal(refusal.verb, 'spiffe.federation.refuse');
+        assert.equal(refusal.name, name);
+        assert.match(refusal.reason ?? '', new RegExp(`^${expected}: `));
+      }
       assert.match(site.metrics.expose(), new RegExp(`refresh_errors\\{.*class="${expected}"`));
       // And it recovers by itself.
       peer.root = root;
@@ -287,6 +294,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     peer.answer = () => peer.ok(peer.document([peer.root, ours], 2));
     await seconds(320);
     assert.equal((await site.status(name)).lastError?.class, 'own-authority');
+    assert.match(site.refusals[0]?.reason ?? '', /this very site/);
     assert.deepEqual(held(), before);
   });
 

@@ -31,7 +31,7 @@ import {
   sourceOf,
   staleAtMs,
 } from '../federation-status.ts';
-import { failureOf, fetchBundle } from '../fetch-bundle.ts';
+import { type Failure, failureOf, fetchBundle, isRefusal } from '../fetch-bundle.ts';
 
 const controllerName = 'federation-sync';
 const lease = 'controller.federation-sync';
@@ -45,7 +45,7 @@ const jitter = 0.1;
 
 type Parts = Pick<
   PlaneContext,
-  'store' | 'clock' | 'random' | 'transport' | 'bundles' | 'authority' | 'resources'
+  'store' | 'clock' | 'random' | 'transport' | 'bundles' | 'authority' | 'resources' | 'audit'
 >;
 
 export function federationSync(parts: Parts, metrics: FederationMetrics): Controller {
@@ -165,6 +165,7 @@ class FederationSync {
     if (asked.failure !== undefined) {
       const { failure } = asked;
       context.log.warn('bundle could not be fetched', { trustDomain: name, ...failure });
+      if (isRefusal(failure)) this.#recordRefusal(federation, failure);
       const failures = federation.status?.consecutiveFailures ?? 0;
       const nextSyncAtMs = nowMs + this.#afterMs(retryAfterSeconds(failures));
       return this.#federations.patchStatus(
@@ -239,6 +240,20 @@ class FederationSync {
           }
         : undefined,
     );
+  }
+
+  /** Whoever answered is not believed: an operator may want to know later how often, and since when. */
+  #recordRefusal({ metadata }: SPIFFEFederation, failure: Failure): void {
+    this.#parts.audit.deny({
+      actor: { user: `bundle-endpoint:${metadata.name}`, groups: [], via: 'federation' },
+      verb: `${spiffeFederationKind.auditName}.refuse`,
+      kind: spiffeFederationKind.kind,
+      name: metadata.name,
+      uid: metadata.uid,
+      outcome: 'deny',
+      code: failure.code,
+      reason: `${failure.class}: ${failure.message}`,
+    });
   }
 
   #afterMs(seconds: number): number {
