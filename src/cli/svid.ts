@@ -2,10 +2,12 @@
 // like every other; `mint` asks the owner's socket.
 
 import { createPublicKey } from 'node:crypto';
-import { chmodSync, mkdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
+import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { timestamp } from '../api/object.ts';
+import { toHansaError } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { MintedSvid } from '../trust/workload/mint.ts';
@@ -56,7 +58,7 @@ function watchCommand(cli: Cli): Command {
       `
 Needs no right but to be matched by a WorkloadEntry: the site asks the kernel who calls. With
 --write the folder holds svid.pem, svid.key, bundle.pem and a file for every federated trust domain;
-each is replaced as a whole.
+each is replaced as a whole. It goes on when the site was restarted.
 
 Examples:
   hansa svid watch --data-dir ./lubeck
@@ -65,18 +67,31 @@ Examples:
     )
     .action(async (options: WatchOptions, command: Command) => {
       // Loaded here, so that no other command waits for gRPC.
-      const { watchSvids } = await import('../trust/workload/workload-client.ts');
+      const { followSvids } = await import('../trust/workload/workload-client.ts');
       const socket = socketOf(cli, command, options.socket);
-      const stop = new AbortController();
-      const interruption = cli.io.interruption();
-      interruption.addEventListener('abort', () => stop.abort(), { once: true });
-      for await (const state of watchSvids(socket, stop.signal)) {
-        const first = state.svids[0];
-        if (options.write !== undefined && first !== undefined) {
-          writeFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
+      const states = followSvids({
+        socket,
+        signal: cli.io.interruption(),
+        clock: cli.io.clock,
+        lost: (error, retryMs) =>
+          cli.note(
+            printable(`${toHansaError(error).message} Trying again in ${retryMs / 1000} s.`),
+          ),
+      });
+      // Between two attempts nothing else would keep the process: its clock's timers do not.
+      const { port1: anchor } = new MessageChannel();
+      anchor.on('message', () => undefined);
+      try {
+        for await (const state of states) {
+          const first = state.svids[0];
+          if (options.write !== undefined && first !== undefined) {
+            writeFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
+          }
+          showState(cli, state, options.output);
+          if (options.once === true) break;
         }
-        showState(cli, state, options.output);
-        if (options.once === true) break;
+      } finally {
+        anchor.close();
       }
     });
 }
@@ -182,8 +197,13 @@ function replaceFiles(folder: string, files: CredentialFiles): void {
   replace(join(folder, 'svid.key'), files.privateKey, 0o600);
   replace(join(folder, 'svid.pem'), files.certificate, 0o644);
   replace(join(folder, 'bundle.pem'), files.bundle, 0o644);
-  for (const [id, pem] of files.federated) {
-    replace(join(folder, `federated.${id.slice('spiffe://'.length)}.pem`), pem, 0o644);
+  const federated = new Map(
+    [...files.federated].map(([id, pem]) => [`federated.${id.slice('spiffe://'.length)}.pem`, pem]),
+  );
+  for (const [name, pem] of federated) replace(join(folder, name), pem, 0o644);
+  // Whom the site lets us believe no more must not be believed by whoever reads the folder.
+  for (const name of readdirSync(folder)) {
+    if (/^federated\..+\.pem$/.test(name) && !federated.has(name)) rmSync(join(folder, name));
   }
 }
 

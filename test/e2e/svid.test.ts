@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { type Daemon, execute, Follower, hansa, startDaemon, temporaryFolder } from './daemon.ts';
@@ -131,6 +131,28 @@ suite('hansa svid', () => {
     assert.match(readFileSync(join(tls, 'svid.key'), 'utf8'), /PRIVATE KEY/);
     await applyEntry('also');
     await follower.until(/^spiffe:\/\/lubeck\.example\/also/);
+    await follower.interrupt();
+  });
+
+  test('watch removes the bundle of whom the site believes no more', async () => {
+    await applyEntry('web');
+    const tls = join(folder, 'left');
+    mkdirSync(tls);
+    const left = join(tls, 'federated.gone.example.pem');
+    writeFileSync(left, '');
+    writeFileSync(join(tls, 'other.pem'), '');
+    const { code, stderr } = await site('svid', 'watch', '--once', '--write', tls);
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(readdirSync(tls), ['bundle.pem', 'other.pem', 'svid.key', 'svid.pem']);
+  });
+
+  test('watch goes on after a restart of the site', async () => {
+    await applyEntry('web');
+    const follower = new Follower(['svid', 'watch', '--data-dir', dataDir, '-o', 'json']);
+    const first = await follower.until(/"svids"/);
+    assert.equal(await daemon.signal('SIGTERM'), 0);
+    daemon = await startDaemon(dataDir);
+    assert.notEqual(await follower.until(/"svids"/), first);
     await follower.interrupt();
   });
 

@@ -8,6 +8,7 @@ import {
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
+import { type Clock, sleep } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { Certificate } from '../../core/identity/certificate.ts';
 import { DerReader } from '../../core/identity/der-reader.ts';
@@ -66,6 +67,41 @@ export async function* watchSvids(
     signal.removeEventListener('abort', cancel);
     call.cancel();
     client.close();
+  }
+}
+
+export interface FollowOptions {
+  readonly socket: string;
+  readonly signal: AbortSignal;
+  readonly clock: Clock;
+  /** The stream ended with this error; it is opened again after so long. */
+  readonly lost: (error: unknown, retryMs: number) => void;
+}
+
+const firstRetryMs = 500;
+const lastRetryMs = 30_000;
+
+/**
+ * Like `watchSvids`, and goes on after a site that was stopped or an entry that was gone for a
+ * while. Only where the very first answer is a refusal it throws that: then something is set up wrong.
+ */
+export async function* followSvids(options: FollowOptions): AsyncGenerator<ReceivedState, void> {
+  const { socket, signal, clock, lost } = options;
+  let everAnswered = false;
+  let retryMs = firstRetryMs;
+  while (!signal.aborted) {
+    try {
+      for await (const state of watchSvids(socket, signal)) {
+        everAnswered = true;
+        retryMs = firstRetryMs;
+        yield state;
+      }
+    } catch (error) {
+      if (!everAnswered) throw error;
+      lost(error, retryMs);
+    }
+    await sleep(clock, retryMs, signal).catch(() => undefined);
+    retryMs = Math.min(retryMs * 2, lastRetryMs);
   }
 }
 
