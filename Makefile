@@ -13,8 +13,8 @@ help: ## list the targets
 setup: ## install the pinned Node, the packages and what the tests need (nothing to do: under a second)
 	@scripts/setup.sh
 
-demo: setup ## a narrated tour of one site in under a minute; KEEP=1 leaves the site running
-	@KEEP='$(KEEP)' node test/e2e/demo.ts
+demo: setup ## two sites and a call between their workloads, narrated; DEMO=site shows one site alone, KEEP=1 goes on running
+	@KEEP='$(KEEP)' node test/e2e/demo$(if $(DEMO),-$(DEMO)).ts
 
 test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, UNIT=1 none that needs a built tool
 	@UNIT='$(UNIT)' node test/run.ts $(FILES)

@@ -21,7 +21,7 @@ const say = (line: string): void => {
 
 const checks: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
   ['types', 'tsc', '-p', '.'],
-  ['lint', 'oxlint', '--type-aware', '--deny-warnings', 'src', 'test', 'bench'],
+  ['lint', 'oxlint', '--type-aware', '--deny-warnings', 'src', 'test', 'bench', 'examples'],
   ['format', 'biome', 'format', '.'],
 ];
 

@@ -156,17 +156,31 @@ function untilReady(child: ChildProcess, log: () => string): Promise<string> {
   });
 }
 
+export interface FollowOptions {
+  /** `hansa` without it. */
+  readonly command?: string;
+  readonly env?: Readonly<Record<string, string>>;
+}
+
 /** A command that goes on, line by line. */
 export class Follower {
   readonly #child: ChildProcess;
   readonly #lines: string[] = [];
   readonly #waiting: (() => void)[] = [];
+  #ended = false;
 
-  constructor(args: readonly string[]) {
-    this.#child = spawn(launcher, args, {
+  constructor(args: readonly string[], options: FollowOptions = {}) {
+    const child = spawn(options.command ?? launcher, args, {
       cwd: repository,
-      env: cleanEnvironment(),
+      env: { ...cleanEnvironment(), ...options.env },
       stdio: ['ignore', 'pipe', 'ignore'],
+    });
+    this.#child = child;
+    running.add(child);
+    child.once('close', () => {
+      running.delete(child);
+      this.#ended = true;
+      for (const wake of this.#waiting.splice(0)) wake();
     });
     let rest = '';
     this.#child.stdout?.setEncoding('utf8').on('data', (text: string) => {
@@ -177,12 +191,13 @@ export class Follower {
     });
   }
 
-  /** The first line that matches; lines before it are dropped. */
+  /** The first line that matches; lines before it are dropped. Rejects where the command ends. */
   async until(pattern: RegExp): Promise<string> {
     for (;;) {
       for (let line = this.#lines.shift(); line !== undefined; line = this.#lines.shift()) {
         if (pattern.test(line)) return line;
       }
+      if (this.#ended) throw new Error(`the command ended before it printed ${pattern}`);
       await new Promise<void>((resolve) => {
         this.#waiting.push(resolve);
       });
@@ -190,6 +205,7 @@ export class Follower {
   }
 
   async interrupt(): Promise<number | null> {
+    if (this.#ended) return this.#child.exitCode;
     const ended = once(this.#child, 'close') as Promise<[number | null]>;
     this.#child.kill('SIGINT');
     return (await ended)[0];

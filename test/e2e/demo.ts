@@ -1,8 +1,16 @@
-// `make demo`: one site, from nothing to a verified audit log, told step by step. Every line is
-// checked: where one is not true, the demo says so and ends with 1.
+// `make demo`: two sites, one invitation, one call between workloads, told step by step. Every line
+// is checked: where one is not true, the demo says so and ends with 1. `make demo DEMO=site` shows
+// what one site does by itself.
 
-import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { callAs } from '../../examples/two-sites/workload.ts';
+import { SpiffeId } from '../../src/api/spiffe-id.ts';
+import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { ensureTool } from '../tools/build.ts';
 import {
   type Daemon,
   execute,
@@ -13,6 +21,7 @@ import {
   startDaemon,
   temporaryFolder,
 } from './daemon.ts';
+import { expect, findKubectl, refused, seconds, succeeds, tell, whyUntrue } from './narration.ts';
 
 const keep = (process.env['KEEP'] ?? '') !== '';
 const folder = keep ? join(repository, '.demo') : temporaryFolder();
@@ -20,232 +29,314 @@ if (keep) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
 }
-const dataDir = join(folder, 'lubeck');
 const begun = performance.now();
-let step = 0;
+const manifests = join(repository, 'examples', 'two-sites');
+const dbId = 'spiffe://lubeck.example/db';
+const webId = 'spiffe://bruges.example/web';
 
-const run = (...args: string[]): Promise<Ran> => hansa([...args, '--data-dir', dataDir]);
-
-class Untrue extends Error {}
-
-function expect(isTrue: boolean, why: string): asserts isTrue {
-  if (!isTrue) throw new Untrue(why.trim());
+interface DemoSite {
+  readonly name: string;
+  readonly trustDomain: string;
+  readonly dataDir: string;
+  daemon: Daemon;
+  run(...args: string[]): Promise<Ran>;
+  /** A manifest of the example, for the user who runs this. */
+  apply(file: string): Promise<string>;
+  /** What its workloads have. */
+  readonly env: Readonly<Record<string, string>>;
+  /** Starts it again, where it was. */
+  start(): Promise<Daemon>;
 }
 
-async function succeeds(ran: Promise<Ran>): Promise<string> {
-  const { code, stdout, stderr } = await ran;
-  expect(code === 0, stderr);
-  return stdout;
-}
-
-/** Resolves to the first sentence of the refusal. */
-async function refused(ran: Promise<Ran>, code: string): Promise<string> {
-  const { stderr, code: exit } = await ran;
-  expect(
-    exit !== 0 && stderr.includes(code),
-    `expected ${code}, but got exit code ${exit}: ${stderr}`,
-  );
-  return stderr;
-}
-
-/** Prints a line when its proof has come true. */
-async function tell(title: string, prove: () => Promise<string>): Promise<void> {
-  step += 1;
-  const head = `${String(step).padStart(2)}  ${title}`;
-  try {
-    process.stdout.write(`${head.padEnd(62)} ${await prove()}\n`);
-  } catch (error) {
-    process.stdout.write(`${head.padEnd(62)} ✗\n`);
-    throw error;
-  }
-}
-
-const manifest = (name: string, verbs: string): string =>
-  JSON.stringify({
-    apiVersion: 'hansa.dev/v1alpha1',
-    kind: 'Role',
-    metadata: { name },
-    spec: { rules: [{ kinds: ['Site'], verbs: [verbs] }] },
-  });
-
-const apply = (text: string, ...flags: string[]): Promise<Ran> =>
-  hansa(['apply', '-f', '-', '--data-dir', dataDir, ...flags], { stdin: text });
-
-async function tour(first: Daemon): Promise<Daemon> {
-  await tell('manifests are applied, twice', async () => {
-    const files = ['-f', 'examples/site', '-f', 'examples/access'];
-    const created = await succeeds(run('apply', ...files));
-    const again = await succeeds(run('apply', ...files));
-    expect(again.split('unchanged').length - 1 === 3, again);
-    return `${created.trim().split('\n').length} objects, then unchanged`;
-  });
-
-  await tell('somebody watches while a role is changed', async () => {
-    const watch = new Follower(['watch', 'roles', '--data-dir', dataDir]);
-    await watch.until(/auditor/);
-    await succeeds(apply(manifest('pilot', 'get')));
-    await watch.until(/ADDED +role\.hansa\.dev\/pilot/);
-    await succeeds(run('delete', 'role', 'pilot'));
-    await watch.until(/DELETED +role\.hansa\.dev\/pilot/);
-    await watch.interrupt();
-    return 'ADDED and DELETED, in order';
-  });
-
-  await tell('two managers want different things of one field', async () => {
-    await succeeds(apply(manifest('harbour', 'get'), '--field-manager', 'gitops'));
-    await refused(apply(manifest('harbour', 'list')), 'HANSA_CONFLICT');
-    return 'refused: "gitops" owns it (HANSA_CONFLICT)';
-  });
-
-  await tell('a manifest with three mistakes', async () => {
-    const text = await refused(run('apply', '-f', 'examples/bad'), 'HANSA_INVALID');
-    const named = ['metadata.name', 'rules[0].kinds', 'rules[0].verbs'];
-    expect(
-      named.every((field) => text.includes(field)),
-      text,
-    );
-    return 'refused: each is named with its field (HANSA_INVALID)';
-  });
-
-  await stockKubectl();
-  await access(first);
-  return crash(first);
-}
-
-async function stockKubectl(): Promise<void> {
-  const built = join(repository, '.tools', 'bin', 'kubectl');
-  const onPath = await execute('sh', ['-c', 'command -v kubectl']);
-  const kubectl = existsSync(built) ? built : onPath.stdout.trim();
-  if (kubectl === '') {
-    await tell(
-      'the stock kubectl',
-      async () => 'left out: there is none here (make test builds one)',
-    );
-    return;
-  }
-  const config = join(folder, 'kubeconfig');
-  writeFileSync(config, await succeeds(run('kubeconfig')));
-  const env = { KUBECONFIG: config, HOME: folder };
-  await tell('the stock kubectl: get, explain, auth can-i', async () => {
-    const sites = await succeeds(execute(kubectl, ['get', 'sites'], { env }));
-    expect(/^site +lubeck\.example +True/m.test(sites), sites);
-    const field = await succeeds(execute(kubectl, ['explain', 'role.spec.rules'], { env }));
-    expect(field.includes('verbs'), field);
-    const may = await succeeds(execute(kubectl, ['auth', 'can-i', 'delete', 'roles'], { env }));
-    expect(may.trim() === 'yes', may);
-    return 'as with any cluster, with no cluster';
-  });
-}
-
-async function access({ endpoints }: Daemon): Promise<void> {
-  const tokenFile = join(folder, 'token');
-  const remote = (...args: string[]): Promise<Ran> =>
-    hansa([
-      ...args,
-      '--site',
-      endpoints.api,
-      '--ca-file',
-      join(dataDir, 'ca.pem'),
-      '--token-file',
-      tokenFile,
-    ]);
-  await tell('a token with the role viewer reads, over TLS', async () => {
-    const token = await succeeds(run('access', 'token', 'create', 'demo', '--role', 'viewer'));
-    writeFileSync(tokenFile, token, { mode: 0o600 });
-    const names = await succeeds(remote('get', 'roles', '-o', 'name'));
-    return `${names.trim().split('\n').length} roles`;
-  });
-  await tell('… and wants to delete, and to make itself admin', async () => {
-    await refused(remote('delete', 'role', 'harbour'), 'HANSA_FORBIDDEN');
-    const binding = join(folder, 'self-made.yaml');
-    const subjects = [{ kind: 'Token', name: 'demo' }];
-    writeFileSync(
-      binding,
-      JSON.stringify({
-        apiVersion: 'hansa.dev/v1alpha1',
-        kind: 'RoleBinding',
-        metadata: { name: 'self-made' },
-        spec: { role: 'admin', subjects },
-      }),
-    );
-    await refused(remote('apply', '-f', binding), 'HANSA_FORBIDDEN');
-    return 'refused, twice (HANSA_FORBIDDEN)';
-  });
-  await tell('the token is revoked', async () => {
-    await succeeds(run('access', 'revoke', 'demo', '--yes'));
-    await refused(remote('get', 'roles'), 'HANSA_UNAUTHENTICATED');
-    return 'refused at once (HANSA_UNAUTHENTICATED)';
-  });
-}
-
-async function crash(first: Daemon): Promise<Daemon> {
-  let second: Daemon | undefined;
-  await tell('the daemon is killed (-9) in the middle of writes', async () => {
-    const watch = new Follower(['watch', 'roles', '--data-dir', dataDir]);
-    const writers = [0, 1].map((writer) => writeUntilKilled(writer));
-    await watch.until(/cargo-\d-80$/);
-    await first.signal('SIGKILL');
-    await watch.interrupt();
-    const acknowledged = (await Promise.all(writers)).flat();
-    expect(acknowledged.length > 0, 'no write was acknowledged before the kill');
-    second = await startDaemon(dataDir);
-    const names = await succeeds(run('get', 'roles', '-o', 'name'));
-    const there = new Set(names.trim().split('\n'));
-    const lost = acknowledged.filter((name) => !there.has(name));
-    expect(lost.length === 0, `lost: ${lost.join(', ')}`);
-    return `${acknowledged.length} acknowledged, 0 lost, ready again in ${seconds(second.readyMs)}`;
-  });
-  await tell('the audit log', async () => {
-    const text = await succeeds(run('audit', 'verify'));
-    return `${/\d+ events/.exec(text)?.[0]} verified`;
-  });
-  await tell('… and a copy of it in which one word was changed', async () => {
-    const copy = join(folder, 'audit.export');
-    await succeeds(run('audit', 'export', '--file', copy));
-    const text = readFileSync(copy, 'utf8');
-    writeFileSync(copy, text.replace('"verb":"delete"', '"verb":"create"'));
-    await refused(hansa(['audit', 'verify', copy]), 'HANSA_AUDIT_INVALID');
-    return 'refused (HANSA_AUDIT_INVALID)';
-  });
-  expect(second !== undefined, 'the site did not start again');
-  return second;
-}
-
-/** Many objects in one go; a name is printed when the site has acknowledged it. */
-async function writeUntilKilled(writer: number): Promise<string[]> {
-  const cargo = Array.from({ length: 5000 }, (_, i) => manifest(`cargo-${writer}-${i}`, 'get'));
-  const { code, stdout } = await apply(cargo.join('\n---\n'), '-o', 'name');
-  expect(code !== 0, 'all writes were done before the kill');
-  return stdout.trim().split('\n');
-}
-
-function seconds(ms: number): string {
-  return `${(ms / 1000).toFixed(1)} s`;
-}
-
-let site: Daemon | undefined;
-try {
-  site = await startDaemon(dataDir);
-  const { api, trustDomain } = site.endpoints;
+async function openSite(name: string): Promise<DemoSite> {
+  const trustDomain = `${name}.example`;
+  const dataDir = join(folder, name);
+  // Others must find it there again after a crash.
+  const address = `127.0.0.1:${await freePort()}`;
+  const flags = ['--trust-domain', trustDomain, '--federation', address];
+  const start = (): Promise<Daemon> =>
+    startDaemon(dataDir, [...flags, '--advertise', `https://${address}`]);
+  const daemon = await start();
   process.stdout.write(
-    `lubeck  ready in ${seconds(site.readyMs)}  ${api}  trust domain ${trustDomain}\n`,
+    `${name}  ready in ${seconds(daemon.readyMs)}  https://${address}  trust domain ${trustDomain}\n`,
   );
-  site = await tour(site);
+  return {
+    name,
+    trustDomain,
+    dataDir,
+    daemon,
+    run: (...args) => hansa([...args, '--data-dir', dataDir]),
+    apply: (file) => {
+      const text = readFileSync(join(manifests, file), 'utf8');
+      const stdin = text.replaceAll('uid:1000', `uid:${process.getuid?.() ?? 0}`);
+      return succeeds(hansa(['apply', '-f', '-', '--data-dir', dataDir], { stdin }));
+    },
+    env: { SPIFFE_ENDPOINT_SOCKET: `unix://${join(dataDir, 'workload.sock')}` },
+    start,
+  };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+/** A call by one of the two clients, as web of bruges: the status, or how it was refused before. */
+interface Call {
+  readonly status: number;
+  readonly text: string;
+}
+type Client = (url: string) => Promise<Call>;
+
+/** go-spiffe, where it is here or can be built. */
+async function clientsOf(bruges: DemoSite): Promise<ReadonlyMap<string, Client>> {
+  const clients = new Map<string, Client>();
+  clients.set('hansa', async (url) => {
+    const program = join(manifests, 'web.ts');
+    const ran = await execute(process.execPath, [program, url, dbId], { env: bruges.env });
+    const [, status = '0', text = ''] = /^(\d{3}) (.*)/.exec(ran.stdout) ?? [];
+    return { status: Number(status), text: `${text}${ran.stderr}`.trim() };
+  });
+  const tool = await ensureTool('go-spiffe');
+  if (tool.path === undefined) {
+    process.stdout.write(`go-spiffe is left out: ${tool.reason}\n`);
+    return clients;
+  }
+  const { path } = tool;
+  clients.set('go-spiffe', async (url) => {
+    const ran = await execute(path, ['client', url, dbId], { env: bruges.env });
+    if (ran.code !== 0) return { status: 0, text: ran.stderr.trim() };
+    const { status, body } = JSON.parse(ran.stdout) as { status: number; body: string };
+    return { status, text: body.trim() };
+  });
+  return clients;
+}
+
+/** All clients, and what is expected of each; resolves to their names. */
+async function callsEnd(
+  clients: ReadonlyMap<string, Client>,
+  url: string,
+  isSo: (call: Call) => boolean,
+): Promise<string> {
+  for (const [name, client] of clients) {
+    const call = await client(url);
+    expect(isSo(call), `${name} was answered with ${call.status}: ${call.text}`);
+  }
+  return [...clients.keys()].join(' and ');
+}
+
+async function until(isSo: () => Promise<boolean>, what: string): Promise<number> {
+  const started = performance.now();
+  while (!(await isSo())) {
+    expect(performance.now() - started < 15_000, `${what} did not come true in 15 s`);
+    await sleep(50);
+  }
+  return performance.now() - started;
+}
+
+async function stateAt(site: DemoSite, peer: DemoSite): Promise<string> {
+  const text = await succeeds(site.run('peer', 'show', peer.trustDomain, '-o', 'json'));
+  return (JSON.parse(text) as { readonly state: string }).state;
+}
+
+/** The service, while it runs. */
+let db: Follower | undefined;
+
+async function tour(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
+  const clients = await clientsOf(bruges);
+  await invitation(lubeck, bruges);
+
+  let url = '';
+  await tell('lubeck starts db and offers it; bruges has web', async () => {
+    await lubeck.apply('lubeck.yaml');
+    await bruges.apply('bruges.yaml');
+    db = new Follower([join(manifests, 'db.ts'), '127.0.0.1:0'], {
+      command: process.execPath,
+      env: lubeck.env,
+    });
+    const line = await db.until(/answers on/);
+    url = /https:\S+/.exec(line)?.[0] ?? '';
+    return `${dbId} answers`;
+  });
+  expect(db !== undefined, 'db did not start');
+  const service = db;
+
+  await tell('web.bruges calls db.lubeck without a grant', async () => {
+    const who = await callsEnd(
+      clients,
+      url,
+      ({ status, text }) => status === 0 && text.includes('bundle') && text.includes('lubeck'),
+    );
+    return `refused (${who}): web is given no bundle of lubeck`;
+  });
+
+  await tell('lubeck grants db to web, and it calls again', async () => {
+    await lubeck.apply('grant.yaml');
+    const client = clients.get('hansa') as Client;
+    const ms = await until(async () => (await client(url)).status === 200, 'the grant');
+    const who = await callsEnd(
+      clients,
+      url,
+      ({ status, text }) => status === 200 && text === `hello ${webId}`,
+    );
+    return `200 as ${webId} (${who}), ${seconds(ms)} later`;
+  });
+
+  await tell('batch.bruges helps itself to lubeck’s bundle and calls', async () => {
+    const { status, body } = await callAsBatch(bruges, lubeck, url);
+    expect(status === 403 && body.trim() === 'denied', `it was answered with ${status}: ${body}`);
+    await service.until(/^403 spiffe:\/\/bruges\.example\/batch/);
+    const why = /no grant for spiffe:\/\/bruges\.example\/batch to use db/.exec(
+      lubeck.daemon.log(),
+    );
+    expect(why !== null, `the log of lubeck does not tell why: ${lubeck.daemon.log()}`);
+    return '403 denied; lubeck’s log has why: no grant names it';
+  });
+
+  await tell('lubeck suspends bruges', async () => {
+    await succeeds(lubeck.run('peer', 'suspend', bruges.trustDomain));
+    await callsEnd(clients, url, ({ status }) => status === 401 || status === 403 || status === 0);
+    await service.until(/^40[13] /);
+    return 'every call is refused, at once';
+  });
+
+  await tell('… and resumes it', async () => {
+    await succeeds(lubeck.run('peer', 'resume', bruges.trustDomain));
+    const client = clients.get('hansa') as Client;
+    const ms = await until(async () => (await client(url)).status === 200, 'the peering');
+    return `200 again, ${seconds(ms)} later`;
+  });
+
+  await crash(lubeck, bruges, () => callsEnd(clients, url, ({ status }) => status === 200));
+  await shown(lubeck, bruges);
+  await audits(lubeck, bruges);
+}
+
+async function invitation(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
+  let line = '';
+  await tell('lubeck invites bruges, bruges accepts', async () => {
+    line = await succeeds(lubeck.run('peer', 'invite', '--for', bruges.trustDomain));
+    const started = performance.now();
+    await succeeds(bruges.run('peer', 'accept', line.trim(), '--yes'));
+    const ms = performance.now() - started;
+    await until(async () => (await stateAt(lubeck, bruges)) === 'active', 'active at lubeck');
+    expect((await stateAt(bruges, lubeck)) === 'active', 'bruges does not say active');
+    return `active on both sides, ${Math.round(ms)} ms after the command`;
+  });
+  await tell('somebody uses the same invitation again', async () => {
+    await refused(bruges.run('peer', 'accept', line.trim(), '--yes'), 'HANSA_INVITATION_REDEEMED');
+    return 'refused (HANSA_INVITATION_REDEEMED)';
+  });
+}
+
+/** With an SVID by hand, and with a bundle that its site holds but would not give it. */
+async function callAsBatch(bruges: DemoSite, lubeck: DemoSite, url: string) {
+  const mint = ['svid', 'mint', 'spiffe://bruges.example/batch', '-o', 'json'];
+  const minted = JSON.parse(await succeeds(bruges.run(...mint))) as {
+    readonly certificate: string;
+    readonly privateKey: string;
+  };
+  const trustDomain = TrustDomain.parse(lubeck.trustDomain);
+  const show = ['trust', 'bundle', 'show', lubeck.trustDomain];
+  const { bundle } = parseSpiffeBundle(await succeeds(bruges.run(...show)), trustDomain);
+  return await callAs(
+    {
+      credential: { certificateChain: minted.certificate, privateKey: minted.privateKey },
+      bundles: new Map([[trustDomain.name, bundle]]),
+    },
+    new URL(url),
+    SpiffeId.parse(dbId),
+  );
+}
+
+async function crash(
+  lubeck: DemoSite,
+  bruges: DemoSite,
+  callsWork: () => Promise<string>,
+): Promise<void> {
+  await tell('bruges is killed (-9) and comes back', async () => {
+    await bruges.daemon.signal('SIGKILL');
+    const silent = await until(
+      async () => (await stateAt(lubeck, bruges)) === 'degraded',
+      'degraded at lubeck',
+    );
+    bruges.daemon = await bruges.start();
+    const back = await until(
+      async () =>
+        (await stateAt(lubeck, bruges)) === 'active' &&
+        (await stateAt(bruges, lubeck)) === 'active',
+      'active again',
+    );
+    await callsWork();
+    return `degraded after ${seconds(silent)}, active ${seconds(back)} after its return; 200`;
+  });
+}
+
+async function shown(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
+  const kubectl = await findKubectl();
+  await tell('the stock kubectl, at either site', async () => {
+    if (kubectl === undefined) return 'left out: there is none here (make test builds one)';
+    const kinds =
+      'federationpeers,spiffefederations,workloadentries,federationgrants,serviceoffers';
+    const expected = [
+      [lubeck, [/\/bruges\.example +active/, /\/bruges\.example +https_spiffe +True +True/]],
+      [lubeck, [/\/db +spiffe:.* +True +True/, /\/bruges-db +bruges\.example/]],
+      [bruges, [/\/lubeck\.example +active/, /\/web +spiffe:.* +True +True/]],
+    ] as const;
+    for (const [site, patterns] of expected) {
+      const config = join(folder, `${site.name}.kubeconfig`);
+      writeFileSync(config, await succeeds(site.run('kubeconfig')));
+      const env = { KUBECONFIG: config, HOME: folder };
+      const table = await succeeds(execute(kubectl, ['get', kinds], { env }));
+      for (const pattern of patterns) expect(pattern.test(table), table);
+    }
+    return 'peers, bundles, workloads and grants, with no cluster';
+  });
+}
+
+async function audits(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
+  await tell('both audit logs', async () => {
+    const verbs = [
+      [lubeck, ['peer.invite', 'peer.activate', 'peer.suspend', 'peer.resume', 'peer.degrade']],
+      [bruges, ['peer.accept', 'peer.enroll', 'peer.activate']],
+    ] as const;
+    const counts: string[] = [];
+    for (const [site, wanted] of verbs) {
+      const log = await succeeds(site.run('audit', 'list', '--limit', '500'));
+      for (const verb of wanted) expect(log.includes(verb), `${verb} is not in:\n${log}`);
+      const text = await succeeds(site.run('audit', 'verify'));
+      counts.push(/(\d+) events, verified/.exec(text)?.[1] ?? text);
+    }
+    return `verified: ${counts.join(' and ')} events, every step among them`;
+  });
+}
+
+const sites: DemoSite[] = [];
+try {
+  for (const name of ['lubeck', 'bruges']) sites.push(await openSite(name));
+  const [lubeck, bruges] = sites as [DemoSite, DemoSite];
+  await tour(lubeck, bruges);
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
     process.stdout.write(
-      ` It goes on running until Ctrl-C. In another terminal:\n  ./hansa get roles --data-dir ${dataDir}\n  ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig\n`,
+      ` It goes on running until Ctrl-C. In another terminal:\n  ./hansa peer list --data-dir ${lubeck.dataDir}\n  ./hansa kubeconfig --data-dir ${bruges.dataDir} > kubeconfig\n`,
     );
     await new Promise((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
     });
   } else {
-    process.stdout.write(' Keep it running with make demo KEEP=1.\n');
+    process.stdout.write(
+      ' Keep it running with make demo KEEP=1. One site by itself: DEMO=site.\n',
+    );
   }
 } catch (error) {
   process.exitCode = 1;
-  const text = error instanceof Untrue ? error.message : String(error);
-  process.stderr.write(`The demo ends here, as this was not true:\n${text}\n`);
+  process.stderr.write(whyUntrue(error));
 } finally {
-  await site?.signal('SIGTERM');
+  await db?.interrupt();
+  await Promise.all(sites.map(({ daemon }) => daemon.signal('SIGTERM')));
 }

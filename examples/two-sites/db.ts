@@ -1,0 +1,84 @@
+// The service of lubeck.example: HTTPS with its SVID, for callers with theirs. Whom it believes is
+// decided by the bundles that its site gives it, and who may use it by its site's grants, which it
+// asks for on every request. It has no configuration of its own.
+//
+//   node examples/two-sites/db.ts 127.0.0.1:9443        with SPIFFE_ENDPOINT_SOCKET
+
+import type { ServerResponse } from 'node:http';
+import { createServer, type Server } from 'node:https';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { PeerAuthenticator } from '../../src/core/identity/peer-authenticator.ts';
+import type { ValidatedSvid } from '../../src/core/identity/svid-validator.ts';
+import {
+  guardServer,
+  svidServerOptions,
+  swapCertificate,
+} from '../../src/core/identity/tls-server.ts';
+import { Gatekeeper, type Identity, identities, sourceOf, workloadSocket } from './workload.ts';
+
+const [host = '', port = ''] = (process.argv[2] ?? '127.0.0.1:9443').split(':');
+const stop = new AbortController();
+for (const name of ['SIGINT', 'SIGTERM'] as const) process.once(name, () => stop.abort());
+const socket = workloadSocket();
+const gatekeeper = new Gatekeeper(socket, 'db');
+let server: Server | undefined;
+let current: Identity;
+
+for await (const identity of identities(socket, stop.signal)) {
+  current = identity;
+  if (server === undefined) server = listen(identity);
+  else swapCertificate(server, identity.credential);
+}
+server?.close();
+server?.closeAllConnections();
+gatekeeper.close();
+
+function listen(identity: Identity): Server {
+  const callers = new PeerAuthenticator(sourceOf(() => current));
+  const listener = createServer(svidServerOptions(identity.credential), (request, response) => {
+    void answer(callers, request.socket as TLSSocket, response);
+  });
+  guardServer(listener);
+  listener.listen(Number(port), host, () => {
+    const { address, port: chosen } = listener.address() as AddressInfo;
+    process.stdout.write(`${identity.id} answers on https://${address}:${chosen}/\n`);
+  });
+  return listener;
+}
+
+async function answer(
+  callers: PeerAuthenticator,
+  tls: TLSSocket,
+  response: ServerResponse,
+): Promise<void> {
+  const { status, caller, body } = await decide(callers, tls);
+  process.stdout.write(`${status} ${caller}\n`);
+  response.writeHead(status, { 'content-type': 'text/plain' }).end(`${body}\n`);
+}
+
+interface Answer {
+  readonly status: number;
+  readonly caller: string;
+  readonly body: string;
+}
+
+async function decide(callers: PeerAuthenticator, tls: TLSSocket): Promise<Answer> {
+  let caller: ValidatedSvid | undefined;
+  try {
+    caller = callers.authenticate(tls, Date.now());
+  } catch (error) {
+    const why = error instanceof Error ? error.message : String(error);
+    return { status: 401, caller: `nobody who is believed: ${why}`, body: 'not believed' };
+  }
+  if (caller === undefined) return { status: 401, caller: 'nobody', body: 'who are you?' };
+  const id = caller.id.toString();
+  try {
+    if (await gatekeeper.allows(caller, tls.remoteAddress ?? '')) {
+      return { status: 200, caller: id, body: `hello ${id}` };
+    }
+    return { status: 403, caller: id, body: 'denied' };
+  } catch {
+    return { status: 503, caller: id, body: 'the site does not answer' };
+  }
+}
