@@ -40,10 +40,10 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
     let release: (() => void) | undefined;
     let late: Timer | undefined;
     const admit = (metadata: Metadata, next: (metadata: Metadata) => void): void => {
-      if (connection === undefined || !connection.isAlive()) {
+      if (connection === undefined || !connection.isSame()) {
         refuse('gone', {
           code: status.UNAUTHENTICATED,
-          details: 'The process that opened this connection has ended.',
+          details: 'The process that opened this connection has ended, or runs another program.',
         });
         return;
       }

@@ -88,9 +88,16 @@ function serve(options: WorkloadApiOptions, call: Call, kind: DeliveryKind): voi
   call.on('cancelled', () => end());
   unsubscribe = delivery.subscribe(connection.process, kind, {
     send: (message) => {
-      // A child may hold the connection of a process that is gone; it must come by itself.
-      if (connection.isAlive()) writer.send(message);
-      else end(new HansaError('HANSA_UNAUTHENTICATED', 'The process that asked has ended.'));
+      // A child may hold the connection of a process that is gone, or of another program: it must
+      // come by itself.
+      if (connection.isSame()) writer.send(message);
+      else
+        end(
+          new HansaError(
+            'HANSA_UNAUTHENTICATED',
+            'The process that asked has ended, or runs another program.',
+          ),
+        );
     },
     denied: () => {
       denied(connection, kind);

@@ -36,7 +36,7 @@ export interface WorkloadConnection {
   /** What gRPC knows the connection by. We gave it the name, so nobody else can claim it. */
   readonly name: string;
   readonly process: WorkloadProcess;
-  readonly isAlive: () => boolean;
+  readonly isSame: () => boolean;
 }
 
 interface Open extends WorkloadConnection {
@@ -85,7 +85,7 @@ export class WorkloadConnections {
     const connection: Open = {
       name: `workload-${++this.#named}`,
       process: workloadProcess(peer),
-      isAlive: () => peer.isAlive(),
+      isSame: () => peer.isSame(),
       socket,
       user,
       streams: 0,

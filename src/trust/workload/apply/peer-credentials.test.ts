@@ -30,9 +30,12 @@ async function connected(rest: string, program = process.execPath) {
   const child = spawn(program, ['-e', script(rest)], { stdio: 'ignore' });
   const [socket] = await arrival;
   socket.on('error', () => undefined);
+  return { child, socket, fd: descriptorOf(socket) };
+}
+
+function descriptorOf(socket: Socket): number {
   const { _handle: handle } = socket as unknown as { readonly _handle: { readonly fd: number } };
-  const { fd } = handle;
-  return { child, socket, fd };
+  return handle.fd;
 }
 
 const openFiles = (): number => readdirSync('/proc/self/fd').length;
@@ -45,10 +48,10 @@ for (const heldBy of ['socket', 'pid'] as const) {
     assert.equal(peer.gid, process.getgid?.());
     assert.equal(peer.pid, child.pid);
     assert.equal(peer.path, process.execPath);
-    assert.ok(peer.isAlive());
+    assert.ok(peer.isSame());
     child.kill('SIGKILL');
     await once(child, 'exit');
-    assert.ok(!peer.isAlive());
+    assert.ok(!peer.isSame());
     assert.throws(() => peerProcess(fd, heldBy), { code: 'HANSA_UNAUTHENTICATED' });
     peer.close();
     socket.destroy();
@@ -85,6 +88,27 @@ describe('the process at the other end of a socket', () => {
     socket.destroy();
   });
 
+  test('is another once it runs another program', async () => {
+    const arrival = once(server, 'connection') as Promise<[Socket]>;
+    // The descriptor goes through exec, which no runtime does by itself.
+    const perl = `use Socket; $^F = 99; socket(my $s, PF_UNIX, SOCK_STREAM, 0);
+      connect($s, sockaddr_un($ARGV[0])) or die; <STDIN>; exec('/bin/sleep', '60');`;
+    const child = spawn('perl', ['-e', perl, path], { stdio: ['pipe', 'ignore', 'inherit'] });
+    const [socket] = await arrival;
+    const peer = peerProcess(descriptorOf(socket));
+    assert.match(peer.path ?? '', /perl/);
+    assert.ok(peer.isSame());
+    child.stdin.end('go\n');
+    while (peer.isSame()) await new Promise((resolve) => setImmediate(resolve));
+    const again = peerProcess(descriptorOf(socket));
+    assert.equal(again.pid, peer.pid);
+    again.close();
+    peer.close();
+    child.kill('SIGKILL');
+    await once(child, 'exit');
+    socket.destroy();
+  });
+
   test('costs a descriptor until it is closed, and none after', async () => {
     const { child, socket, fd } = await connected('');
     const held = openFiles();
@@ -93,7 +117,7 @@ describe('the process at the other end of a socket', () => {
     for (const peer of peers) {
       peer.close();
       peer.close();
-      assert.ok(!peer.isAlive());
+      assert.ok(!peer.isSame());
     }
     assert.equal(openFiles(), held);
     child.kill('SIGKILL');

@@ -48,8 +48,11 @@ export interface PeerProcess {
   readonly pid: number;
   /** Its executable by absolute path; undefined where that cannot be told for sure. */
   readonly path: string | undefined;
-  /** Whether the process that connected still runs. Costs a system call. */
-  isAlive(): boolean;
+  /**
+   * Whether the process that connected still runs, and still the same program: one that became
+   * another by exec must come anew. Costs two system calls.
+   */
+  isSame(): boolean;
   /** Lets go of the process. Idempotent. */
   close(): void;
 }
@@ -70,7 +73,7 @@ export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerPr
   const gid = readInt(credentials, 8) >>> 0;
   // 0 is a process outside of our pid namespace: it has no entry in our /proc.
   if (pid <= 0) {
-    return { uid, gid, pid, path: undefined, isAlive: () => true, close: () => undefined };
+    return { uid, gid, pid, path: undefined, isSame: () => true, close: () => undefined };
   }
   const pidfd = hold(socketFd, pid, heldBy);
   let open = true;
@@ -79,13 +82,17 @@ export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerPr
     open = false;
     closeSync(pidfd);
   };
-  const isAlive = (): boolean => open && runs(pidfd);
-  const path = executableOf(pid, uid);
-  if (!isAlive()) {
+  const executable = executableOf(pid, uid);
+  const isSame = (): boolean =>
+    open &&
+    (executable === undefined || isFile(fileBehind(linkOf(pid)), executable.file)) &&
+    // Last: what was read above was of this process only if it runs still.
+    runs(pidfd);
+  if (!isSame()) {
     close();
-    throw unknown(`process ${pid} ended while it was looked at`);
+    throw unknown(`process ${pid} ended or became another while it was looked at`);
   }
-  return { uid, gid, pid, path, isAlive, close };
+  return { uid, gid, pid, path: executable?.path, isSame, close };
 }
 
 function hold(socketFd: number, pid: number, heldBy: HeldBy): number {
@@ -105,19 +112,44 @@ function hold(socketFd: number, pid: number, heldBy: HeldBy): number {
  * theirs over /usr/bin/web in a namespace of theirs, so it counts only if here the same file lies
  * at that path. That also leaves out what was deleted or replaced since it was started.
  */
-function executableOf(pid: number, uid: number): string | undefined {
-  const link = `/proc/${pid}/exe`;
+function executableOf(pid: number, uid: number): Executable | undefined {
+  const link = linkOf(pid);
   try {
     if (statSync(`/proc/${pid}`).uid !== uid) return undefined;
     const path = readlinkSync(link);
-    if (!path.startsWith('/')) return undefined;
-    const running = statSync(link, { bigint: true });
-    const found = statSync(path, { bigint: true });
-    return running.dev === found.dev && running.ino === found.ino ? path : undefined;
+    const file = fileBehind(link);
+    return path.startsWith('/') && isFile(file, fileBehind(path)) ? { path, file } : undefined;
   } catch {
     // Not ours to read (another user's, without the right to trace), or not there: no selector of a path.
     return undefined;
   }
+}
+
+interface FileNumber {
+  readonly dev: bigint;
+  readonly ino: bigint;
+}
+
+interface Executable {
+  readonly path: string;
+  readonly file: FileNumber;
+}
+
+function linkOf(pid: number): string {
+  return `/proc/${pid}/exe`;
+}
+
+/** Undefined where there is none, or none that we may see. */
+function fileBehind(path: string): FileNumber | undefined {
+  try {
+    return statSync(path, { bigint: true, throwIfNoEntry: false });
+  } catch {
+    return undefined;
+  }
+}
+
+function isFile(one: FileNumber | undefined, other: FileNumber | undefined): one is FileNumber {
+  return one !== undefined && one.dev === other?.dev && one.ino === other.ino;
 }
 
 /** A pidfd becomes readable when its process ends. */
