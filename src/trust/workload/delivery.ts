@@ -7,6 +7,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
+import { publishedCollection } from '../../core/identity/published-bundle.ts';
 import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
@@ -87,7 +88,8 @@ export class Delivery {
 
   start(): void {
     const { store, clock, log } = this.#options;
-    for (const collection of [workloadEntryKind.plural, ...relationCollections]) {
+    const collections = [workloadEntryKind.plural, publishedCollection, ...relationCollections];
+    for (const collection of collections) {
       this.#sources.push(
         new StoreSource({ store, clock, collection }).start({
           add: () => this.refresh(),
