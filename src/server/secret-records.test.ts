@@ -34,3 +34,19 @@ test('a founding secret that was taken away is not made anew', async () => {
     (error) => hasCode(error, 'HANSA_STORE_CORRUPT'),
   );
 });
+
+test('a founding secret is replaced together with its audit row, and not over another change', async () => {
+  const { store, record } = await scene();
+  const rows = [{ encode: () => Buffer.from('{}') }];
+  await record.create(Buffer.from('first'));
+  await record.replace(Buffer.from('second'), rows);
+  assert.equal((await record.load())?.toString(), 'second');
+  assert.equal(store.auditLog.size, 1);
+  const { value } = store.get('site.secrets', 'authorities') ?? { value: Buffer.alloc(0) };
+  await store.commit({
+    put: [{ collection: 'site.secrets', name: 'authorities', encode: () => value }],
+  });
+  await assert.rejects(record.replace(Buffer.from('third'), rows), (error) =>
+    hasCode(error, 'HANSA_CONFLICT'),
+  );
+});

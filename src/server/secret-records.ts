@@ -14,6 +14,8 @@ export interface SecretRecord {
   load(): Promise<Buffer | undefined>;
   /** False where there is one already. */
   create(secret: Buffer): Promise<boolean>;
+  /** In the place of the one that was loaded or created last; HANSA_CONFLICT where that has changed. */
+  replace(secret: Buffer, audit: readonly AuditRow[]): Promise<void>;
 }
 
 /** `auditRow` tells the log that the secret was made, never what it is. */
@@ -24,10 +26,13 @@ export function secretRecord(
   auditRow?: () => AuditRow,
 ): SecretRecord {
   const place = { collection, key: name, column: 'value', version: recordVersion };
+  /** The revision of what was seen last. */
+  let seen: number | undefined;
   return {
     load: async () => {
       const entry = store.get(collection, name);
       if (entry === undefined) return undefined;
+      seen = entry.revision;
       try {
         return await sealer.open(place, entry.value);
       } catch (error) {
@@ -42,16 +47,26 @@ export function secretRecord(
     create: async (secret) => {
       const sealed = await sealer.seal(place, secret);
       try {
-        await store.commit({
+        const { entries } = await store.commit({
           expect: [{ collection, name, at: 'absent' }],
           put: [{ collection, name, encode: () => sealed }],
           ...(auditRow === undefined ? {} : { audit: [auditRow()] }),
         });
+        seen = entries[0]?.revision;
         return true;
       } catch (error) {
         if (hasCode(error, 'HANSA_CONFLICT')) return false;
         throw error;
       }
+    },
+    replace: async (secret, audit) => {
+      const sealed = await sealer.seal(place, secret);
+      const { entries } = await store.commit({
+        expect: [{ collection, name, at: seen ?? 'absent' }],
+        put: [{ collection, name, encode: () => sealed }],
+        audit,
+      });
+      seen = entries[0]?.revision;
     },
   };
 }
@@ -64,6 +79,7 @@ export function foundingSecret(store: Store, sealer: Sealer, name: string): Secr
   const record = secretRecord(store, sealer, name);
   return {
     load: () => record.load(),
+    replace: (secret, audit) => record.replace(secret, audit),
     create: (secret) => {
       if (store.auditLog.size === 0) return record.create(secret);
       throw new HansaError(

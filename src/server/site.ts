@@ -3,7 +3,7 @@
 
 import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
-import type { Resource } from '../api/object.ts';
+import { type Resource, timestamp } from '../api/object.ts';
 import { createRegistry } from '../api/registry.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
@@ -252,10 +252,12 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
         listeners: Object.entries(endpoints).flatMap(([name, address]) =>
           address === undefined ? [] : [{ name, address }],
         ),
-        authorities: authority.bundle.authorities.map((root) => ({
-          fingerprint: root.fingerprint,
-          notAfter: new Date(root.notAfterMs).toISOString(),
-        })),
+        get authorities() {
+          return authority.bundle.authorities.map((root) => ({
+            fingerprint: root.fingerprint,
+            notAfter: timestamp(root.notAfterMs),
+          }));
+        },
       },
     }),
   );

@@ -11,6 +11,7 @@ import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
+import { prepareRoute } from './prepare-authority.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
 export const trustPlane: Plane = {
@@ -28,7 +29,11 @@ export const trustPlane: Plane = {
         federationSync(context, new FederationMetrics(metrics)),
         ...workloads.controllers,
       ],
-      routes: [...bundleRoutes(publisher), ...workloads.routes],
+      routes: [
+        ...bundleRoutes(publisher),
+        prepareRoute({ ...context, publisher, published: () => workloads.refresh() }),
+        ...workloads.routes,
+      ],
       health: workloads.health,
       endpoints: workloads.endpoints,
       admit: (kind, next) => {

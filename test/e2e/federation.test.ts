@@ -101,6 +101,30 @@ suite('two sites and their bundles', () => {
     assert.equal(held.stdout, told.stdout);
   });
 
+  test('an authority that one site prepares is published, and fetched by the other', async () => {
+    const prepared = await run(bruges, ['trust', 'authority', 'prepare', '-o', 'json']);
+    assert.equal(prepared.code, 0, prepared.stderr);
+    const { sequence } = JSON.parse(prepared.stdout) as { readonly sequence: number };
+    assert.equal(sequence, 2);
+    // As peers do by themselves when it is announced to them.
+    await apply(endpoint({ bundleEndpointURL: `${federationUrl(bruges)}/?prepared` }));
+    const waited = await run(lubeck, [
+      'wait',
+      'sf',
+      'bruges.example',
+      '--for',
+      'jsonpath={.status.authorityCount}=2',
+    ]);
+    assert.equal(waited.code, 0, waited.stderr);
+    const told = await run(lubeck, ['audit', 'list', '--verb', 'spiffe.federation.rotation']);
+    assert.match(told.stdout, /SPIFFEFederation\/bruges\.example/);
+    const log = await run(bruges, ['audit', 'list', '--verb', 'authority.prepare']);
+    assert.match(log.stdout, /authority\.prepare/);
+    brugesBundle = (await run(bruges, ['trust', 'bundle', 'show'])).stdout.trim();
+    const twice = await run(bruges, ['trust', 'authority', 'prepare']);
+    assert.equal(twice.code, 5);
+  });
+
   test('an endpoint that ends shows in the status, and is found again by itself', async () => {
     const { port } = new URL(federationUrl(bruges));
     await bruges.signal('SIGKILL');
@@ -125,7 +149,7 @@ suite('two sites and their bundles', () => {
     const { status } = await federation();
     assert.equal(status?.lastError, undefined);
     // The same authorities have the same sequence, however often the site starts.
-    assert.equal(status?.sequence, 1);
+    assert.equal(status?.sequence, 2);
   });
 
   test('another site at its address is not believed', async () => {

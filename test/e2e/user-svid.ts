@@ -6,6 +6,7 @@ import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { SiteAuthority } from '../../src/core/identity/authority.ts';
 import { PublicKey } from '../../src/core/identity/keys.ts';
 import { certificatePem } from '../../src/core/identity/pem.ts';
+import { MemoryVault } from '../../src/core/identity/test-vault.ts';
 import { type ApiClient, Refusal } from './api-client.ts';
 
 export interface ClientCertificate {
@@ -34,18 +35,11 @@ export async function login(
 
 /** From an authority of somebody's own that calls itself `trustDomain`. */
 export async function forge(trustDomain: string, user: string): Promise<ClientCertificate> {
-  let record: Buffer | undefined;
   const authority = await SiteAuthority.open({
     trustDomain: TrustDomain.parse(trustDomain),
     clock: systemClock,
     random: systemRandom,
-    vault: {
-      load: () => Promise.resolve(record),
-      create: (made) => {
-        record = Buffer.from(made);
-        return Promise.resolve(true);
-      },
-    },
+    vault: new MemoryVault(),
   });
   const { publicKey, key } = keyPair();
   const { chain } = await authority

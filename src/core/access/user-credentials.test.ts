@@ -5,6 +5,7 @@ import { SiteAuthority } from '../identity/authority.ts';
 import { generateP256 } from '../identity/keys.ts';
 import { parseCertificatesPem } from '../identity/pem.ts';
 import { validateChain } from '../identity/svid-validator.ts';
+import { MemoryVault } from '../identity/test-vault.ts';
 import { type Caller, controllerCaller, socketOwner, tokenCaller } from './identity.ts';
 import { lubeck, openScene, person, type Scene } from './test-scene.ts';
 import { createToken, revokeToken } from './token-operations.ts';
@@ -19,18 +20,11 @@ interface Stage extends Scene {
 
 async function openStage(): Promise<Stage> {
   const scene = await openScene();
-  let record: Buffer | undefined;
   const authority = await SiteAuthority.open({
     trustDomain: lubeck,
     clock: scene.clock,
     random: scene.random,
-    vault: {
-      load: () => Promise.resolve(record === undefined ? undefined : Buffer.from(record)),
-      create: (made) => {
-        record = Buffer.from(made);
-        return Promise.resolve(true);
-      },
-    },
+    vault: new MemoryVault(),
   });
   const privateKey = await generateP256(scene.random);
   const bundles = { bundleFor: () => authority.bundle };

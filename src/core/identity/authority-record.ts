@@ -2,6 +2,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../errors/error.ts';
+import type { AuditRow } from '../store/store.ts';
 import { Certificate } from './certificate.ts';
 import { exportPkcs8, importPkcs8 } from './keys.ts';
 
@@ -25,6 +26,11 @@ export interface AuthorityVault {
   load(): Promise<Buffer | undefined>;
   /** Durable before it resolves. False, and nothing is changed, where there is a record already. */
   create(record: Buffer): Promise<boolean>;
+  /**
+   * Takes the place of the record that was loaded or created last, together with these rows of the
+   * audit log. Durable before it resolves. Rejects with HANSA_CONFLICT where somebody else changed it.
+   */
+  replace(record: Buffer, audit: readonly AuditRow[]): Promise<void>;
 }
 
 const recordVersion = 1;

@@ -209,6 +209,54 @@ test('with Ed25519 and a seed, every run issues the same bytes', async () => {
   assert.deepEqual(await run(), await run());
 });
 
+test('a prepared authority is published at once, signs nothing, and is there after a restart', async () => {
+  const vault = new MemoryVault();
+  const options = { trustDomain: lubeck, vault, clock: systemClock, random: systemRandom };
+  const authority = await SiteAuthority.open(options);
+  const before = authority.bundle;
+  const signing = authority.certificate.fingerprint;
+  const made = await authority.prepare(() => []);
+  assert.notEqual(authority.bundle, before);
+  assert.deepEqual(
+    authority.bundle.authorities.map(({ fingerprint }) => fingerprint),
+    [signing, made.fingerprint],
+  );
+  assert.equal(authority.certificate.fingerprint, signing);
+  const again = await SiteAuthority.open(options);
+  assert.equal(again.bundle.hash, authority.bundle.hash);
+  assert.equal(again.certificate.fingerprint, signing);
+});
+
+test('one authority is prepared at a time, also where two ask at once', async () => {
+  const { authority } = await testSite();
+  const outcomes = await Promise.allSettled([
+    authority.prepare(() => []),
+    authority.prepare(() => []),
+  ]);
+  assert.deepEqual(
+    outcomes.map(({ status }) => status),
+    ['fulfilled', 'rejected'],
+  );
+  assert.equal(authority.bundle.authorities.length, 2);
+});
+
+test('an authority that could not be written is not published', async () => {
+  const vault = new MemoryVault();
+  const authority = await SiteAuthority.open({
+    trustDomain: lubeck,
+    vault,
+    clock: systemClock,
+    random: systemRandom,
+  });
+  const { bundle } = authority;
+  vault.replace = () => Promise.reject(new Error('the disk is full'));
+  await assert.rejects(
+    authority.prepare(() => []),
+    /the disk is full/,
+  );
+  assert.equal(authority.bundle, bundle);
+});
+
 test('openssl verifies what we issue, by address and by name', async (t) => {
   const authority = await SiteAuthority.open({
     trustDomain: lubeck,

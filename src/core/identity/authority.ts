@@ -12,6 +12,7 @@ import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import type { AuditRow } from '../store/store.ts';
 import type { AuthorityEntry, AuthorityVault } from './authority-record.ts';
 import { decodeAuthorities, encodeAuthorities } from './authority-record.ts';
 import { buildCertificate, emptyName, name } from './build-certificate.ts';
@@ -82,8 +83,10 @@ interface ActiveAuthority {
 /** Issuing is safe to call in any number at once, and fails where the authority itself has expired. */
 export class SiteAuthority {
   readonly trustDomain: TrustDomain;
-  /** What this site's SVIDs are verified against. */
-  readonly bundle: Bundle;
+  #entries: readonly AuthorityEntry[];
+  #bundle: Bundle;
+  #changing: Promise<unknown> = Promise.resolve();
+  readonly #options: AuthorityOptions;
   readonly #active: ActiveAuthority;
   readonly #clock: Clock;
   readonly #serials: SerialNumbers;
@@ -92,10 +95,9 @@ export class SiteAuthority {
     this.trustDomain = options.trustDomain;
     this.#clock = options.clock;
     this.#serials = new SerialNumbers(options.random);
-    this.bundle = new Bundle(
-      options.trustDomain,
-      entries.map((entry) => entry.certificate),
-    );
+    this.#options = options;
+    this.#entries = entries;
+    this.#bundle = bundleOf(options.trustDomain, entries);
     const active = entries.find((entry) => entry.state === 'active') as AuthorityEntry;
     const signer = new LocalSigner(active.privateKey);
     if (!signer.publicKey.spki.equals(active.certificate.spki)) {
@@ -135,6 +137,43 @@ export class SiteAuthority {
     } finally {
       record.fill(0);
     }
+  }
+
+  /** What this site's SVIDs are verified against. Another one as soon as the authorities change. */
+  get bundle(): Bundle {
+    return this.#bundle;
+  }
+
+  /**
+   * Makes a new root that is published from now on and signs nothing yet, so that everyone trusts it
+   * before it does. There is one at a time: HANSA_ALREADY_EXISTS. `audit` tells the log of it, in the
+   * same commit.
+   */
+  prepare(audit: (made: Certificate) => readonly AuditRow[]): Promise<Certificate> {
+    const made = this.#changing.then(() => this.#prepare(audit));
+    this.#changing = made.catch(() => undefined);
+    return made;
+  }
+
+  async #prepare(audit: (made: Certificate) => readonly AuditRow[]): Promise<Certificate> {
+    const known = this.#entries.find(({ state }) => state === 'prepared');
+    if (known !== undefined) {
+      throw new HansaError(
+        'HANSA_ALREADY_EXISTS',
+        `Cannot prepare an authority: ${known.certificate.fingerprint.slice(0, 16)} is prepared already.`,
+      );
+    }
+    const entry: AuthorityEntry = { ...(await makeRoot(this.#options)), state: 'prepared' };
+    const entries = [...this.#entries, entry];
+    const record = encodeAuthorities(this.trustDomain.name, entries);
+    try {
+      await this.#options.vault.replace(record, audit(entry.certificate));
+    } finally {
+      record.fill(0);
+    }
+    this.#entries = entries;
+    this.#bundle = bundleOf(this.trustDomain, entries);
+    return entry.certificate;
   }
 
   /** The certificate that signs now. */
@@ -216,6 +255,13 @@ export class SiteAuthority {
     );
     return { id, chain: [der], notBeforeMs, notAfterMs, serialHex: serial.toString('hex') };
   }
+}
+
+function bundleOf(trustDomain: TrustDomain, entries: readonly AuthorityEntry[]): Bundle {
+  return new Bundle(
+    trustDomain,
+    entries.map(({ certificate }) => certificate),
+  );
 }
 
 async function makeRoot(options: AuthorityOptions): Promise<AuthorityEntry> {

@@ -20,6 +20,10 @@ export class MemoryVault implements AuthorityVault {
     this.created++;
     return true;
   }
+
+  async replace(record: Buffer): Promise<void> {
+    this.record = Buffer.from(record);
+  }
 }
 
 export interface TestSite {
