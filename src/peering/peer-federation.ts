@@ -3,15 +3,12 @@
 
 import type { ResourceOf } from '../api/kind.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import type { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { peerLabel, type spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { peeringWrites } from './peer-book.ts';
 
 export type SpiffeFederation = ResourceOf<typeof spiffeFederationKind>;
-
-/** Says that peering keeps it. */
-export const peerLabel = 'hansa.dev/peer';
 
 export class PeerFederations {
   readonly #federations: ResourceClient<SpiffeFederation>;

@@ -30,11 +30,13 @@ function grant(spec: object = {}): FederationGrant {
 
 function relations(parts: {
   readonly federations?: readonly string[];
+  readonly keptByPeering?: boolean;
   readonly peer?: FederationPeer;
   readonly grants?: readonly FederationGrant[];
 }): Relations {
   return {
     federations: parts.federations ?? ['bruges.example'],
+    keptByPeering: new Set(parts.keptByPeering === false ? [] : ['bruges.example']),
     peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
     grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),
     offers: new Map([
@@ -56,8 +58,27 @@ describe('the bundle of another trust domain', () => {
   });
 
   test('is given by federatesWith alone where nobody peers with it', () => {
-    assert.deepEqual(outcome({}), ['given: FederatedWithoutPeer']);
-    assert.deepEqual(outcome({}, db, ['bruges.example']), ['given: FederatedWithoutPeer']);
+    const keptByPeering = false;
+    const given = ['given: FederatedWithoutPeer'];
+    assert.deepEqual(outcome({ keptByPeering }), given);
+    assert.deepEqual(outcome({ keptByPeering }, db, ['bruges.example']), given);
+  });
+
+  test('is not taken away by somebody who only asks to be a peer under that name', () => {
+    const by = (state: string | undefined, desired?: string) =>
+      outcome({ keptByPeering: false, peer: peer({ state }, desired) });
+    for (const state of ['proposed', 'accepted', undefined]) {
+      assert.deepEqual(by(state), ['given: FederatedWithoutPeer'], state);
+    }
+    for (const state of ['enrolled', 'suspended', 'revoked']) {
+      assert.deepEqual(by(state), ['withheld: PeerNotTrusted'], state);
+    }
+    assert.deepEqual(by('active'), ['withheld: NoGrant']);
+    assert.deepEqual(by('proposed', 'suspended'), ['withheld: PeerNotTrusted']);
+  });
+
+  test('that peering keeps is withheld while its peer is being deleted, or gone', () => {
+    assert.deepEqual(outcome({ grants: [grant()] }), ['withheld: PeerNotTrusted']);
   });
 
   test('is not there where the site does not federate with it', () => {

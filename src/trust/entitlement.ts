@@ -4,6 +4,7 @@
 
 import { grantees, peerDistrust } from '../api/grants.ts';
 import type { FederationGrant } from '../api/kinds/federation-grant.ts';
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
 import type { Relations } from './relations.ts';
@@ -66,7 +67,7 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
     return answer(false, 'NotFederated', `this site has no SPIFFEFederation ${trustDomain}`);
   }
   const peer = relations.peers.get(trustDomain);
-  if (peer === undefined) {
+  if (!relations.keptByPeering.has(trustDomain) && !isPeer(peer)) {
     return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
   }
   const distrust = peerDistrust(trustDomain, peer);
@@ -77,7 +78,7 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
   if (grant !== undefined) {
     return answer(true, 'Granted', `grant ${grant.metadata.name} lets ${trustDomain} reach it`);
   }
-  const offer = peer.status?.offers?.find(
+  const offer = peer?.status?.offers?.find(
     ({ grantedTo }) => grantedTo.includes(id) || grantedTo.includes('*'),
   );
   if (offer !== undefined) {
@@ -88,6 +89,16 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
     'NoGrant',
     `no grant to ${trustDomain} names an offer that ${id} serves, and ${trustDomain} grants it none`,
   );
+}
+
+/**
+ * Whoever only asks to be a peer under the name of a federation that was made by hand takes nothing
+ * from those who use it.
+ */
+function isPeer(peer: FederationPeer | undefined): boolean {
+  if (peer?.spec.desiredState === 'suspended') return true;
+  const state = peer?.status?.state;
+  return state !== undefined && state !== 'proposed' && state !== 'accepted';
 }
 
 /** Whether the grant opens an offer of this workload to anybody at all. */

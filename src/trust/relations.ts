@@ -5,6 +5,7 @@
 import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { peerLabel } from '../api/kinds/spiffe-federation.ts';
 import type { ObjectMeta } from '../api/object.ts';
 import { federationsCollection } from '../core/identity/store-bundles.ts';
 import type { Entry, Store } from '../core/store/store.ts';
@@ -18,13 +19,15 @@ export const relationCollections: readonly string[] = [
 ];
 
 interface Named {
-  readonly metadata: Pick<ObjectMeta, 'name' | 'deletionTimestamp'>;
+  readonly metadata: Pick<ObjectMeta, 'name' | 'deletionTimestamp' | 'labels'>;
 }
 
 /** As of one moment. Immutable. */
 export interface Relations {
   /** The trust domains that this site federates with, in order. */
   readonly federations: readonly string[];
+  /** Those of them that peering keeps. Without a live peer nothing of them is given to anybody. */
+  readonly keptByPeering: ReadonlySet<string>;
   readonly peers: ReadonlyMap<string, FederationPeer>;
   readonly grantsByPeer: ReadonlyMap<string, readonly FederationGrant[]>;
   readonly offers: ReadonlyMap<string, ServiceOffer>;
@@ -62,8 +65,12 @@ export class StoreRelations {
       if (same === undefined) grantsByPeer.set(grant.spec.peer, [grant]);
       else same.push(grant);
     }
+    const federated = this.#objects<Named>(federations).map(({ metadata }) => metadata);
     return {
-      federations: this.#objects<Named>(federations).map(({ metadata }) => metadata.name),
+      federations: federated.map(({ name }) => name),
+      keptByPeering: new Set(
+        federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),
+      ),
       peers: byName(this.#objects<FederationPeer>(peers)),
       grantsByPeer,
       offers: byName(this.#objects<ServiceOffer>(offers)),

@@ -6,6 +6,9 @@ import { conditions } from './conditions.ts';
 
 export type SPIFFEFederation = ResourceOf<typeof spiffeFederationKind>;
 
+/** The label of federations that peering keeps: their bundles go only where a grant lets them. */
+export const peerLabel = 'hansa.dev/peer';
+
 /** As many characters as a bundle may have bytes; see core/identity/spiffe-bundle.ts. */
 const maxBundleCharacters = 262_144;
 
