@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writePresetObjects } from './preset-objects.ts';
+import { presetRules } from './presets.ts';
 import { openScene, sceneKinds } from './test-scene.ts';
 
 test('the presets are there after the first start, as resources, with their records', async () => {
@@ -63,4 +64,18 @@ test('several starts at once write the presets once', async () => {
   await Promise.all([1, 2, 3].map(() => writePresetObjects(parts)));
   assert.equal(scene.store.count('roles'), 4);
   assert.equal(scene.store.auditLog.size, 5);
+});
+
+test('an editor gives nobody an identity, believes no trust domain, and grants no peer a right', () => {
+  const guarded = [
+    'WorkloadEntry',
+    'SPIFFEFederation',
+    'FederationPeer',
+    'FederationGrant',
+    'ServiceOffer',
+  ].map((kind) => ({ kind, plural: `${kind.toLowerCase()}s` }));
+  const rules = presetRules([...sceneKinds, ...guarded]).get('editor');
+  assert.deepEqual(rules?.slice(1), [
+    { kinds: ['Network', 'Site'], verbs: ['create', 'update', 'patch'] },
+  ]);
 });
