@@ -95,6 +95,19 @@ suite('a workload of a peer', { skip }, () => {
     assert.deepEqual(lines[0], { status: 200, body: `hello ${web}`, server: db });
   });
 
+  test('is told of a new authority of the other site within a second', async () => {
+    const started = performance.now();
+    const { status, text } = await lubeck.admin.request('POST', '/hansa/v1/trust/authorities');
+    assert.equal(status, 201, text);
+    for (;;) {
+      const { bundles } = await calling.next<Context>();
+      if (bundles?.['lubeck.example'] === 2) break;
+    }
+    assert.ok(performance.now() - started < 1000);
+    const { code, stderr } = await call();
+    assert.equal(code, 0, stderr);
+  });
+
   test('is refused at once when its site is suspended, and comes back with it', async () => {
     await run(lubeck, 'peer', 'suspend', 'bruges.example');
     await believes(served, 'lubeck.example');

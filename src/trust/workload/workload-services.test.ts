@@ -267,4 +267,62 @@ describe('bounds of the workload socket', () => {
     }
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
   });
+
+  test('garbage, half a handshake and messages that are none end with their connection', async (t) => {
+    const { store, socket, metrics } = await site(t, { requestMs: 300 });
+    await putEntry(store, 'web');
+    const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
+    const broken = [
+      'GET / HTTP/1.1\r\n\r\n',
+      preface,
+      `${preface}${'\xff'.repeat(100)}`,
+      '\0'.repeat(9000),
+    ];
+    await Promise.all(
+      broken.map((text) => {
+        const one = connect(socket);
+        one.on('error', () => undefined).resume();
+        one.write(Buffer.from(text, 'latin1'));
+        return closed(one);
+      }),
+    );
+    const session = connectHttp2('http://localhost', { createConnection: () => connect(socket) });
+    session.on('error', () => undefined);
+    t.after(() => session.destroy());
+    const statusOf = async (path: string, body: Buffer): Promise<unknown> => {
+      const call = session.request({
+        [constants.HTTP2_HEADER_METHOD]: 'POST',
+        [constants.HTTP2_HEADER_PATH]: path,
+        'content-type': 'application/grpc',
+        te: 'trailers',
+        'workload.spiffe.io': 'true',
+      });
+      let answer: unknown;
+      call.on('response', (headers) => {
+        answer = headers['grpc-status'];
+      });
+      call.on('error', () => undefined).resume();
+      call.end(body);
+      await closed(call);
+      return Number(answer);
+    };
+    const frame = (message: Buffer, length = message.length): Buffer => {
+      const head = Buffer.alloc(5);
+      head.writeUInt32BE(length, 1);
+      return Buffer.concat([head, message]);
+    };
+    const check = '/envoy.service.auth.v3.Authorization/Check';
+    assert.equal(await statusOf(check, frame(Buffer.from('ffffffff', 'hex'))), status.INTERNAL);
+    assert.equal(
+      await statusOf(check, frame(Buffer.alloc(10), 2 ** 31)),
+      status.RESOURCE_EXHAUSTED,
+    );
+    assert.equal(
+      await statusOf('/SpiffeWorkloadAPI/Nothing', frame(Buffer.alloc(0))),
+      status.UNIMPLEMENTED,
+    );
+    assert.equal(await statusOf('/', frame(Buffer.alloc(0))), status.UNIMPLEMENTED);
+    assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+    assert.match(metrics.expose(), /hansa_workload_streams 1\n/);
+  });
 });
