@@ -73,6 +73,7 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
     ),
     ...line('admin', admin, 'for hansa itself; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
-    `next: ./hansa get sites --data-dir ${dataDir}`,
+    // Alone it is of use to its own workloads; with others it is a league.
+    `next: ./hansa peer invite --data-dir ${dataDir}`,
   ].join('\n');
 }
