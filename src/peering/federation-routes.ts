@@ -51,10 +51,10 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         throw deny(parts, request, 'an invitation can only be redeemed with the SVID of a site');
       }
       const message = parseRedeemRequest(await request.body(maxMessageBytes));
-      await inviter.redeem(message, strangerOf(request));
+      const invitation = await inviter.redeem(message, strangerOf(request));
       const peer = await handshake.admit(message.trustDomain.name);
       const state = peer?.status?.state;
-      if (state === undefined || state === 'revoked') {
+      if (peer?.status?.invitation !== invitation || state === undefined || state === 'revoked') {
         throw new HansaError(
           'HANSA_INVITATION_REFUSED',
           `Cannot accept the invitation: ${trustDomain.name} has turned this site down. Ask its operator.`,
@@ -64,24 +64,24 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       return answer({ state: waits ? 'pending' : 'accepted', contractVersion });
     }),
     route(paths.heartbeat, async (request) => {
-      const sender = await peerOf(parts, request);
+      const sender = await peerOf(request);
       const message = parseHeartbeat(await request.body(maxMessageBytes), sender, trustDomain);
+      // A body takes its time, and the peer may have been stopped meanwhile.
+      await peerOf(request);
       await heartbeats.heard(sender.name, message);
       results.add({ direction: 'received', result: 'answered' });
       return answer(heartbeats.message(sender.name));
     }),
     route(paths.announce, async (request) => {
-      const sender = await peerOf(parts, request);
+      const sender = await peerOf(request);
       const { bundleSequence } = parseAnnouncement(await request.body(maxMessageBytes));
+      await peerOf(request);
       await federations.announced(sender.name, bundleSequence);
       return { status: 204, contentType: 'application/json', body: '' };
     }),
   ];
 
-  async function peerOf(
-    _parts: FederationRoutesParts,
-    request: PlaneRequest,
-  ): Promise<TrustDomain> {
+  async function peerOf(request: PlaneRequest): Promise<TrustDomain> {
     const svid = request.peer;
     if (svid === undefined) throw deny(parts, request, 'no SVID of a peer was presented');
     const { id } = svid;

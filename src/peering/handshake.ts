@@ -12,7 +12,7 @@ import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from './fingerprint.ts';
-import { type PeerBook, peersCollection } from './peer-book.ts';
+import { type PeerBook, peerFinalizer, peersCollection } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import {
   type AcceptanceRecord,
@@ -49,9 +49,10 @@ export class Handshake {
   async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
     if (TrustDomain.problem(name) !== undefined) return undefined;
     const { peers, inviter } = this.#parts;
-    const deleting = (await peers.get(name))?.metadata.deletionTimestamp !== undefined;
-    if (deleting) return this.#forget(name);
+    const known = await peers.get(name);
+    if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
     const accepted = await this.#accept(name, signal);
+    await this.#giveUp(name);
     const redemption = inviter.redemptionOf(name);
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
@@ -67,19 +68,32 @@ export class Handshake {
     return this.#parts.peers.get(name);
   }
 
-  /** Ends trust before anything else, whatever becomes of the rest. */
-  async revoke(name: string, reason: string): Promise<FederationPeer | undefined> {
+  /**
+   * Ends trust before anything else, whatever becomes of the rest. Where an acceptance has not made
+   * a peer yet, it is given up.
+   */
+  async revoke(name: string, reason: string): Promise<void> {
     const { peers } = this.#parts;
-    const revoked = await peers.demand(name, 'revoke', reason);
+    const acceptance = this.acceptances.get(name);
+    if ((await peers.get(name)) === undefined) {
+      if (acceptance === undefined) {
+        throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${name}: it is not a peer.`);
+      }
+      await this.#drop(acceptance);
+    }
+    await peers.demand(name, 'revoke', reason);
     await this.#settle(name);
     await this.#prune(name);
-    return revoked;
   }
 
-  /** Makes sure, before anybody connects, that what was revoked before a crash is not believed after it. */
+  /** Makes sure, before anybody connects, that what was stopped before a crash is not believed after it. */
   async sweep(): Promise<void> {
-    for (const peer of await this.#parts.peers.list()) {
-      if (peer.status?.state === 'revoked') await this.#settle(peer.metadata.name);
+    for (const { metadata, spec, status } of await this.#parts.peers.list()) {
+      const stopped =
+        status?.state === 'revoked' ||
+        status?.state === 'suspended' ||
+        spec.desiredState === 'suspended';
+      if (stopped) await this.#settle(metadata.name);
     }
   }
 
@@ -94,6 +108,7 @@ export class Handshake {
       url: record.url,
       role: 'acceptor',
       invitation: record.invitation,
+      replaces: record.replaces,
       fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
       reason: `this site accepted an invitation of ${name}`,
     });
@@ -120,6 +135,15 @@ export class Handshake {
     if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
     await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
     return undefined;
+  }
+
+  /** A peer that waits for an acceptance which was withdrawn would wait for ever. */
+  async #giveUp(name: string): Promise<void> {
+    const { peers } = this.#parts;
+    const status = (await peers.get(name))?.status;
+    if (status?.role !== 'acceptor' || status.state !== 'proposed') return;
+    if (this.acceptances.get(name)?.value.invitation === status.invitation) return;
+    await peers.step(name, 'revoke', 'its invitation was given up');
   }
 
   async #redeem(
@@ -183,6 +207,7 @@ export class Handshake {
       url: redeemed.url,
       role: 'inviter',
       invitation: kept.name,
+      replaces: redeemed.replaces,
       fingerprint: redeemed.fingerprint,
       reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
     });
@@ -237,6 +262,7 @@ export class Handshake {
       case 'revoked':
         await federations.remove(name);
         this.#parts.store.facts.delete(peersCollection, name);
+        await this.#close(peer);
         await peers.release(name);
         return;
       case 'proposed':
@@ -259,23 +285,35 @@ export class Handshake {
   }
 
   /** The object is being deleted: revoke, then let go. */
-  async #forget(name: string): Promise<undefined> {
+  async #forget(peer: FederationPeer): Promise<undefined> {
     const { peers, federations } = this.#parts;
+    const { name } = peer.metadata;
     await peers.step(name, 'revoke', 'its object was deleted');
     await federations.remove(name);
-    await this.#prune(name);
+    await this.#close(peer);
     await peers.release(name);
     return undefined;
+  }
+
+  /**
+   * Ends every record that could make this peer anew, but for one that is meant to take its place.
+   * Done while the finalizer holds the object, so that no crash leaves a record without it.
+   */
+  async #close(peer: FederationPeer): Promise<void> {
+    const { name, uid, finalizers } = peer.metadata;
+    // Without its finalizer it was closed before.
+    if (finalizers?.includes(peerFinalizer) !== true) return;
+    const kept = this.acceptances.get(name);
+    if (kept !== undefined && kept.value.replaces !== uid && kept.value.step !== 'refused') {
+      await this.#drop(kept);
+    }
+    await this.#parts.inviter.close(name, uid);
   }
 
   /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */
   async #prune(name: string): Promise<void> {
     const { peers, inviter, clock } = this.#parts;
     const state = (await peers.get(name))?.status?.state;
-    const acceptance = this.acceptances.get(name);
-    if (acceptance !== undefined && state === 'revoked' && acceptance.value.step !== 'refused') {
-      await this.#drop(acceptance);
-    }
     const finished = state === undefined || !['proposed', 'accepted', 'enrolled'].includes(state);
     for (const kept of inviter.invitations.list()) {
       const { expiresAtMs, redeemed } = kept.value;

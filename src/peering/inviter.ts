@@ -4,7 +4,7 @@
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf } from '../core/access/audit-draft.ts';
-import type { Caller } from '../core/access/identity.ts';
+import { anonymous, type Caller } from '../core/access/identity.ts';
 import type { AuditActor } from '../core/audit/event.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
@@ -159,9 +159,9 @@ export class Inviter {
 
   /**
    * Uses the invitation up for this site. Whoever redeemed it may do so again, and nothing changes.
-   * Resolves when the redemption is durable.
+   * Resolves to the name of the invitation when the redemption is durable.
    */
-  async redeem(request: RedeemRequest, stranger: Stranger): Promise<void> {
+  async redeem(request: RedeemRequest, stranger: Stranger): Promise<string> {
     const claimed = request.trustDomain;
     const deny = this.#denier('invitation.redeem', claimed.name, stranger);
     const digest = secretDigest(request.secret);
@@ -175,9 +175,9 @@ export class Inviter {
       if (kept.value.redeemed !== undefined) {
         // The same name is not enough: it must be the same keys.
         this.#checkSameKeys(kept.value.redeemed.bundle, bundle, claimed, deny);
-        return;
+        return kept.name;
       }
-      await this.#checkFree(claimed, bundle, deny);
+      const replaces = await this.#checkFree(claimed, bundle, deny);
       if (agreeOnVersion(request.contractVersions) === undefined) {
         throw deny(
           'HANSA_INVITATION_REFUSED',
@@ -186,8 +186,8 @@ export class Inviter {
         );
       }
       try {
-        await this.#spend(kept, request, bundle, stranger);
-        return;
+        await this.#spend(kept, request, bundle, stranger, replaces);
+        return kept.name;
       } catch (error) {
         // Somebody else was first: look who.
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
@@ -200,12 +200,13 @@ export class Inviter {
     request: RedeemRequest,
     bundle: Bundle,
     stranger: Stranger,
+    replaces: string | undefined,
   ): Promise<void> {
     const { clock, audit } = this.#parts;
     const claimed = request.trustDomain;
     const confirmation = this.#confirmation(kept.value, claimed);
     const row = audit.record({
-      actor: strangerActor(claimed.name, stranger),
+      actor: redeemerActor(claimed, stranger),
       verb: 'invitation.redeem',
       kind: 'FederationPeer',
       name: claimed.name,
@@ -228,6 +229,7 @@ export class Inviter {
           contractVersion,
           atMs: clock.now(),
           ...(confirmation === undefined ? {} : { confirmation }),
+          ...(replaces === undefined ? {} : { replaces }),
         },
       },
       [row],
@@ -257,11 +259,11 @@ export class Inviter {
     await this.invitations.put(kept.name, kept, { ...kept.value, redeemed }, [row]);
   }
 
-  /** The newest invitation that a site of this name redeemed. */
+  /** The newest invitation that a site of this name redeemed, if its peer was not revoked since. */
   redemptionOf(name: string): Kept<InvitationRecord> | undefined {
     return this.invitations
       .list()
-      .filter(({ value }) => value.redeemed?.trustDomain === name)
+      .filter(({ value }) => value.redeemed?.trustDomain === name && value.redeemed.over !== true)
       .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0))[0];
   }
 
@@ -339,12 +341,13 @@ export class Inviter {
     );
   }
 
-  /** Neither the name nor a key may be another peer's. */
-  async #checkFree(claimed: TrustDomain, bundle: Bundle, deny: Deny): Promise<void> {
+  /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */
+  async #checkFree(claimed: TrustDomain, bundle: Bundle, deny: Deny): Promise<string | undefined> {
     const { store, bundles, peers } = this.#parts;
     const refuse = (why: string): HansaError =>
       deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
-    const state = (await peers.get(claimed.name))?.status?.state;
+    const known = await peers.get(claimed.name);
+    const state = known?.status?.state;
     if (state !== undefined && state !== 'revoked') {
       throw refuse(`${claimed.name} is a peer already (${state}); it has to be revoked first`);
     }
@@ -360,12 +363,27 @@ export class Inviter {
         );
       }
     }
+    return known?.metadata.uid;
+  }
+
+  /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
+  async close(name: string, uid: string): Promise<void> {
+    for (const kept of this.invitations.list()) {
+      const { redeemed } = kept.value;
+      if (redeemed?.trustDomain !== name || redeemed.over === true || redeemed.replaces === uid) {
+        continue;
+      }
+      await this.invitations.put(kept.name, kept, {
+        ...kept.value,
+        redeemed: { ...redeemed, over: true },
+      });
+    }
   }
 
   #denier(verb: string, claimed: string, stranger: Stranger): Deny {
     return (code, message, reason) => {
       this.#parts.audit.deny({
-        actor: strangerActor(claimed, stranger),
+        actor: refusedActor(stranger),
         verb: code === 'HANSA_INVITATION_REDEEMED' ? 'invitation.replay' : verb,
         kind: 'FederationPeer',
         name: claimed,
@@ -383,15 +401,20 @@ type Deny = (code: ErrorCode, message: string, reason: string) => HansaError;
 const unknown =
   'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';
 
-/** As it names itself: nothing of it is proven where it is refused. */
-function strangerActor(claimed: string, { chain, address }: Stranger): AuditActor {
+/** Nothing that a stranger says of himself is proven where he is refused: it is in the name and the reason alone. */
+function refusedActor({ chain, address }: Stranger): AuditActor {
   return {
-    user: `spiffe://${claimed}/hansa/site`,
+    user: anonymous.user,
     groups: [],
-    via: 'certificate',
+    via: chain.length === 0 ? 'anonymous' : 'certificate',
     ...(chain[0] === undefined ? {} : { credential: chain[0].serialHex }),
     ...(address === undefined ? {} : { address }),
   };
+}
+
+/** Its chain fits the keys under which it is known from now on. */
+function redeemerActor(claimed: TrustDomain, stranger: Stranger): AuditActor {
+  return { ...refusedActor(stranger), user: SpiffeId.of(claimed, 'hansa', 'site').toString() };
 }
 
 function ago(minutes: number): string {

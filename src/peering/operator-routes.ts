@@ -90,23 +90,26 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
   return [
     route('GET', 'peers', 'list', () => summaries(parts)),
     route('POST', 'invite', 'create', async (request, caller) => {
-      const body = await bodyOf(request);
-      const whom = body['for'];
-      const ttlSeconds = body['ttlSeconds'];
+      const { for: whom, ttlSeconds } = await bodyOf(request);
+      // An invitation for anybody must be meant, not what is left of a mistake.
+      if (whom !== undefined && typeof whom !== 'string') throw wrongType('for', 'a trust domain');
+      if (ttlSeconds !== undefined && typeof ttlSeconds !== 'number') {
+        throw wrongType('ttlSeconds', 'a number');
+      }
       const made = await parts.inviter.invite(caller, {
-        ...(typeof whom === 'string' ? { for: TrustDomain.parse(whom) } : {}),
-        ...(typeof ttlSeconds === 'number' ? { ttlSeconds } : {}),
+        ...(whom === undefined ? {} : { for: TrustDomain.parse(whom) }),
+        ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
       });
       const { expiresAtMs, ...shown } = made;
       return { ...shown, expiresAt: timestamp(expiresAtMs) };
     }),
     route('POST', 'preview', 'create', async (request, caller) => {
-      const invitation = await invitationOf(parts, request);
-      return preview(parts, invitation, caller);
+      const { invitation: line } = await bodyOf(request);
+      return audited(parts, caller, line, (invitation) => preview(parts, invitation));
     }),
     route('POST', 'accept', 'create', async (request, caller) => {
-      const invitation = await invitationOf(parts, request);
-      return accept(parts, invitation, caller);
+      const { invitation: line } = await bodyOf(request);
+      return audited(parts, caller, line, (invitation) => accept(parts, invitation, caller));
     }),
     route('POST', 'confirm/*', 'update', async ({ segment }, caller) => {
       await parts.inviter.confirm(segment, caller);
@@ -114,11 +117,8 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       return summary(parts, segment);
     }),
     route('POST', 'revoke/*', 'delete', async ({ segment }, caller) => {
-      if ((await parts.peers.get(segment)) === undefined) {
-        throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${segment}: it is not a peer.`);
-      }
       await parts.handshake.revoke(segment, `${caller.user} revoked it`);
-      return summary(parts, segment);
+      return { name: segment, state: 'revoked' };
     }),
   ];
 }
@@ -153,12 +153,18 @@ async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, un
   throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the request: it is not a JSON object.');
 }
 
+function wrongType(field: string, expected: string): HansaError {
+  return new HansaError(
+    'HANSA_BAD_REQUEST',
+    `Cannot make an invitation: ${field} is not ${expected}.`,
+  );
+}
+
 /** Reads the line and refuses at once what can be refused without asking anybody. */
 async function invitationOf(
   { trustDomain, clock, peers }: OperatorRoutesParts,
-  request: PlaneRequest,
+  line: unknown,
 ): Promise<Invitation> {
-  const { invitation: line } = await bodyOf(request);
   if (typeof line !== 'string') {
     throw new HansaError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
   }
@@ -192,35 +198,47 @@ async function invitationOf(
       );
 }
 
-async function preview(
-  { acceptor, audit }: OperatorRoutesParts,
-  invitation: Invitation,
+/** Whatever is wrong with an invitation that somebody brought is in the audit log, with who brought it. */
+async function audited<T>(
+  parts: OperatorRoutesParts,
   caller: Caller,
-): Promise<InvitationPreview> {
+  line: unknown,
+  work: (invitation: Invitation) => Promise<T>,
+): Promise<T> {
+  let name: string | undefined;
   try {
-    const told = await acceptor.preview(invitation, invitation.secret);
-    return {
-      trustDomain: invitation.trustDomain.name,
-      url: invitation.url.href,
-      fingerprint: told.fingerprint,
-      expiresAt: timestamp(invitation.expiresAtMs),
-      contractVersion: told.contractVersion,
-      offers: told.offers,
-      confirmation: told.confirmation,
-    };
+    const invitation = await invitationOf(parts, line);
+    ({ name } = invitation.trustDomain);
+    return await work(invitation);
   } catch (error) {
     const { code, message } = toHansaError(error);
-    audit.deny({
+    parts.audit.deny({
       actor: actorOf(caller),
       verb: 'peer.accept',
       kind: 'FederationPeer',
-      name: invitation.trustDomain.name,
+      ...(name === undefined ? {} : { name }),
       outcome: 'deny',
       code,
       reason: message,
     });
     throw error;
   }
+}
+
+async function preview(
+  { acceptor }: OperatorRoutesParts,
+  invitation: Invitation,
+): Promise<InvitationPreview> {
+  const told = await acceptor.preview(invitation, invitation.secret);
+  return {
+    trustDomain: invitation.trustDomain.name,
+    url: invitation.url.href,
+    fingerprint: told.fingerprint,
+    expiresAt: timestamp(invitation.expiresAtMs),
+    contractVersion: told.contractVersion,
+    offers: told.offers,
+    confirmation: told.confirmation,
+  };
 }
 
 /** Durable when it answers; where the other site is slow, it goes on by itself. */
@@ -232,11 +250,21 @@ async function accept(
   const { store, clock, sealer, audit, handshake } = parts;
   const { name } = invitation.trustDomain;
   // Tells what is wrong while nothing has been written yet.
-  await preview(parts, invitation, caller);
+  await preview(parts, invitation);
   const id = invitationId(secretDigest(invitation.secret));
   const known = handshake.acceptances.get(name);
+  const isUnderWay =
+    (known?.value.step === 'redeeming' && clock.now() < known.value.expiresAtMs) ||
+    known?.value.step === 'pending';
+  if (isUnderWay && known.value.invitation !== id) {
+    throw new HansaError(
+      'HANSA_PEER_STATE',
+      `Cannot accept the invitation: another one of ${name} is being redeemed. Wait for it, or give it up with: hansa peer revoke ${name}`,
+    );
+  }
   if (known?.value.invitation !== id || known.value.step === 'refused') {
     const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
+    const before = await parts.peers.get(name);
     const row = audit.record({
       actor: actorOf(caller),
       verb: 'peer.accept',
@@ -254,6 +282,7 @@ async function accept(
         keys: invitation.keys.map((key) => key.toString('hex')),
         expiresAtMs: invitation.expiresAtMs,
         startedAtMs: clock.now(),
+        ...(before === undefined ? {} : { replaces: before.metadata.uid }),
         step: 'redeeming',
         secret: sealed.toString('base64'),
       },

@@ -28,6 +28,8 @@ export interface NewPeer {
   readonly url: string;
   readonly role: 'inviter' | 'acceptor';
   readonly invitation: string;
+  /** The uid of the revoked peer whose place it may take. */
+  readonly replaces: string | undefined;
   readonly fingerprint: string;
   readonly reason: string;
 }
@@ -53,8 +55,8 @@ export class PeerBook {
   }
 
   /**
-   * The peer of this invitation, proposed where it is new. One that was revoked under an earlier
-   * invitation makes room; any other of this name stays as it is and is returned.
+   * The peer of this invitation, proposed where it is new. The revoked one that it was meant to
+   * replace makes room; any other of this name stays as it is and is returned.
    */
   async propose(peer: NewPeer): Promise<FederationPeer | undefined> {
     const known = await this.#peers.get(peer.name);
@@ -62,7 +64,8 @@ export class PeerBook {
     if (
       known !== undefined &&
       status?.state === 'revoked' &&
-      status.invitation !== peer.invitation
+      status.invitation !== peer.invitation &&
+      known.metadata.uid === peer.replaces
     ) {
       await this.#peers.delete(peer.name, peeringWrites, { uid: known.metadata.uid });
     } else if (status?.state !== undefined) {

@@ -4,17 +4,25 @@
 import type { ResourceOf } from '../api/kind.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { peerLabel, type spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { peeringWrites } from './peer-book.ts';
 
 export type SpiffeFederation = ResourceOf<typeof spiffeFederationKind>;
 
+/** Each announcement that is taken costs a record and a fetch: a peer gets one so often. */
+const announceEveryMs = 1000;
+
 export class PeerFederations {
   readonly #federations: ResourceClient<SpiffeFederation>;
+  readonly #clock: Clock;
+  /** By peer, when it last announced something, in monotonic time. */
+  readonly #announcedMs = new Map<string, number>();
 
-  constructor(federations: ResourceClient<SpiffeFederation>) {
+  constructor(federations: ResourceClient<SpiffeFederation>, clock: Clock) {
     this.#federations = federations;
+    this.#clock = clock;
   }
 
   get(name: string): Promise<SpiffeFederation | undefined> {
@@ -86,6 +94,10 @@ export class PeerFederations {
     if (known === undefined || !isOurs(known)) return;
     const seen = Math.max(known.spec.announcedSequence ?? 0, known.status?.sequence ?? 0);
     if (sequence <= seen) return;
+    const nowMs = this.#clock.monotonic();
+    // What comes too soon is told again by the next heartbeat.
+    if (nowMs - (this.#announcedMs.get(name) ?? -announceEveryMs) < announceEveryMs) return;
+    this.#announcedMs.set(name, nowMs);
     await this.#federations.patchSpec(
       name,
       (current) => ({
@@ -98,6 +110,7 @@ export class PeerFederations {
 
   /** Nothing of the peer is believed after this. */
   async remove(name: string): Promise<void> {
+    this.#announcedMs.delete(name);
     const known = await this.#federations.get(name);
     if (known === undefined || !isOurs(known)) return;
     await this.#federations.delete(name, peeringWrites, { uid: known.metadata.uid });

@@ -37,6 +37,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
   const peers = new PeerBook(context.resources<FederationPeer>(federationPeerKind), clock);
   const federations = new PeerFederations(
     context.resources<SpiffeFederation>(spiffeFederationKind),
+    clock,
   );
   const leaves = ownLeaves(context);
   const told = grantedOffers(store, () => clock.now());

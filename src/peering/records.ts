@@ -19,6 +19,10 @@ export interface Redemption {
   /** Why an operator must confirm; absent where none must. */
   readonly confirmation?: string;
   readonly confirmed?: boolean;
+  /** The uid of the revoked peer of this name whose place it takes. */
+  readonly replaces?: string;
+  /** The peer that it made was revoked or deleted: it makes no other. */
+  readonly over?: boolean;
 }
 
 /** Under its public name. Of the secret only the digest is here. */
@@ -40,6 +44,8 @@ export interface AcceptanceRecord {
   readonly keys: readonly string[];
   readonly expiresAtMs: number;
   readonly startedAtMs: number;
+  /** The uid of the revoked peer of this name whose place it takes. */
+  readonly replaces?: string;
   readonly step: AcceptanceStep;
   /** Sealed, in base64; gone as soon as it is not needed any more. */
   readonly secret?: string;
