@@ -7,7 +7,7 @@ export function report(figures: readonly Figure[]): string {
   const lost = figures.filter((figure) => verdicts(figure).some(({ held }) => !held));
   return `# Benchmarks
 
-Written by \`make bench BENCH=--write\`: one run, both sides on the same machine, taking turns; each figure is the median of its rounds after a warm-up. Rates are HTTP/1.1 keep-alive over TLS from 32 connections of wrk, with bearer tokens and JSON without compression. kube-apiserver is 1.36.3 with etcd 3.7.3, which syncs every write to disk; it is given our CRDs and the same objects, which it serves as custom resources: those cost it more than its built-in kinds, and there is no other way to have it serve ours. A site's CREATE includes its audit row. Times to the last of 1,000 watchers run from sending the change until the client has read it on every watch, so they hold the client's own work too, which is the same on both sides.
+Written by \`make bench BENCH=--write\`: one run, both sides on the same machine, taking turns; each figure is the median of its rounds after a warm-up. Rates are HTTP/1.1 keep-alive over TLS from 32 connections of wrk, with bearer tokens and JSON without compression. kube-apiserver is 1.36.3 with etcd 3.7.3, which syncs every write to disk; it is given our CRDs and the same objects, which it serves as custom resources: those cost it more than its built-in kinds, and there is no other way to have it serve ours. A site's CREATE includes its audit row. Times to the last of 1,000 watchers run from sending the change until the client has read it on every watch, so they hold the client's own work too, which is the same on both sides. The thread is two sites that become peers 50 times, from sending what \`hansa peer accept\` sends; its anchor is two SPIRE servers with an agent each and its default settings, from the first command of the script, whose commands are processes of their own.
 
 The machine: ${availableParallelism()} cores, shared by the servers and the load generator, ${Math.round(totalmem() / 2 ** 30)} GiB of memory, Node ${process.versions.node}. Rates on another machine are others; the ratios are what is meant.
 
@@ -41,7 +41,7 @@ function row(figure: Figure): string {
 }
 
 function pair(ours: number | undefined, anchor: number | undefined): string {
-  return ours === undefined ? '' : `${ours}, ${anchor}`;
+  return [ours, anchor].filter((value) => value !== undefined).join(', ');
 }
 
 function verdicts(figure: Figure): { readonly text: string; readonly held: boolean }[] {

@@ -1,6 +1,6 @@
 // `make bench`: every figure of a site beside the thing that it is judged by, in one run, as one
-// JSON object a line. `--write` also writes docs/benchmarks.md, `--only watch|rates|parts` measures
-// some, and `--kube-only` the anchor alone.
+// JSON object a line. `--write` also writes docs/benchmarks.md, `--only watch|rates|parts|thread`
+// measures some, and `--kube-only` the anchor alone.
 //
 // What lives here: programs that measure and print. Nothing in src/ may import from this folder.
 
@@ -34,12 +34,16 @@ if (options.only === undefined || options.only === 'watch') {
   const ours = options['kube-only'] ? undefined : startHansa;
   for await (const figure of measureWatcherMemory(ours, startKube)) emit(figure);
 }
-if (options.only !== 'parts') await measureSites();
+if (options.only !== 'parts' && options.only !== 'thread') await measureSites();
 // The parts by themselves, each in a process of its own and with nobody else running.
-if (options.only === undefined || options.only === 'parts')
-  for (const part of ['store', 'audit', 'identity']) for (const line of await run(part)) emit(line);
+for (const part of partsOf(options.only)) for (const line of await run(part)) emit(line);
 if (options.write)
   await writeFile(new URL('../docs/benchmarks.md', import.meta.url), report(figures));
+
+function partsOf(only: string | undefined): readonly string[] {
+  if (only === 'thread') return ['thread'];
+  return only === undefined || only === 'parts' ? ['store', 'audit', 'identity', 'thread'] : [];
+}
 
 async function measureSites(): Promise<void> {
   try {
@@ -64,7 +68,9 @@ async function measureSites(): Promise<void> {
 
 async function run(part: string): Promise<readonly Figure[]> {
   const program = fileURLToPath(new URL(`${part}.ts`, import.meta.url));
-  const { stdout } = await promisify(execFile)(process.execPath, [program]);
+  const { stdout, stderr } = await promisify(execFile)(process.execPath, [program]);
+  // What was left out, and why.
+  process.stderr.write(stderr);
   return stdout
     .trim()
     .split('\n')

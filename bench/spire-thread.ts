@@ -1,0 +1,174 @@
+// The anchor of bench/thread.ts: two SPIRE servers with an agent each, federated by a script. A
+// workload at each agent has its identity from the start; the clock runs from the first command until
+// both hold the other's bundle.
+
+import { type ChildProcess, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { type SpireServer, findProgram, startSpire } from '../test/interop/spire.ts';
+import { WorkloadStream } from './workload-stream.ts';
+
+const agentIntervalMs = 5000;
+
+interface Side {
+  readonly server: SpireServer;
+  readonly agent: ChildProcess;
+  readonly workload: WorkloadStream;
+  readonly entry: readonly string[];
+}
+
+export async function measureSpireFederation(rounds: number): Promise<readonly number[]> {
+  const sides: Side[] = [];
+  const servers: SpireServer[] = [];
+  try {
+    for (const trustDomain of ['hamburg.example', 'danzig.example']) {
+      const server = await startSpire(trustDomain);
+      servers.push(server);
+      sides.push(await startSide(server));
+    }
+    const [one, other] = sides as [Side, Side];
+    const times: number[] = [];
+    // The first one warms up.
+    for (let round = -1; round < rounds; round++) {
+      // Agents ask every 5 s: begin anywhere in between, not just after they did.
+      await sleep(Math.random() * agentIntervalMs);
+      const started = performance.now();
+      await Promise.all([federate(one, other), federate(other, one)]);
+      await Promise.all([holds(one, other, true), holds(other, one, true)]);
+      if (round >= 0) times.push(performance.now() - started);
+      await Promise.all([forget(one, other), forget(other, one)]);
+      await Promise.all([holds(one, other, false), holds(other, one, false)]);
+    }
+    return times;
+  } finally {
+    for (const { workload, agent } of sides) {
+      workload.close();
+      await end(agent);
+    }
+    for (const server of servers) await server.stop();
+  }
+}
+
+async function startSide(server: SpireServer): Promise<Side> {
+  const { trustDomain } = server;
+  const agentId = `spiffe://${trustDomain}/agent`;
+  const made = await server.run('token', 'generate', '-spiffeID', agentId, '-output', 'json');
+  const token = (JSON.parse(made) as { readonly value: string }).value;
+  const folder = join(server.folder, 'agent');
+  mkdirSync(folder);
+  const socket = join(folder, 'workload.sock');
+  const port = /bind_port = "(\d+)"/.exec(readFileSync(join(server.folder, 'server.conf'), 'utf8'));
+  const configuration = join(folder, 'agent.conf');
+  writeFileSync(
+    configuration,
+    `agent {
+  data_dir = "${folder}"
+  log_level = "WARN"
+  server_address = "127.0.0.1"
+  server_port = "${port?.[1] ?? ''}"
+  socket_path = "${socket}"
+  trust_domain = "${trustDomain}"
+  insecure_bootstrap = true
+  join_token = "${token}"
+}
+plugins {
+  KeyManager "memory" { plugin_data {} }
+  NodeAttestor "join_token" { plugin_data {} }
+  WorkloadAttestor "unix" { plugin_data {} }
+}
+`,
+  );
+  const entry = await createEntry(server, agentId);
+  const program = findProgram('spire-agent');
+  if (program === undefined) throw new Error('there is no spire-agent here');
+  const agent = spawn(program, ['run', '-config', configuration], {
+    cwd: folder,
+    stdio: ['ignore', 'ignore', 'inherit'],
+  });
+  process.once('exit', () => agent.kill('SIGKILL'));
+  const workload = await firstAnswer(socket);
+  return { server, agent, workload, entry };
+}
+
+/** The arguments that update the entry again. */
+async function createEntry(server: SpireServer, parent: string): Promise<readonly string[]> {
+  const what = [
+    '-parentID',
+    parent,
+    '-spiffeID',
+    `spiffe://${server.trustDomain}/web`,
+    '-selector',
+    `unix:uid:${process.getuid?.() ?? 0}`,
+  ];
+  const made = await server.run('entry', 'create', ...what, '-output', 'json');
+  const { results } = JSON.parse(made) as {
+    readonly results: readonly { readonly entry: { readonly id: string } }[];
+  };
+  return ['-entryID', results[0]?.entry.id ?? '', ...what];
+}
+
+/** An agent answers some seconds after its start. */
+async function firstAnswer(socket: string): Promise<WorkloadStream> {
+  const deadline = performance.now() + 60_000;
+  for (;;) {
+    const stream = new WorkloadStream(socket);
+    try {
+      await stream.until('nobody.example', false);
+      return stream;
+    } catch (error) {
+      stream.close();
+      if (performance.now() > deadline) throw error;
+      await sleep(200);
+    }
+  }
+}
+
+async function federate(side: Side, other: Side): Promise<void> {
+  const { trustDomain } = other.server;
+  const bundle = join(side.server.folder, `${trustDomain}.json`);
+  writeFileSync(bundle, await other.server.bundle());
+  await side.server.run(
+    'federation',
+    'create',
+    `-trustDomain=${trustDomain}`,
+    `-bundleEndpointURL=${other.server.bundleEndpoint}`,
+    '-bundleEndpointProfile=https_spiffe',
+    `-endpointSpiffeID=spiffe://${trustDomain}/spire/server`,
+    `-trustDomainBundlePath=${bundle}`,
+    '-trustDomainBundleFormat=spiffe',
+  );
+  await side.server.run(
+    'entry',
+    'update',
+    ...side.entry,
+    '-federatesWith',
+    `spiffe://${trustDomain}`,
+  );
+}
+
+async function forget(side: Side, other: Side): Promise<void> {
+  const { trustDomain } = other.server;
+  await side.server.run('entry', 'update', ...side.entry);
+  await side.server.run('federation', 'delete', '-id', trustDomain);
+  await side.server.run(
+    'bundle',
+    'delete',
+    '-id',
+    `spiffe://${trustDomain}`,
+    '-mode',
+    'dissociate',
+  );
+}
+
+function holds(side: Side, other: Side, held: boolean): Promise<void> {
+  return side.workload.until(other.server.trustDomain, held);
+}
+
+async function end(child: ChildProcess): Promise<void> {
+  if (child.exitCode !== null || child.signalCode !== null) return;
+  const ended = once(child, 'exit');
+  child.kill('SIGTERM');
+  await ended;
+}
