@@ -97,13 +97,9 @@ export class Handshake {
     }
   }
 
-  /** As the invited: redeem what an operator accepted. */
-  async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
-    const { peers, clock } = this.#parts;
-    const kept = this.acceptances.get(name);
-    if (kept === undefined || kept.value.step === 'refused') return undefined;
-    const record = kept.value;
-    const peer = await peers.propose({
+  /** The peer of an acceptance, whatever the controller does meanwhile. */
+  propose(name: string, record: AcceptanceRecord): Promise<FederationPeer | undefined> {
+    return this.#parts.peers.propose({
       name,
       url: record.url,
       role: 'acceptor',
@@ -112,6 +108,15 @@ export class Handshake {
       fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
       reason: `this site accepted an invitation of ${name}`,
     });
+  }
+
+  /** As the invited: redeem what an operator accepted. */
+  async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    const { peers, clock } = this.#parts;
+    const kept = this.acceptances.get(name);
+    if (kept === undefined || kept.value.step === 'refused') return undefined;
+    const record = kept.value;
+    const peer = await this.propose(name, record);
     if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
       // Another peering has this name, or this one was revoked meanwhile.
       await this.#drop(kept);

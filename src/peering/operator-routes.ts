@@ -289,6 +289,8 @@ async function accept(
       [row],
     );
   }
+  const kept = handshake.acceptances.get(name)?.value;
+  if (kept?.invitation === id) await handshake.propose(name, kept);
   await waitFor(store, clock, [peersCollection, acceptancesCollection], acceptWaitMs, () => {
     const record = handshake.acceptances.get(name)?.value;
     if (record?.invitation === id && (record.step === 'pending' || record.step === 'refused')) {
