@@ -368,15 +368,25 @@ export class Inviter {
 
   /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
   async close(name: string, uid: string): Promise<void> {
-    for (const kept of this.invitations.list()) {
-      const { redeemed } = kept.value;
-      if (redeemed?.trustDomain !== name || redeemed.over === true || redeemed.replaces === uid) {
-        continue;
+    for (const { name: invitation } of this.invitations.list()) {
+      await this.#closeOne(invitation, name, uid);
+    }
+  }
+
+  async #closeOne(invitation: string, name: string, uid: string): Promise<void> {
+    for (;;) {
+      const kept = this.invitations.get(invitation);
+      const redeemed = kept?.value.redeemed;
+      if (kept === undefined || redeemed?.trustDomain !== name) return;
+      if (redeemed.over === true || redeemed.replaces === uid) return;
+      try {
+        const closed = { ...kept.value, redeemed: { ...redeemed, over: true } };
+        await this.invitations.put(invitation, kept, closed);
+        return;
+      } catch (error) {
+        // The operator and the controller close at the same time: look whether that is done.
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
       }
-      await this.invitations.put(kept.name, kept, {
-        ...kept.value,
-        redeemed: { ...redeemed, over: true },
-      });
     }
   }
 
