@@ -19,7 +19,14 @@ interface Side {
   readonly entry: readonly string[];
 }
 
-export async function measureSpireFederation(rounds: number): Promise<readonly number[]> {
+export interface SpireTimes {
+  /** Until workloads of both sides hold the other's bundle. */
+  readonly federations: readonly number[];
+  /** From preparing an authority until a workload of the other side holds it. */
+  readonly rotations: readonly number[];
+}
+
+export async function measureSpire(rounds: number): Promise<SpireTimes> {
   const sides: Side[] = [];
   const servers: SpireServer[] = [];
   try {
@@ -36,12 +43,15 @@ export async function measureSpireFederation(rounds: number): Promise<readonly n
       await sleep(Math.random() * agentIntervalMs);
       const started = performance.now();
       await Promise.all([federate(one, other), federate(other, one)]);
-      await Promise.all([holds(one, other, true), holds(other, one, true)]);
+      await Promise.all([holds(one, other, 1), holds(other, one, 1)]);
       if (round >= 0) times.push(performance.now() - started);
       await Promise.all([forget(one, other), forget(other, one)]);
-      await Promise.all([holds(one, other, false), holds(other, one, false)]);
+      await Promise.all([holds(one, other, 0), holds(other, one, 0)]);
     }
-    return times;
+    await Promise.all([federate(one, other), federate(other, one)]);
+    await Promise.all([holds(one, other, 1), holds(other, one, 1)]);
+    const rotations = await Promise.all([rotate(one, other), rotate(other, one)]);
+    return { federations: times, rotations };
   } finally {
     for (const { workload, agent } of sides) {
       workload.close();
@@ -115,7 +125,7 @@ async function firstAnswer(socket: string): Promise<WorkloadStream> {
   for (;;) {
     const stream = new WorkloadStream(socket);
     try {
-      await stream.until('nobody.example', false);
+      await stream.until('nobody.example', 0);
       return stream;
     } catch (error) {
       stream.close();
@@ -148,6 +158,14 @@ async function federate(side: Side, other: Side): Promise<void> {
   );
 }
 
+/** A server asks for the other's bundle as often as that hints, here every minute. */
+async function rotate(side: Side, other: Side): Promise<number> {
+  const started = performance.now();
+  await side.server.run('localauthority', 'x509', 'prepare');
+  await holds(other, side, 2, 180_000);
+  return performance.now() - started;
+}
+
 async function forget(side: Side, other: Side): Promise<void> {
   const { trustDomain } = other.server;
   await side.server.run('entry', 'update', ...side.entry);
@@ -162,8 +180,8 @@ async function forget(side: Side, other: Side): Promise<void> {
   );
 }
 
-function holds(side: Side, other: Side, held: boolean): Promise<void> {
-  return side.workload.until(other.server.trustDomain, held);
+function holds(side: Side, other: Side, authorities: number, withinMs?: number): Promise<void> {
+  return side.workload.until(other.server.trustDomain, authorities, withinMs);
 }
 
 async function end(child: ChildProcess): Promise<void> {

@@ -2,9 +2,6 @@
 
 import { type ReceivedState, watchSvids } from '../src/trust/workload/workload-client.ts';
 
-/** Both sides of every comparison are slower than this only where something is wrong. */
-const withinMs = 30_000;
-
 /** What a workload holds now. */
 export class WorkloadStream {
   readonly #stop = new AbortController();
@@ -19,14 +16,13 @@ export class WorkloadStream {
     });
   }
 
-  /** Resolves when the bundle is there, or is there no more. */
-  async until(trustDomain: string, held: boolean): Promise<void> {
+  /** Resolves when the bundle has so many authorities, or with 0 when it is there no more. */
+  async until(trustDomain: string, authorities: number, withinMs = 30_000): Promise<void> {
     const deadline = performance.now() + withinMs;
-    // Undefined, and so neither, until the first answer.
-    while (this.#state?.federated.has(`spiffe://${trustDomain}`) !== held) {
+    while (!this.#holds(trustDomain, authorities)) {
       if (this.#problem !== undefined) throw this.#problem;
       if (performance.now() > deadline) {
-        throw new Error(`${trustDomain} was not ${held ? 'given' : 'taken away'} in time`);
+        throw new Error(`${authorities} authorities of ${trustDomain} were not held in time`);
       }
       const { promise, resolve } = Promise.withResolvers<void>();
       this.#wake = resolve;
@@ -38,6 +34,13 @@ export class WorkloadStream {
 
   close(): void {
     this.#stop.abort();
+  }
+
+  #holds(trustDomain: string, authorities: number): boolean {
+    // Nothing is known until the first answer.
+    if (this.#state === undefined) return false;
+    const held = this.#state.federated.get(`spiffe://${trustDomain}`)?.length ?? 0;
+    return authorities === 0 ? held === 0 : held >= authorities;
   }
 
   async #follow(socket: string): Promise<void> {
