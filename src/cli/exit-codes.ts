@@ -58,6 +58,7 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_INVITATION_REDEEMED: 'conflict',
   HANSA_INVITATION_REFUSED: 'forbidden',
   HANSA_PEER_STATE: 'conflict',
+  HANSA_PEER_REFUSED: 'forbidden',
   HANSA_PEER_UNTRUSTED: 'untrusted',
   HANSA_PEER_UNREACHABLE: 'unavailable',
   HANSA_CONDITION_NOT_MET: 'notMet',

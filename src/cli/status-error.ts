@@ -27,6 +27,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
     InvitationRefused: 'HANSA_INVITATION_REFUSED',
     PeerState: 'HANSA_PEER_STATE',
+    PeerRefused: 'HANSA_PEER_REFUSED',
     PeerUntrusted: 'HANSA_PEER_UNTRUSTED',
     PeerUnreachable: 'HANSA_PEER_UNREACHABLE',
   }),

@@ -100,7 +100,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
 function deny(parts: FederationRoutesParts, request: PlaneRequest, reason: string): HansaError {
   const { peer, peerChain, address } = request;
   const claimed = peerChain[0]?.extensions.subjectAlternativeName?.uris[0];
-  const code = peer === undefined ? 'HANSA_UNAUTHENTICATED' : 'HANSA_FORBIDDEN';
+  const code = 'HANSA_PEER_REFUSED';
   parts.audit.deny({
     actor: {
       user: peer?.id.toString() ?? claimed ?? 'system:anonymous',

@@ -142,13 +142,16 @@ export class Handshake {
     return undefined;
   }
 
-  /** A peer that waits for an acceptance which was withdrawn would wait for ever. */
+  /** A peer that waits for an acceptance which was refused or withdrawn would wait for ever. */
   async #giveUp(name: string): Promise<void> {
     const { peers } = this.#parts;
     const status = (await peers.get(name))?.status;
     if (status?.role !== 'acceptor' || status.state !== 'proposed') return;
-    if (this.acceptances.get(name)?.value.invitation === status.invitation) return;
-    await peers.step(name, 'revoke', 'its invitation was given up');
+    const record = this.acceptances.get(name)?.value;
+    const isMine = record?.invitation === status.invitation;
+    if (isMine && record?.step !== 'refused') return;
+    const why = isMine ? record?.failure?.message : undefined;
+    await peers.step(name, 'revoke', why?.slice(0, 500) ?? 'its invitation was given up');
   }
 
   async #redeem(
@@ -199,7 +202,7 @@ export class Handshake {
       step: 'refused',
       failure: { code: error.code, message: error.message },
     });
-    await this.#parts.peers.step(name, 'revoke', error.message.slice(0, 500));
+    await this.#giveUp(name);
   }
 
   /** As the inviter: admit whoever redeemed, once nobody has to say yes any more. */

@@ -209,8 +209,8 @@ function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolea
 }
 
 function wordsFor(error: unknown): string {
-  if (hasCode(error, 'HANSA_UNAUTHENTICATED') || hasCode(error, 'HANSA_FORBIDDEN')) {
-    return `it refuses this site: ${error.message}`.slice(0, 500);
+  if (hasCode(error, 'HANSA_PEER_REFUSED')) {
+    return 'it does not take this site for a peer: suspended or revoked there, or not enrolled yet';
   }
   const { message } = error instanceof HansaError ? error : toHansaError(error);
   return `cannot connect: ${message}`.slice(0, 500);

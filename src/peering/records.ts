@@ -2,6 +2,7 @@
 // invitations that it accepted. One JSON record each, changed by compare-and-set alone, so that a
 // step happens once however often it is tried.
 
+import { hasCode } from '../core/errors/error.ts';
 import type { Commit, Entry, Store } from '../core/store/store.ts';
 
 export const invitationsCollection = 'peering.invitations';
@@ -95,6 +96,25 @@ export class Records<T> {
       put: [{ collection: this.#collection, name, encode: () => bytes }],
       audit,
     });
+  }
+
+  /** Changes a record as it is now; looks again where somebody else was faster. Undefined leaves it as it is. */
+  async change(
+    name: string,
+    next: (value: T) => T | undefined,
+    audit?: NonNullable<Commit['audit']>,
+  ): Promise<void> {
+    for (;;) {
+      const before = this.get(name);
+      const value = before && next(before.value);
+      if (value === undefined) return;
+      try {
+        await this.put(name, before, value, audit);
+        return;
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
   }
 
   async delete(before: Kept<T>): Promise<void> {

@@ -10,6 +10,7 @@ const codes: Readonly<Record<string, ErrorCode>> = {
   InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
   InvitationRefused: 'HANSA_INVITATION_REFUSED',
   PeerState: 'HANSA_PEER_STATE',
+  PeerRefused: 'HANSA_PEER_REFUSED',
   Unauthorized: 'HANSA_UNAUTHENTICATED',
   Forbidden: 'HANSA_FORBIDDEN',
 };

@@ -12,6 +12,8 @@ export const handshakeTimeoutMs = 10_000;
 export const confirmWithinMs = 4 * 3_600_000;
 /** How often the acceptor asks whether it was confirmed. */
 export const confirmPollMs = 2000;
+/** How long the inviter leaves the first heartbeat to the acceptor, who may have to ask first. */
+export const firstHeartbeatMs = 2 * confirmPollMs;
 /** When a peer was last seen is a live fact; its status follows at most this far behind. */
 export const lastSeenWriteMs = 60_000;
 /** How long `accept` waits for the peer to become active before it answers with how far it got. */

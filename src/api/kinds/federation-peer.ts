@@ -82,7 +82,10 @@ export const federationPeerKind = defineKind({
         }),
       ),
       lastHeartbeatAt: optional(
-        s.time({ description: 'When the peer was last heard from, in either direction.' }),
+        s.time({
+          description:
+            'When the peer was last heard from, in either direction; up to a minute behind, as only news are written.',
+        }),
       ),
       offers: optional(
         s.list({
@@ -135,7 +138,9 @@ export const federationPeerKind = defineKind({
       name: 'Last-Seen',
       type: 'date',
       jsonPath: '.status.lastHeartbeatAt',
-      description: 'How long ago the peer was heard from.',
+      description:
+        'How long ago the peer was heard from, to a minute; `hansa peer list` knows it to the second.',
+      priority: 1,
     },
     {
       name: 'Why',

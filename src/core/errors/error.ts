@@ -161,6 +161,11 @@ export const errorCatalog = {
     meaning: 'What was asked is not possible in the state that the peer is in.',
     remedy: 'See `hansa peer show NAME`; the message names what is possible.',
   },
+  HANSA_PEER_REFUSED: {
+    meaning:
+      'The other site does not take this one for a peer: it suspended or revoked it, does not know it yet, or does not hold its newest keys. Why is in the audit log of that site.',
+    remedy: 'Ask its operator, who sees it with `hansa peer list`.',
+  },
   HANSA_PEER_UNTRUSTED: {
     meaning:
       'Whoever answered at the address of the peer is not the site that was expected: its keys or its trust domain are others.',

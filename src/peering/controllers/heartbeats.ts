@@ -9,7 +9,7 @@ import type { Store } from '../../core/store/store.ts';
 import type { Heartbeats } from '../heartbeats.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
 import { isLive } from '../peer-states.ts';
-import { callTimeoutMs, heartbeatIntervalMs } from '../timing.ts';
+import { callTimeoutMs, firstHeartbeatMs, heartbeatIntervalMs } from '../timing.ts';
 import { peeringLease } from './peers.ts';
 
 export function heartbeatController(parts: {
@@ -49,6 +49,12 @@ export function heartbeatController(parts: {
     reconcile: async (name, { signal, log }) => {
       const peer = await peers.get(name);
       if (peer === undefined || !isLive(peer.status?.state)) return undefined;
+      // The acceptor learns that it is enrolled after the inviter, and is heard from then: whoever
+      // speaks before that is refused.
+      if (peer.status?.state === 'enrolled' && peer.status.role === 'inviter') {
+        const waitMs = firstHeartbeatMs - heartbeats.silentForMs(peer);
+        if (waitMs > 0) return { requeueAfterMs: waitMs };
+      }
       try {
         await heartbeats.send(peer, signal);
         results.add({ direction: 'sent', result: 'answered' });

@@ -45,6 +45,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_INVITATION_REDEEMED: { status: 409, reason: 'InvitationRedeemed' },
   HANSA_INVITATION_REFUSED: { status: 403, reason: 'InvitationRefused' },
   HANSA_PEER_STATE: { status: 409, reason: 'PeerState' },
+  HANSA_PEER_REFUSED: { status: 403, reason: 'PeerRefused' },
   HANSA_PEER_UNTRUSTED: { status: 502, reason: 'PeerUntrusted' },
   HANSA_PEER_UNREACHABLE: { status: 503, reason: 'PeerUnreachable' },
   HANSA_CONDITION_NOT_MET: internal,
