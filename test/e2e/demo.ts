@@ -10,6 +10,7 @@ import { callAs } from '../../examples/two-sites/workload.ts';
 import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { adminClient, type ApiClient, resources } from './api-client.ts';
 import { ensureTool } from '../tools/build.ts';
 import {
   type Daemon,
@@ -36,9 +37,11 @@ const webId = 'spiffe://bruges.example/web';
 
 interface DemoSite {
   readonly name: string;
+  readonly url: string;
   readonly trustDomain: string;
   readonly dataDir: string;
   daemon: Daemon;
+  readonly admin: ApiClient;
   run(...args: string[]): Promise<Ran>;
   /** A manifest of the example, for the user who runs this. */
   apply(file: string): Promise<string>;
@@ -57,14 +60,13 @@ async function openSite(name: string): Promise<DemoSite> {
   const start = (): Promise<Daemon> =>
     startDaemon(dataDir, [...flags, '--advertise', `https://${address}`]);
   const daemon = await start();
-  process.stdout.write(
-    `${name}  ready in ${seconds(daemon.readyMs)}  https://${address}  trust domain ${trustDomain}\n`,
-  );
   return {
     name,
+    url: `https://${address}`,
     trustDomain,
     dataDir,
     daemon,
+    admin: adminClient(dataDir),
     run: (...args) => hansa([...args, '--data-dir', dataDir]),
     apply: (file) => {
       const text = readFileSync(join(manifests, file), 'utf8');
@@ -122,10 +124,12 @@ async function callsEnd(
   url: string,
   isSo: (call: Call) => boolean,
 ): Promise<string> {
-  for (const [name, client] of clients) {
-    const call = await client(url);
-    expect(isSo(call), `${name} was answered with ${call.status}: ${call.text}`);
-  }
+  await Promise.all(
+    [...clients].map(async ([name, client]) => {
+      const call = await client(url);
+      expect(isSo(call), `${name} was answered with ${call.status}: ${call.text}`);
+    }),
+  );
   return [...clients.keys()].join(' and ');
 }
 
@@ -138,9 +142,10 @@ async function until(isSo: () => Promise<boolean>, what: string): Promise<number
   return performance.now() - started;
 }
 
+/** Asked often, so without the start of a process for each. */
 async function stateAt(site: DemoSite, peer: DemoSite): Promise<string> {
-  const text = await succeeds(site.run('peer', 'show', peer.trustDomain, '-o', 'json'));
-  return (JSON.parse(text) as { readonly state: string }).state;
+  const answer = await site.admin.get(`${resources}/federationpeers/${peer.trustDomain}`);
+  return (answer.body.status as { readonly state?: string } | undefined)?.state ?? 'unknown';
 }
 
 /** The service, while it runs. */
@@ -209,6 +214,18 @@ async function tour(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
     const client = clients.get('hansa') as Client;
     const ms = await until(async () => (await client(url)).status === 200, 'the peering');
     return `200 again, ${seconds(ms)} later`;
+  });
+
+  await tell('lubeck prepares a new authority', async () => {
+    const prepared = await succeeds(lubeck.run('trust', 'authority', 'prepare', '-o', 'json'));
+    const { fingerprint } = JSON.parse(prepared) as { readonly fingerprint: string };
+    const asked = ['trust', 'bundle', 'fingerprint', lubeck.trustDomain, '-o', 'json'];
+    const ms = await until(
+      async () => (await succeeds(bruges.run(...asked))).includes(fingerprint),
+      'the new authority at bruges',
+    );
+    await callsEnd(clients, url, ({ status }) => status === 200);
+    return `believed at bruges ${seconds(ms)} later, before it signs; calls go on`;
   });
 
   await crash(lubeck, bruges, () => callsEnd(clients, url, ({ status }) => status === 200));
@@ -317,8 +334,12 @@ async function audits(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
 
 const sites: DemoSite[] = [];
 try {
-  for (const name of ['lubeck', 'bruges']) sites.push(await openSite(name));
+  sites.push(...(await Promise.all([openSite('lubeck'), openSite('bruges')])));
   const [lubeck, bruges] = sites as [DemoSite, DemoSite];
+  for (const { name, url, trustDomain, daemon } of sites) {
+    const ready = `${name}  ready in ${seconds(daemon.readyMs)}`;
+    process.stdout.write(`${ready}  ${url}  trust domain ${trustDomain}\n`);
+  }
   await tour(lubeck, bruges);
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
@@ -338,5 +359,6 @@ try {
   process.stderr.write(whyUntrue(error));
 } finally {
   await db?.interrupt();
+  for (const { admin } of sites) admin.close();
   await Promise.all(sites.map(({ daemon }) => daemon.signal('SIGTERM')));
 }
