@@ -255,8 +255,14 @@ export class Inviter {
       outcome: 'allow',
       reason: `confirmed, with the fingerprint ${kept.value.redeemed.fingerprint}`,
     });
-    const redeemed = { ...kept.value.redeemed, confirmed: true };
-    await this.invitations.put(kept.name, kept, { ...kept.value, redeemed }, [row]);
+    await this.invitations.change(
+      kept.name,
+      (record) =>
+        record.redeemed === undefined || record.redeemed.confirmed === true
+          ? undefined
+          : { ...record, redeemed: { ...record.redeemed, confirmed: true } },
+      [row],
+    );
   }
 
   /** The newest invitation that a site of this name redeemed, if its peer was not revoked since. */
@@ -368,25 +374,13 @@ export class Inviter {
 
   /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
   async close(name: string, uid: string): Promise<void> {
-    for (const { name: invitation } of this.invitations.list()) {
-      await this.#closeOne(invitation, name, uid);
-    }
-  }
-
-  async #closeOne(invitation: string, name: string, uid: string): Promise<void> {
-    for (;;) {
-      const kept = this.invitations.get(invitation);
-      const redeemed = kept?.value.redeemed;
-      if (kept === undefined || redeemed?.trustDomain !== name) return;
-      if (redeemed.over === true || redeemed.replaces === uid) return;
-      try {
-        const closed = { ...kept.value, redeemed: { ...redeemed, over: true } };
-        await this.invitations.put(invitation, kept, closed);
-        return;
-      } catch (error) {
-        // The operator and the controller close at the same time: look whether that is done.
-        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
-      }
+    for (const kept of this.invitations.list()) {
+      await this.invitations.change(kept.name, (record) => {
+        const { redeemed } = record;
+        const isOthers = redeemed?.trustDomain !== name || redeemed.replaces === uid;
+        if (isOthers || redeemed.over === true) return undefined;
+        return { ...record, redeemed: { ...redeemed, over: true } };
+      });
     }
   }
 
