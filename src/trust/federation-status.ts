@@ -89,6 +89,8 @@ export function failedStatus(
 ): FederationStatus {
   const { status: before = {} } = federation;
   const held = before.bundle !== undefined;
+  const expiredAt = expiredAtMs(federation);
+  const isExpired = expiredAt !== undefined && nowMs >= expiredAt;
   const answered = !['dns', 'connect', 'unreachable'].includes(failure.class);
   const reason = reasonOf(failure);
   const { nextSyncAt: _asked, ...kept } = before;
@@ -99,13 +101,15 @@ export function failedStatus(
     consecutiveFailures: (before.consecutiveFailures ?? 0) + 1,
     lastError: { class: failure.class, message: failure.message, at: timestamp(nowMs) },
     conditions: withFindings(federation, generation, nowMs, {
-      Ready: held
-        ? {
-            status: 'True',
-            reason: 'LastGoodBundle',
-            message: `The last good bundle stays in use. ${failure.message}`,
-          }
-        : { status: 'False', reason, message: failure.message },
+      Ready: isExpired
+        ? expired(expiredAt)
+        : held
+          ? {
+              status: 'True',
+              reason: 'LastGoodBundle',
+              message: `The last good bundle stays in use. ${failure.message}`,
+            }
+          : { status: 'False', reason, message: failure.message },
       Fresh: freshness(federation, nowMs),
       ...(sourceOf(federation) === 'static'
         ? {}
@@ -121,10 +125,12 @@ export function failedStatus(
 /** When nothing was asked: only time has passed. */
 export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
   const { status: before = {}, metadata } = federation;
+  const expiredAt = expiredAtMs(federation);
   return {
     ...before,
     conditions: withFindings(federation, metadata.generation, nowMs, {
       Fresh: freshness(federation, nowMs),
+      ...(expiredAt !== undefined && nowMs >= expiredAt ? { Ready: expired(expiredAt) } : {}),
     }),
   };
 }
@@ -134,6 +140,22 @@ export function staleAtMs(federation: SPIFFEFederation): number | undefined {
   const syncedAt = federation.status?.syncedAt;
   if (sourceOf(federation) === 'static' || syncedAt === undefined) return undefined;
   return Date.parse(syncedAt) + federation.spec.staleAfterSeconds * 1000;
+}
+
+/** The moment from which on no authority of the bundle is valid; undefined where there is no bundle. */
+export function expiredAtMs({ status }: SPIFFEFederation): number | undefined {
+  const { authorities = [] } = status ?? {};
+  if (authorities.length === 0) return undefined;
+  // A validity includes its last second.
+  return Math.max(...authorities.map(({ notAfter }) => Date.parse(notAfter))) + 1000;
+}
+
+function expired(atMs: number): Finding {
+  return {
+    status: 'False',
+    reason: 'Expired',
+    message: `The last authority of the bundle expired at ${timestamp(atMs - 1000)}: nothing can be verified with it.`,
+  };
 }
 
 function freshness(federation: SPIFFEFederation, nowMs: number): Finding {

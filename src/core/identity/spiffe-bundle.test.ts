@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { TrustDomain } from '../../api/trust-domain.ts';
@@ -75,6 +76,17 @@ suite('a bundle that we write', () => {
       assert.equal(parseSpiffeBundle(text, bruges).bundle.hash, bundle.hash);
     });
   }
+});
+
+test('a bundle that SPIRE publishes is read: two X.509 authorities, and JWT keys that are not for us', () => {
+  const read = parseSpiffeBundle(
+    readFileSync(new URL('sample-spire-bundle.json', import.meta.url)),
+    TrustDomain.parse('hamburg.example'),
+  );
+  assert.equal(read.bundle.authorities.length, 2);
+  assert.equal(read.refreshHintSeconds, 60);
+  assert.equal(typeof read.sequence, 'number');
+  assert.deepEqual(read.skipped, []);
 });
 
 suite('a strange key is left out, and the rest is kept', () => {

@@ -76,6 +76,19 @@ suite('a federation by https_spiffe', () => {
     assert.equal((await site.status(name)).sequence, 7);
   });
 
+  test('may begin with another sequence than its bootstrap, which no endpoint gave', async () => {
+    const { bundleSource, ...rest } = peer.spec();
+    const bundleBootstrap = peer.document([peer.root], 9);
+    await site.create(name, {
+      ...rest,
+      bundleSource: {
+        httpsSpiffe: { ...bundleSource.httpsSpiffe, bundleBootstrap } as never,
+      },
+    });
+    await seconds(1);
+    assert.equal((await site.status(name)).sequence, 1);
+  });
+
   test('tells which keys of a bundle it left out', async () => {
     const document = JSON.parse(peer.document([peer.root], 2)) as { keys: unknown[] };
     document.keys.unshift({ use: 'x509-svid', kty: 'LATTICE' });
@@ -307,6 +320,20 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     await seconds(3);
     assert.equal((await site.condition(name, 'Fresh'))?.status, 'False');
     assert.equal(held().length, 1);
+  });
+
+  test('a bundle whose last authority expires is not ready, from that second on', async () => {
+    const nowMs = site.clock.now();
+    const short = forgeRoot(name, { notAfterMs: nowMs + 100_000 });
+    await site.create(name, {
+      bundleSource: { static: { bundle: peer.document([short], 1) } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    });
+    await seconds(99);
+    assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
+    await seconds(3);
+    assert.equal((await site.condition(name, 'Ready'))?.reason, 'Expired');
   });
 
   test('a dead peer is asked ever less often', async () => {

@@ -25,6 +25,7 @@ import { acceptBundle } from '../accept-bundle.ts';
 import type { FederationMetrics } from '../federation-metrics.ts';
 import {
   acceptedStatus,
+  expiredAtMs,
   failedStatus,
   type Look,
   restingStatus,
@@ -115,10 +116,10 @@ class FederationSync {
   #wakeFor(federation: SPIFFEFederation): ReconcileResult | undefined {
     const nowMs = this.#parts.clock.now();
     const { nextSyncAt } = federation.status ?? {};
-    const staleAt = staleAtMs(federation);
-    const moments: number[] = [];
+    const moments = [staleAtMs(federation), expiredAtMs(federation)].filter(
+      (moment) => moment !== undefined && moment > nowMs,
+    ) as number[];
     if (nextSyncAt !== undefined) moments.push(Date.parse(nextSyncAt));
-    if (staleAt !== undefined && staleAt > nowMs) moments.push(staleAt);
     if (moments.length === 0) return undefined;
     return { requeueAfterMs: Math.max(Math.min(...moments) - nowMs, 0) };
   }
@@ -200,7 +201,7 @@ class FederationSync {
       clock,
       signal,
     });
-    const accepted = this.#accept(federation, document, held?.sequence);
+    const accepted = this.#accept(federation, document, seenSequence(federation));
     return { text: document.toString('utf8'), accepted };
   }
 
@@ -270,6 +271,11 @@ function heldBundle(federation: SPIFFEFederation): SpiffeBundle | undefined {
   } catch {
     return undefined;
   }
+}
+
+/** Of what the endpoint itself gave. A bootstrap may be written by hand, and proves nothing about it. */
+function seenSequence({ status }: SPIFFEFederation): number | undefined {
+  return status?.source === 'https_spiffe' ? status.sequence : undefined;
 }
 
 function retryAfterSeconds(failures: number): number {
