@@ -5,6 +5,7 @@ import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { play, seedsOf } from './seeds.ts';
 import { storeScenario } from './store-scenario.ts';
+import { threadScenario } from './thread-scenario.ts';
 
 const environment = {
   HANSA_SEED: process.env['SEED'] || process.env['HANSA_SEED'],
@@ -12,7 +13,7 @@ const environment = {
 };
 const seeds = seedsOf(environment, 2000);
 const wanted = process.argv.slice(2);
-const scenarios = [storeScenario, leaseScenario, reconcileScenario].filter(
+const scenarios = [storeScenario, leaseScenario, reconcileScenario, threadScenario].filter(
   ({ name }) => wanted.length === 0 || wanted.includes(name),
 );
 

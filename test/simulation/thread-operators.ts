@@ -1,0 +1,211 @@
+// The people who run the sites: what they ask of them, and how they go on when a site does not answer.
+
+import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
+import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';
+import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
+import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
+import { sleep, type Timer } from '../../src/core/clock/clock.ts';
+import { HansaError, toHansaError } from '../../src/core/errors/error.ts';
+import type { ThreadSite } from './thread-site.ts';
+import type { World } from './thread-world.ts';
+
+const as = { controller: 'operator' };
+/** People look again after a while; longer than `accept` waits by itself. */
+const patienceMs = 20_000;
+const lookMs = 400;
+
+export type Answer = { readonly code: string | undefined; readonly body: unknown };
+
+/** An invitation that somebody holds in hands. */
+export interface HandedOut {
+  readonly from: string;
+  readonly line: string;
+  readonly for?: string;
+}
+
+export class Operators {
+  readonly #world: World;
+  /** Some of them leak. */
+  readonly lines: HandedOut[] = [];
+
+  constructor(world: World) {
+    this.#world = world;
+  }
+
+  /** Undefined where the site was down, or died over it. */
+  async ask(name: string, path: string, body: object = {}): Promise<Answer | undefined> {
+    return this.#with(name, async (site) => {
+      const { error, body: bytes } = await site.operate('POST', path, body);
+      if (error?.code === 'HANSA_INTERNAL') this.#world.simulation.fail(error.cause ?? error);
+      this.#world.simulation.event(`${name} ${path.split('/')[0]}: ${error?.code ?? 'ok'}`);
+      return { code: error?.code, body: JSON.parse(bytes.toString('utf8')) as unknown };
+    });
+  }
+
+  async invite(from: string, whom: string | undefined): Promise<string | undefined> {
+    const made = await this.ask(from, 'invite', whom === undefined ? {} : { for: whom });
+    const line = (made?.body as { readonly invitation?: string } | undefined)?.invitation;
+    if (line !== undefined) {
+      this.lines.push({ from, line, ...(whom === undefined ? {} : { for: whom }) });
+    }
+    return line;
+  }
+
+  /** Two operators who agreed go on until both of their sites have heard of it. Nothing may refuse them. */
+  async peer(inviter: string, acceptor: string, meant: boolean): Promise<void> {
+    let line = await this.invite(inviter, meant ? acceptor : undefined);
+    while (line === undefined) {
+      await this.#rest();
+      line = await this.invite(inviter, meant ? acceptor : undefined);
+    }
+    const { witness, simulation } = this.#world;
+    const refused = (what: string, code: string): void =>
+      simulation.fail(new Error(`${what} of ${inviter} and ${acceptor} was refused: ${code}`));
+    for (;;) {
+      const answer = await this.ask(acceptor, 'accept', { invitation: line });
+      if (answer !== undefined && answer.code === undefined) break;
+      // Where an earlier attempt went through unheard, this one says so.
+      const state = witness.peer(acceptor, inviter)?.state;
+      const done = state !== undefined && state !== 'proposed' && state !== 'accepted';
+      if (answer !== undefined && done && alreadyDone.has(answer.code ?? '')) break;
+      if (answer !== undefined && !passing.has(answer.code ?? '')) {
+        refused('the acceptance', answer.code ?? '');
+        return;
+      }
+      await this.#rest();
+    }
+    if (meant) return;
+    while (waits(witness.peer(inviter, acceptor)?.state)) {
+      const answer = await this.ask(inviter, `confirm/${acceptor}`);
+      // The acceptor may be about to redeem it.
+      if (answer?.code !== undefined && !confirmLater.has(answer.code)) {
+        refused('the confirmation', answer.code);
+        return;
+      }
+      await this.#rest();
+    }
+  }
+
+  /** Confirms whoever waits under one of these names. */
+  async confirmAll(name: string, names: readonly string[]): Promise<void> {
+    for (const other of names) {
+      const peer = this.#world.witness.peer(name, other);
+      if (peer?.state !== 'proposed' || peer.role !== 'inviter') continue;
+      await this.ask(name, `confirm/${other}`);
+    }
+  }
+
+  async revoke(name: string, other: string): Promise<void> {
+    const before = this.#world.witness.peer(name, other)?.uid;
+    const answer = await this.ask(name, `revoke/${other}`);
+    const after = this.#world.witness.peer(name, other);
+    const site = this.#world.site(name);
+    if (answer === undefined || answer.code !== undefined || site === undefined) return;
+    // A new invitation may have made it a peer again in the meantime.
+    if (after !== undefined && (after.uid !== before || after.state !== 'revoked')) return;
+    if (this.#world.believes(site, other)) {
+      this.#world.simulation.fail(new Error(`${name} believes ${other} after revoking it`));
+    }
+  }
+
+  async desire(name: string, other: string, desiredState: 'active' | 'suspended'): Promise<void> {
+    this.#world.simulation.event(`${name} wants ${other} ${desiredState}`);
+    await this.#with(name, (site) =>
+      site
+        .resources<FederationPeer>(federationPeerKind)
+        .patchSpec(other, (current) => ({ ...current.spec, desiredState }), as),
+    );
+  }
+
+  /** As with kubectl. */
+  async deletePeer(name: string, other: string): Promise<void> {
+    this.#world.simulation.event(`${name} deletes ${other}`);
+    await this.#with(name, (site) => site.resources(federationPeerKind).delete(other, as));
+  }
+
+  async grant(name: string, other: string, random: SeededRandom): Promise<void> {
+    const offer = random.pick(['db', 'metrics']);
+    const take = random.chance(0.4);
+    const unrestricted = { unrestricted: true };
+    await this.#with(name, async (site) => {
+      const grants = site.resources(federationGrantKind);
+      if (take) {
+        await grants.delete(`${other}-${offer}`, as);
+        return;
+      }
+      const offers = site.resources(serviceOfferKind);
+      const spec = { spiffeID: `spiffe://${name}/${offer}` };
+      await offers.create({ name: offer, spec }, as).catch(unlessThere);
+      await grants
+        .create(
+          {
+            name: `${other}-${offer}`,
+            spec: {
+              peer: other,
+              offers: [offer],
+              nodeInstances: { ids: [`spiffe://${other}/web`] },
+              networks: unrestricted,
+              sourceCIDRs: unrestricted,
+            },
+          },
+          as,
+        )
+        .catch(unlessThere);
+    });
+  }
+
+  #rest(): Promise<void> {
+    return sleep(this.#world.simulation.clock, 700);
+  }
+
+  /** Whatever a disk or a race refuses is tried again another day; a fault of ours ends the run. */
+  #with<T>(name: string, work: (site: ThreadSite) => Promise<T>): Promise<T | undefined> {
+    const { simulation } = this.#world;
+    const site = this.#world.site(name);
+    if (site === undefined) return Promise.resolve(undefined);
+    return new Promise((resolve) => {
+      let timer: Timer | undefined;
+      const lookAgain = (leftMs: number): void => {
+        if (leftMs <= 0 || !site.process.alive) resolve(undefined);
+        else timer = simulation.clock.timer(lookMs, () => lookAgain(leftMs - lookMs));
+      };
+      lookAgain(patienceMs);
+      work(site)
+        .catch((error: unknown) => {
+          if (!(error instanceof HansaError) || error.code === 'HANSA_INTERNAL') {
+            simulation.fail(error);
+          }
+          return undefined;
+        })
+        .then((value) => {
+          timer?.cancel();
+          return resolve(value);
+        })
+        .catch((error: unknown) => simulation.fail(toHansaError(error)));
+    });
+  }
+}
+
+function waits(state: string | undefined): boolean {
+  return state === undefined || state === 'proposed';
+}
+
+function unlessThere(error: unknown): void {
+  if (toHansaError(error).code !== 'HANSA_ALREADY_EXISTS') throw error;
+}
+
+const alreadyDone: ReadonlySet<string> = new Set(['HANSA_INVITATION_REDEEMED', 'HANSA_PEER_STATE']);
+/** What passes by itself: the other site or the disk is away, or somebody is in the middle. */
+const passing: ReadonlySet<string> = new Set([
+  'HANSA_PEER_UNREACHABLE',
+  'HANSA_PEER_UNTRUSTED',
+  'HANSA_STORE_FULL',
+  'HANSA_UNAVAILABLE',
+  'HANSA_CONFLICT',
+]);
+const confirmLater: ReadonlySet<string> = new Set([
+  'HANSA_NOT_FOUND',
+  'HANSA_STORE_FULL',
+  'HANSA_UNAVAILABLE',
+  'HANSA_CONFLICT',
+]);

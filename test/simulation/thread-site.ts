@@ -1,0 +1,201 @@
+// One site of the thread in simulation: the real peering plane, federation sync, bundle endpoint,
+// store, writer, identity and audit log, put together as src/server/site.ts does, on a simulated disk
+// and network. Only what needs sockets is left out: the listeners and the Workload API.
+
+import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
+import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import type { Kind } from '../../src/api/kind.ts';
+import type { Resource } from '../../src/api/object.ts';
+import { createRegistry } from '../../src/api/registry.ts';
+import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { Authorizer } from '../../src/core/access/authorizer.ts';
+import { checkEscalation } from '../../src/core/access/escalation.ts';
+import { socketOwner } from '../../src/core/access/identity.ts';
+import { noteSigner } from '../../src/core/audit/checkpoint.ts';
+import { Audit } from '../../src/core/audit/log.ts';
+import { SiteAuthority } from '../../src/core/identity/authority.ts';
+import { generateEd25519, generateP256 } from '../../src/core/identity/keys.ts';
+import { BundlePublisher } from '../../src/core/identity/published-bundle.ts';
+import { SiteCredentials } from '../../src/core/identity/site-credentials.ts';
+import { StoreBundles } from '../../src/core/identity/store-bundles.ts';
+import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
+import type { Plane, PlaneContext, PlaneRoute } from '../../src/core/plane/plane.ts';
+import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
+import type { ResourceClient } from '../../src/core/reconcile/resource-client.ts';
+import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
+import { createSealer } from '../../src/core/store/sealer.ts';
+import type { Store } from '../../src/core/store/store.ts';
+import { peeringPlane } from '../../src/peering/plane.ts';
+import { auditWrites } from '../../src/server/audit-writes.ts';
+import { PlaneHost } from '../../src/server/plane-host.ts';
+import { resourceClient } from '../../src/server/resources/resource-client.ts';
+import { ResourceWriter } from '../../src/server/resources/writer.ts';
+import { checkpointKey, foundingSecret } from '../../src/server/secret-records.ts';
+import { admitFederation } from '../../src/trust/admit-federation.ts';
+import { bundleRoutes } from '../../src/trust/bundle-endpoint.ts';
+import { federationSync } from '../../src/trust/controllers/federation-sync.ts';
+import { FederationMetrics } from '../../src/trust/federation-metrics.ts';
+import type { SimulatedDatabase } from './disk.ts';
+import type { Process, Simulation } from './simulation.ts';
+import {
+  callRoute,
+  type RouteAnswer,
+  serveSite,
+  type Served,
+  SiteTransport,
+  type SiteTransportParts,
+} from './site-transport.ts';
+
+/** Shorter than in a real site, so that runs are: whoever comes after a crash waits for it. */
+export const leaseMs = 4000;
+
+const registry = createRegistry(allKinds);
+
+/** The trust plane without its workload socket. */
+const trustOfSites: Plane = {
+  name: 'trust',
+  kinds: [spiffeFederationKind, workloadEntryKind],
+  start: async (context) => {
+    const { store, authority, clock, metrics } = context;
+    const publisher = new BundlePublisher(store, authority);
+    await publisher.current();
+    return {
+      controllers: [federationSync(context, new FederationMetrics(metrics))],
+      routes: bundleRoutes(publisher),
+      admit: (kind, next) => {
+        if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
+      },
+      stop: () => Promise.resolve(),
+    };
+  },
+};
+
+export interface SitePlace {
+  readonly simulation: Simulation;
+  readonly process: Process;
+  readonly database: SimulatedDatabase;
+  readonly keys: 'ed25519' | 'p256';
+  readonly resolve: SiteTransportParts['resolve'];
+  readonly at: SiteTransportParts['at'];
+  readonly answered: Served['answered'];
+}
+
+export interface ThreadSite {
+  readonly name: string;
+  readonly process: Process;
+  readonly store: Store;
+  readonly bundles: StoreBundles;
+  readonly audit: Audit;
+  readonly authority: SiteAuthority;
+  resources<R extends Resource>(kind: Kind): ResourceClient<R>;
+  /** What the owner of the site asks of it. */
+  operate(method: 'GET' | 'POST', path: string, body?: object): Promise<RouteAnswer>;
+}
+
+export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
+  const { simulation, process, database, resolve, at, answered } = place;
+  const { clock, log, node } = process;
+  const random = process.random.fork('site');
+  const metrics = new MetricsRegistry();
+  const trustDomain = TrustDomain.parse(node);
+  const store = await database.open(process);
+  const sealer = createSealer(simulation.random.fork(`key/${node}`).take(32), random);
+  const signer = noteSigner(node, await checkpointKey(store, sealer, random));
+  const audit = new Audit({ store, clock, signer, log, metrics });
+  await audit.start();
+  if (audit.problem !== undefined) throw audit.problem;
+  const authority = await SiteAuthority.open({
+    trustDomain,
+    clock,
+    random,
+    vault: foundingSecret(store, sealer, 'authorities'),
+    generateKey: place.keys === 'p256' ? generateP256 : generateEd25519,
+  });
+  const names = { dnsNames: [node], ipAddresses: [] };
+  const credentials = await SiteCredentials.start({ authority, clock, random, log, ...names });
+  const authorizer = new Authorizer({ store, kinds: registry.kinds });
+  const planes = new PlaneHost();
+  const writer = new ResourceWriter({
+    store,
+    clock,
+    random,
+    auditRow: auditWrites(audit),
+    admit: (caller, kind, next, live) => {
+      planes.admit(kind, next, live);
+      return checkEscalation(authorizer, caller, kind.kind, next, live);
+    },
+  });
+  const own = () => credentials.current.chain;
+  const bundles = new StoreBundles(store, authority);
+  const resources = <R extends Resource>(kind: Kind): ResourceClient<R> =>
+    resourceClient<R>(kind, { store, writer, clock });
+  const routes: PlaneRoute[] = [];
+  const context: PlaneContext = {
+    trustDomain,
+    version: 'simulated',
+    store,
+    clock,
+    random,
+    log,
+    metrics,
+    audit,
+    sealer,
+    authority,
+    credentials,
+    bundles,
+    transport: new SiteTransport({ process, own, resolve, at }),
+    dataDir: '/nowhere',
+    advertiseURL: () => `https://${node}:8443`,
+    resources,
+  };
+  await planes.start(
+    [noting(trustOfSites, routes), noting(peeringPlane, routes)],
+    registry,
+    context,
+  );
+  const runtime = new ReconcileRuntime({
+    clock,
+    random,
+    log,
+    metrics,
+    leadership: new LeaseLeadership({
+      leases: store.leases,
+      holder: `${node}/${process.life}`,
+      durationMs: leaseMs,
+      clock,
+      random,
+      log,
+    }),
+  });
+  serveSite(process.transport, { process, bundles, routes, own, at, answered });
+  for (const controller of planes.controllers) runtime.start(controller);
+  return {
+    name: node,
+    process,
+    store,
+    bundles,
+    audit,
+    authority,
+    resources,
+    operate: (method, path, body = {}) =>
+      callRoute(routes, 'api', {
+        method,
+        path: `/hansa/v1/peering/${path}`,
+        body: Buffer.from(JSON.stringify(body)),
+        caller: socketOwner,
+      }),
+  };
+}
+
+/** The plane, with its routes noted as they are: the host gives them away for HTTP only. */
+function noting(plane: Plane, routes: PlaneRoute[]): Plane {
+  return {
+    ...plane,
+    start: async (context) => {
+      const running = await plane.start(context);
+      routes.push(...running.routes);
+      return running;
+    },
+  };
+}

@@ -1,0 +1,174 @@
+// Sees every commit of every site, in the order in which they became durable, and holds them against
+// what must always be true: peers change state along the table alone and never without a record in
+// the same commit; an invitation is used by one site; nothing is left to believe of a peer that is gone.
+
+import assert from 'node:assert/strict';
+import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
+import { type AuditEvent, parseEvent } from '../../src/core/audit/event.ts';
+import type { Batch, ChangeRow } from '../../src/core/store/driver.ts';
+import { peersCollection } from '../../src/peering/peer-book.ts';
+import { type PeerState, peerTransitions } from '../../src/peering/peer-states.ts';
+import {
+  type AcceptanceRecord,
+  acceptancesCollection,
+  type InvitationRecord,
+  invitationsCollection,
+} from '../../src/peering/records.ts';
+
+/** As the database of a site has it. */
+export interface SeenPeer {
+  readonly uid: string;
+  readonly state: PeerState | undefined;
+  readonly stateBefore: string | undefined;
+  readonly role: string | undefined;
+  readonly invitation: string | undefined;
+  readonly desired: string;
+  readonly sinceMs: number;
+}
+
+interface ObjectLike {
+  readonly metadata: { readonly uid: string };
+  readonly spec?: { readonly desiredState?: string };
+  readonly status?: {
+    readonly state?: PeerState;
+    readonly stateBefore?: string;
+    readonly role?: string;
+    readonly invitation?: string;
+  };
+}
+
+export class Witness {
+  readonly #now: () => number;
+  readonly #tell: (what: string) => void;
+  readonly #peers = new Map<string, SeenPeer>();
+  readonly #federations = new Set<string>();
+  /** Who redeemed which invitation, over all sites; identifiers are digests of secrets. */
+  readonly #redeemed = new Map<string, string>();
+  readonly #accepted = new Map<string, string>();
+  /** Commits are counted: which invitation was taken up when, and which peer was last revoked when. */
+  #commits = 0;
+  readonly #takenUp = new Map<string, number>();
+  readonly #revoked = new Map<string, number>();
+
+  constructor(now: () => number, tell: (what: string) => void) {
+    this.#now = now;
+    this.#tell = tell;
+  }
+
+  peer(site: string, name: string): SeenPeer | undefined {
+    return this.#peers.get(`${site}|${name}`);
+  }
+
+  isRedeemed(invitation: string): boolean {
+    return this.#redeemed.has(invitation);
+  }
+
+  /** Throws where the commit is not as it must be. */
+  see(site: string, batch: Batch): void {
+    this.#commits++;
+    const events = batch.audit.map(({ body }) => parseEvent(body));
+    for (const change of batch.changes) {
+      if (change.collection === peersCollection) this.#seePeer(site, change, events);
+      else if (change.collection === invitationsCollection)
+        this.#seeInvitation(site, change, events);
+      else if (change.collection === acceptancesCollection) this.#seeAcceptance(site, change);
+      else if (change.collection === spiffeFederationKind.plural) {
+        const key = `${site}|${change.name}`;
+        if (change.value === undefined) this.#federations.delete(key);
+        else this.#federations.add(key);
+      }
+    }
+  }
+
+  #seePeer(site: string, { name, value }: ChangeRow, events: readonly AuditEvent[]): void {
+    const key = `${site}|${name}`;
+    const before = this.#peers.get(key);
+    if (value === undefined) {
+      this.#peers.delete(key);
+      this.#tell(`${site} forgets ${name}`);
+      const state = before?.state;
+      assert.ok(state === undefined || state === 'revoked', `${site} lost ${name}, ${state}`);
+      assert.ok(!this.#federations.has(key), `${site} lost ${name}, but not its federation`);
+      return;
+    }
+    const { metadata, spec, status } = JSON.parse(value.toString('utf8')) as ObjectLike;
+    const same = before?.uid === metadata.uid ? before : undefined;
+    const state = status?.state;
+    this.#peers.set(key, {
+      uid: metadata.uid,
+      state,
+      stateBefore: status?.stateBefore,
+      role: status?.role,
+      invitation: status?.invitation,
+      desired: spec?.desiredState ?? 'active',
+      sinceMs: same?.state === state ? (same?.sinceMs ?? this.#now()) : this.#now(),
+    });
+    if (same?.state === state) return;
+    const step = `${site} has ${name} as ${same?.state ?? 'new'} → ${state}`;
+    this.#tell(step);
+    if (state === 'revoked') this.#revoked.set(key, this.#commits);
+    if (state === 'proposed') this.#seeProposed(key, step, status?.invitation ?? '', site);
+    const verb = verbOf(same, state);
+    assert.ok(verb !== undefined, `${step} is not in the table`);
+    const told = events.some((event) => event.verb === verb && event.uid === metadata.uid);
+    assert.ok(told, `${step} is not in the audit log as ${verb}`);
+  }
+
+  /** What was agreed before a revocation ended with it. */
+  #seeProposed(key: string, step: string, invitation: string, site: string): void {
+    const takenUp = this.#takenUp.get(`${site}|${invitation}`);
+    assert.ok(takenUp !== undefined, `${step} without an invitation`);
+    const revoked = this.#revoked.get(key);
+    assert.ok(revoked === undefined || revoked < takenUp, `${step}, though it was revoked`);
+  }
+
+  #takeUp(site: string, invitation: string): void {
+    const key = `${site}|${invitation}`;
+    if (!this.#takenUp.has(key)) this.#takenUp.set(key, this.#commits);
+  }
+
+  #seeInvitation(
+    site: string,
+    { name: id, value }: ChangeRow,
+    events: readonly AuditEvent[],
+  ): void {
+    if (value === undefined) return;
+    const { redeemed, for: whom } = JSON.parse(value.toString('utf8')) as InvitationRecord;
+    const known = this.#redeemed.get(id);
+    if (redeemed === undefined) {
+      assert.equal(known, undefined, `${site}: an invitation that was redeemed is open again`);
+      return;
+    }
+    const winner = `${redeemed.trustDomain} ${redeemed.fingerprint}`;
+    assert.equal(known ?? winner, winner, `${site}: an invitation was redeemed twice`);
+    assert.equal(whom ?? redeemed.trustDomain, redeemed.trustDomain, `${site}: not its invitation`);
+    if (known !== undefined) return;
+    this.#redeemed.set(id, winner);
+    this.#takeUp(site, id);
+    const told = events.some(
+      (event) => event.verb === 'invitation.redeem' && event.name === redeemed.trustDomain,
+    );
+    assert.ok(told, `${site}: a redemption by ${redeemed.trustDomain} is not in the audit log`);
+  }
+
+  #seeAcceptance(site: string, { value }: ChangeRow): void {
+    if (value === undefined) return;
+    const { step, invitation, secret } = JSON.parse(value.toString('utf8')) as AcceptanceRecord;
+    this.#takeUp(site, invitation);
+    if (step !== 'done') return;
+    assert.equal(this.#accepted.get(invitation) ?? site, site, 'two accepted one invitation');
+    this.#accepted.set(invitation, site);
+    const winner = this.#redeemed.get(invitation)?.split(' ')[0];
+    assert.equal(winner, site, `${site} believes to have redeemed what ${winner} did`);
+    assert.equal(secret, undefined, `${site} keeps the secret of a redeemed invitation`);
+  }
+}
+
+/** How the audit log must call this step; undefined where the table has none. */
+function verbOf(before: SeenPeer | undefined, state: PeerState | undefined): string | undefined {
+  if (before?.state === undefined) return state === 'proposed' ? 'peer.propose' : undefined;
+  const { state: from, stateBefore } = before;
+  return peerTransitions.find(
+    (row) => row.from === from && (row.to === 'state before' ? stateBefore : row.to) === state,
+  )?.verb;
+}
