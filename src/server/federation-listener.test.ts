@@ -263,4 +263,40 @@ suite('what is answered', () => {
     );
     session.close();
   });
+
+  test('1,000 requests that never bring their body leave room for peers and bundles', {
+    timeout: 20_000,
+  }, async () => {
+    const { url, connectAs, denials } = await scene();
+    const session = connectHttp2(url, { rejectUnauthorized: false });
+    session.on('error', () => undefined);
+    closing.push(() => session.destroy());
+    const statuses = new Map<number, number>();
+    const ended: Promise<unknown>[] = [];
+    for (let index = 0; index < 1000; index++) {
+      const half = session.request({ ':method': 'POST', ':path': '/echo/a' });
+      half.on('error', () => undefined).resume();
+      ended.push(
+        once(half, 'response').then(([head]) => {
+          const { ':status': status } = head as { readonly ':status': number };
+          statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        }),
+      );
+    }
+    // Meanwhile others are served: whoever asks for something, and a peer that sends something.
+    assert.deepEqual(await askWho(await connectAs(undefined)), {});
+    const { status } = await (await connectAs(peer)).request(
+      { method: 'POST', path: '/echo/a', body: Buffer.from('hello') },
+      100,
+    );
+    assert.equal(status, 200);
+    await Promise.all(ended);
+    session.destroy();
+    assert.deepEqual([...statuses.keys()].toSorted(), [429, 504]);
+    assert.ok((statuses.get(429) ?? 0) >= 900, `${statuses.get(429)} were refused at once`);
+    assert.deepEqual([...new Set(denials.map(({ code }) => code))].toSorted(), [
+      'HANSA_TIMEOUT',
+      'HANSA_TOO_MANY_REQUESTS',
+    ]);
+  });
 });

@@ -1,6 +1,7 @@
 // Requests of other sites: the routes that planes bring, and nothing else. Callers are told apart by
 // their SVIDs, judged on every request against what this site believes now.
 
+import { sourceOf } from '../core/access/failure-limit.ts';
 import { anonymous } from '../core/access/identity.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../core/errors/error.ts';
@@ -20,6 +21,7 @@ import {
 import type { Limits } from './http/limits.ts';
 import { answerPlane, peerOf } from './http/plane-exchange.ts';
 import { RouteTable } from './http/routes.ts';
+import { Shares } from './http/shares.ts';
 import { httpStatusOf, statusOf } from './http/status.ts';
 import { abandonBody, isBeyondLastAnswer } from './http/unread-body.ts';
 
@@ -42,6 +44,9 @@ export interface FederationFrontParts {
 
 /** From a tenth of a millisecond to ten seconds. */
 const durationBuckets = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
+/** A peer sends a heartbeat, an announcement and little else; a stranger redeems an invitation. */
+const mostOfOnePeer = 32;
+const mostOfOneAddress = 16;
 /** What a label says where no route was found: paths come from outside. */
 const noRoute = 'none';
 
@@ -51,11 +56,17 @@ export class FederationFront {
   readonly #routes: RouteTable;
   readonly #requests;
   readonly #durations;
+  /** Peers by trust domain, strangers by address. Only half of all there is can be held by strangers. */
+  readonly #peerShares: Shares;
+  readonly #strangerShares: Shares;
   #draining = false;
 
   constructor(parts: FederationFrontParts) {
     this.#parts = parts;
     this.#peers = new PeerAuthenticator(parts.bundles);
+    const all = parts.limits.maxConcurrentRequests;
+    this.#peerShares = new Shares({ each: mostOfOnePeer, all });
+    this.#strangerShares = new Shares({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
     this.#routes = new RouteTable(
       parts.routes.map((route) => ({
         method: route.method,
@@ -90,7 +101,7 @@ export class FederationFront {
   };
 
   async #serve(request: Request, response: Response): Promise<void> {
-    const { clock, limits } = this.#parts;
+    const { clock } = this.#parts;
     const startedAt = clock.monotonic();
     const url = request.url ?? '/';
     const questionMark = url.indexOf('?');
@@ -101,7 +112,7 @@ export class FederationFront {
     let route = noRoute;
     let leave: (() => void) | undefined;
     try {
-      leave = limits.enter(false, exchange.address ?? '');
+      leave = this.#enter(exchange);
       const found = this.#routes.find(request.method ?? 'GET', path);
       if (found === undefined) {
         respond(exchange, 404, 'text/plain; charset=utf-8', '404 page not found\n');
@@ -121,6 +132,27 @@ export class FederationFront {
     }
     this.#requests.add({ route, code: String(response.statusCode) });
     this.#durations.observe({ route }, (clock.monotonic() - startedAt) / 1000);
+  }
+
+  /** Whoever sends a body can take his time over it; what is answered at once needs no share. */
+  #enter(exchange: Exchange): () => void {
+    const address = exchange.address ?? '';
+    const leave = this.#parts.limits.enter(false, address);
+    if (exchange.request.method === 'GET') return leave;
+    try {
+      const peer = peerOf(exchange, this.#peers);
+      const leaveShare =
+        peer === undefined
+          ? this.#strangerShares.enter(sourceOf(address))
+          : this.#peerShares.enter(peer.id.trustDomain.name);
+      return () => {
+        leaveShare();
+        leave();
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
   }
 
   #refuse(exchange: Exchange, route: string, error: HansaError): void {
@@ -147,4 +179,6 @@ const refusals: ReadonlySet<string> = new Set([
   'HANSA_FORBIDDEN',
   'HANSA_UNAUTHENTICATED',
   'HANSA_CERTIFICATE_INVALID',
+  'HANSA_TOO_MANY_REQUESTS',
+  'HANSA_TIMEOUT',
 ]);

@@ -180,7 +180,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     log: log.with({ component: 'federation' }),
     metrics,
     limits: new Limits(config.limits, clock),
-    bodyWithinMs: config.limits.requestSeconds * 1000,
+    // What sites send each other is small, and most of the world are strangers.
+    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     bundles,
     routes: planes.federationRoutes,
     denied: denials(audit).ofPeers,

@@ -19,7 +19,7 @@ interface Bucket {
 const maxBuckets = 10_000;
 const retryAfterSeconds = 1;
 
-function tooMany(): HansaError {
+export function tooMany(): HansaError {
   return new HansaError('HANSA_TOO_MANY_REQUESTS', 'Too many requests, please try again later.', {
     details: { retryAfterSeconds },
   });
@@ -35,6 +35,10 @@ export class Limits {
   constructor(options: LimitOptions, clock: Clock) {
     this.#options = options;
     this.#clock = clock;
+  }
+
+  get maxConcurrentRequests(): number {
+    return this.#options.maxConcurrentRequests;
   }
 
   get inFlight(): number {

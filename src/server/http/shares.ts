@@ -1,0 +1,41 @@
+// How much of what is limited one caller may hold at once, so that nobody takes it all by sending
+// half of many requests.
+
+import { tooMany } from './limits.ts';
+
+export interface ShareLimits {
+  /** Of one caller. */
+  readonly each: number;
+  /** Of all of them together. */
+  readonly all: number;
+}
+
+export class Shares {
+  readonly #limits: ShareLimits;
+  /** As many as are being served. */
+  readonly #held = new Map<string, number>();
+  #all = 0;
+
+  constructor(limits: ShareLimits) {
+    this.#limits = limits;
+  }
+
+  /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves once, when the answer has gone out. */
+  enter(caller: string): () => void {
+    const held = this.#held.get(caller) ?? 0;
+    if (held >= this.#limits.each || this.#all >= this.#limits.all) throw tooMany();
+    this.#held.set(caller, held + 1);
+    this.#all += 1;
+    return () => {
+      const left = (this.#held.get(caller) ?? 1) - 1;
+      if (left === 0) this.#held.delete(caller);
+      else this.#held.set(caller, left);
+      this.#all -= 1;
+    };
+  }
+
+  /** How many callers hold anything. */
+  get callers(): number {
+    return this.#held.size;
+  }
+}
