@@ -1,0 +1,28 @@
+// The demos, as a stranger runs them first of all: every line of theirs is a proof.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { execute, repository } from './daemon.ts';
+
+/** The steps by title, in order; what was proved differs from run to run. */
+function titles(text: string): string[] {
+  return [...text.matchAll(/^ ?\d+ {2}(\S.*?) {2,}\S/gm)].map(([, title = '']) => title);
+}
+
+suite('the demo', () => {
+  test('of two sites is true in every step, and the README shows these steps', async () => {
+    const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo.ts']);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    const told = titles(stdout);
+    assert.ok(told.length >= 10, stdout);
+    assert.deepEqual(titles(readFileSync(join(repository, 'README.md'), 'utf8')), told);
+  });
+
+  test('of one site is true in every step', async () => {
+    const { code, stdout, stderr } = await execute(process.execPath, ['test/e2e/demo-site.ts']);
+    assert.equal(code, 0, `${stdout}${stderr}`);
+    assert.ok(titles(stdout).length >= 10, stdout);
+  });
+});
