@@ -8,7 +8,6 @@ interface Spec {
   readonly spiffeID: string;
 }
 
-const reserved = /^spiffe:\/\/[^/]+\/hansa(\/.*)?$/;
 /** SPIFFE-ID section 2.2: a segment of dots alone is no segment. */
 const dots = /\/[.]{1,2}(\/.*)?$/;
 
@@ -74,11 +73,6 @@ export const workloadEntryKind = defineKind({
       ),
     },
     rules: [
-      {
-        cel: "!self.spiffeID.matches('^spiffe://[^/]+/hansa(/.*)?$')",
-        message: '/hansa and everything below it is reserved: choose another path',
-        holds: (value: Spec) => !reserved.test(value.spiffeID),
-      },
       {
         cel: "!self.spiffeID.matches('/[.]{1,2}(/.*)?$')",
         message: 'a segment of the path may not be of dots alone',

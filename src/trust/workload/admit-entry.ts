@@ -4,10 +4,11 @@
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { group, type Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import { forbiddenObject } from '../../core/access/denial.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { usableEntry, type WorkloadEntry } from './matching-entries.ts';
 
-/** Throws HANSA_INVALID. */
+/** Throws HANSA_INVALID, or HANSA_FORBIDDEN where it reaches for what is reserved: that is in the audit log. */
 export function admitEntry(
   entry: Pick<Resource, 'metadata' | 'spec'>,
   trustDomain: TrustDomain,
@@ -16,6 +17,7 @@ export function admitEntry(
   if ('entry' in found) return;
   const { name } = entry.metadata;
   const { reason, message: why } = found.problem;
+  if (reason === 'ReservedPath') throw forbiddenObject(workloadEntryKind.plural, name, why);
   const field = reason === 'NeverMatches' ? 'spec.selectors' : 'spec.spiffeID';
   const message = `Invalid value: ${why}`;
   throw new HansaError(
