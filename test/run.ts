@@ -74,13 +74,15 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
   };
   const stream = run({ files, concurrency, execArgv: ['--disable-warning=ExperimentalWarning'] });
   stream.on('test:pass', (event) => {
-    if (event.details.type === 'suite') return;
     const file = relative(root, event.file ?? '');
+    const isSuite = event.details.type === 'suite';
     if (event.skip === undefined || event.skip === false) {
-      counter(file).passed += 1;
+      if (!isSuite) counter(file).passed += 1;
       return;
     }
     counter(file).skipped += 1;
+    // A suite that is skipped does not tell how many tests it holds: it counts as one.
+    if (isSuite) total.skipped += 1;
     const reason = typeof event.skip === 'string' ? event.skip : 'no reason given';
     skipped.set(reason, [...(skipped.get(reason) ?? []), `${file}: ${event.name}`]);
   });
