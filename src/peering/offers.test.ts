@@ -1,0 +1,66 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { FederationGrant } from '../api/kinds/federation-grant.ts';
+import { offersFor } from './offers.ts';
+
+const nowMs = Date.parse('2026-06-01T00:00:00Z');
+
+function metadata(name: string, deletionTimestamp?: string) {
+  return {
+    name,
+    uid: 'u',
+    resourceVersion: '1',
+    generation: 1,
+    creationTimestamp: '',
+    ...(deletionTimestamp === undefined ? {} : { deletionTimestamp }),
+  };
+}
+
+function grant(ids: readonly string[], spec: Partial<FederationGrant['spec']> = {}) {
+  return {
+    metadata: metadata('g'),
+    spec: {
+      peer: 'bruges.example',
+      offers: ['db'],
+      nodeInstances: { ids, unrestricted: false },
+      networks: { unrestricted: true },
+      sourceCIDRs: { unrestricted: true },
+      ...spec,
+    },
+  };
+}
+
+const offers = ['metrics', 'db'].map((name) => ({
+  metadata: metadata(name),
+  spec: { spiffeID: `spiffe://lubeck.example/${name}` },
+}));
+
+const web = 'spiffe://bruges.example/web';
+const api = 'spiffe://bruges.example/api';
+
+function told(...grants: readonly ReturnType<typeof grant>[]) {
+  return offersFor('bruges.example', grants, offers, nowMs);
+}
+
+suite('what a peer is told of offers', () => {
+  test('is what its workloads are granted, from all grants together', () => {
+    assert.deepEqual(told(grant([web]), grant([api, web], { offers: ['db', 'metrics'] })), [
+      { name: 'db', spiffeID: 'spiffe://lubeck.example/db', grantedTo: [api, web] },
+      { name: 'metrics', spiffeID: 'spiffe://lubeck.example/metrics', grantedTo: [api, web] },
+    ]);
+  });
+
+  test('is nothing of other peers, of grants that ended, nor of offers that are not there', () => {
+    assert.deepEqual(told(grant([web], { peer: 'novgorod.example' })), []);
+    assert.deepEqual(told(grant([web], { expiresAt: '2026-01-01T00:00:00Z' })), []);
+    assert.deepEqual(told(grant([web], { offers: ['gone'] })), []);
+    assert.deepEqual(told(grant(['spiffe://novgorod.example/web'])), []);
+    assert.deepEqual(told({ ...grant([web]), metadata: metadata('g', 'now') }), []);
+    assert.deepEqual(told(), []);
+  });
+
+  test('names everybody where a grant does', () => {
+    const [offer] = told(grant([web]), grant([], { nodeInstances: { unrestricted: true } }));
+    assert.deepEqual(offer?.grantedTo, ['*']);
+  });
+});

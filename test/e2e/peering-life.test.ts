@@ -1,0 +1,124 @@
+// The life of a peering between two real sites: from the invitation to the revocation, with either
+// side dead in between.
+
+import assert from 'node:assert/strict';
+import { after, before, suite, test } from 'node:test';
+import { type PeeringSite, startPair } from './peering-pair.ts';
+
+suite('two sites that peer', () => {
+  let lubeck: PeeringSite;
+  let bruges: PeeringSite;
+
+  before(async () => {
+    [lubeck, bruges] = (await startPair('lubeck', 'bruges')) as [PeeringSite, PeeringSite];
+  });
+  after(() => Promise.all([lubeck?.stop(), bruges?.stop()]));
+
+  test('are active on both sides after one invitation', async () => {
+    const invitation = await lubeck.invite(['--for', 'bruges.example']);
+    assert.match(invitation, /^hansa1\.[\w.-]+$/);
+    const { code, stdout, stderr } = await bruges.accept(invitation);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^lubeck\.example is active\./);
+    assert.match(stderr, /lubeck\.example invites bruges\.example/);
+    assert.equal((await lubeck.until('bruges.example', 'active')).role, 'inviter');
+    assert.equal((await bruges.peer('lubeck.example'))?.role, 'acceptor');
+    for (const site of [lubeck, bruges]) {
+      assert.match(await site.must(['get', 'spiffefederations']), /https_spiffe +True +True/);
+    }
+  });
+
+  test('tell each other at once what is granted', async () => {
+    const offer = {
+      apiVersion: 'hansa.dev/v1alpha1',
+      kind: 'ServiceOffer',
+      metadata: { name: 'db' },
+      spec: { spiffeID: 'spiffe://lubeck.example/db' },
+    };
+    await lubeck.must(['apply', '-f', '-'], JSON.stringify(offer));
+    const web = 'spiffe://bruges.example/web';
+    const grant = ['grant', 'create', 'bruges-db', '--peer', 'bruges.example', '--offer', 'db'];
+    await lubeck.must([...grant, '--identity', web, '--any-network', '--any-address']);
+    let offers: unknown[] = [];
+    for (let look = 0; look < 100 && offers.length === 0; look++) {
+      offers = [...((await bruges.peer('lubeck.example'))?.offers ?? [])];
+    }
+    assert.deepEqual(offers, [{ name: 'db', grantedTo: [web] }]);
+    assert.match(await lubeck.must(['grant', 'list', '--peer', 'bruges.example']), /bruges-db/);
+    await lubeck.must(['grant', 'delete', 'bruges-db']);
+  });
+
+  test('are degraded while one is dead, and active again by themselves', async () => {
+    await bruges.stop('SIGKILL');
+    const peer = await lubeck.until('bruges.example', 'degraded');
+    assert.match(peer.reason ?? '', /cannot connect/);
+    await bruges.start();
+    await lubeck.until('bruges.example', 'active');
+    await bruges.until('lubeck.example', 'active');
+  });
+
+  test('can be suspended and resumed by one side, with the other dead', async () => {
+    await bruges.stop('SIGKILL');
+    assert.match(await lubeck.must(['peer', 'suspend', 'bruges.example']), /is suspended/);
+    const federation = await lubeck.must(['get', 'sf', 'bruges.example', '-o', 'yaml']);
+    assert.match(federation, /quarantined: true/);
+    await bruges.start();
+    const refused = await bruges.until('lubeck.example', 'degraded');
+    assert.match(refused.reason ?? '', /does not take this site for a peer/);
+    await lubeck.must(['peer', 'resume', 'bruges.example']);
+    await lubeck.until('bruges.example', 'active');
+    await bruges.until('lubeck.example', 'active');
+  });
+
+  test('show in metrics and in status', async () => {
+    const { metrics } = lubeck.daemon.endpoints;
+    const text = await (await fetch(metrics)).text();
+    assert.match(text, /^hansa_peers\{state="active"\} 1$/m);
+    assert.match(text, /^hansa_peer_heartbeats_total\{.*direction="sent".*\} \d+/m);
+    assert.match(await lubeck.must(['status']), /bruges\.example +active/);
+  });
+
+  test('are no peers any more after one side revoked, until a new invitation is confirmed', async () => {
+    await lubeck.must(['peer', 'revoke', 'bruges.example']);
+    assert.equal((await lubeck.peer('bruges.example'))?.state, 'revoked');
+    const { stdout } = await lubeck.run(['get', 'spiffefederations']);
+    assert.doesNotMatch(stdout, /bruges/);
+    await bruges.until('lubeck.example', 'degraded');
+    const again = await lubeck.run(['peer', 'suspend', 'bruges.example']);
+    assert.equal(again.code, 5);
+    assert.match(again.stderr, /new invitation.*HANSA_PEER_STATE/);
+    await bruges.must(['peer', 'revoke', 'lubeck.example']);
+    // It was a peer before: somebody looks first.
+    const { code, stdout: told } = await bruges.accept(
+      await lubeck.invite(['--for', 'bruges.example']),
+    );
+    assert.equal(code, 0);
+    assert.match(told, /is proposed: waits for the operator of lubeck\.example/);
+    await lubeck.must(['peer', 'confirm', 'bruges.example']);
+    await bruges.until('lubeck.example', 'active');
+    await lubeck.until('bruges.example', 'active');
+  });
+
+  test('go on with a handshake through which both were killed', async () => {
+    await lubeck.must(['peer', 'revoke', 'bruges.example']);
+    await bruges.must(['peer', 'revoke', 'lubeck.example']);
+    await bruges.accept(await lubeck.invite());
+    await Promise.all([lubeck.stop('SIGKILL'), bruges.stop('SIGKILL')]);
+    await lubeck.start();
+    await lubeck.must(['peer', 'confirm', 'bruges.example']);
+    await lubeck.stop('SIGKILL');
+    await Promise.all([lubeck.start(), bruges.start()]);
+    await bruges.until('lubeck.example', 'active');
+    await lubeck.until('bruges.example', 'active');
+  });
+
+  test('have all of it in audit logs that verify', async () => {
+    for (const site of [lubeck, bruges]) {
+      assert.match(await site.must(['audit', 'verify']), /verified/);
+      const log = await site.must(['audit', 'list', '-o', 'json']);
+      for (const verb of ['peer.accept', 'peer.enroll', 'peer.activate', 'peer.revoke']) {
+        assert.ok(log.includes(`"${verb}"`), `${verb} at ${site.name}`);
+      }
+    }
+  });
+});

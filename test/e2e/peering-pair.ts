@@ -1,0 +1,114 @@
+// Two real daemons that can become peers, and can be killed and started again at the same place.
+
+import { request as httpsRequest } from 'node:https';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import type { PeerSummary } from '../../src/peering/operator-routes.ts';
+import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+
+export class PeeringSite {
+  readonly name: string;
+  readonly #dataDir: string;
+  #daemon: Daemon | undefined;
+  #port = 0;
+
+  constructor(folder: string, name: string) {
+    this.name = `${name}.example`;
+    this.#dataDir = join(folder, name);
+  }
+
+  /** On the port of its last life, so that peers find it again. */
+  async start(): Promise<void> {
+    this.#daemon = await startDaemon(this.#dataDir, [
+      '--trust-domain',
+      this.name,
+      '--federation',
+      `127.0.0.1:${this.#port}`,
+    ]);
+    this.#port = Number(new URL(this.federationUrl).port);
+    const site = {
+      apiVersion: 'hansa.dev/v1alpha1',
+      kind: 'Site',
+      metadata: { name: 'site' },
+      spec: { advertiseURL: this.federationUrl },
+    };
+    await this.must(['apply', '-f', '-'], JSON.stringify(site));
+  }
+
+  get federationUrl(): string {
+    const { federation } = this.daemon.endpoints as unknown as { readonly federation: string };
+    return federation;
+  }
+
+  get daemon(): Daemon {
+    if (this.#daemon === undefined) throw new Error(`${this.name} was not started`);
+    return this.#daemon;
+  }
+
+  run(args: readonly string[], stdin = ''): Promise<Ran> {
+    return hansa([...args, '--data-dir', this.#dataDir, '--yes'], { stdin });
+  }
+
+  async must(args: readonly string[], stdin = ''): Promise<string> {
+    const { code, stdout, stderr } = await this.run(args, stdin);
+    if (code !== 0) throw new Error(`hansa ${args.join(' ')} at ${this.name}: ${stderr}`);
+    return stdout;
+  }
+
+  async invite(args: readonly string[] = []): Promise<string> {
+    return (await this.must(['peer', 'invite', ...args])).trim();
+  }
+
+  accept(invitation: string): Promise<Ran> {
+    return this.run(['peer', 'accept'], invitation);
+  }
+
+  async peer(name: string): Promise<PeerSummary | undefined> {
+    const { peers } = JSON.parse(await this.must(['peer', 'list', '-o', 'json'])) as {
+      readonly peers: readonly PeerSummary[];
+    };
+    return peers.find((peer) => peer.name === name);
+  }
+
+  /** Waits until it has the peer in this state. */
+  async until(name: string, state: string, withinMs = 30_000): Promise<PeerSummary> {
+    const untilMs = performance.now() + withinMs;
+    for (;;) {
+      const peer = await this.peer(name);
+      if (peer?.state === state) return peer;
+      if (performance.now() > untilMs) {
+        throw new Error(
+          `${this.name} has ${name} as ${peer?.state}, not ${state}: ${peer?.reason}`,
+        );
+      }
+      await sleep(100);
+    }
+  }
+
+  /** A request of somebody without a certificate. */
+  call(path: string, body: string, headers: Record<string, string> = {}): Promise<number> {
+    return new Promise((resolve, reject) => {
+      const request = httpsRequest(
+        new URL(path, this.federationUrl),
+        { method: 'POST', headers, rejectUnauthorized: false },
+        (response) => {
+          response.resume();
+          resolve(response.statusCode ?? 0);
+        },
+      );
+      request.on('error', reject);
+      request.end(body);
+    });
+  }
+
+  async stop(signal: NodeJS.Signals = 'SIGTERM'): Promise<void> {
+    await this.#daemon?.signal(signal);
+  }
+}
+
+export async function startPair(...names: readonly string[]): Promise<readonly PeeringSite[]> {
+  const folder = temporaryFolder();
+  const sites = names.map((name) => new PeeringSite(folder, name));
+  await Promise.all(sites.map((site) => site.start()));
+  return sites;
+}
