@@ -44,7 +44,7 @@ export interface InviterParts {
   readonly audit: Pick<Audit, 'record' | 'deny'>;
   readonly own: { readonly bundle: Bundle };
   readonly bundles: BundleSource;
-  readonly peers: PeerBook;
+  readonly peers: Pick<PeerBook, 'get'>;
   readonly advertiseURL: () => string;
   /** Fingerprints of the leaf certificates that the federation listener presents now, or did a moment ago. */
   readonly ownLeaves: () => readonly string[];
