@@ -53,7 +53,7 @@ export class Handshake {
     if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
     const accepted = await this.#accept(name, signal);
     await this.#giveUp(name);
-    const redemption = inviter.redemptionOf(name);
+    const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
     await this.#prune(name);
@@ -62,10 +62,12 @@ export class Handshake {
 
   /** The inviter's part alone, for whoever has just redeemed and waits for the answer. */
   async admit(name: string): Promise<FederationPeer | undefined> {
-    const redemption = this.#parts.inviter.redemptionOf(name);
+    const { inviter, peers } = this.#parts;
+    const known = await peers.get(name);
+    const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     if (redemption !== undefined) await this.#admit(name, redemption);
     await this.#settle(name);
-    return this.#parts.peers.get(name);
+    return peers.get(name);
   }
 
   /**
@@ -288,7 +290,7 @@ export class Handshake {
     const id = peer.status?.invitation;
     const acceptance = this.acceptances.get(name)?.value;
     if (acceptance?.invitation === id && acceptance?.bundle !== undefined) return acceptance.bundle;
-    const redemption = this.#parts.inviter.redemptionOf(name);
+    const redemption = this.#parts.inviter.redemptionOf(name, id);
     return redemption?.name === id ? redemption?.value.redeemed?.bundle : undefined;
   }
 

@@ -238,8 +238,8 @@ export class Inviter {
 
   /** The operator says yes to whoever redeemed an invitation under this name. */
   async confirm(name: string, caller: Caller): Promise<void> {
-    const { audit } = this.#parts;
-    const kept = this.redemptionOf(name);
+    const { audit, peers } = this.#parts;
+    const kept = this.redemptionOf(name, (await peers.get(name))?.status?.invitation);
     if (kept?.value.redeemed === undefined) {
       throw new HansaError(
         'HANSA_NOT_FOUND',
@@ -265,12 +265,16 @@ export class Inviter {
     );
   }
 
-  /** The newest invitation that a site of this name redeemed, if its peer was not revoked since. */
-  redemptionOf(name: string): Kept<InvitationRecord> | undefined {
-    return this.invitations
+  /**
+   * The invitation that a site of this name redeemed, if its peer was not revoked since: the one that
+   * made the peer, where there is one, and the newest otherwise.
+   */
+  redemptionOf(name: string, ofPeer?: string): Kept<InvitationRecord> | undefined {
+    const open = this.invitations
       .list()
       .filter(({ value }) => value.redeemed?.trustDomain === name && value.redeemed.over !== true)
-      .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0))[0];
+      .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0));
+    return open.find((kept) => kept.name === ofPeer) ?? open[0];
   }
 
   #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
