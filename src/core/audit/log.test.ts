@@ -230,6 +230,16 @@ describe('denials', () => {
     assert.equal(events[1]?.name, 'viewer');
   });
 
+  test('tell several reasons of one caller, so that none hides the others', async () => {
+    const { clock, store, audit } = await harness();
+    for (const reason of ['expired', 'expired', 'our own key']) audit.deny({ ...denied, reason });
+    for (let i = 0; i < 500; i++) audit.deny({ ...denied, verb: 'delete', reason: `reason ${i}` });
+    await clock.advance(61_000);
+    const [first, second] = await rows(store);
+    assert.equal(first?.reason, 'expired | our own key');
+    assert.match(second?.reason ?? '', /^reason 0 \|.*\| reason 4 \| and others$/);
+  });
+
   test('are bounded, however many callers are refused', async () => {
     const { clock, store, audit, metrics } = await harness();
     for (let i = 0; i < 5000; i++) {
