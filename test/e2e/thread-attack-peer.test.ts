@@ -1,0 +1,187 @@
+// A peer that has turned hostile: it was let in by an invitation, and has keys that are believed.
+
+import assert from 'node:assert/strict';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { siteKind } from '../../src/api/kinds/site.ts';
+import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import type { AuditEvent } from '../../src/core/audit/event.ts';
+import { paths } from '../../src/peering/messages.ts';
+import { peeringPlane } from '../../src/peering/plane.ts';
+import { trustPlane } from '../../src/trust/plane.ts';
+import { startWorkloadSite, type WorkloadSite } from '../interop/workload-site.ts';
+import { RawConnection, resources, type Thing } from './api-client.ts';
+import { Attacker } from './thread-attacker.ts';
+
+interface PeerStatus {
+  readonly state?: string;
+  readonly reason?: string;
+  readonly conditions?: readonly { readonly type: string; readonly message: string }[];
+}
+
+suite('a hostile peer', { timeout: 120_000 }, () => {
+  let lubeck: WorkloadSite;
+
+  const post = (what: string, body: object = {}) =>
+    lubeck.admin.request('POST', `/hansa/v1/peering/${what}`, { body });
+  /** Let in, with the address that it gave of itself. */
+  const peerOf = async (name: string, url: string): Promise<Attacker> => {
+    const { text } = await post('invite', { for: name });
+    const { invitation } = JSON.parse(text) as { readonly invitation: string };
+    const attacker = new Attacker(name);
+    const told = await attacker.redeem(lubeck, invitation, { url });
+    assert.equal(told.status, 200, told.text);
+    return attacker;
+  };
+  const get = async (plural: string, name: string): Promise<Thing> =>
+    (await lubeck.admin.get(`${resources}/${plural}/${name}`)).body;
+  const status = async (name: string): Promise<PeerStatus | undefined> =>
+    (await get('federationpeers', name)).status as PeerStatus | undefined;
+  const until = async (holds: () => Promise<boolean>, what: string): Promise<void> => {
+    for (let attempt = 0; attempt < 200; attempt++) {
+      if (await holds()) return;
+      await sleep(50);
+    }
+    assert.fail(`not within 10 s: ${what}`);
+  };
+  const events = async (): Promise<readonly AuditEvent[]> => {
+    const { text } = await lubeck.admin.get('/hansa/v1/audit/events?limit=1000');
+    return (JSON.parse(text) as { readonly events: readonly AuditEvent[] }).events;
+  };
+  /** Denials are gathered for a minute. */
+  const isAudited = (verb: string, why: RegExp): Promise<void> => {
+    lubeck.clock.move(61_000);
+    return until(
+      async () =>
+        (await events()).some(
+          (event) =>
+            event.outcome === 'deny' && event.verb === verb && why.test(event.reason ?? ''),
+        ),
+      `${verb} ${why} in the audit log`,
+    );
+  };
+  const suspend = (name: string, desiredState: 'active' | 'suspended') =>
+    lubeck.admin.request('PATCH', `${resources}/federationpeers/${name}`, {
+      headers: { 'content-type': 'application/merge-patch+json' },
+      body: { spec: { desiredState } },
+    });
+  const nowhere = 'https://127.0.0.1:9/';
+
+  before(async () => {
+    lubeck = await startWorkloadSite('lubeck.example', [trustPlane, peeringPlane]);
+    await lubeck.apply(siteKind, 'site', { advertiseURL: lubeck.url });
+  });
+  after(() => lubeck?.stop());
+
+  test('offers nothing but its own, to nobody but us', async () => {
+    const mallory = await peerOf('a.example', nowhere);
+    const offer = { name: 'db', spiffeID: 'spiffe://a.example/db', grantedTo: ['*'] };
+    for (const [changes, why] of [
+      [{ spiffeID: 'spiffe://lubeck.example/db' }, /is served by spiffe:\/\/lubeck\.example\/db/],
+      [{ spiffeID: 'spiffe://bruges.example/db' }, /is served by spiffe:\/\/bruges\.example\/db/],
+      [{ grantedTo: ['spiffe://bruges.example/web'] }, /granted to a stranger/],
+      [{ name: '../../etc' }, /name is wrong/],
+      [{ grantedTo: Array(1025).fill('*') }, /more than 1024 entries/],
+    ] as const) {
+      const told = await mallory.heartbeat(lubeck, {}, [{ ...offer, ...changes }]);
+      assert.equal(told.status, 400, told.text);
+      assert.match(told.text, why);
+    }
+    assert.equal((await status('a.example'))?.state, 'enrolled');
+    assert.equal((await mallory.heartbeat(lubeck, {}, [offer])).status, 200);
+    assert.equal((await status('a.example'))?.state, 'active');
+  });
+
+  test('cannot make this site send anything to its own API, or to whoever is not that peer', async () => {
+    const { api } = JSON.parse(readFileSync(join(lubeck.dataDir, 'endpoints.json'), 'utf8')) as {
+      readonly api: string;
+    };
+    await peerOf('b.example', api);
+    const why =
+      /the TLS certificate is for spiffe:\/\/lubeck\.example\/hansa\/site, expected spiffe:\/\/b\.example/;
+    await until(
+      async () =>
+        (await status('b.example'))?.conditions?.some(({ message }) => why.test(message)) === true,
+      'the status tells who answered',
+    );
+    assert.equal((await status('b.example'))?.state, 'enrolled');
+    // Nothing came there: a request without a credential would be counted as refused.
+    assert.doesNotMatch(lubeck.metrics.expose(), /hansa_api_requests_total\{[^}]*code="40[134]"/);
+  });
+
+  test('is out at once when it is suspended or revoked, with the body half sent', async () => {
+    const mallory = await peerOf('c.example', nowhere);
+    const body = JSON.stringify({ contractVersion: 1, bundleSequence: 1, offers: [] });
+    const half = async (): Promise<RawConnection> => {
+      const { certificateChain: certificate, privateKey: key } = mallory.credential;
+      const raw = await RawConnection.open({
+        origin: lubeck.url,
+        verify: false,
+        certificate,
+        key,
+      });
+      raw.send(
+        `POST ${paths.heartbeat} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 9)}`,
+      );
+      await sleep(100);
+      return raw;
+    };
+    const waiting = [await half(), await half()];
+    assert.equal((await suspend('c.example', 'suspended')).status, 200);
+    await until(async () => (await status('c.example'))?.state === 'suspended', 'suspended');
+    waiting[0]?.send(body.slice(9));
+    assert.match((await waiting[0]?.until(/\r\n\r\n/)) ?? '', /^HTTP\/1\.1 403 /);
+    assert.equal((await mallory.heartbeat(lubeck)).status, 403);
+    assert.equal((await post('revoke/c.example')).status, 200);
+    waiting[1]?.send(body.slice(9));
+    assert.match((await waiting[1]?.until(/\r\n\r\n/)) ?? '', /^HTTP\/1\.1 403 /);
+    for (const raw of waiting) raw.close();
+    assert.equal((await mallory.heartbeat(lubeck)).status, 403);
+    assert.equal((await get('spiffefederations', 'c.example')).reason, 'NotFound');
+    await isAudited('peer.heartbeat', /no SVID of a peer|c\.example is suspended/);
+  });
+
+  test('cannot fill the audit log with announcements', async () => {
+    const mallory = await peerOf('d.example', nowhere);
+    const before = (await events()).length;
+    for (let sequence = 2; sequence < 102; sequence++) {
+      await mallory.post(lubeck, paths.announce, JSON.stringify({ bundleSequence: sequence }));
+    }
+    const written = (await events()).length - before;
+    assert.ok(written < 30, `${written} records for 100 announcements`);
+  });
+
+  test('gets no identity of this site: an entry for what is reserved is refused and recorded', async () => {
+    for (const spiffeID of [
+      'spiffe://lubeck.example/hansa/site',
+      'spiffe://lubeck.example/hansa/user/admin',
+    ]) {
+      const answer = await lubeck.apply(workloadEntryKind, 'mine', {
+        spiffeID,
+        selectors: ['unix:uid:0'],
+      });
+      assert.equal(answer.status, 403, answer.text);
+      assert.match(answer.text, /\/hansa and everything below it is reserved/);
+    }
+    await isAudited('patch', /\/hansa and everything below it is reserved/);
+  });
+
+  test('is named in each event of the audit log that concerns it', async () => {
+    const { text } = await lubeck.admin.get('/hansa/v1/audit/events?name=c.example&limit=1000');
+    const { events: told } = JSON.parse(text) as { readonly events: readonly AuditEvent[] };
+    const verbs = new Set(told.map(({ verb }) => verb));
+    for (const verb of [
+      'peer.invite',
+      'invitation.redeem',
+      'peer.propose',
+      'peer.accept',
+      'peer.enroll',
+      'peer.suspend',
+      'peer.revoke',
+    ]) {
+      assert.ok(verbs.has(verb), `${verb} is missing among ${[...verbs].join(', ')}`);
+    }
+  });
+});
