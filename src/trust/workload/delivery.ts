@@ -186,7 +186,7 @@ export class Delivery {
       this.#end(group, (subscriber) => subscriber.denied());
       return 0;
     }
-    const wantSvids = [...group.subscriptions].some(({ kind }) => kind === 'svids');
+    const wantSvids = wantsSvids(group.subscriptions);
     const state = await this.#stateOf(entries, wantSvids);
     let told = 0;
     for (const subscription of group.subscriptions) {
@@ -275,7 +275,9 @@ export class Delivery {
   #forgetUnused(): void {
     const used = new Set<string>();
     const index = this.#currentIndex();
-    for (const { selectors } of this.#groups.values()) {
+    for (const { selectors, subscriptions } of this.#groups.values()) {
+      // Only a stream of SVIDs renews one that is due.
+      if (!wantsSvids(subscriptions)) continue;
       for (const { name } of index.match(selectors)) used.add(name);
     }
     const existing = new Set((this.#listed ?? []).map(({ name }) => name));
@@ -290,4 +292,9 @@ export class Delivery {
     const delayMs = Math.min(Math.max(due - clock.now(), this.#failing ? retryMs : 1), lookEveryMs);
     this.#look = clock.timer(delayMs, () => this.refresh());
   }
+}
+
+function wantsSvids(subscriptions: ReadonlySet<Subscription>): boolean {
+  for (const { kind } of subscriptions) if (kind === 'svids') return true;
+  return false;
 }
