@@ -59,7 +59,7 @@ export class PlaneHost {
     if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return;
     for (const { plane, running } of this.#running) {
       if (running.admit === undefined || !plane.kinds.includes(kind)) continue;
-      running.admit(kind, next as unknown as Resource);
+      running.admit(kind, next as unknown as Resource, live as Resource | undefined);
     }
   }
 

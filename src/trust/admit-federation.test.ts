@@ -76,6 +76,27 @@ suite('a SPIFFEFederation is accepted', () => {
     ));
 });
 
+suite('a SPIFFEFederation whose bootstrap has expired since', () => {
+  const metadata = { name: 'bruges.example' };
+  const old = endpoint({
+    bundleBootstrap: documentOf(forgeRoot('bruges.example', { notAfterMs: nowMs - 1000 })),
+  });
+  const federation = (spec: object): Resource => ({ metadata, spec }) as unknown as Resource;
+  const admit = (spec: object): void =>
+    admitFederation(federation(spec), own, nowMs, federation(old));
+
+  test('can still be quarantined', () => admit({ ...old, quarantined: true }));
+  test('can still be given another URL', () => {
+    const { httpsSpiffe } = old.bundleSource;
+    const bundleEndpointURL = 'https://bruges.example:9443/';
+    admit({ bundleSource: { httpsSpiffe: { ...httpsSpiffe, bundleEndpointURL } } });
+  });
+  test('is not given another that has expired', () => {
+    const another = documentOf(forgeRoot('bruges.example', { notAfterMs: nowMs - 2000 }));
+    assert.throws(() => admit(endpoint({ bundleBootstrap: another })), /expired/);
+  });
+});
+
 suite('a SPIFFEFederation is refused', () => {
   const httpsSpiffe = 'spec.bundleSource.httpsSpiffe';
   const refused: Record<string, [unknown, string]> = {

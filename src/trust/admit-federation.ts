@@ -9,11 +9,15 @@ import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { acceptBundle } from './accept-bundle.ts';
 
-/** Throws HANSA_INVALID. `own` is the bundle of this site. */
+/**
+ * Throws HANSA_INVALID. `own` is the bundle of this site. A bundle that `live` has already is not
+ * judged again: one that expired since must not keep a federation from being quarantined.
+ */
 export function admitFederation(
   federation: Pick<Resource, 'metadata' | 'spec'>,
   own: Bundle,
   nowMs: number,
+  live?: Pick<Resource, 'spec'>,
 ): void {
   const { name } = federation.metadata;
   const refuse = (field: string, why: string): never => {
@@ -38,14 +42,18 @@ export function admitFederation(
     refuse('metadata.name', `${name} is the trust domain of this site: it cannot federate itself`);
   }
   const { httpsSpiffe, static: fixed } = (federation.spec as SPIFFEFederation['spec']).bundleSource;
-  const checkBundle = (field: string, document: string): void => {
+  const before = (live?.spec as SPIFFEFederation['spec'] | undefined)?.bundleSource;
+  const checkBundle = (field: string, document: string, known: string | undefined): void => {
+    if (document === known) return;
     try {
       acceptBundle({ document, trustDomain, own, heldSequence: undefined, nowMs });
     } catch (caught) {
       refuse(field, because(caught));
     }
   };
-  if (fixed !== undefined) checkBundle('spec.bundleSource.static.bundle', fixed.bundle);
+  if (fixed !== undefined) {
+    checkBundle('spec.bundleSource.static.bundle', fixed.bundle, before?.static?.bundle);
+  }
   if (httpsSpiffe === undefined) return;
   const at = 'spec.bundleSource.httpsSpiffe';
   if (!isEndpointURL(httpsSpiffe.bundleEndpointURL)) {
@@ -56,7 +64,11 @@ export function admitFederation(
   } catch (caught) {
     refuse(`${at}.endpointSpiffeID`, because(caught));
   }
-  checkBundle(`${at}.bundleBootstrap`, httpsSpiffe.bundleBootstrap);
+  checkBundle(
+    `${at}.bundleBootstrap`,
+    httpsSpiffe.bundleBootstrap,
+    before?.httpsSpiffe?.bundleBootstrap,
+  );
 }
 
 function isEndpointURL(text: string): boolean {

@@ -36,9 +36,10 @@ export const trustPlane: Plane = {
       ],
       health: workloads.health,
       endpoints: workloads.endpoints,
-      admit: (kind, next) => {
-        if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
-        else workloads.admit(kind, next);
+      admit: (kind, next, live) => {
+        if (kind === spiffeFederationKind) {
+          admitFederation(next, authority.bundle, clock.now(), live);
+        } else workloads.admit(kind, next, live);
       },
       stop: () => workloads.stop(),
     };

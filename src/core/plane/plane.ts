@@ -85,10 +85,14 @@ export interface RunningPlane {
   readonly routes: readonly PlaneRoute[];
   /**
    * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
-   * the object as it would be stored, before the commit. Throws to refuse (HANSA_INVALID). Must be
-   * quick and without I/O.
+   * the object as it would be stored, before the commit, and with what it takes the place of. Throws
+   * to refuse (HANSA_INVALID). Must be quick and without I/O.
    */
-  readonly admit?: (kind: Kind, next: Pick<Resource, 'metadata' | 'spec'>) => void;
+  readonly admit?: (
+    kind: Kind,
+    next: Pick<Resource, 'metadata' | 'spec'>,
+    live: Pick<Resource, 'spec'> | undefined,
+  ) => void;
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;
   /** Addresses that the plane itself opened (the workload socket), for status and the greeting. */
