@@ -81,12 +81,16 @@ export function acceptedStatus(
   };
 }
 
-/** After a failure: the last good bundle stays, with everything that was known of it. */
+/**
+ * After a failure: the last good bundle stays, with everything that was known of it; but not that of
+ * another source, which an operator gave up.
+ */
 export function failedStatus(
-  federation: SPIFFEFederation,
+  found: SPIFFEFederation,
   failure: Failure,
   { generation, nowMs, nextSyncAtMs }: Look,
 ): FederationStatus {
+  const federation = isOfAnotherSource(found) ? { ...found, status: bare(found) } : found;
   const { status: before = {} } = federation;
   const held = before.bundle !== undefined;
   const expiredAt = expiredAtMs(federation);
@@ -120,6 +124,15 @@ export function failedStatus(
           }),
     }),
   };
+}
+
+function isOfAnotherSource(federation: SPIFFEFederation): boolean {
+  const source = federation.status?.source;
+  return source !== undefined && source !== sourceOf(federation);
+}
+
+function bare({ status }: SPIFFEFederation): FederationStatus {
+  return status?.conditions === undefined ? {} : { conditions: status.conditions };
 }
 
 /** When nothing was asked: only time has passed. */

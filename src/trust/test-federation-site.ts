@@ -43,6 +43,8 @@ export class TestEndpoint {
   /** What the endpoint presents; its leaf under `root` unless told. */
   presents: Forged | undefined;
   answer: () => TransportResponse | 'silence' | 'refused';
+  /** An answer waits for it. */
+  delay: Promise<void> | undefined;
   requests = 0;
 
   constructor(trustDomain: string) {
@@ -126,6 +128,7 @@ export async function federationSite() {
             await new Promise<void>((resolve) => clock.timer(timeoutMs, resolve));
             throw unreachable('it did not answer');
           }
+          await endpoint.delay;
           if (answer.body.length > maxBytes) throw new HansaError('HANSA_TOO_LARGE', 'too large');
           return answer;
         },
@@ -194,6 +197,7 @@ export async function federationSite() {
       federations.create({ name, spec }, as),
     change: (name: string, next: (spec: SPIFFEFederation['spec']) => SPIFFEFederation['spec']) =>
       federations.patchSpec(name, (current) => next(current.spec), as),
+    remove: (name: string) => federations.delete(name, as),
     /** The status as it is now; fails where there is none. */
     status: async (name: string) => {
       const status = (await federations.get(name))?.status;

@@ -76,6 +76,25 @@ suite('a federation by https_spiffe', () => {
     assert.equal((await site.status(name)).sequence, 7);
   });
 
+  test('made anew under the same name takes nothing from a fetch for the one before', async () => {
+    const slow = site.endpoint(name);
+    slow.root = peer.root;
+    let answered = (): void => undefined;
+    slow.delay = new Promise<void>((resolve) => {
+      answered = resolve;
+    });
+    await site.create(name, slow.spec());
+    await seconds(1);
+    await site.remove(name);
+    const rebuilt = site.endpoint(name);
+    rebuilt.answer = () => 'refused';
+    await site.create(name, rebuilt.spec());
+    answered();
+    await seconds(1);
+    assert.deepEqual(held(), [rebuilt.root.certificate.fingerprint]);
+    assert(rebuilt.requests > 0);
+  });
+
   test('may begin with another sequence than its bootstrap, which no endpoint gave', async () => {
     const { bundleSource, ...rest } = peer.spec();
     const bundleBootstrap = peer.document([peer.root], 9);
@@ -179,6 +198,26 @@ suite('a static federation', () => {
     await seconds(1);
     assert.equal((await site.status(name)).sequence, 1);
     assert.equal((await site.status(name)).source, 'https_spiffe');
+  });
+
+  test('stays forgotten where the endpoint that took its place does not answer', async () => {
+    const old = forgeRoot(name);
+    await site.create(name, {
+      bundleSource: { static: { bundle: peer.document([old], 9) } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    });
+    await seconds(1);
+    const { answer } = peer;
+    peer.answer = () => 'refused';
+    await site.change(name, () => peer.spec());
+    await seconds(5);
+    assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
+    assert.equal((await site.status(name)).sequence, undefined);
+    peer.answer = answer;
+    await seconds(10);
+    assert.equal((await site.status(name)).sequence, 1);
+    assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
   });
 
   test('may be replaced by an older one, since an operator did it', async () => {

@@ -27,6 +27,7 @@ import {
   acceptedStatus,
   expiredAtMs,
   failedStatus,
+  type FederationStatus,
   type Look,
   restingStatus,
   sourceOf,
@@ -96,11 +97,7 @@ class FederationSync {
         : this.#fetch(federation, context, as);
     }
     const nowMs = this.#parts.clock.now();
-    return this.#federations.patchStatus(
-      federation.metadata.name,
-      (current) => restingStatus(current, nowMs),
-      as,
-    );
+    return this.#patch(federation, (current) => restingStatus(current, nowMs), as);
   }
 
   /** At once after every change of the spec; else when it is time, or the clock was set back. */
@@ -136,8 +133,8 @@ class FederationSync {
     } catch (caught) {
       const failure = failureOf(caught);
       if (failure.class === 'internal') throw caught;
-      return this.#federations.patchStatus(
-        federation.metadata.name,
+      return this.#patch(
+        federation,
         (current) => failedStatus(current, failure, { generation, nowMs, nextSyncAtMs: undefined }),
         as,
       );
@@ -169,8 +166,8 @@ class FederationSync {
       if (isRefusal(failure)) this.#recordRefusal(federation, failure);
       const failures = federation.status?.consecutiveFailures ?? 0;
       const nextSyncAtMs = nowMs + this.#afterMs(retryAfterSeconds(failures));
-      return this.#federations.patchStatus(
-        name,
+      return this.#patch(
+        federation,
         (current) => failedStatus(current, failure, { generation, nowMs, nextSyncAtMs }),
         as,
       );
@@ -230,8 +227,8 @@ class FederationSync {
     const { name } = federation.metadata;
     const held = federation.status?.bundle === undefined ? undefined : heldBundle(federation);
     const rotated = held !== undefined && held.bundle.hash !== accepted.bundle.hash;
-    return this.#federations.patchStatus(
-      name,
+    return this.#patch(
+      federation,
       (current) => acceptedStatus(current, document, accepted, look),
       as,
       rotated
@@ -240,6 +237,29 @@ class FederationSync {
             reason: `authorities of ${name}: ${shortList(held)} → ${shortList(accepted)}`,
           }
         : undefined,
+    );
+  }
+
+  /**
+   * A fetch takes its time. What it found says nothing about a federation that was made anew under
+   * the same name meanwhile, nor about another kind of source: those have a look of their own.
+   */
+  #patch(
+    looked: SPIFFEFederation,
+    next: (current: SPIFFEFederation) => FederationStatus,
+    as: WriteAs,
+    transition?: Parameters<ResourceClient<SPIFFEFederation>['patchStatus']>[3],
+  ): Promise<SPIFFEFederation | undefined> {
+    const { name, uid } = looked.metadata;
+    return this.#federations.patchStatus(
+      name,
+      (current) =>
+        current.metadata.uid === uid && sourceOf(current) === sourceOf(looked)
+          ? next(current)
+          : // As it is, also where it has none yet: nothing is written then.
+            (current.status as FederationStatus),
+      as,
+      transition,
     );
   }
 
