@@ -18,7 +18,7 @@ import { certificatePem, privateKeyPem } from '../../src/core/identity/pem.ts';
 import type { ValidatedSvid } from '../../src/core/identity/svid-validator.ts';
 import { connectSvid } from '../../src/core/identity/tls-client.ts';
 import type { TlsCredential } from '../../src/core/identity/tls-options.ts';
-import { type ReceivedState, watchSvids } from '../../src/trust/workload/workload-client.ts';
+import { followSvids, type ReceivedState } from '../../src/trust/workload/workload-client.ts';
 
 export interface Identity {
   readonly id: string;
@@ -34,9 +34,17 @@ export function workloadSocket(): string {
   return path;
 }
 
-/** One now, and another after every change: a renewal, a new bundle, one that was taken away. */
+/**
+ * One now, and another after every change: a renewal, a new bundle, one that was taken away. Goes on
+ * when the site was away for a while; what was received last is good until it expires.
+ */
 export async function* identities(socket: string, signal: AbortSignal): AsyncGenerator<Identity> {
-  for await (const state of watchSvids(socket, signal)) yield identityOf(state);
+  const lost = (error: unknown): void => {
+    process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
+  };
+  for await (const state of followSvids({ socket, signal, clock: systemClock, lost })) {
+    yield identityOf(state);
+  }
 }
 
 function identityOf({ svids, federated }: ReceivedState): Identity {
