@@ -2,7 +2,7 @@
 // alone, never from a header or from what they say.
 
 import { SpiffeId } from '../api/spiffe-id.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
 import type { Audit } from '../core/audit/log.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Counter } from '../core/metrics/metrics.ts';
@@ -96,14 +96,18 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
   }
 }
 
-/** Why is told to the operator of this site, in the audit log; the caller learns that it is nobody here. */
+/**
+ * Why is told to the operator of this site, in the audit log; the caller learns that it is nobody
+ * here. Whom it merely claims to be is told as well, but not as the one who did it: a stranger could
+ * write under any name, and as many records as he has names.
+ */
 function deny(parts: FederationRoutesParts, request: PlaneRequest, reason: string): HansaError {
   const { peer, peerChain, address } = request;
   const claimed = peerChain[0]?.extensions.subjectAlternativeName?.uris[0];
   const code = 'HANSA_PEER_REFUSED';
   parts.audit.deny({
     actor: {
-      user: peer?.id.toString() ?? claimed ?? 'system:anonymous',
+      user: peer?.id.toString() ?? 'system:anonymous',
       groups: [],
       via: peerChain.length === 0 ? 'anonymous' : 'certificate',
       ...(peerChain[0] === undefined ? {} : { credential: peerChain[0].serialHex }),
@@ -113,7 +117,10 @@ function deny(parts: FederationRoutesParts, request: PlaneRequest, reason: strin
     kind: 'FederationPeer',
     outcome: 'deny',
     code,
-    reason,
+    reason:
+      peer !== undefined || claimed === undefined
+        ? reason
+        : `${reason}: a certificate that is not believed claims to be ${excerpt(claimed)}`,
   });
   return new HansaError(
     code,

@@ -266,6 +266,11 @@ suite('somebody hostile', { timeout: 120_000 }, () => {
     await isAudited(lubeck, { verb: 'peer.heartbeat' }, /no SVID of a peer was presented/);
     await isAudited(lubeck, { verb: 'peer.heartbeat' }, /bruges\.example\/web is not another site/);
     await isAudited(lubeck, { verb: 'peer.announce' }, /lubeck\.example\/web is not another site/);
+    // A name that was only claimed is told, but is nobody who did something.
+    await isAudited(lubeck, {}, /claims to be spiffe:\/\/mallory\.example\/hansa\/site/);
+    for (const { actor, outcome } of await events(lubeck)) {
+      if (outcome === 'deny') assert.doesNotMatch(actor.user, /mallory|\/hansa\/site/);
+    }
     const seen = JSON.stringify(await events(lubeck));
     assert.doesNotMatch(seen, /198\.51\.100\.66|backbone|x-remote-user/);
   });
