@@ -194,12 +194,16 @@ function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
 }
 
 function withFindings(
-  { status }: SPIFFEFederation,
+  federation: SPIFFEFederation,
   observedGeneration: number,
   nowMs: number,
   findings: Readonly<Record<string, Finding>>,
 ): Conditions {
-  let conditions: Conditions = status?.conditions ?? [];
+  const isStatic = sourceOf(federation) === 'static';
+  // A source that was given up leaves nothing to reach.
+  let conditions: Conditions = (federation.status?.conditions ?? []).filter(
+    ({ type }) => !(isStatic && type === 'EndpointReachable'),
+  );
   for (const [type, finding] of Object.entries(findings)) {
     conditions = setCondition(conditions, { type, ...finding, observedGeneration }, nowMs);
   }

@@ -220,6 +220,18 @@ suite('a static federation', () => {
     assert.equal((await site.condition(name, 'Ready'))?.status, 'True');
   });
 
+  test('tells nothing of the endpoint that it had before', async () => {
+    await site.create(name, peer.spec());
+    await seconds(1);
+    await site.change(name, (spec) => ({
+      ...spec,
+      bundleSource: { static: { bundle: peer.document([peer.root], 2) } },
+    }));
+    await seconds(1);
+    assert.equal((await site.status(name)).sequence, 2);
+    assert.equal(await site.condition(name, 'EndpointReachable'), undefined);
+  });
+
   test('may be replaced by an older one, since an operator did it', async () => {
     const spec = (sequence: number) => ({
       bundleSource: { static: { bundle: peer.document([peer.root], sequence) } },
