@@ -32,7 +32,7 @@ export interface Entitlements {
   readonly changesAtMs: number | undefined;
 }
 
-/** Linear in the grants to the peers that are asked for. */
+/** Linear in the federations, and in the grants to the peers that are asked for. */
 export function entitlements(
   id: SpiffeId,
   federatesWith: readonly string[],
@@ -41,6 +41,7 @@ export function entitlements(
 ): Entitlements {
   const own = id.trustDomain.name;
   const asked = federatesWith.includes('*') ? relations.federations : federatesWith.toSorted();
+  const federated = new Set(relations.federations);
   let changesAtMs: number | undefined;
   const decisions = asked
     .filter((trustDomain) => trustDomain !== own)
@@ -51,11 +52,19 @@ export function entitlements(
           changesAtMs = endsAtMs;
         }
       }
-      return decide(id.toString(), trustDomain, relations, nowMs);
+      return federated.has(trustDomain)
+        ? decide(id.toString(), trustDomain, relations, nowMs)
+        : {
+            trustDomain,
+            given: false,
+            reason: 'NotFederated' as const,
+            message: `this site has no SPIFFEFederation ${trustDomain}`,
+          };
     });
   return { decisions, changesAtMs };
 }
 
+/** For a trust domain that is federated. */
 function decide(id: string, trustDomain: string, relations: Relations, nowMs: number): Entitlement {
   const answer = (given: boolean, reason: EntitlementReason, message: string): Entitlement => ({
     trustDomain,
@@ -63,9 +72,6 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
     reason,
     message,
   });
-  if (!relations.federations.includes(trustDomain)) {
-    return answer(false, 'NotFederated', `this site has no SPIFFEFederation ${trustDomain}`);
-  }
   const peer = relations.peers.get(trustDomain);
   if (!relations.keptByPeering.has(trustDomain) && !isPeer(peer)) {
     return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
