@@ -10,6 +10,7 @@ import {
   authorizationApi,
   authorizationApiDefinition,
 } from './authorization-api.ts';
+import { OccasionalLog } from './occasional-log.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition, type WorkloadApiOptions } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
@@ -50,6 +51,8 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   });
   server.addService(workloadApiDefinition, workloadApi(options.workloads));
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
+  // Whoever connects and ends at once can cause as many of these as he likes.
+  const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const socket = await openWorkloadSocket({
     path,
@@ -68,7 +71,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
     },
     unknown: (error) => {
       refused('gone', undefined);
-      log.info('a connection to the workload socket was refused', { error });
+      unknown.write({ error });
     },
   });
   return {
