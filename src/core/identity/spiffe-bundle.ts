@@ -83,7 +83,7 @@ export function parseSpiffeBundle(
   const json = parseObject(document);
   if (json === undefined) throw refuse('it is not a JSON object');
   const { keys } = json;
-  // §4.2.1: an empty list is no bundle of anybody; a missing one is no bundle at all.
+  // §4.1.3: an empty list is no bundle of anybody; a missing one is no bundle at all.
   if (!Array.isArray(keys)) throw refuse('it has no list of keys');
   if (keys.length > maxKeys) {
     throw refuse(`it has ${keys.length} keys, and ${maxKeys} are accepted`);
