@@ -1,4 +1,4 @@
 import { simulationTest } from './seeds.ts';
 import { threadScenario } from './thread-scenario.ts';
 
-simulationTest(threadScenario, 130);
+simulationTest(threadScenario, 200);
