@@ -249,7 +249,9 @@ export class Handshake {
         await peers.note(name, (status) => ({ ...status, reason }));
         return;
       }
-      await federations.keep(peer, this.#bootstrap(peer), false);
+      // Whoever is to be suspended as soon as it can be is not believed before that.
+      const quarantined = peer.spec.desiredState === 'suspended';
+      await federations.keep(peer, this.#bootstrap(peer), quarantined);
       peer = await peers.step(name, 'enroll', 'bundles are exchanged');
     }
     const wanted = peer?.spec.desiredState;

@@ -143,6 +143,22 @@ suite('a hostile peer', { timeout: 120_000 }, () => {
     await isAudited('peer.heartbeat', /no SVID of a peer|c\.example is suspended/);
   });
 
+  test('that is suspended before it was confirmed is not believed for a moment', async () => {
+    const { text } = await post('invite');
+    const { invitation } = JSON.parse(text) as { readonly invitation: string };
+    const mallory = new Attacker('e.example');
+    assert.equal((await mallory.redeem(lubeck, invitation, { url: nowhere })).status, 200);
+    assert.equal((await suspend('e.example', 'suspended')).status, 200);
+    const watch = await lubeck.admin.watch(`${resources}/spiffefederations?watch=true`);
+    const confirmed = await post('confirm/e.example');
+    assert.equal(confirmed.status, 200, confirmed.text);
+    const seen = await watch.until(({ object }) => object.metadata.name === 'e.example');
+    assert.equal(seen.at(-1)?.object.spec?.['quarantined'], true);
+    watch.close();
+    await until(async () => (await status('e.example'))?.state === 'suspended', 'suspended');
+    assert.equal((await mallory.heartbeat(lubeck)).status, 403);
+  });
+
   test('cannot fill the audit log with announcements', async () => {
     const mallory = await peerOf('d.example', nowhere);
     const known = (await events()).length;
