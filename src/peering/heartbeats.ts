@@ -46,8 +46,6 @@ export interface HeartbeatParts {
 
 export class Heartbeats {
   readonly #parts: HeartbeatParts;
-  /** When each live peer was last heard from, in monotonic time. */
-  readonly #heardMs = new Map<string, number>();
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
@@ -87,7 +85,6 @@ export class Heartbeats {
     const { store, clock, peers, federations } = this.#parts;
     const nowMs = clock.now();
     store.facts.merge(peersCollection, name, { lastHeartbeatAt: timestamp(nowMs) });
-    this.#heardMs.set(name, clock.monotonic());
     await federations.announced(name, heartbeat.bundleSequence);
     const told = (status: PeerStatus): PeerStatus => ({
       ...status,
@@ -131,27 +128,12 @@ export class Heartbeats {
     }
   }
 
-  /**
-   * Counted in monotonic time, which nobody sets back. What was before this process is known by the
-   * wall clock alone.
-   */
   silentForMs(peer: FederationPeer): number {
-    const { clock } = this.#parts;
-    const { name } = peer.metadata;
-    let heardMs = this.#heardMs.get(name);
-    if (heardMs === undefined) {
-      const lastMs = this.lastHeardMs(peer) ?? 0;
-      // Coming into a state counts as a sign of life: a peer that was just resumed gets its time.
-      const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
-      heardMs = clock.monotonic() - Math.max(0, clock.now() - Math.max(lastMs, sinceMs));
-      this.#heardMs.set(name, heardMs);
-    }
-    return clock.monotonic() - heardMs;
-  }
-
-  /** Nobody waits for this peer (any more). */
-  forget(name: string): void {
-    this.#heardMs.delete(name);
+    const nowMs = this.#parts.clock.now();
+    const heardMs = this.lastHeardMs(peer) ?? 0;
+    // Coming into a state counts as a sign of life: a peer that was just resumed gets its time.
+    const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
+    return nowMs - Math.max(heardMs, sinceMs);
   }
 
   /** The live fact; after a crash it may be missing, and then the status knows it about. */

@@ -48,10 +48,7 @@ export function heartbeatController(parts: {
     ],
     reconcile: async (name, { signal, log }) => {
       const peer = await peers.get(name);
-      if (peer === undefined || !isLive(peer.status?.state)) {
-        heartbeats.forget(name);
-        return undefined;
-      }
+      if (peer === undefined || !isLive(peer.status?.state)) return undefined;
       // The acceptor learns that it is enrolled after the inviter, and is heard from then: whoever
       // speaks before that is refused.
       if (peer.status?.state === 'enrolled' && peer.status.role === 'inviter') {
