@@ -172,7 +172,8 @@ function listen(
   where: { host?: string; port?: number; path?: string },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', (error: NodeJS.ErrnoException) => reject(cannotListen(where, error)));
+    // For good: a connection that cannot be taken later (no descriptors left) must not end the daemon.
+    server.on('error', (error: NodeJS.ErrnoException) => reject(cannotListen(where, error)));
     server.listen(where, () => resolve());
   });
 }
