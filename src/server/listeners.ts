@@ -1,12 +1,13 @@
 // Opening, draining and closing of sockets. What is served comes in as a request listener.
 
-import { chmodSync, lstatSync, rmSync } from 'node:fs';
+import { chmodSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
-import { createConnection, type Server as NetServer } from 'node:net';
+import type { Server as NetServer } from 'node:net';
 import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { removeStaleSocket } from '../core/plane/stale-socket.ts';
 import type { ListenAddress } from './config-values.ts';
 import { Connections } from './connections.ts';
 
@@ -98,7 +99,7 @@ export async function listenSocket(
   handler: RequestListener,
   clock: Clock,
 ): Promise<Listener> {
-  await removeStale(path);
+  await removeStaleSocket(path);
   const server = plainServer(limits, handler);
   const connections = new Connections(server, 'plain');
   // Created with the narrowest mode, so that there is no moment in which others could connect.
@@ -137,34 +138,6 @@ function plainServer(limits: ListenerLimits, handler: RequestListener): Server {
   );
   server.maxConnections = limits.maxConnections;
   return server;
-}
-
-/** A socket file that nobody answers on was left by a daemon that was killed. */
-function removeStale(path: string): Promise<void> {
-  const there = lstatSync(path, { throwIfNoEntry: false });
-  if (there === undefined) return Promise.resolve();
-  if (!there.isSocket()) {
-    throw new HansaError(
-      'HANSA_CONFIG_INVALID',
-      `Cannot listen on ${path}: something lies there that is no socket. Move it away, or use another --data-dir.`,
-    );
-  }
-  return new Promise((resolve, reject) => {
-    const probe = createConnection(path);
-    probe.once('connect', () => {
-      probe.destroy();
-      reject(
-        new HansaError(
-          'HANSA_STORE_LOCKED',
-          `Cannot listen on ${path}: another daemon answers there. Stop it, or use another --data-dir.`,
-        ),
-      );
-    });
-    probe.once('error', () => {
-      rmSync(path, { force: true });
-      resolve();
-    });
-  });
 }
 
 function listen(

@@ -1,9 +1,10 @@
 // The Unix socket that workloads connect to. Everybody on this machine may: who it is, the kernel
 // tells for each connection.
 
-import { chmodSync, lstatSync, rmSync } from 'node:fs';
-import { createConnection, createServer, type Server, type Socket } from 'node:net';
+import { chmodSync } from 'node:fs';
+import { createServer, type Server, type Socket } from 'node:net';
 import { HansaError } from '../../../core/errors/error.ts';
+import { removeStaleSocket } from '../../../core/plane/stale-socket.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
 export interface WorkloadSocketOptions {
@@ -23,7 +24,7 @@ export interface WorkloadSocket {
 
 export async function openWorkloadSocket(options: WorkloadSocketOptions): Promise<WorkloadSocket> {
   const { path, maxConnections, connected, unknown } = options;
-  await removeStale(path);
+  await removeStaleSocket(path);
   const server = createServer((socket) => {
     let peer: PeerProcess;
     try {
@@ -54,37 +55,10 @@ function descriptorOf(socket: Socket): number {
   return handle.fd;
 }
 
-/** A socket file that nobody answers on was left by a daemon that was killed. */
-function removeStale(path: string): Promise<void> {
-  const there = lstatSync(path, { throwIfNoEntry: false });
-  if (there === undefined) return Promise.resolve();
-  if (!there.isSocket()) {
-    throw new HansaError(
-      'HANSA_CONFIG_INVALID',
-      `Cannot listen on ${path}: something lies there that is no socket. Move it away, or use another --data-dir.`,
-    );
-  }
-  return new Promise((resolve, reject) => {
-    const probe = createConnection(path);
-    probe.once('connect', () => {
-      probe.destroy();
-      reject(
-        new HansaError(
-          'HANSA_STORE_LOCKED',
-          `Cannot listen on ${path}: another daemon answers there. Stop it, or use another --data-dir.`,
-        ),
-      );
-    });
-    probe.once('error', () => {
-      rmSync(path, { force: true });
-      resolve();
-    });
-  });
-}
-
 function listen(server: Server, path: string): Promise<void> {
   return new Promise((resolve, reject) => {
-    server.once('error', (cause) =>
+    // For good: a connection that cannot be taken later (no descriptors left) must not end the daemon.
+    server.on('error', (cause) =>
       reject(
         new HansaError('HANSA_CONFIG_INVALID', `Cannot listen on ${path}: ${cause.message}.`, {
           cause,
