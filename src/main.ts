@@ -15,11 +15,11 @@ process.exitCode = await runCli(process.argv.slice(2), processIo(), {
   registry: createRegistry(allKinds),
   version: packageJson.version,
   commands: [statusCommand, peerCommand, grantCommand, trustCommand, svidCommand],
-  planes: async () => {
+  planes: async (trust) => {
     const [{ trustPlane }, { peeringPlane }] = await Promise.all([
       import('./trust/plane.ts'),
       import('./peering/plane.ts'),
     ]);
-    return [trustPlane, peeringPlane];
+    return [trustPlane(trust), peeringPlane];
   },
 });

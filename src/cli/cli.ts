@@ -11,6 +11,7 @@ import type { Registry } from '../api/registry.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import type { TrustSettings } from '../trust/trust-settings.ts';
 import { createClient, type SiteClient } from './client.ts';
 import { type ConnectionOptions, openTransport } from './connection.ts';
 import { printable } from './output.ts';
@@ -40,7 +41,7 @@ export interface Cli {
   readonly io: Io;
   readonly registry: Registry;
   readonly version: string;
-  readonly planes: () => Promise<readonly Plane[]>;
+  readonly planes: (trust: TrustSettings) => Promise<readonly Plane[]>;
   /** To standard output, with a newline. */
   print(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
@@ -57,7 +58,7 @@ export interface CliParts {
   readonly registry: Registry;
   readonly version: string;
   /** Loaded only where a site is run: other commands start without the daemon's code. */
-  readonly planes?: () => Promise<readonly Plane[]>;
+  readonly planes?: (trust: TrustSettings) => Promise<readonly Plane[]>;
 }
 
 export function createCli(io: Io, parts: CliParts): Cli {

@@ -51,7 +51,7 @@ async function metricsOfSite(cli: Cli): Promise<string> {
     const site = await startSite({
       config,
       kinds: cli.registry.kinds,
-      planes: await cli.planes(),
+      planes: await cli.planes(config.trust),
       version: cli.version,
       clock,
       random,

@@ -29,7 +29,7 @@ Examples:
       await runServer({
         config,
         kinds: cli.registry.kinds,
-        planes: await cli.planes(),
+        planes: await cli.planes(config.trust),
         version: cli.version,
         cwd: cli.io.cwd,
         clock: cli.io.clock,

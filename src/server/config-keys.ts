@@ -11,6 +11,9 @@ import {
   parseChoice,
   parseCount,
   parseDataDir,
+  parseDnsName,
+  parseEmail,
+  parseHttpsUrl,
   parseListenAddress,
   parsePath,
   ValueProblem,
@@ -44,6 +47,15 @@ function parseListener(text: string): ListenAddress | 'off' {
 function formatListener(value: ListenAddress | 'off'): string {
   return value === 'off' ? value : formatListenAddress(value);
 }
+
+/** As SPIRE spells them. */
+export const authorityKeyTypes = [
+  'ec-p256',
+  'ec-p384',
+  'rsa-2048',
+  'rsa-3072',
+  'rsa-4096',
+] as const;
 
 function parseTrustDomainName(text: string): string {
   const problem = TrustDomain.problem(text);
@@ -87,6 +99,149 @@ export const configKeys = {
     default: '127.0.0.1:9464',
     parse: parseListener,
     format: formatListener,
+  }),
+  web: key({
+    placeholder: 'HOST:PORT|off',
+    meaning:
+      'Where the bundle (https_web) and OIDC discovery are served, with a Web PKI certificate: needs servingCert.certFile and servingCert.keyFile, or acme.',
+    default: 'off',
+    parse: parseListener,
+    format: formatListener,
+  }),
+  'servingCert.certFile': key({
+    placeholder: 'FILE',
+    meaning:
+      'The certificate chain of the web listener in PEM, the leaf first. Read again when it changes.',
+    withoutIt: 'acme is needed',
+    parse: parsePath,
+  }),
+  'servingCert.keyFile': key({
+    placeholder: 'FILE',
+    meaning: 'The private key of servingCert.certFile in PEM.',
+    withoutIt: 'acme is needed',
+    parse: parsePath,
+  }),
+  'servingCert.fileSyncInterval': key({
+    placeholder: 'SECONDS',
+    meaning:
+      'How often servingCert.certFile and servingCert.keyFile are read again, also where no change was noticed.',
+    default: '300',
+    parse: parseCount(30, 3600),
+  }),
+  'acme.directoryUrl': key({
+    placeholder: 'URL',
+    meaning: "The directory of the ACME server (RFC 8555), for example Let's Encrypt's.",
+    withoutIt: 'no certificate is ordered',
+    parse: parseHttpsUrl,
+  }),
+  'acme.domainName': key({
+    placeholder: 'NAME',
+    meaning: 'The DNS name that the certificate is for.',
+    withoutIt: 'required with acme.directoryUrl',
+    parse: parseDnsName,
+  }),
+  'acme.email': key({
+    placeholder: 'ADDRESS',
+    meaning: 'Whom the ACME server may write to.',
+    withoutIt: 'the account has no contact',
+    parse: parseEmail,
+  }),
+  'acme.tosAccepted': key({
+    placeholder: 'true|false',
+    meaning: "Whether you agree to the ACME server's terms of service.",
+    default: 'false',
+    parse: parseChoice(['true', 'false']),
+  }),
+  'acme.challenge': key({
+    placeholder: 'TYPE',
+    meaning:
+      'How control of the name is proven: tls-alpn-01 on the web listener, or http-01 on acme.httpAddress.',
+    default: 'tls-alpn-01',
+    parse: parseChoice(['tls-alpn-01', 'http-01']),
+  }),
+  'acme.httpAddress': key({
+    placeholder: 'HOST:PORT',
+    meaning: 'Where http-01 is answered, without TLS, and only while a challenge is open.',
+    default: '0.0.0.0:80',
+    parse: parseListenAddress,
+    format: formatListenAddress,
+  }),
+  'acme.caFile': key({
+    placeholder: 'FILE',
+    meaning: 'Certificates in PEM that the ACME server itself is verified with, for a private one.',
+    withoutIt: 'the roots that Node knows',
+    parse: parsePath,
+  }),
+  'bundle.refreshHintSeconds': key({
+    placeholder: 'SECONDS',
+    meaning: 'How often others are asked to fetch the bundle of this site.',
+    default: '300',
+    parse: parseCount(60, 3600),
+  }),
+  'ca.keyType': key({
+    placeholder: 'TYPE',
+    meaning:
+      'The keys of authorities that are made from now on. P-384 signs 30 times slower than P-256, RSA 10 to 60 times.',
+    default: 'ec-p256',
+    parse: parseChoice(authorityKeyTypes),
+  }),
+  'ca.ttlSeconds': key({
+    placeholder: 'SECONDS',
+    meaning: 'How long an authority lives. A new one takes over before that by itself.',
+    default: '7776000',
+    parse: parseCount(600, 315_360_000),
+  }),
+  'ca.spreadSeconds': key({
+    placeholder: 'SECONDS',
+    meaning:
+      'How long a new authority is published before it signs, at least: others fetch the bundle meanwhile.',
+    withoutIt: 'twice bundle.refreshHintSeconds',
+    parse: parseCount(0, 2_592_000),
+  }),
+  'ca.receiptDeadlineSeconds': key({
+    placeholder: 'SECONDS',
+    meaning:
+      'How long a rotation waits for active peers to confirm the new bundle, at most; then it goes on and says who did not.',
+    default: '86400',
+    parse: parseCount(0, 2_592_000),
+  }),
+  'ca.upstreamCertFile': key({
+    placeholder: 'FILE',
+    meaning:
+      'An authority above this site, in PEM with its intermediates: the site signs with an intermediate of it.',
+    withoutIt: 'the site is its own root',
+    parse: parsePath,
+  }),
+  'ca.upstreamKeyFile': key({
+    placeholder: 'FILE',
+    meaning: 'The private key of the first certificate in ca.upstreamCertFile, in PEM.',
+    withoutIt: 'required with ca.upstreamCertFile',
+    parse: parsePath,
+  }),
+  'ca.upstreamBundleFile': key({
+    placeholder: 'FILE',
+    meaning: 'The roots above ca.upstreamCertFile in PEM: what others verify with.',
+    withoutIt: 'ca.upstreamCertFile holds a root itself',
+    parse: parsePath,
+  }),
+  'jwt.keyType': key({
+    placeholder: 'TYPE',
+    meaning: 'The keys that sign JWT-SVIDs from now on.',
+    default: 'ec-p256',
+    parse: parseChoice(authorityKeyTypes),
+  }),
+  'jwt.issuer': key({
+    placeholder: 'URL',
+    meaning: 'The iss of JWT-SVIDs, and of OIDC discovery: where the web listener is reached.',
+    withoutIt: 'https://acme.domainName where that is set; else JWT-SVIDs have no iss',
+    parse: parseAdvertisedUrl,
+  }),
+  maxFederations: key({
+    placeholder: 'COUNT',
+    meaning:
+      'How many SPIFFEFederations there may be. MAX_FEDERATED_CLUSTERS is read where HANSA_MAX_FEDERATIONS is not set.',
+    default: '50',
+    parse: parseCount(1, 100_000),
   }),
   advertise: key({
     placeholder: 'URL',

@@ -47,6 +47,31 @@ export function parseAdvertisedUrl(text: string): string {
   return url.href.replace(/\/$/, '');
 }
 
+/** An https URL without credentials or fragment, as it stands. */
+export function parseHttpsUrl(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '' || url.hash !== '') {
+    throw new ValueProblem('an https URL with no user and no fragment');
+  }
+  return url.href;
+}
+
+/** RFC 1035 §2.3.4 and RFC 5890 §2.3.1: letters, digits and hyphens; at least two labels. */
+export function parseDnsName(text: string): string {
+  const label = '[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?';
+  if (text.length > 253 || !new RegExp(`^${label}(?:\\.${label})+$`).test(text)) {
+    throw new ValueProblem('a DNS name in lower case, for example lubeck.example');
+  }
+  return text;
+}
+
+export function parseEmail(text: string): string {
+  if (text.length > 254 || !/^[^\s@<>"]+@[^\s@<>"]+$/.test(text)) {
+    throw new ValueProblem('a mail address');
+  }
+  return text;
+}
+
 export function parseChoice<const T extends string>(choices: readonly T[]): (text: string) => T {
   return (text) => {
     const chosen = choices.find((choice) => choice === text);

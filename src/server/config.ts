@@ -15,6 +15,7 @@ import {
 } from './config-keys.ts';
 import { nearest } from './config-nearest.ts';
 import { type ListenAddress, ValueProblem } from './config-values.ts';
+import type { TrustSettings, WebCertificateSettings } from '../trust/trust-settings.ts';
 
 export interface ServerConfig {
   /** Absolute. */
@@ -28,6 +29,8 @@ export interface ServerConfig {
   readonly advertise: string | undefined;
   /** Absolute. Undefined: the site's own, in the secrets folder. */
   readonly keyFile: string | undefined;
+  readonly web: ListenAddress | 'off';
+  readonly trust: TrustSettings;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   readonly logFormat: 'auto' | 'text' | 'json';
   readonly limits: Limits;
@@ -106,6 +109,7 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
       );
     }
   }
+  if (problems.length === 0) problems.push(...atOdds(values));
   if (problems.length > 0) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
@@ -131,6 +135,11 @@ export function sourceText(source: Source): string {
   }
 }
 
+/** Names that other programs gave to the same setting. */
+const otherVariables: Readonly<Partial<Record<ConfigKeyName, string>>> = {
+  maxFederations: 'MAX_FEDERATED_CLUSTERS',
+};
+
 function givenFor(
   name: ConfigKeyName,
   declared: ConfigKey<unknown>,
@@ -141,10 +150,10 @@ function givenFor(
     const source = { from: 'flag', name: flagOf(name) } as const;
     return { text: flag, source, baseFolder: inputs.cwd };
   }
-  const variable = inputs.env[variableOf(name)];
-  if (variable !== undefined && variable !== '') {
-    const source = { from: 'variable', name: variableOf(name) } as const;
-    return { text: variable, source, baseFolder: inputs.cwd };
+  for (const from of [variableOf(name), otherVariables[name]]) {
+    const text = from === undefined ? undefined : inputs.env[from];
+    if (from === undefined || text === undefined || text === '') continue;
+    return { text, source: { from: 'variable', name: from }, baseFolder: inputs.cwd };
   }
   const inFile = inputs.file?.values.get(name);
   if (inputs.file !== undefined && inFile !== undefined) {
@@ -194,12 +203,38 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
     values.get(name) as ConfigValue<K> | undefined;
   const value = <K extends ConfigKeyName>(name: K): ConfigValue<K> =>
     values.get(name) as ConfigValue<K>;
+  const acmeName = optional('acme.domainName');
+  const upstreamCertFile = optional('ca.upstreamCertFile');
+  const upstreamKeyFile = optional('ca.upstreamKeyFile');
   return {
     dataDir: value('dataDir'),
     trustDomain: optional('trustDomain'),
     api: value('api'),
     federation: value('federation'),
     metrics: value('metrics'),
+    web: value('web'),
+    trust: {
+      refreshHintSeconds: value('bundle.refreshHintSeconds'),
+      maxFederations: value('maxFederations'),
+      web: webCertificate(optional, value),
+      jwtIssuer:
+        optional('jwt.issuer') ?? (acmeName === undefined ? undefined : `https://${acmeName}`),
+      authority: {
+        keyType: value('ca.keyType'),
+        jwtKeyType: value('jwt.keyType'),
+        ttlSeconds: value('ca.ttlSeconds'),
+        spreadSeconds: optional('ca.spreadSeconds') ?? 2 * value('bundle.refreshHintSeconds'),
+        receiptDeadlineSeconds: value('ca.receiptDeadlineSeconds'),
+        upstream:
+          upstreamCertFile === undefined || upstreamKeyFile === undefined
+            ? undefined
+            : {
+                certFile: upstreamCertFile,
+                keyFile: upstreamKeyFile,
+                bundleFile: optional('ca.upstreamBundleFile'),
+              },
+      },
+    },
     advertise: optional('advertise'),
     keyFile: optional('keyFile'),
     logLevel: value('logLevel'),
@@ -215,4 +250,61 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
       drainSeconds: value('limits.drainSeconds'),
     },
   };
+}
+
+type Optional = <K extends ConfigKeyName>(name: K) => ConfigValue<K> | undefined;
+type Value = <K extends ConfigKeyName>(name: K) => ConfigValue<K>;
+
+function webCertificate(optional: Optional, value: Value): WebCertificateSettings | undefined {
+  const certFile = optional('servingCert.certFile');
+  const keyFile = optional('servingCert.keyFile');
+  if (certFile !== undefined && keyFile !== undefined) {
+    return {
+      from: 'files',
+      certFile,
+      keyFile,
+      fileSyncSeconds: value('servingCert.fileSyncInterval'),
+    };
+  }
+  const directoryUrl = optional('acme.directoryUrl');
+  const domainName = optional('acme.domainName');
+  if (directoryUrl === undefined || domainName === undefined) return undefined;
+  return {
+    from: 'acme',
+    directoryUrl,
+    domainName,
+    email: optional('acme.email'),
+    challenge: value('acme.challenge'),
+    httpAddress: value('acme.httpAddress'),
+    caFile: optional('acme.caFile'),
+  };
+}
+
+/** What no single key can tell. */
+function atOdds(values: ReadonlyMap<ConfigKeyName, unknown>): string[] {
+  const has = (name: ConfigKeyName): boolean => values.has(name);
+  const needs = (given: ConfigKeyName, other: ConfigKeyName): string[] =>
+    has(given) && !has(other) ? [`${given} needs ${other}`] : [];
+  const files = has('servingCert.certFile') || has('servingCert.keyFile');
+  const acme = has('acme.directoryUrl') || has('acme.domainName');
+  return [
+    ...needs('servingCert.certFile', 'servingCert.keyFile'),
+    ...needs('servingCert.keyFile', 'servingCert.certFile'),
+    ...needs('acme.directoryUrl', 'acme.domainName'),
+    ...needs('acme.domainName', 'acme.directoryUrl'),
+    ...needs('ca.upstreamCertFile', 'ca.upstreamKeyFile'),
+    ...needs('ca.upstreamKeyFile', 'ca.upstreamCertFile'),
+    ...needs('ca.upstreamBundleFile', 'ca.upstreamCertFile'),
+    ...(files && acme
+      ? ['servingCert.certFile and acme exclude each other: give one of them']
+      : []),
+    ...(values.get('web') !== 'off' && !files && !acme
+      ? [
+          'web needs a certificate: give servingCert.certFile and servingCert.keyFile, or acme.directoryUrl and acme.domainName',
+        ]
+      : []),
+    ...(acme && values.get('acme.tosAccepted') !== 'true'
+      ? ['acme needs acme.tosAccepted: true, once you have read the terms of the ACME server']
+      : []),
+  ];
 }

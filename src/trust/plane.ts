@@ -12,9 +12,10 @@ import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { prepareRoute } from './prepare-authority.ts';
+import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
-export const trustPlane: Plane = {
+export const trustPlane = (_settings: TrustSettings = defaultTrustSettings): Plane => ({
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind],
   start: async (context) => {
@@ -44,4 +45,4 @@ export const trustPlane: Plane = {
       stop: () => workloads.stop(),
     };
   },
-};
+});

@@ -70,7 +70,7 @@ suite('a hostile peer', { timeout: 120_000 }, () => {
   const nowhere = 'https://127.0.0.1:9/';
 
   before(async () => {
-    lubeck = await startWorkloadSite('lubeck.example', [trustPlane, peeringPlane]);
+    lubeck = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane]);
     await lubeck.apply(siteKind, 'site', { advertiseURL: lubeck.url });
   });
   after(() => lubeck?.stop());

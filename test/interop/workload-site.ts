@@ -25,7 +25,7 @@ const apiVersion = 'hansa.dev/v1alpha1';
 /** With the trust plane alone unless told; `url` is where other sites reach it. */
 export async function startWorkloadSite(
   trustDomain: string,
-  planes: readonly Plane[] = [trustPlane],
+  planes: readonly Plane[] = [trustPlane()],
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'hansa-workloads-'));
   // mkdtemp makes it for its owner alone; workloads of other users must come through.

@@ -1,6 +1,7 @@
-// What one trust domain's SVIDs are verified against: its X.509 authorities, and nobody else's.
+// What one trust domain's SVIDs are verified against: its X.509 and JWT authorities, and nobody
+// else's.
 
-import { createHash } from 'node:crypto';
+import { createHash, type KeyObject } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { Certificate } from './certificate.ts';
 import { certificatePem } from './pem.ts';
@@ -8,15 +9,27 @@ import { certificatePem } from './pem.ts';
 /** More authorities than any rotation needs; bounds the work of one validation. */
 export const maxAuthorities = 64;
 
+/** A key that verifies JWT-SVIDs of the trust domain (JWT-SVID §4). */
+export interface JwtAuthority {
+  /** The `kid` of tokens that it signed: unique in its bundle. */
+  readonly keyId: string;
+  readonly publicKey: KeyObject;
+}
+
 /** Immutable. Two bundles with the same authorities have the same hash, whatever their order. */
 export class Bundle {
   readonly trustDomain: TrustDomain;
   readonly authorities: readonly Certificate[];
-  /** SHA-256, in hex, over the trust domain and the authorities. */
+  readonly jwtAuthorities: ReadonlyMap<string, JwtAuthority>;
+  /** SHA-256, in hex, over the trust domain and the authorities of both kinds. */
   readonly hash: string;
   readonly #bySubject = new Map<string, Certificate[]>();
 
-  constructor(trustDomain: TrustDomain, authorities: Iterable<Certificate>) {
+  constructor(
+    trustDomain: TrustDomain,
+    authorities: Iterable<Certificate>,
+    jwtAuthorities: Iterable<JwtAuthority> = [],
+  ) {
     this.trustDomain = trustDomain;
     const distinct = new Map<string, Certificate>();
     for (const authority of authorities) distinct.set(authority.fingerprint, authority);
@@ -28,6 +41,18 @@ export class Bundle {
     this.authorities = Object.freeze([...distinct.values()]);
     const digest = createHash('sha256').update(`${trustDomain.name}\n`);
     for (const fingerprint of [...distinct.keys()].toSorted()) digest.update(`${fingerprint}\n`);
+    const jwt = new Map<string, JwtAuthority>();
+    for (const authority of jwtAuthorities) jwt.set(authority.keyId, authority);
+    if (jwt.size > maxAuthorities) {
+      throw new RangeError(
+        `Cannot hold a bundle of ${trustDomain.name}: it has ${jwt.size} JWT authorities, and ${maxAuthorities} are accepted.`,
+      );
+    }
+    this.jwtAuthorities = jwt;
+    for (const keyId of [...jwt.keys()].toSorted()) {
+      const spki = jwt.get(keyId)?.publicKey.export({ format: 'der', type: 'spki' });
+      digest.update(`jwt ${JSON.stringify(keyId)} ${spki?.toString('base64')}\n`);
+    }
     this.hash = digest.digest('hex');
     for (const authority of this.authorities) {
       const key = authority.subject.toString('latin1');

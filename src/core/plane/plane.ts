@@ -11,6 +11,7 @@ import type { SiteAuthority } from '../identity/authority.ts';
 import type { BundleSource } from '../identity/bundle.ts';
 import type { Certificate } from '../identity/certificate.ts';
 import type { SiteCredentials } from '../identity/site-credentials.ts';
+import type { TlsCredential } from '../identity/tls-options.ts';
 import type { ValidatedSvid } from '../identity/svid-validator.ts';
 import type { Transport } from '../identity/transport.ts';
 import type { Log } from '../log/log.ts';
@@ -72,17 +73,57 @@ export interface PlaneResponse {
 
 /** Throwing a HansaError answers as everywhere: its code decides the status. Routes authorise for themselves. */
 export interface PlaneRoute {
-  readonly listener: 'federation' | 'api';
+  /** Nobody is asked for a certificate on `web`, where the Web PKI rules: what is there is for all. */
+  readonly listener: 'federation' | 'web' | 'api';
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
   readonly path: string;
   handle(request: PlaneRequest): PlaneResponse | Promise<PlaneResponse>;
 }
 
+/** One call of a bidirectional gRPC method. Messages are bytes: what they mean is the plane's. */
+export interface PlaneCall {
+  readonly address: string | undefined;
+  /** RFC 5705, RFC 8446 §7.5: bytes that only the two ends of this very connection can know. */
+  exportKeyingMaterial(label: string, length: number): Buffer;
+  /** The next message, or undefined where the caller has ended its half. Rejects where the call is over or late. */
+  read(): Promise<Buffer | undefined>;
+  write(message: Uint8Array): Promise<void>;
+  /** Aborted when the caller is gone or the site stops. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * A bidirectional gRPC method on the federation listener. Returning ends the call with OK; throwing a
+ * HansaError ends it with the gRPC status of its code. Messages are bounded and must come in time.
+ */
+export interface PlaneRpc {
+  /** `/package.Service/Method`. */
+  readonly path: string;
+  /** Of one message; a larger one ends the call with RESOURCE_EXHAUSTED. */
+  readonly maxMessageBytes: number;
+  /** For the call as a whole. */
+  readonly withinMs: number;
+  handle(call: PlaneCall): Promise<void>;
+}
+
+/** The certificate of the web listener, and the answers to ACME challenges. */
+export interface WebCertificate {
+  /** Undefined until there is one: then no handshake succeeds, but for challenges. */
+  readonly current: TlsCredential | undefined;
+  /** Calls on every change from now on; returns how to stop that. Must not throw. */
+  onChange(listener: () => void): () => void;
+  /** RFC 8737: what a handshake with ALPN `acme-tls/1` for this name gets; undefined where none is open. */
+  challengeFor(serverName: string): TlsCredential | undefined;
+}
+
 /** Started after the store, the identity and the writer, before any listener takes a connection. */
 export interface RunningPlane {
   readonly controllers: readonly Controller[];
   readonly routes: readonly PlaneRoute[];
+  readonly rpcs?: readonly PlaneRpc[];
+  /** Of the one plane that keeps the web listener's certificate. */
+  readonly webCertificate?: WebCertificate;
   /**
    * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
    * the object as it would be stored, before the commit, and with what it takes the place of. Throws

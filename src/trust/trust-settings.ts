@@ -1,0 +1,65 @@
+// What an operator sets of the trust plane. The server's configuration makes one of these.
+
+/** How the web listener comes by its certificate. */
+export type WebCertificateSettings =
+  | {
+      readonly from: 'files';
+      /** PEM; absolute paths. */
+      readonly certFile: string;
+      readonly keyFile: string;
+      readonly fileSyncSeconds: number;
+    }
+  | {
+      readonly from: 'acme';
+      readonly directoryUrl: string;
+      readonly domainName: string;
+      readonly email: string | undefined;
+      readonly challenge: 'tls-alpn-01' | 'http-01';
+      readonly httpAddress: { readonly host: string; readonly port: number };
+      /** PEM of what the ACME server is verified with; undefined: the public roots. */
+      readonly caFile: string | undefined;
+    };
+
+export type AuthorityKeyType = 'ec-p256' | 'ec-p384' | 'rsa-2048' | 'rsa-3072' | 'rsa-4096';
+
+export interface AuthoritySettings {
+  readonly keyType: AuthorityKeyType;
+  readonly jwtKeyType: AuthorityKeyType;
+  readonly ttlSeconds: number;
+  /** How long a prepared authority is published before it signs, at least. */
+  readonly spreadSeconds: number;
+  /** How long receipts of active peers are waited for, at most. */
+  readonly receiptDeadlineSeconds: number;
+  /** PEM files; absolute paths. Undefined: the site is its own root. */
+  readonly upstream:
+    | {
+        readonly certFile: string;
+        readonly keyFile: string;
+        readonly bundleFile: string | undefined;
+      }
+    | undefined;
+}
+
+export interface TrustSettings {
+  readonly refreshHintSeconds: number;
+  readonly maxFederations: number;
+  readonly web: WebCertificateSettings | undefined;
+  /** The iss of JWT-SVIDs and of OIDC discovery. */
+  readonly jwtIssuer: string | undefined;
+  readonly authority: AuthoritySettings;
+}
+
+export const defaultTrustSettings: TrustSettings = {
+  refreshHintSeconds: 300,
+  maxFederations: 50,
+  web: undefined,
+  jwtIssuer: undefined,
+  authority: {
+    keyType: 'ec-p256',
+    jwtKeyType: 'ec-p256',
+    ttlSeconds: 90 * 24 * 3600,
+    spreadSeconds: 600,
+    receiptDeadlineSeconds: 86_400,
+    upstream: undefined,
+  },
+};
