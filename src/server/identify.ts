@@ -19,6 +19,7 @@ export function identifyTls(
       peer = peers.authenticate(socket, clock.now());
     } catch {
       // A bad certificate is as good as none: a token may still do, and the answer is the same 401.
+      // So is a stream that was reset meanwhile, whose socket cannot be asked any more.
       peer = undefined;
     }
     return authenticator.authenticate({
@@ -26,7 +27,8 @@ export function identifyTls(
       authorization: request.headers.authorization,
       listener: 'tls',
       address: socket.remoteAddress ?? '',
-      connection: socket,
+      // Over HTTP/2 every request sees its socket through a proxy of its own.
+      connection: ('stream' in request ? request.stream.session : undefined) ?? socket,
     });
   };
 }
