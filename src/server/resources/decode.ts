@@ -8,7 +8,7 @@ import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-
 import { goKind } from '../../api/schema/go-text.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
-import { inspectJson, MAX_VALUES } from '../http/strict-json.ts';
+import { inspectJson, MAX_VALUES } from '../../core/json/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
