@@ -106,9 +106,6 @@ suite('a strange key is left out, and the rest is kept', () => {
     'with an unknown kty': jwk(rootA, { kty: 'LATTICE' }),
     'without x5c': jwk(rootA, { x5c: undefined }),
     'with an empty x5c': jwk(rootA, { x5c: [] }),
-    'with two certificates': jwk(rootA, {
-      x5c: [rootA.der.toString('base64'), rootA.der.toString('base64')],
-    }),
     'with an x5c that is not base64': jwk(rootA, { x5c: ['%%%'] }),
     'with an x5c in base64url': jwk(rootA, { x5c: ['-_-_'] }),
     'with a certificate that is cut off': jwk(rootA, {
@@ -183,6 +180,17 @@ suite('a document that is no bundle is refused', () => {
       assertRefused(documentOf([jwk(rootA)], { spiffe_sequence: sequence }), /spiffe_sequence/);
     }
   });
+});
+
+test('of several certificates of one key, all but the first are ignored', () => {
+  const [first, second] = [rootA, rootB].map(({ der }) => der.toString('base64'));
+  for (const further of [second, '%%%', 7]) {
+    const read = parseSpiffeBundle(documentOf([jwk(rootA, { x5c: [first, further] })]), bruges);
+    assert.deepEqual(
+      read.bundle.authorities.map(({ fingerprint }) => fingerprint),
+      [rootA.certificate.fingerprint],
+    );
+  }
 });
 
 test('a key that is there twice counts once', () => {

@@ -135,9 +135,9 @@ function readAuthority(key: unknown): Certificate | undefined {
   if (typeof use === 'string' && otherUses.has(use)) return undefined;
   if (use !== x509Use) throw new TypeError(`its use is not ${x509Use}`);
   if (typeof kty !== 'string') throw new TypeError('it has no kty');
-  // X.509-SVID §6.2: exactly one certificate, that of the authority.
-  if (!Array.isArray(x5c) || x5c.length !== 1) {
-    throw new TypeError('its x5c does not hold exactly one certificate');
+  // X.509-SVID §6.2: the first certificate is that of the authority, and whatever follows is ignored.
+  if (!Array.isArray(x5c) || x5c.length === 0) {
+    throw new TypeError('its x5c does not hold a certificate');
   }
   const certificate = Certificate.parse(fromBase64(x5c[0]));
   if (certificate.extensions.basicConstraints?.ca !== true) {
