@@ -66,6 +66,17 @@ export class Limits {
     });
   }
 
+  /** As `enter` for what is not a watch; the caller calls `give` exactly once where this has not thrown. */
+  take(caller: { readonly address: string | undefined }): void {
+    if (this.#options.requestsPerSecond > 0) this.#spend(caller.address ?? '');
+    if (this.#requests >= this.#options.maxConcurrentRequests) throw tooMany();
+    this.#requests += 1;
+  }
+
+  give(): void {
+    this.#requests -= 1;
+  }
+
   /** A token bucket that holds what one second brings. */
   #spend(user: string): void {
     const rate = this.#options.requestsPerSecond;

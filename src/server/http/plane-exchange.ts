@@ -7,7 +7,7 @@ import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.t
 import { brokenRule } from '../../core/identity/rules.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
 import { type Exchange, readBody, respond } from './exchange.ts';
 
 const noChain: readonly Certificate[] = [];
@@ -73,13 +73,17 @@ export function peerOf(exchange: Exchange, peers: PeerAuthenticator): ValidatedS
 }
 
 /** `peers` on the federation listener; without it the caller of the exchange is who asks. */
-export async function answerPlane(
+export function answerPlane(
   exchange: Exchange,
   segment: string,
   route: PlaneRoute,
   peers?: PeerAuthenticator,
-): Promise<void> {
-  const request = new PlaneExchange(exchange, segment, peers);
-  const { status, contentType, body, headers } = await route.handle(request);
-  respond(exchange, status, contentType, body, headers);
+): void | Promise<void> {
+  const answer = route.handle(new PlaneExchange(exchange, segment, peers));
+  if (answer instanceof Promise) return answer.then((made) => respondPlane(exchange, made));
+  respondPlane(exchange, answer);
+}
+
+function respondPlane(exchange: Exchange, answer: PlaneResponse): void {
+  respond(exchange, answer.status, answer.contentType, answer.body, answer.headers);
 }

@@ -10,30 +10,29 @@ export interface Route {
   readonly handle: (exchange: Exchange, segment: string) => void | Promise<void>;
 }
 
+export interface Found {
+  readonly route: Route;
+  /** What stands for `*`. */
+  readonly segment: string;
+}
+
 export class RouteTable {
-  readonly #exact = new Map<string, Map<string, Route>>();
+  readonly #exact = new Map<string, Map<string, Found>>();
   readonly #below = new Map<string, Map<string, Route>>();
 
   constructor(routes: readonly Route[]) {
     for (const route of routes) {
-      const isBelow = route.path.endsWith('/*');
-      const table = isBelow ? this.#below : this.#exact;
-      const path = isBelow ? route.path.slice(0, -2) : route.path;
-      const methods = table.get(path) ?? new Map<string, Route>();
-      if (methods.has(route.method))
-        throw new Error(`two routes for ${route.method} ${route.path}`);
-      methods.set(route.method, route);
-      table.set(path, methods);
+      if (route.path.endsWith('/*')) add(this.#below, route.path.slice(0, -2), route, route);
+      else add(this.#exact, route.path, route, { route, segment: '' });
     }
   }
 
   /** 'method' where the path exists, but not for this method. */
-  find(method: string, path: string): { route: Route; segment: string } | 'method' | undefined {
+  find(method: string, path: string): Found | 'method' | undefined {
     const asked = method === 'HEAD' ? 'GET' : method;
     const exact = this.#exact.get(path);
     if (exact !== undefined) {
-      const route = exact.get(asked);
-      return route === undefined ? 'method' : { route, segment: '' };
+      return exact.get(asked) ?? 'method';
     }
     const slash = path.lastIndexOf('/');
     const below = this.#below.get(path.slice(0, slash));
@@ -46,4 +45,11 @@ export class RouteTable {
       return undefined;
     }
   }
+}
+
+function add<T>(table: Map<string, Map<string, T>>, path: string, route: Route, value: T): void {
+  const methods = table.get(path) ?? new Map<string, T>();
+  if (methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
+  methods.set(route.method, value);
+  table.set(path, methods);
 }

@@ -1,0 +1,245 @@
+// Requests to the routes that planes bring, on a listener for the world: the federation listener and
+// the web listener. Nothing else is served there. What can be answered at once is answered without a
+// promise or a closure: most of what comes asks for ready-made bytes.
+
+import { anonymous } from '../../core/access/identity.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError, toHansaError } from '../../core/errors/error.ts';
+import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { Metrics } from '../../core/metrics/metrics.ts';
+import type { PlaneRoute } from '../../core/plane/plane.ts';
+import {
+  Exchange,
+  parseQuery,
+  type Request,
+  respond,
+  respondJson,
+  type Response,
+} from './exchange.ts';
+import type { Limits } from './limits.ts';
+import { answerPlane } from './plane-exchange.ts';
+import { type Found, RouteTable } from './routes.ts';
+import { httpStatusOf, statusOf } from './status.ts';
+import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
+
+export interface PlaneFrontParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly limits: Limits;
+  readonly bodyWithinMs: number;
+  readonly routes: readonly PlaneRoute[];
+}
+
+export interface PlaneFrontSettings {
+  /** Part of the names of its metrics. */
+  readonly name: 'federation' | 'web';
+  /** Whose requests they are, for their help. */
+  readonly whose: string;
+  /** Where callers may present an SVID. */
+  readonly peers?: PeerAuthenticator;
+  /** Called for what may bring a body; throws to refuse, else what it returns is called when it is answered. */
+  readonly share?: (exchange: Exchange) => () => void;
+  /** Told of every refusal, before it is answered. */
+  readonly refused?: (exchange: Exchange, route: string, error: HansaError) => void;
+}
+
+/** From a tenth of a millisecond to ten seconds. */
+const durationBuckets = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
+/** What a label says where no route was found: paths come from outside. */
+const noRoute = 'none';
+
+export class PlaneFront {
+  readonly #parts: PlaneFrontParts;
+  readonly #settings: PlaneFrontSettings;
+  readonly #routes: RouteTable;
+  readonly #requests;
+  readonly #durations;
+  /** Made once for each: a request should not have to. */
+  readonly #labels = new Map<string, RouteLabels>();
+  #draining = false;
+
+  constructor(parts: PlaneFrontParts, settings: PlaneFrontSettings) {
+    this.#parts = parts;
+    this.#settings = settings;
+    const { peers, name, whose } = settings;
+    this.#routes = new RouteTable(
+      parts.routes.map((route) => ({
+        method: route.method,
+        path: route.path,
+        handle: (exchange, segment) => answerPlane(exchange, segment, route, peers),
+      })),
+    );
+    this.#requests = parts.metrics.counter({
+      name: `hansa_${name}_requests_total`,
+      help: `Requests of ${whose}, by route and HTTP status.`,
+      labels: ['route', 'code'],
+    });
+    this.#durations = parts.metrics.histogram({
+      name: `hansa_${name}_request_duration_seconds`,
+      help: `Time from the head of a request of ${whose} to the end of its answer.`,
+      labels: ['route'],
+      buckets: durationBuckets,
+    });
+  }
+
+  /** From now on every answer asks its client to close the connection. */
+  drain(): void {
+    this.#draining = true;
+  }
+
+  readonly listener = (request: Request, response: Response): void => {
+    if (isBeyondLastAnswer(request)) return;
+    const startedAt = this.#parts.clock.monotonic();
+    const url = request.url ?? '/';
+    const questionMark = url.indexOf('?');
+    const path = questionMark < 0 ? url : url.slice(0, questionMark);
+    const query = parseQuery(url, questionMark);
+    const exchange = new Exchange(request, response, path, query, nobody, this.#parts);
+    if (this.#draining && request.httpVersionMajor === 1) response.setHeader('connection', 'close');
+    if (request.method === 'GET' || request.method === 'HEAD') this.#read(exchange, startedAt);
+    else void this.#write(exchange, startedAt);
+  };
+
+  /** What brings no body. */
+  #read(exchange: Exchange, startedAt: number): void {
+    const { limits } = this.#parts;
+    let route = noRoute;
+    let taken = false;
+    try {
+      limits.take(exchange);
+      taken = true;
+      const found = this.#find(exchange);
+      if (found !== undefined) {
+        route = found.route.path;
+        const answering = found.route.handle(exchange, found.segment);
+        if (answering instanceof Promise) {
+          taken = false;
+          void this.#finish(exchange, route, answering, startedAt, () => limits.give());
+          return;
+        }
+      }
+    } catch (caught) {
+      this.#refuse(exchange, route, caught);
+    }
+    if (taken) limits.give();
+    this.#observe(exchange, route, startedAt);
+  }
+
+  /** Whoever sends a body can take his time over it. */
+  async #write(exchange: Exchange, startedAt: number): Promise<void> {
+    const { limits } = this.#parts;
+    let route = noRoute;
+    let leave: (() => void) | undefined;
+    const answer = async (): Promise<void> => {
+      limits.take(exchange);
+      leave = () => limits.give();
+      const leaveShare = this.#settings.share?.(exchange);
+      leave = () => {
+        limits.give();
+        leaveShare?.();
+      };
+      const found = this.#find(exchange);
+      if (found === undefined) return;
+      route = found.route.path;
+      await found.route.handle(exchange, found.segment);
+    };
+    try {
+      await answer();
+    } catch (caught) {
+      this.#refuse(exchange, route, caught);
+    }
+    leave?.();
+    this.#observe(exchange, route, startedAt);
+  }
+
+  async #finish(
+    exchange: Exchange,
+    route: string,
+    answering: Promise<void>,
+    startedAt: number,
+    leave: () => void,
+  ): Promise<void> {
+    try {
+      await answering;
+    } catch (caught) {
+      this.#refuse(exchange, route, caught);
+    }
+    leave();
+    this.#observe(exchange, route, startedAt);
+  }
+
+  /** Undefined where it has answered that there is nothing. */
+  #find(exchange: Exchange): Found | undefined {
+    const found = this.#routes.find(exchange.request.method ?? 'GET', exchange.path);
+    if (found === undefined) {
+      respond(exchange, 404, 'text/plain; charset=utf-8', '404 page not found\n');
+      return undefined;
+    }
+    if (found === 'method') {
+      throw new HansaError(
+        'HANSA_METHOD_NOT_ALLOWED',
+        'This path does not support the method of the request.',
+      );
+    }
+    return found;
+  }
+
+  /** Never throws: there is nobody left to tell. */
+  #refuse(exchange: Exchange, route: string, caught: unknown): void {
+    try {
+      this.#answerRefusal(exchange, route, toHansaError(caught));
+    } catch (error) {
+      this.#parts.log.error('a request could not even be refused', { error });
+      exchange.response.destroy();
+    }
+  }
+
+  #answerRefusal(exchange: Exchange, route: string, error: HansaError): void {
+    const { log, clock } = this.#parts;
+    const { request, response } = exchange;
+    if (error.code === 'HANSA_INTERNAL') {
+      log.error('a request failed', { error: error.cause, route, requestId: exchange.requestId });
+    }
+    this.#settings.refused?.(exchange, route, error);
+    if (response.headersSent || response.destroyed) {
+      response.destroy();
+      return;
+    }
+    const retryAfter = error.details?.retryAfterSeconds;
+    if (retryAfter !== undefined) response.setHeader('retry-after', String(retryAfter));
+    if (!request.complete) abandonBody(request, response, clock);
+    respondJson(exchange, httpStatusOf(error), statusOf(error));
+  }
+
+  #observe({ response }: Exchange, route: string, startedAt: number): void {
+    let labels = this.#labels.get(route);
+    if (labels === undefined) {
+      labels = new RouteLabels(route);
+      this.#labels.set(route, labels);
+    }
+    this.#requests.add(labels.withCode(response.statusCode));
+    this.#durations.observe(labels, (this.#parts.clock.monotonic() - startedAt) / 1000);
+  }
+}
+
+const nobody = () => anonymous;
+
+class RouteLabels {
+  readonly route: string;
+  readonly #codes = new Map<number, { readonly route: string; readonly code: string }>();
+
+  constructor(route: string) {
+    this.route = route;
+  }
+
+  withCode(status: number): { readonly route: string; readonly code: string } {
+    const known = this.#codes.get(status);
+    if (known !== undefined) return known;
+    const made = { route: this.route, code: String(status) };
+    this.#codes.set(status, made);
+    return made;
+  }
+}
