@@ -4,6 +4,7 @@
 import type { Kind } from '../kind.ts';
 import { federationGrantKind } from './federation-grant.ts';
 import { federationPeerKind } from './federation-peer.ts';
+import { joinTokenKind } from './join-token.ts';
 import { roleKind } from './role.ts';
 import { roleBindingKind } from './role-binding.ts';
 import { serviceOfferKind } from './service-offer.ts';
@@ -17,6 +18,7 @@ export const allKinds: readonly Kind[] = [
   roleBindingKind,
   spiffeFederationKind,
   workloadEntryKind,
+  joinTokenKind,
   federationPeerKind,
   federationGrantKind,
   serviceOfferKind,

@@ -35,7 +35,7 @@ export const presetBindings = [
 /**
  * What an editor only reads. Who may change roles, bindings, approvals and tokens decides who may
  * do what; so does who may say which process is which workload, which other trust domains are
- * believed, and what their workloads are granted. The audit log is written by nobody. The rest of the kinds are listed by name, because
+ * believed, who may join, and what their workloads are granted. The audit log is written by nobody. The rest of the kinds are listed by name, because
  * rules can only add: there is no "all but".
  */
 const notEditable: readonly string[] = [
@@ -46,6 +46,7 @@ const notEditable: readonly string[] = [
   tokenKind.kind,
   'WorkloadEntry',
   'SPIFFEFederation',
+  'JoinToken',
   'FederationPeer',
   'FederationGrant',
   'ServiceOffer',
@@ -56,7 +57,7 @@ const reading = ['get', 'list', 'watch'];
 export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   viewer: 'Reads everything and changes nothing.',
   editor:
-    'Reads everything, and creates and changes all but what decides about rights and trust: roles, bindings, approvals, tokens, workload entries, federations, peers, grants and offers. Deletes nothing.',
+    'Reads everything, and creates and changes all but what decides about rights and trust: roles, bindings, approvals, tokens, workload entries, federations, join tokens, peers, grants and offers. Deletes nothing.',
   approver: 'Reads everything and approves what waits for approval.',
   admin: 'Does everything, roles, bindings and tokens included.',
 };
