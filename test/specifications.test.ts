@@ -1,0 +1,78 @@
+// docs/specifications.md says which test shows that Hansa keeps which rule of SPIFFE. A table like
+// that rots by itself; this keeps it true: every test that it names is there, and no row is without
+// one unless it says why.
+
+import assert from 'node:assert/strict';
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { hasTest, namedTests, type Row, rowsOf } from './specification-table.ts';
+
+const root = join(import.meta.dirname, '..');
+const rows = rowsOf(readFileSync(join(root, 'docs', 'specifications.md'), 'utf8'));
+
+suite('the table of specifications', () => {
+  const specifications = [
+    'SPIFFE ID',
+    'X.509-SVID',
+    'SPIFFE Trust Domain and Bundle',
+    'SPIFFE Federation',
+    'SPIFFE Workload Endpoint',
+    'SPIFFE Workload API',
+  ];
+  test('has every specification', () => {
+    const found = new Set(rows.map(({ specification }) => specification));
+    assert.deepEqual([...found], specifications);
+  });
+
+  test('names a test, or a reason why there is none, in every row', () => {
+    const bare = rows.filter(
+      (row) => namedTests(row).length === 0 && !row.shownBy.startsWith('none: '),
+    );
+    assert.deepEqual(bare.map(where), []);
+  });
+
+  test('names no test that is not there', () => {
+    const texts = new Map<string, string | undefined>();
+    const missing: string[] = [];
+    for (const row of rows) {
+      for (const { file, name } of namedTests(row)) {
+        if (!texts.has(file)) {
+          const path = join(root, file);
+          texts.set(file, existsSync(path) ? readFileSync(path, 'utf8') : undefined);
+        }
+        const text = texts.get(file);
+        if (text === undefined || !hasTest(text, name)) {
+          missing.push(`${where(row)}: ${file} › ${name}`);
+        }
+      }
+    }
+    assert.deepEqual(missing, []);
+  });
+});
+
+suite('a test is found', () => {
+  const text = [
+    "test('a plain one', () => {});",
+    'it("another \\"quoted\\" one", () => {});',
+    "for (const what of ['with this']) test(`a made one ${what} (${1})`, () => {});",
+    "const wrong = { 'by its key': 1 };",
+    'for (const [what] of Object.entries(wrong)) test(what, () => {});',
+    "// test('only ' + 'talked about')",
+  ].join('\n');
+  for (const name of [
+    'a plain one',
+    'another "quoted" one',
+    'a made one with this (1)',
+    'by its key',
+  ]) {
+    test(`by ${name}`, () => assert(hasTest(text, name)));
+  }
+  for (const name of ['a plain', 'a made one with that (1)', 'nowhere', 'only talked about']) {
+    test(`but not by ${name}`, () => assert(!hasTest(text, name)));
+  }
+});
+
+function where({ specification, section, says }: Row): string {
+  return `${specification} §${section} (${says.slice(0, 60)})`;
+}
