@@ -138,7 +138,7 @@ export class Acceptor {
         );
       }
       const { bundle } = believe(inviter, () =>
-        parseSpiffeBundle(response.body, inviter.trustDomain),
+        parseSpiffeBundle(response.body, inviter.trustDomain, 'x509'),
       );
       if (sharesAuthority(bundle, this.#parts.own.bundle)) {
         throw untrusted(

@@ -323,7 +323,7 @@ export class Inviter {
     let bundle: Bundle;
     let id: SpiffeId;
     try {
-      ({ bundle } = parseSpiffeBundle(request.bundle, claimed));
+      ({ bundle } = parseSpiffeBundle(request.bundle, claimed, 'x509'));
       const bundleFor = (domain: TrustDomain): Bundle | undefined =>
         domain.equals(claimed) ? bundle : undefined;
       ({ id } = validateChain(stranger.chain, { bundleFor }, clock.now()));
@@ -343,7 +343,7 @@ export class Inviter {
 
   #checkSameKeys(document: string, bundle: Bundle, claimed: TrustDomain, deny: Deny): void {
     const first = parseSpiffeBundle(document, claimed).bundle;
-    if (sharesAuthority(first, bundle)) return;
+    if (sharesAuthority(first, bundle, 'x509')) return;
     throw deny(
       'HANSA_INVITATION_REDEEMED',
       `Cannot accept the invitation: it was already redeemed by a ${claimed.name} with other keys. Ask ${this.#parts.trustDomain.name} for a new one.`,

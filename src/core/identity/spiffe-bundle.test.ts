@@ -78,12 +78,16 @@ suite('a bundle that we write', () => {
   }
 });
 
-test('a bundle that SPIRE publishes is read: two X.509 authorities, and JWT keys that are not for us', () => {
+test('a bundle that SPIRE publishes is read: two X.509 authorities and two JWT authorities', () => {
   const read = parseSpiffeBundle(
     readFileSync(new URL('sample-spire-bundle.json', import.meta.url)),
     TrustDomain.parse('hamburg.example'),
   );
   assert.equal(read.bundle.authorities.length, 2);
+  assert.deepEqual(
+    [...read.bundle.jwtAuthorities.keys()],
+    ['QQhMHcqi4AcgZy9t2FZ1KpV8t0eDzu0j', 'YvR4kMOAVnsomOJWSm6EUo2vtZEHbYah'],
+  );
   assert.equal(read.refreshHintSeconds, 60);
   assert.equal(typeof read.sequence, 'number');
   assert.deepEqual(read.skipped, []);
@@ -133,17 +137,25 @@ suite('a strange key is left out, and the rest is kept', () => {
     });
 
     test(`but alone, a key ${name} is no bundle`, () => {
-      assertRefused(documentOf([key]), /no X\.509 authority/);
+      assertRefused(documentOf([key]), /no X\.509 or JWT authority/);
     });
   }
 
-  test('a JWT authority is none of our business and not strange', () => {
+  test('a key for WIT-SVIDs is none of our business and not strange', () => {
     const read = parseSpiffeBundle(
-      documentOf([jwk(rootA), { use: 'jwt-svid', kty: 'EC', kid: 'x', crv: 'P-256' }]),
+      documentOf([jwk(rootA), { use: 'wit-svid', kty: 'EC', kid: 'x', crv: 'P-256' }]),
       bruges,
     );
     assert.deepEqual(read.skipped, []);
     assert.equal(read.bundle.authorities.length, 1);
+    assert.equal(read.bundle.jwtAuthorities.size, 0);
+  });
+
+  test('a key that has a member twice', () => {
+    const text = documentOf([jwk(rootA), jwk(rootB)]).replace('"use"', '"use":"jwt-svid","use"');
+    const read = parseSpiffeBundle(text, bruges);
+    assert.deepEqual(read.skipped, [{ index: 0, why: 'it has a member twice' }]);
+    assert.equal(read.bundle.authorities[0]?.fingerprint, rootB.certificate.fingerprint);
   });
 });
 
@@ -164,7 +176,7 @@ suite('a document that is no bundle is refused', () => {
   });
 
   test('one with no key', () => {
-    assertRefused('{"keys":[]}', /no X\.509 authority/);
+    assertRefused('{"keys":[]}', /no X\.509 or JWT authority/);
   });
 
   test('one that is larger than the limit', () => {
@@ -173,6 +185,24 @@ suite('a document that is no bundle is refused', () => {
 
   test('one with more keys than the limit', () => {
     assertRefused(documentOf(Array.from({ length: 257 }, () => ({}))), /257 keys, and 256/);
+  });
+
+  test('one that has keys or its sequence twice', () => {
+    const text = documentOf([jwk(rootA)]);
+    assertRefused(text.replace('{', '{"keys":[],'), /member keys twice/);
+    assertRefused(
+      text.replace('{', '{"spiffe_sequence":1,"spiffe_sequence":2,'),
+      /member spiffe_sequence twice/,
+    );
+  });
+
+  test('one with so many members twice that some would go unseen', () => {
+    const twice = Array.from({ length: 120 }, () => '{"a":1,"a":2}').join(',');
+    assertRefused(`{"keys":[${twice}]}`, /too many members twice/);
+  });
+
+  test('one that is nested without end', () => {
+    assertRefused(`{"keys":${'['.repeat(600)}${']'.repeat(600)}}`, /nested too deep/);
   });
 
   test('one whose sequence is not a whole number', () => {

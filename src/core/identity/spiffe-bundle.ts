@@ -3,20 +3,26 @@
 // strange is left out and the rest is kept, so that a peer may add what we do not know yet. That is
 // safe, because to leave an authority out only ever means to believe less.
 
-import { createPublicKey, type JsonWebKey } from 'node:crypto';
+import type { JsonWebKey } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../errors/error.ts';
-import { Bundle, maxAuthorities } from './bundle.ts';
+import { inspectJson } from '../json/strict-json.ts';
+import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
 import { Certificate } from './certificate.ts';
+import { importJwk, jwtAuthorityMembers, publicMembers, readJwtAuthority } from './jwk.ts';
 
 /** Room for a hundred authorities with RSA keys; SPIRE's with two has 5 KB. */
 export const maxBundleBytes = 256 * 1024;
 /** X.509 and JWT authorities together, with what others may add. */
 const maxKeys = 256;
+/** So many are looked for at most: beyond, some would go unseen. */
+const maxDuplicates = 100;
 /** SPIFFE Trust Domain and Bundle §4.2.2. */
 const x509Use = 'x509-svid';
-/** Understood, though not X.509: left out without a word. */
-const otherUses = new Set(['jwt-svid', 'wit-svid']);
+/** JWT-SVID §6.1. */
+const jwtUse = 'jwt-svid';
+/** WIT-SVID: known, but of no use here; left out without a word. */
+const otherUses = new Set(['wit-svid']);
 
 /** SPIFFE Federation §5.2.1 leaves the hint to the server; five minutes is what SPIFFE suggests where there is none. */
 export const defaultRefreshHintSeconds = 300;
@@ -24,6 +30,7 @@ export const defaultRefreshHintSeconds = 300;
 const refreshHintBounds = { lowest: 60, highest: 3600 } as const;
 
 export interface SpiffeBundle {
+  /** Tells how many authorities of which kind were read; one kind may be missing (JWT-SVID §6.2). */
   readonly bundle: Bundle;
   /** Grows with every change of the bundle; undefined where the publisher gives none. */
   readonly sequence: number | undefined;
@@ -52,21 +59,32 @@ export function encodeSpiffeBundle(bundle: Bundle, options: EncodeOptions): stri
     // RFC 7517 §4.7: base64 and not base64url; exactly one certificate.
     x5c: [authority.der.toString('base64')],
   }));
+  const jwtKeys = [...bundle.jwtAuthorities.values()].map((authority) => ({
+    use: jwtUse,
+    ...jwtAuthorityMembers(authority),
+  }));
   return JSON.stringify({
-    keys,
+    keys: [...keys, ...jwtKeys],
     spiffe_sequence: options.sequence,
     spiffe_refresh_hint: options.refreshHintSeconds,
   });
 }
 
+/** The JWT authorities of a bundle as any reader of JWK Sets takes them, without SPIFFE's own members. */
+export function encodeJwtBundle(bundle: Bundle): string {
+  return JSON.stringify({ keys: [...bundle.jwtAuthorities.values()].map(jwtAuthorityMembers) });
+}
+
 /**
  * Throws HANSA_BUNDLE_INVALID where the document as a whole cannot be understood, or leaves no
- * authority that this site would believe (reason `malformed` or `empty` in its causes). Linear in its
- * size, which is bounded.
+ * authority that this site would believe (reason `malformed` or `empty` in its causes). Whoever
+ * verifies connections by the bundle `needs` X.509 authorities; a bundle of JWT authorities alone is
+ * one nevertheless. Linear in its size, which is bounded.
  */
 export function parseSpiffeBundle(
   document: string | Uint8Array,
   trustDomain: TrustDomain,
+  needs: 'any' | 'x509' = 'any',
 ): SpiffeBundle {
   const refuse = (why: string, reason: 'malformed' | 'empty' = 'malformed'): HansaError =>
     new HansaError(
@@ -80,45 +98,86 @@ export function parseSpiffeBundle(
   if (bytes > maxBundleBytes) {
     throw refuse(`it has ${bytes} bytes, and ${maxBundleBytes} are accepted`);
   }
-  const json = parseObject(document);
-  if (json === undefined) throw refuse('it is not a JSON object');
+  const parsed = parseObject(document);
+  if (parsed === undefined) throw refuse('it is not a JSON object');
+  const { json, duplicates, tooDeep } = parsed;
+  if (tooDeep) throw refuse('it is nested too deep');
   const { keys } = json;
   // §4.1.3: an empty list is no bundle of anybody; a missing one is no bundle at all.
   if (!Array.isArray(keys)) throw refuse('it has no list of keys');
   if (keys.length > maxKeys) {
     throw refuse(`it has ${keys.length} keys, and ${maxKeys} are accepted`);
   }
+  // §6.3: which of the two would count is anybody's guess. Within a key, only that key is in doubt.
+  const doubtful = new Set<number>();
+  for (const path of duplicates) {
+    const index = /^keys\[(\d+)\]/.exec(path)?.[1];
+    if (index === undefined) throw refuse(`it has the member ${path.slice(0, 80)} twice`);
+    doubtful.add(Number(index));
+  }
+  if (duplicates.length >= maxDuplicates) throw refuse('it has too many members twice');
   const sequence = wholeNumber(json['spiffe_sequence']);
   if (sequence === 'wrong') throw refuse('its spiffe_sequence is not a whole number');
   const hint = wholeNumber(json['spiffe_refresh_hint']);
 
-  const authorities: Certificate[] = [];
-  const skipped: SkippedKey[] = [];
-  for (const [index, key] of keys.entries()) {
-    try {
-      const authority = readAuthority(key);
-      if (authority !== undefined) authorities.push(authority);
-    } catch (caught) {
-      skipped.push({ index, why: caught instanceof Error ? caught.message : 'it is not readable' });
-    }
-  }
-  if (authorities.length === 0) {
+  const found = readKeys(keys, doubtful);
+  const { authorities, jwtAuthorities, skipped } = found;
+  const needed = authorities.length + (needs === 'any' ? jwtAuthorities.size : 0);
+  if (needed === 0) {
     const first = skipped[0];
+    const kind = needs === 'any' ? 'X.509 or JWT authority' : 'X.509 authority';
+    const others = needs === 'x509' ? ` beside ${jwtAuthorities.size} for JWT-SVIDs` : '';
     throw refuse(
-      `it has no X.509 authority that this site could believe${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
+      `it has no ${kind} that this site could believe${others}${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
       'empty',
     );
   }
-  if (new Set(authorities.map(({ fingerprint }) => fingerprint)).size > maxAuthorities) {
-    throw refuse(`it has ${authorities.length} authorities, and ${maxAuthorities} are accepted`);
+  const distinct = new Set(authorities.map(({ fingerprint }) => fingerprint)).size;
+  if (distinct > maxAuthorities || jwtAuthorities.size > maxAuthorities) {
+    throw refuse(
+      `it has ${distinct} X.509 and ${jwtAuthorities.size} JWT authorities, and ${maxAuthorities} of each kind are accepted`,
+    );
   }
   return {
-    bundle: new Bundle(trustDomain, authorities),
+    bundle: new Bundle(trustDomain, authorities, jwtAuthorities.values()),
     sequence,
     // A hint is advice: one that is nonsense is none.
     refreshHintSeconds: hint === 'wrong' ? undefined : hint,
     skipped,
   };
+}
+
+interface FoundKeys {
+  readonly authorities: readonly Certificate[];
+  readonly jwtAuthorities: ReadonlyMap<string, JwtAuthority>;
+  readonly skipped: readonly SkippedKey[];
+}
+
+function readKeys(keys: readonly unknown[], doubtful: ReadonlySet<number>): FoundKeys {
+  const authorities: Certificate[] = [];
+  const jwtAuthorities = new Map<string, JwtAuthority>();
+  const skipped: SkippedKey[] = [];
+  for (const [index, key] of keys.entries()) {
+    try {
+      if (doubtful.has(index)) throw new TypeError('it has a member twice');
+      const authority = readAuthority(key);
+      if (authority instanceof Certificate) authorities.push(authority);
+      else if (authority !== undefined) addJwtAuthority(jwtAuthorities, authority);
+    } catch (caught) {
+      skipped.push({ index, why: caught instanceof Error ? caught.message : 'it is not readable' });
+    }
+  }
+  return { authorities, jwtAuthorities, skipped };
+}
+
+/** The first of two keys with the same kid counts, or else nobody could tell which one a token means. */
+function addJwtAuthority(known: Map<string, JwtAuthority>, authority: JwtAuthority): void {
+  const { keyId, publicKey } = authority;
+  const same = known.get(keyId);
+  if (same === undefined) known.set(keyId, authority);
+  else if (!same.publicKey.equals(publicKey)) {
+    throw new TypeError('its kid is that of another key before it');
+  }
 }
 
 /** When to ask a publisher again, within what is good for both. */
@@ -128,12 +187,13 @@ export function refreshAfterSeconds(hint: number | undefined): number {
 }
 
 /** Undefined where the key is for something else; throws where it should be an authority and is none. */
-function readAuthority(key: unknown): Certificate | undefined {
+function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   if (typeof key !== 'object' || key === null) throw new TypeError('it is not an object');
   const { use, kty, x5c } = key as Readonly<Record<string, unknown>>;
   // §4.2.2: a missing or unknown use, or kty, is ignored together with its key.
   if (typeof use === 'string' && otherUses.has(use)) return undefined;
-  if (use !== x509Use) throw new TypeError(`its use is not ${x509Use}`);
+  if (use === jwtUse) return readJwtAuthority(key as Readonly<Record<string, unknown>>);
+  if (use !== x509Use) throw new TypeError(`its use is neither ${x509Use} nor ${jwtUse}`);
   if (typeof kty !== 'string') throw new TypeError('it has no kty');
   // X.509-SVID §6.2: the first certificate is that of the authority, and whatever follows is ignored.
   if (!Array.isArray(x5c) || x5c.length === 0) {
@@ -145,26 +205,11 @@ function readAuthority(key: unknown): Certificate | undefined {
   }
   // Refuses weak keys, and what OpenSSL cannot verify with.
   const { publicKey } = certificate;
-  if (!jwkKey(key as JsonWebKey).equals(publicKey)) {
+  if (!importJwk(key as JsonWebKey).equals(publicKey)) {
     // RFC 7517 §4.7.
     throw new TypeError('its key is not that of its certificate');
   }
   return certificate;
-}
-
-function jwkKey(key: JsonWebKey) {
-  try {
-    // Only the public members: a private one is none of our business, and must not be imported.
-    return createPublicKey({ key: publicMembers(key), format: 'jwk' });
-  } catch {
-    throw new TypeError('its key is not readable');
-  }
-}
-
-/** RFC 7518 §6, RFC 8037 §2. */
-function publicMembers({ kty, crv, x, y, n, e }: JsonWebKey): JsonWebKey {
-  if (kty === 'RSA') return { kty, n, e } as JsonWebKey;
-  return (kty === 'EC' ? { kty, crv, x, y } : { kty, crv, x }) as JsonWebKey;
 }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
@@ -175,16 +220,26 @@ function fromBase64(text: unknown): Buffer {
   return Buffer.from(text, 'base64');
 }
 
-function parseObject(document: string | Uint8Array): Readonly<Record<string, unknown>> | undefined {
+interface ParsedDocument {
+  readonly json: Readonly<Record<string, unknown>>;
+  readonly duplicates: readonly string[];
+  readonly tooDeep: boolean;
+}
+
+function parseObject(document: string | Uint8Array): ParsedDocument | undefined {
   try {
     const text =
       typeof document === 'string'
         ? document
         : new TextDecoder('utf-8', { fatal: true }).decode(document);
     const json: unknown = JSON.parse(text);
-    return typeof json === 'object' && json !== null && !Array.isArray(json)
-      ? (json as Readonly<Record<string, unknown>>)
-      : undefined;
+    if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
+    const { duplicates, tooDeep, tooMany } = inspectJson(text);
+    return {
+      json: json as Readonly<Record<string, unknown>>,
+      duplicates,
+      tooDeep: tooDeep !== undefined || tooMany,
+    };
   } catch {
     return undefined;
   }

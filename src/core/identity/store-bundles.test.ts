@@ -2,9 +2,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Entry } from '../store/store.ts';
-import { Bundle } from './bundle.ts';
+import { Bundle, type JwtAuthority } from './bundle.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
-import { type FederationLike, federationsCollection, StoreBundles } from './store-bundles.ts';
+import {
+  type FederationLike,
+  federationsCollection,
+  sharesAuthority,
+  StoreBundles,
+} from './store-bundles.ts';
 import { forgeRoot, type Forged } from './test-forge.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
@@ -101,6 +106,37 @@ test('a bundle that holds a key of ours is not believed, in whatever certificate
   const disguised = forgeRoot('bruges.example', { key: ours.key });
   put({ status: { bundle: documentOf(theirs, disguised) } });
   assert.equal(bundles.bundleFor(bruges), undefined);
+});
+
+const jwtKey = (forged: Forged): JwtAuthority => ({
+  keyId: 'a',
+  publicKey: forged.certificate.publicKey,
+});
+const withJwt = (...keys: readonly JwtAuthority[]): string =>
+  encodeSpiffeBundle(new Bundle(bruges, [theirs.certificate], keys), {
+    sequence: 1,
+    refreshHintSeconds: 300,
+  });
+
+test('JWT authorities are believed with the others', () => {
+  const { bundles, put } = scene();
+  put({ status: { bundle: withJwt(jwtKey(forgeRoot('bruges.example'))) } });
+  assert.deepEqual([...(bundles.bundleFor(bruges)?.jwtAuthorities.keys() ?? [])], ['a']);
+});
+
+test('a key of ours is not believed as a JWT authority either', () => {
+  const { bundles, put } = scene();
+  put({ status: { bundle: withJwt(jwtKey(ours)) } });
+  assert.equal(bundles.bundleFor(bruges), undefined);
+});
+
+test('where connections count, a shared JWT authority is none', () => {
+  const shared = jwtKey(forgeRoot('bruges.example'));
+  const [one, other] = [theirs, forgeRoot('bruges.example')].map(
+    ({ certificate }) => new Bundle(bruges, [certificate], [shared]),
+  ) as [Bundle, Bundle];
+  assert.equal(sharesAuthority(one, other), true);
+  assert.equal(sharesAuthority(one, other, 'x509'), false);
 });
 
 test('a document that cannot be read is not believed', () => {

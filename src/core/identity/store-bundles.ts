@@ -34,10 +34,27 @@ export function heldDocument({ spec, status }: FederationLike): string | undefin
   return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
 }
 
-/** By key and not by certificate: a certificate can be made anew around the same key. */
-export function sharesAuthority(bundle: Bundle, own: Bundle): boolean {
-  const keys = new Set(own.authorities.map(({ spki }) => spki.toString('latin1')));
-  return bundle.authorities.some(({ spki }) => keys.has(spki.toString('latin1')));
+/**
+ * By key and not by certificate, or by the kind of authority: a certificate can be made anew around
+ * the same key. With `x509`, keys of JWT authorities count for nothing: nobody shows by a connection
+ * that he holds those.
+ */
+export function sharesAuthority(
+  bundle: Bundle,
+  own: Bundle,
+  kinds: 'all' | 'x509' = 'all',
+): boolean {
+  const keys = new Set(keysOf(own, kinds));
+  return keysOf(bundle, kinds).some((key) => keys.has(key));
+}
+
+function keysOf({ authorities, jwtAuthorities }: Bundle, kinds: 'all' | 'x509'): readonly string[] {
+  const keys = authorities.map(({ spki }) => spki.toString('latin1'));
+  if (kinds === 'x509') return keys;
+  for (const { publicKey } of jwtAuthorities.values()) {
+    keys.push(publicKey.export({ format: 'der', type: 'spki' }).toString('latin1'));
+  }
+  return keys;
 }
 
 interface Known {

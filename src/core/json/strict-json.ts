@@ -1,8 +1,8 @@
 // core/json is for reading JSON that others wrote: manifests, bundles, tokens. Nothing here knows
 // what the JSON is about.
 //
-// This file finds what JSON.parse lets pass: fields that stand twice in one object, and nesting so deep that
-// code which walks the value would run out of stack. One pass over the text, O(length).
+// This file finds what JSON.parse lets pass: fields that stand twice in one object, and nesting so
+// deep that code which walks the value would run out of stack. One pass over the text, O(length).
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
 const MAX_DEPTH = 512;

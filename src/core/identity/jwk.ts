@@ -1,0 +1,62 @@
+// JSON Web Keys (RFC 7517) as far as trust domains and OpenID providers publish them: public keys,
+// written exactly and read with suspicion. A private part is never imported.
+
+import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
+import type { JwtAuthority } from './bundle.ts';
+import { PublicKey } from './keys.ts';
+
+/** Longer than any that was seen: SPIRE's have 32 characters. */
+const maxKeyIdLength = 256;
+/** RFC 7518 §6.2.2, §6.3.2: whoever publishes one of these has told everybody how to sign. */
+const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+
+/** RFC 7518 §6, RFC 8037 §2. */
+export function publicMembers({ kty, crv, x, y, n, e }: JsonWebKey): JsonWebKey {
+  if (kty === 'RSA') return { kty, n, e } as JsonWebKey;
+  return (kty === 'EC' ? { kty, crv, x, y } : { kty, crv, x }) as JsonWebKey;
+}
+
+/** Throws TypeError. Only the public members are looked at. */
+export function importJwk(key: JsonWebKey): KeyObject {
+  try {
+    return createPublicKey({ key: publicMembers(key), format: 'jwk' });
+  } catch {
+    throw new TypeError('its key is not readable');
+  }
+}
+
+/** The members of a JWT authority that every form of publishing has; `kid` is what tokens name. */
+export function jwtAuthorityMembers({ keyId, publicKey }: JwtAuthority): JsonWebKey {
+  return { ...publicMembers(publicKey.export({ format: 'jwk' })), kid: keyId };
+}
+
+/** Throws TypeError, or what `PublicKey` refuses, where the key cannot verify JWT-SVIDs (JWT-SVID §2.1, §6.1). */
+export function readJwtAuthority(key: Readonly<Record<string, unknown>>): JwtAuthority {
+  const { kty, kid } = key;
+  if (typeof kid !== 'string' || kid === '') throw new TypeError('it has no kid');
+  if (kid.length > maxKeyIdLength) {
+    throw new TypeError(`its kid has ${kid.length} characters, and ${maxKeyIdLength} are accepted`);
+  }
+  if (kty !== 'EC' && kty !== 'RSA') {
+    throw new TypeError('its kty is neither EC nor RSA, which alone sign JWT-SVIDs');
+  }
+  if (privateMembers.some((member) => Object.hasOwn(key, member))) {
+    throw new TypeError('it holds its private part, so that anybody could sign with it');
+  }
+  for (const member of kty === 'EC' ? ['x', 'y'] : ['n', 'e']) {
+    if (!isBase64url(key[member])) throw new TypeError(`its ${member} is not base64url`);
+  }
+  const publicKey = importJwk(key);
+  // Refuses weak keys and curves that no algorithm of JWT-SVIDs has.
+  PublicKey.of(publicKey);
+  return { keyId: kid, publicKey };
+}
+
+/** RFC 7515 §2: without padding, line ends or blanks; and in the one spelling that its bytes have. */
+function isBase64url(text: unknown): boolean {
+  return (
+    typeof text === 'string' &&
+    text !== '' &&
+    Buffer.from(text, 'base64url').toString('base64url') === text
+  );
+}
