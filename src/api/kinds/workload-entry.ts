@@ -35,7 +35,7 @@ export const workloadEntryKind = defineKind({
       selectors: required(
         s.list({
           description:
-            'What must be true of the process, all of it: unix:uid:1000, unix:gid:1000, unix:path:/usr/bin/web. The kernel is asked, never the workload.',
+            'What must be true of the process, all of it: unix:uid:1000, unix:gid:1000, unix:supplementary_gid:2000, unix:path:/usr/bin/web, unix:sha256:DIGEST of its program, systemd:id:web.service, cgroup:/system.slice/web.service. The kernel is asked, never the workload.',
           listType: 'set',
           minItems: 1,
           maxItems: 16,
@@ -43,7 +43,8 @@ export const workloadEntryKind = defineKind({
             description: 'One thing that must be true of the process.',
             minLength: 1,
             maxLength: 4096,
-            pattern: '^unix:((uid|gid):(0|[1-9][0-9]{0,9})|path:/.+)$',
+            pattern:
+              '^(unix:((uid|gid|supplementary_gid):(0|[1-9][0-9]{0,9})|path:/.+|sha256:[0-9a-f]{64})|systemd:id:[a-zA-Z0-9:_.\\\\@-]{1,247}[.](service|scope)|cgroup:/.*)$',
           }),
         }),
       ),

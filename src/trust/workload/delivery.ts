@@ -48,6 +48,7 @@ export interface DeliveryOptions {
 }
 
 interface Subscription {
+  readonly process: WorkloadProcess;
   readonly kind: DeliveryKind;
   readonly subscriber: Subscriber;
   version: string | undefined;
@@ -56,7 +57,6 @@ interface Subscription {
 /** Streams of processes that nothing tells apart: their state is the same. */
 interface Group {
   readonly key: string;
-  readonly selectors: readonly string[];
   readonly subscriptions: Set<Subscription>;
 }
 
@@ -109,7 +109,12 @@ export class Delivery {
     this.#waiting.clear();
   }
 
-  /** The entries that match a process now. */
+  /** Whether some entry selects by the SHA-256 of the program. */
+  get needsHash(): boolean {
+    return this.#currentIndex().needsHash;
+  }
+
+  /** The entries that match a process now. Every call on the socket has its hash, where one is needed. */
   entriesOf(process: WorkloadProcess): readonly UsableEntry[] {
     return this.#currentIndex().match(process.selectors);
   }
@@ -118,10 +123,10 @@ export class Delivery {
   subscribe(process: WorkloadProcess, kind: DeliveryKind, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);
     if (group === undefined) {
-      group = { key: process.key, selectors: process.selectors, subscriptions: new Set() };
+      group = { key: process.key, subscriptions: new Set() };
       this.#groups.set(process.key, group);
     }
-    const subscription: Subscription = { kind, subscriber, version: undefined };
+    const subscription: Subscription = { process, kind, subscriber, version: undefined };
     group.subscriptions.add(subscription);
     this.#enqueue(group);
     return () => this.#remove(group, subscription);
@@ -181,7 +186,12 @@ export class Delivery {
   }
 
   async #update(group: Group): Promise<number> {
-    const entries = this.#currentIndex().match(group.selectors);
+    // An entry that selects by program may be newer than the stream.
+    if (this.needsHash) await processOf(group)?.hashed();
+    const process = processOf(group);
+    // Everybody left meanwhile.
+    if (process === undefined) return 0;
+    const entries = this.#currentIndex().match(process.selectors);
     if (entries.length === 0) {
       this.#end(group, (subscriber) => subscriber.denied());
       return 0;
@@ -275,10 +285,10 @@ export class Delivery {
   #forgetUnused(): void {
     const used = new Set<string>();
     const index = this.#currentIndex();
-    for (const { selectors, subscriptions } of this.#groups.values()) {
+    for (const group of this.#groups.values()) {
       // Only a stream of SVIDs renews one that is due.
-      if (!wantsSvids(subscriptions)) continue;
-      for (const { name } of index.match(selectors)) used.add(name);
+      if (!wantsSvids(group.subscriptions)) continue;
+      for (const { name } of index.match(processOf(group)?.selectors ?? [])) used.add(name);
     }
     const existing = new Set((this.#listed ?? []).map(({ name }) => name));
     this.#options.supply.keep(existing, used);
@@ -292,6 +302,12 @@ export class Delivery {
     const delayMs = Math.min(Math.max(due - clock.now(), this.#failing ? retryMs : 1), lookEveryMs);
     this.#look = clock.timer(delayMs, () => this.refresh());
   }
+}
+
+/** One that still listens: what is true of one is true of all. */
+function processOf({ subscriptions }: Group): WorkloadProcess | undefined {
+  for (const { process } of subscriptions) return process;
+  return undefined;
 }
 
 function wantsSvids(subscriptions: ReadonlySet<Subscription>): boolean {

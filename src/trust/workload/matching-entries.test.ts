@@ -38,7 +38,16 @@ describe('the schema of a WorkloadEntry', () => {
     assert.deepEqual(
       problems({
         spiffeID: 'spiffe://lubeck.example/Team/web.1',
-        selectors: ['unix:uid:0', 'unix:gid:4294967295', 'unix:path:/opt/My App/web'],
+        selectors: [
+          'unix:uid:0',
+          'unix:gid:4294967295',
+          'unix:supplementary_gid:27',
+          'unix:supplementary_gid:4',
+          'unix:path:/opt/My App/web',
+          `unix:sha256:${'0af'.repeat(21)}0`,
+          'systemd:id:getty@tty1.service',
+          'cgroup:/system.slice/system-getty.slice/getty@tty1.service',
+        ],
         federatesWith: ['*', 'bruges_1.example'],
         ttlSeconds: 60,
       }),
@@ -71,6 +80,15 @@ describe('the schema of a WorkloadEntry', () => {
     ['unix:uid:01'],
     ['unix:uid:1000 '],
     ['unix:user:web'],
+    ['unix:supplementary_gid:web'],
+    [`unix:sha256:${'0'.repeat(63)}`],
+    [`unix:sha256:${'A'.repeat(64)}`],
+    ['systemd:id:web'],
+    ['systemd:id:web.socket'],
+    ['systemd:id:a/web.service'],
+    ['systemd:fragment_path:/lib/systemd/system/web.service'],
+    ['cgroup:web.service'],
+    ['cgroup:'],
     ['unix:path:web'],
     ['unix:path:'],
     ['k8s:ns:default'],
@@ -103,7 +121,11 @@ describe('an entry is usable', () => {
     assert.equal(reason({ spiffeID: 'spiffe://lubeck.example/hansa/site' }), 'ReservedPath');
     assert.equal(reason({ spiffeID: 'spiffe://lubeck.example' }), 'ReservedPath');
     assert.equal(reason({ spiffeID: 'web' }), 'InvalidID');
-    assert.equal(reason({ selectors: ['unix:uid:1', 'unix:uid:2'] }), 'NeverMatches');
+    for (const type of ['unix:uid:', 'systemd:id:', 'cgroup:/', 'unix:sha256:']) {
+      assert.equal(reason({ selectors: [`${type}1`, `${type}2`] }), 'NeverMatches');
+    }
+    const groups = ['unix:supplementary_gid:1', 'unix:supplementary_gid:2'];
+    assert.equal(reason({ selectors: groups }), undefined);
   });
 
   test('or is refused before it is stored, with the field that is wrong', () => {
@@ -119,11 +141,13 @@ describe('matching', () => {
   test('finds exactly the entries of which every selector is true of the process', () => {
     const uid = fc.integer({ min: 0, max: 3 });
     const path = fc.constantFrom('/a', '/b');
+    const groups = fc.uniqueArray(uid, { maxLength: 3 });
     const selectors = fc
-      .record({ uid: fc.option(uid), gid: fc.option(uid), path: fc.option(path) })
+      .record({ uid: fc.option(uid), gid: fc.option(uid), path: fc.option(path), groups })
       .map((some) => [
         ...(some.uid === null ? [] : [`unix:uid:${some.uid}`]),
         ...(some.gid === null ? [] : [`unix:gid:${some.gid}`]),
+        ...some.groups.map((group) => `unix:supplementary_gid:${group}`),
         ...(some.path === null ? [] : [`unix:path:${some.path}`]),
       ])
       .filter((list) => list.length > 0);
@@ -133,7 +157,8 @@ describe('matching', () => {
         uid,
         uid,
         fc.option(path),
-        (all, u, g, p) => {
+        groups,
+        (all, u, g, p, of) => {
           const entries = all.map(
             (wanted, at): UsableEntry => ({
               name: String(at).padStart(2, '0'),
@@ -147,6 +172,7 @@ describe('matching', () => {
           const process = [
             `unix:uid:${u}`,
             `unix:gid:${g}`,
+            ...of.map((group) => `unix:supplementary_gid:${group}`),
             ...(p === null ? [] : [`unix:path:${p}`]),
           ];
           assert.deepEqual(

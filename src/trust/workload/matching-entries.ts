@@ -25,6 +25,20 @@ export interface EntryProblem {
   readonly message: string;
 }
 
+const hashType = 'unix:sha256:';
+/**
+ * Types of selectors of which a process has one at most; an entry stands in the index under the
+ * first of these that it has, as many entries share a user and fewer share a program.
+ */
+const singleTypes = [
+  'unix:path:',
+  hashType,
+  'cgroup:',
+  'systemd:id:',
+  'unix:uid:',
+  'unix:gid:',
+] as const;
+
 export function usableEntry(
   entry: WorkloadEntry,
   trustDomain: TrustDomain,
@@ -52,13 +66,13 @@ export function usableEntry(
       },
     };
   }
-  const types = selectors.map((selector) => selector.slice(0, selector.indexOf(':', 5)));
+  const types = selectors.flatMap((selector) => singleTypes.filter((t) => selector.startsWith(t)));
   if (selectors.length === 0 || new Set(types).size < types.length) {
     return {
       problem: {
         reason: 'NeverMatches',
         message:
-          'No process is matched by all of the selectors: each has one uid, one gid and one path.',
+          'No process is matched by all of the selectors: each has one uid, gid, path, SHA-256, systemd unit and control group.',
       },
     };
   }
@@ -69,34 +83,39 @@ export function usableEntry(
 /** Immutable: another set of entries is another index. */
 export class EntryIndex {
   readonly #bySelector = new Map<string, UsableEntry[]>();
+  /** Whether an entry selects by the SHA-256 of the program, so that it must be known to match. */
+  readonly needsHash: boolean;
 
   /** In order of names, which is the order in which a workload gets its SVIDs. */
   constructor(entries: Iterable<UsableEntry>) {
+    let needsHash = false;
     for (const entry of entries) {
+      needsHash ||= entry.selectors.some((selector) => selector.startsWith(hashType));
       const key = mostTelling(entry.selectors);
       const same = this.#bySelector.get(key);
       if (same === undefined) this.#bySelector.set(key, [entry]);
       else same.push(entry);
     }
+    this.needsHash = needsHash;
   }
 
   /** The entries of which every selector is among those of the process. */
   match(selectors: readonly string[]): readonly UsableEntry[] {
     const found: UsableEntry[] = [];
-    for (const selector of selectors) {
+    const held = new Set(selectors);
+    for (const selector of held) {
       for (const entry of this.#bySelector.get(selector) ?? []) {
-        if (entry.selectors.every((wanted) => selectors.includes(wanted))) found.push(entry);
+        if (entry.selectors.every((wanted) => held.has(wanted))) found.push(entry);
       }
     }
     return found.length < 2 ? found : found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   }
 }
 
-/** Many entries share a user; fewer share a program. An entry stands under one of its selectors only. */
 function mostTelling(selectors: readonly string[]): string {
-  return (
-    selectors.find((selector) => selector.startsWith('unix:path:')) ??
-    selectors.find((selector) => selector.startsWith('unix:uid:')) ??
-    (selectors[0] as string)
-  );
+  for (const type of singleTypes) {
+    const found = selectors.find((selector) => selector.startsWith(type));
+    if (found !== undefined) return found;
+  }
+  return selectors[0] as string;
 }

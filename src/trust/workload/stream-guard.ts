@@ -21,6 +21,8 @@ export interface StreamGuardOptions {
   readonly connections: WorkloadConnections;
   readonly clock: Clock;
   readonly requestMs: number;
+  /** Whether some entry selects by the SHA-256 of the program: then it is known before the call begins. */
+  readonly needsHash: () => boolean;
   readonly refused: (why: GuardRefusal, process: WorkloadProcess | undefined) => void;
 }
 
@@ -39,6 +41,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
     };
     let release: (() => void) | undefined;
     let late: Timer | undefined;
+    let over = false;
     const admit = (metadata: Metadata, next: (metadata: Metadata) => void): void => {
       if (connection === undefined || !connection.isSame()) {
         refuse('gone', {
@@ -62,6 +65,21 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
         });
         return;
       }
+      if (!options.needsHash()) {
+        begin(metadata, next);
+        return;
+      }
+      void hashThenBegin(connection.process, metadata, next);
+    };
+    const hashThenBegin = async (
+      process: WorkloadProcess,
+      metadata: Metadata,
+      next: (metadata: Metadata) => void,
+    ): Promise<void> => {
+      await process.hashed();
+      if (!over) begin(metadata, next);
+    };
+    const begin = (metadata: Metadata, next: (metadata: Metadata) => void): void => {
       late = clock.timer(requestMs, () => {
         refuse('late', {
           code: status.DEADLINE_EXCEEDED,
@@ -80,6 +98,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
       })
       // Comes at the end of every call, however that ended.
       .withOnCancel(() => {
+        over = true;
         late?.cancel();
         release?.();
       })

@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { PeerProcess } from './apply/peer-credentials.ts';
-import { type WorkloadProcess, workloadProcess } from './workload-process.ts';
+import type { WorkloadProcess } from './workload-process.ts';
 
 export interface WorkloadLimits {
   readonly connections: number;
@@ -73,7 +73,7 @@ export class WorkloadConnections {
   }
 
   /** Undefined where this user has too many: then the connection is closed. */
-  add(socket: Socket, peer: PeerProcess): WorkloadConnection | undefined {
+  add(socket: Socket, peer: PeerProcess, process: WorkloadProcess): WorkloadConnection | undefined {
     const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0 };
     if (user.connections >= this.#limits.connectionsPerUser) {
       peer.close();
@@ -84,7 +84,7 @@ export class WorkloadConnections {
     user.connections++;
     const connection: Open = {
       name: `workload-${++this.#named}`,
-      process: workloadProcess(peer),
+      process,
       isSame: () => peer.isSame(),
       socket,
       user,

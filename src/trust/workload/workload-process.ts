@@ -6,32 +6,62 @@
 // What the operating system is asked is below apply/. Whether a peer's bundle may be given is
 // decided in ../entitlement.ts.
 
+import {
+  type ExecutableHashes,
+  type FileVersion,
+  fileVersionKey,
+} from './apply/executable-hash.ts';
 import type { PeerProcess } from './apply/peer-credentials.ts';
+import { controlGroupOf, systemdUnitOf } from './control-group.ts';
 
-/** A process as attested, in the words of selectors (those of SPIRE's unix attestor). */
+/** A process as attested, in the words of selectors (those of SPIRE's unix and systemd attestors). */
 export interface WorkloadProcess {
   readonly uid: number;
   readonly gid: number;
   readonly pid: number;
+  /** What is true of it. The SHA-256 of its program is among them once it was asked for. */
   readonly selectors: readonly string[];
-  /** The same for processes that nothing tells apart. */
+  /** The same for processes that nothing tells apart, also not their programs. */
   readonly key: string;
   /** For people: `uid 1000, gid 1000, pid 4711, /usr/bin/web`. */
   readonly description: string;
+  /** Resolves when the SHA-256 of its program is among the selectors, or cannot be told. */
+  hashed(): Promise<void>;
 }
 
+export type AttestedFacts = Pick<
+  PeerProcess,
+  'uid' | 'gid' | 'pid' | 'groups' | 'path' | 'executable' | 'controlGroups'
+>;
+
 export function workloadProcess(
-  peer: Pick<PeerProcess, 'uid' | 'gid' | 'pid' | 'path'>,
+  peer: AttestedFacts,
+  hashes: Pick<ExecutableHashes, 'of'>,
 ): WorkloadProcess {
-  const { uid, gid, pid, path } = peer;
+  const { uid, gid, pid, groups, path, executable, controlGroups } = peer;
   const selectors = [`unix:uid:${uid}`, `unix:gid:${gid}`];
+  for (const group of groups) selectors.push(`unix:supplementary_gid:${group}`);
   if (path !== undefined) selectors.push(`unix:path:${path}`);
+  const controlGroup = controlGroups === undefined ? undefined : controlGroupOf(controlGroups);
+  const unit = controlGroup === undefined ? undefined : systemdUnitOf(controlGroup);
+  if (unit !== undefined) selectors.push(`systemd:id:${unit}`);
+  if (controlGroup !== undefined) selectors.push(`cgroup:${controlGroup}`);
+  const key = [...selectors, executable === undefined ? '' : fileVersionKey(executable)].join('\n');
+  let isHashed = executable === undefined;
   return {
     uid,
     gid,
     pid,
     selectors,
-    key: selectors.join('\n'),
-    description: `uid ${uid}, gid ${gid}, pid ${pid}, ${path ?? 'executable unknown'}`,
+    key,
+    description: `uid ${uid}, gid ${gid}, pid ${pid}, ${path ?? 'executable unknown'}${unit === undefined ? '' : `, ${unit}`}`,
+    hashed: async () => {
+      if (isHashed) return;
+      const sha256 = await hashes.of(uid, pid, executable as FileVersion);
+      // Two may have asked at once; and what could not be told now may be told later.
+      if (isHashed || sha256 === undefined) return;
+      isHashed = true;
+      selectors.push(`unix:sha256:${sha256}`);
+    },
   };
 }

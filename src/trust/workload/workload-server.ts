@@ -4,6 +4,7 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
+import { ExecutableHashes } from './apply/executable-hash.ts';
 import { openWorkloadSocket } from './apply/workload-socket.ts';
 import {
   type AuthorizationApiOptions,
@@ -41,13 +42,22 @@ const keepaliveMs = 60_000;
 
 export async function startWorkloadServer(options: WorkloadServerOptions): Promise<WorkloadServer> {
   const { path, clock, log, limits, connections, refused } = options;
+  const hashes = new ExecutableHashes(clock);
   const server = new Server({
     'grpc.max_concurrent_streams': limits.streamsPerConnection,
     'grpc.max_receive_message_length': maxRequestBytes,
     'grpc-node.max_session_memory': maxSessionMegabytes,
     'grpc.keepalive_time_ms': keepaliveMs,
     'grpc.enable_channelz': 0,
-    interceptors: [streamGuard({ connections, clock, requestMs: limits.requestMs, refused })],
+    interceptors: [
+      streamGuard({
+        connections,
+        clock,
+        requestMs: limits.requestMs,
+        needsHash: () => options.workloads.delivery.needsHash,
+        refused,
+      }),
+    ],
   });
   server.addService(workloadApiDefinition, workloadApi(options.workloads));
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
@@ -60,9 +70,10 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
     connected: (connected, peer) => {
       // Without a listener, a connection that breaks before gRPC has it would end the process.
       connected.on('error', () => undefined);
-      const connection = connections.add(connected, peer);
+      const process = workloadProcess(peer, hashes);
+      const connection = connections.add(connected, peer, process);
       if (connection === undefined) {
-        refused('limit', workloadProcess(peer));
+        refused('limit', process);
         return;
       }
       // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.
@@ -79,6 +90,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
       socket.close();
       server.forceShutdown();
       connections.destroy();
+      hashes.stop();
     },
   };
 }

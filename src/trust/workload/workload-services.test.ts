@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
-import { statSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readFileSync, statSync } from 'node:fs';
 import { describe, type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
 import { sleep } from '../../core/clock/clock.ts';
@@ -73,6 +74,19 @@ describe('the Workload API', () => {
       svids.map(({ hint }) => hint),
       ['a', 'b'],
     );
+  });
+
+  test('recognizes a process by the SHA-256 of its program, also where the entry is newer', async (t) => {
+    const { store, socket } = await site(t);
+    const program = createHash('sha256').update(readFileSync(process.execPath)).digest('hex');
+    await putEntry(store, 'web');
+    const stream = opened(t, fetchSvids(socket));
+    const hints = async (of = stream) => (await of.next()).svids.map(({ hint }) => hint);
+    assert.deepEqual(await hints(), ['web']);
+    await putEntry(store, 'program', { selectors: [`unix:sha256:${program}`] });
+    assert.deepEqual(await hints(), ['program', 'web']);
+    await putEntry(store, 'other', { selectors: [`unix:sha256:${'0'.repeat(64)}`] });
+    assert.deepEqual(await hints(opened(t, fetchSvids(socket))), ['program', 'web']);
   });
 
   test('opens its socket to every user', async (t) => {

@@ -1,11 +1,25 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { closeSync, copyFileSync, mkdtempSync, openSync, readdirSync, rmSync } from 'node:fs';
+import {
+  chmodSync,
+  closeSync,
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  readdirSync,
+  rmdirSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
+import { controlGroupOf } from '../control-group.ts';
+import { workloadProcess } from '../workload-process.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hansa-peer-'));
@@ -123,6 +137,57 @@ describe('the process at the other end of a socket', () => {
     child.kill('SIGKILL');
     await once(child, 'exit');
     socket.destroy();
+  });
+
+  test('is in the groups that it had when it connected', async (t) => {
+    if (process.getuid?.() !== 0) {
+      t.skip('only root can start a process with other groups');
+      return;
+    }
+    const arrival = once(server, 'connection') as Promise<[Socket]>;
+    chmodSync(folder, 0o755);
+    chmodSync(path, 0o666);
+    const child = spawn(
+      'setpriv',
+      ['--reuid=1000', '--regid=1000', '--groups=27,2000', process.execPath, '-e', script('')],
+      { stdio: 'ignore' },
+    );
+    t.after(() => child.kill('SIGKILL'));
+    const [socket] = await arrival;
+    const peer = peerProcess(descriptorOf(socket));
+    t.after(() => peer.close());
+    assert.deepEqual([peer.uid, peer.gid], [1000, 1000]);
+    assert.deepEqual(new Set(peer.groups), new Set([27, 2000]));
+    socket.destroy();
+  });
+
+  test('is in the control group that the kernel has it in', async (t) => {
+    const hierarchy = ['/sys/fs/cgroup/systemd', '/sys/fs/cgroup'].find((one) =>
+      existsSync(join(one, 'cgroup.procs')),
+    );
+    const unit = `hansa-test-${process.pid}.service`;
+    const group = join(hierarchy ?? '', unit);
+    try {
+      mkdirSync(group);
+    } catch {
+      t.skip('no control group can be made here');
+      return;
+    }
+    const { child, socket, fd } = await connected('');
+    try {
+      writeFileSync(join(group, 'cgroup.procs'), String(child.pid));
+      const peer = peerProcess(fd);
+      peer.close();
+      assert.equal(controlGroupOf(peer.controlGroups ?? ''), `/${unit}`);
+      const { selectors } = workloadProcess(peer, { of: () => Promise.resolve(undefined) });
+      assert.ok(selectors.includes(`systemd:id:${unit}`), selectors.join(' '));
+      assert.ok(selectors.includes(`cgroup:/${unit}`));
+    } finally {
+      child.kill('SIGKILL');
+      await once(child, 'exit');
+      socket.destroy();
+      rmdirSync(group);
+    }
   });
 
   test('cannot be asked of what is no socket', () => {

@@ -7,15 +7,21 @@
 // process was still alive afterwards. An older kernel is asked for a descriptor by pid: then a
 // process of the same user, and of no other, could stand in its place.
 
-import { closeSync, readlinkSync, statSync } from 'node:fs';
+import { closeSync, openSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
 import koffi from 'koffi';
 import { HansaError } from '../../../core/errors/error.ts';
+import type { FileVersion } from './executable-hash.ts';
 
 /** asm-generic/socket.h, which every architecture that Node runs on shares but for MIPS, SPARC and PA-RISC. */
 const solSocket = 1;
 const soPeercred = 17;
+const soPeergroups = 59;
 const soPeerpidfd = 77;
+/** Somebody who is in more groups than this is told to be in none. */
+const maxGroups = 1024;
+/** Far above what a kernel writes of one process in all hierarchies. */
+const maxControlGroupBytes = 64 * 1024;
 /** asm-generic/errno.h: the kernel does not know this option. */
 const enoprotoopt = 92;
 /** pidfd_open, by the number that it has on every architecture that Node runs on (Linux 5.3). */
@@ -46,8 +52,14 @@ export interface PeerProcess {
   readonly uid: number;
   readonly gid: number;
   readonly pid: number;
+  /** Its supplementary groups when it connected (SO_PEERGROUPS). */
+  readonly groups: readonly number[];
   /** Its executable by absolute path; undefined where that cannot be told for sure. */
   readonly path: string | undefined;
+  /** The file that it runs, under whatever path; undefined where we may not see it. */
+  readonly executable: FileVersion | undefined;
+  /** What /proc/PID/cgroup said; undefined where that cannot be told. */
+  readonly controlGroups: string | undefined;
   /**
    * Whether the process that connected still runs, and still the same program: one that became
    * another by exec must come anew. Costs two system calls.
@@ -71,38 +83,49 @@ export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerPr
   const pid = readInt(credentials, 0);
   const uid = readInt(credentials, 4) >>> 0;
   const gid = readInt(credentials, 8) >>> 0;
+  const groups = groupsOf(socketFd);
   // 0 is a process outside of our pid namespace: it has no entry in our /proc.
   if (pid <= 0) {
-    return { uid, gid, pid, path: undefined, isSame: () => true, close: () => undefined };
+    const unknowable = { path: undefined, executable: undefined, controlGroups: undefined };
+    return { uid, gid, pid, groups, ...unknowable, isSame: () => true, close: () => undefined };
   }
-  const pidfd = hold(socketFd, pid, heldBy);
+  const held = hold(socketFd, pid, heldBy);
   let open = true;
   const close = (): void => {
     if (!open) return;
     open = false;
-    closeSync(pidfd);
+    closeSync(held.pidfd);
   };
-  const executable = executableOf(pid, uid);
+  // Whoever cannot be traced by its user (setuid, say) belongs to root there.
+  const isOwned = ownerOf(pid) === uid;
+  const executable = isOwned ? fileBehind(linkOf(pid)) : undefined;
+  const path = executable && pathOf(pid, executable);
+  // By pid alone it could be a process of another user by now.
+  const controlGroups = isOwned || held.by === 'socket' ? controlGroupsOf(pid) : undefined;
   const isSame = (): boolean =>
     open &&
-    (executable === undefined || isFile(fileBehind(linkOf(pid)), executable.file)) &&
+    (executable === undefined || isFile(fileBehind(linkOf(pid)), executable)) &&
     // Last: what was read above was of this process only if it runs still.
-    runs(pidfd);
+    runs(held.pidfd);
   if (!isSame()) {
     close();
     throw unknown(`process ${pid} ended or became another while it was looked at`);
   }
-  return { uid, gid, pid, path: executable?.path, isSame, close };
+  return { uid, gid, pid, groups, path, executable, controlGroups, isSame, close };
 }
 
-function hold(socketFd: number, pid: number, heldBy: HeldBy): number {
+function hold(
+  socketFd: number,
+  pid: number,
+  heldBy: HeldBy,
+): { readonly pidfd: number; readonly by: HeldBy } {
   if (heldBy === 'socket') {
     const answer = option(socketFd, soPeerpidfd, 4);
-    if (answer !== undefined) return readInt(answer, 0);
+    if (answer !== undefined) return { pidfd: readInt(answer, 0), by: heldBy };
     if (koffi.errno() === enoprotoopt) return hold(socketFd, pid, 'pid');
   } else {
     const pidfd = syscall(pidfdOpen, pid, 0);
-    if (pidfd >= 0) return pidfd;
+    if (pidfd >= 0) return { pidfd, by: heldBy };
   }
   throw unknown(`process ${pid} is gone`);
 }
@@ -112,17 +135,46 @@ function hold(socketFd: number, pid: number, heldBy: HeldBy): number {
  * theirs over /usr/bin/web in a namespace of theirs, so it counts only if here the same file lies
  * at that path. That also leaves out what was deleted or replaced since it was started.
  */
-function executableOf(pid: number, uid: number): Executable | undefined {
-  const link = linkOf(pid);
+function pathOf(pid: number, file: FileNumber): string | undefined {
   try {
-    if (statSync(`/proc/${pid}`).uid !== uid) return undefined;
-    const path = readlinkSync(link);
-    const file = fileBehind(link);
-    return path.startsWith('/') && isFile(file, fileBehind(path)) ? { path, file } : undefined;
+    const path = readlinkSync(linkOf(pid));
+    return path.startsWith('/') && isFile(file, fileBehind(path)) ? path : undefined;
   } catch {
     // Not ours to read (another user's, without the right to trace), or not there: no selector of a path.
     return undefined;
   }
+}
+
+function ownerOf(pid: number): number | undefined {
+  try {
+    return statSync(`/proc/${pid}`).uid;
+  } catch {
+    return undefined;
+  }
+}
+
+function controlGroupsOf(pid: number): string | undefined {
+  try {
+    const fd = openSync(`/proc/${pid}/cgroup`, 'r');
+    try {
+      // The kernel writes it in one piece where there is room for it.
+      const text = Buffer.alloc(maxControlGroupBytes);
+      const length = readSync(fd, text);
+      return length === text.length ? undefined : text.toString('utf8', 0, length);
+    } finally {
+      closeSync(fd);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+function groupsOf(socketFd: number): readonly number[] {
+  const value = Buffer.alloc(maxGroups * 4);
+  const length = new Uint32Array([value.length]);
+  // Fails where there are more, or where the kernel is older than 4.13.
+  if (getsockopt(socketFd, solSocket, soPeergroups, value, length) !== 0) return [];
+  return Array.from({ length: (length[0] ?? 0) / 4 }, (_, at) => readInt(value, at * 4) >>> 0);
 }
 
 interface FileNumber {
@@ -130,17 +182,12 @@ interface FileNumber {
   readonly ino: bigint;
 }
 
-interface Executable {
-  readonly path: string;
-  readonly file: FileNumber;
-}
-
 function linkOf(pid: number): string {
   return `/proc/${pid}/exe`;
 }
 
 /** Undefined where there is none, or none that we may see. */
-function fileBehind(path: string): FileNumber | undefined {
+function fileBehind(path: string): FileVersion | undefined {
   try {
     return statSync(path, { bigint: true, throwIfNoEntry: false });
   } catch {

@@ -1,0 +1,100 @@
+import assert from 'node:assert/strict';
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  chmodSync,
+  copyFileSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, describe, type TestContext, test } from 'node:test';
+import { systemClock } from '../../../core/clock/system.ts';
+import { ExecutableHashes, maxProgramBytes } from './executable-hash.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'hansa-hash-'));
+const children: ChildProcess[] = [];
+after(() => {
+  for (const child of children) child.kill('SIGKILL');
+  rmSync(folder, { recursive: true, force: true });
+});
+
+async function running(name: string): Promise<{ readonly pid: number; readonly path: string }> {
+  const path = join(folder, name);
+  copyFileSync('/bin/sleep', path);
+  chmodSync(path, 0o755);
+  const child = spawn(path, ['600'], { stdio: 'ignore' });
+  children.push(child);
+  await once(child, 'spawn');
+  return { pid: child.pid as number, path };
+}
+
+const versionOf = (path: string) => statSync(path, { bigint: true });
+
+function hashes(t: TestContext): ExecutableHashes {
+  const made = new ExecutableHashes(systemClock);
+  t.after(() => made.stop());
+  return made;
+}
+
+const expected = createHash('sha256').update(readFileSync('/bin/sleep')).digest('hex');
+
+describe('the SHA-256 of the program of a process', () => {
+  test('is that of the file that it runs, and is asked for once', async (t) => {
+    const { pid, path } = await running('program');
+    const made = hashes(t);
+    const version = versionOf(path);
+    const all = Array.from({ length: 10 }, () => made.of(0, pid, version));
+    assert.deepEqual(new Set(await Promise.all(all)), new Set([expected]));
+    // Remembered: nobody has to be there any more.
+    assert.equal(await made.of(0, 999_999_999, version), expected);
+  });
+
+  test('is that of the file even where its path is gone', async (t) => {
+    const { pid, path } = await running('deleted');
+    rmSync(path);
+    assert.equal(await hashes(t).of(0, pid, versionOf(`/proc/${pid}/exe`)), expected);
+  });
+
+  test('cannot be told where the file is another than was seen, or the process is gone', async (t) => {
+    const { pid, path } = await running('touched');
+    const made = hashes(t);
+    const version = versionOf(path);
+    utimesSync(path, 1, 1);
+    assert.equal(await made.of(0, pid, version), undefined);
+    assert.equal(await made.of(0, 999_999_999, version), undefined);
+    assert.equal(await made.of(0, pid, versionOf('/bin/true')), undefined);
+  });
+
+  test('is not computed of a program beyond all measure', async (t) => {
+    const { pid, path } = await running('huge');
+    const version = { ...versionOf(path), size: maxProgramBytes + 1n };
+    assert.equal(await hashes(t).of(0, pid, version), undefined);
+  });
+
+  test('of many users comes to all of them', async (t) => {
+    const made = hashes(t);
+    const all = await Promise.all(
+      Array.from({ length: 6 }, async (_, at) => {
+        const { pid, path } = await running(`many-${at}`);
+        return made.of(at % 2, pid, versionOf(path));
+      }),
+    );
+    assert.deepEqual(new Set(all), new Set([expected]));
+  });
+
+  test('is given up when the site stops', async (t) => {
+    const { pid, path } = await running('stopping');
+    const made = hashes(t);
+    const asked = made.of(0, pid, versionOf(path));
+    made.stop();
+    assert.equal(await asked, undefined);
+    assert.throws(() => truncateSync(path), { code: 'ETXTBSY' });
+  });
+});

@@ -1,0 +1,180 @@
+// SHA-256 of the program that a process runs, for entries that select by it. The file is opened
+// through /proc/PID/exe, once, and is known to be the very file that was seen when the process
+// connected. Reading and hashing happen on a thread of their own, one file after the other, users in
+// turn: however large the programs of one user are, the site goes on, and so do the others.
+
+import { close, fstat, open, type BigIntStats } from 'node:fs';
+import { promisify } from 'node:util';
+import { Worker } from 'node:worker_threads';
+import type { Clock, Timer } from '../../../core/clock/clock.ts';
+import type { HashAnswer, HashQuestion } from './executable-hash-worker.ts';
+
+/** What tells one content of a file from another, as far as the kernel can tell. */
+export interface FileVersion {
+  readonly dev: bigint;
+  readonly ino: bigint;
+  readonly size: bigint;
+  readonly mtimeNs: bigint;
+  readonly ctimeNs: bigint;
+}
+
+export function fileVersionKey({ dev, ino, size, mtimeNs, ctimeNs }: FileVersion): string {
+  return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`;
+}
+
+/** Above every program that is known to us; a second or less of hashing. */
+export const maxProgramBytes = 512n * 1024n * 1024n;
+/** A file that takes longer lies on a disk that does not answer. */
+const withinMs = 30_000;
+/** Programs that are remembered; 100 bytes each. */
+const maxRemembered = 4096;
+
+const workerFile = import.meta.url.endsWith('.ts')
+  ? './executable-hash-worker.ts'
+  : './executable-hash-worker.js';
+const openFile = promisify(open);
+const closeFile = promisify(close);
+const statFile = promisify(fstat) as unknown as (
+  fd: number,
+  options: { readonly bigint: true },
+) => Promise<BigIntStats>;
+
+interface Job {
+  readonly fd: number;
+  readonly done: (sha256: string | undefined) => void;
+}
+
+export class ExecutableHashes {
+  readonly #clock: Clock;
+  /** By version of the file, the one used longest ago first. */
+  readonly #known = new Map<string, string>();
+  readonly #asked = new Map<string, Promise<string | undefined>>();
+  readonly #queues = new Map<number, Job[]>();
+  #worker: Worker | undefined;
+  #current: Job | undefined;
+  #deadline: Timer | undefined;
+  #stopped = false;
+
+  constructor(clock: Clock) {
+    this.#clock = clock;
+  }
+
+  /**
+   * In lower-case hexadecimal; undefined where the program is too large, cannot be read, or changed
+   * meanwhile. Whether the process still runs is for the caller to ask, after.
+   */
+  of(uid: number, pid: number, version: FileVersion): Promise<string | undefined> {
+    const key = fileVersionKey(version);
+    const known = this.#known.get(key);
+    if (known !== undefined) {
+      this.#known.delete(key);
+      this.#known.set(key, known);
+      return Promise.resolve(known);
+    }
+    let asked = this.#asked.get(key);
+    if (asked === undefined) {
+      asked = this.#read(uid, pid, key, version).finally(() => this.#asked.delete(key));
+      this.#asked.set(key, asked);
+    }
+    return asked;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#end();
+    for (const jobs of this.#queues.values()) for (const { done } of jobs) done(undefined);
+    this.#queues.clear();
+  }
+
+  async #read(
+    uid: number,
+    pid: number,
+    key: string,
+    version: FileVersion,
+  ): Promise<string | undefined> {
+    if (version.size > maxProgramBytes) return undefined;
+    let fd: number;
+    try {
+      fd = await openFile(`/proc/${pid}/exe`, 'r');
+    } catch {
+      return undefined;
+    }
+    try {
+      if (fileVersionKey(await statFile(fd, { bigint: true })) !== key) return undefined;
+      const sha256 = await this.#hash(uid, fd);
+      // Whoever could write to it while it was read has changed its times.
+      const after = await statFile(fd, { bigint: true });
+      if (sha256 === undefined || fileVersionKey(after) !== key) return undefined;
+      this.#remember(key, sha256);
+      return sha256;
+    } catch {
+      return undefined;
+    } finally {
+      await closeFile(fd).catch(() => undefined);
+    }
+  }
+
+  #remember(key: string, sha256: string): void {
+    this.#known.set(key, sha256);
+    const [oldest] = this.#known.keys();
+    if (this.#known.size > maxRemembered && oldest !== undefined) this.#known.delete(oldest);
+  }
+
+  #hash(uid: number, fd: number): Promise<string | undefined> {
+    return new Promise((done) => {
+      if (this.#stopped) {
+        done(undefined);
+        return;
+      }
+      const queue = this.#queues.get(uid);
+      if (queue === undefined) this.#queues.set(uid, [{ fd, done }]);
+      else queue.push({ fd, done });
+      this.#next();
+    });
+  }
+
+  #next(): void {
+    if (this.#current !== undefined) return;
+    const [turn] = this.#queues;
+    if (turn === undefined) return;
+    const [uid, jobs] = turn;
+    this.#queues.delete(uid);
+    const job = jobs.shift();
+    // Behind the other users.
+    if (jobs.length > 0) this.#queues.set(uid, jobs);
+    if (job === undefined) return;
+    this.#current = job;
+    this.#deadline = this.#clock.timer(withinMs, () => this.#end());
+    const question: HashQuestion = { fd: job.fd, maxBytes: Number(maxProgramBytes) };
+    this.#thread().postMessage(question, []);
+  }
+
+  #thread(): Worker {
+    if (this.#worker !== undefined) return this.#worker;
+    const worker = new Worker(new URL(workerFile, import.meta.url), { execArgv: [] });
+    worker.unref();
+    worker.on('message', ({ sha256 }: HashAnswer) => {
+      if (worker === this.#worker) this.#settle(sha256);
+    });
+    worker.on('error', () => {
+      if (worker === this.#worker) this.#end();
+    });
+    this.#worker = worker;
+    return worker;
+  }
+
+  /** Gives up what is under way, and the thread with it: it may be stuck. */
+  #end(): void {
+    void this.#worker?.terminate();
+    this.#worker = undefined;
+    this.#settle(undefined);
+  }
+
+  #settle(sha256: string | undefined): void {
+    this.#deadline?.cancel();
+    const job = this.#current;
+    this.#current = undefined;
+    job?.done(sha256);
+    this.#next();
+  }
+}
