@@ -26,6 +26,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     InvitationExpired: 'HANSA_INVITATION_EXPIRED',
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
     InvitationRefused: 'HANSA_INVITATION_REFUSED',
+    AuthorityState: 'HANSA_AUTHORITY_STATE',
     PeerState: 'HANSA_PEER_STATE',
     PeerRefused: 'HANSA_PEER_REFUSED',
     PeerUntrusted: 'HANSA_PEER_UNTRUSTED',

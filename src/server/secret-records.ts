@@ -5,7 +5,7 @@ import type { Random } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateEd25519, importPkcs8 } from '../core/identity/keys.ts';
 import type { Sealer } from '../core/store/sealer.ts';
-import type { AuditRow, Store } from '../core/store/store.ts';
+import type { AuditRow, Store, Watch } from '../core/store/store.ts';
 
 const collection = 'site.secrets';
 const recordVersion = 1;
@@ -16,6 +16,8 @@ export interface SecretRecord {
   create(secret: Buffer): Promise<boolean>;
   /** In the place of the one that was loaded or created last; HANSA_CONFLICT where that has changed. */
   replace(secret: Buffer, audit: readonly AuditRow[]): Promise<void>;
+  /** Calls after every change of the record; returns how to stop that. */
+  watch(changed: () => void): () => void;
 }
 
 /** `auditRow` tells the log that the secret was made, never what it is. */
@@ -68,7 +70,27 @@ export function secretRecord(
       });
       seen = entries[0]?.revision;
     },
+    watch: (changed) => watchRecord(store, name, changed),
   };
+}
+
+function watchRecord(store: Store, name: string, changed: () => void): () => void {
+  let watch: Watch | undefined;
+  const begin = (): void => {
+    watch = store.watch(collection, store.revision, {
+      changes: (changes) => {
+        if (changes.some((change) => change.name === name)) changed();
+      },
+      ended: (error) => {
+        if (!hasCode(error, 'HANSA_EXPIRED')) return;
+        // What happened meanwhile is unknown, so it is looked at.
+        begin();
+        changed();
+      },
+    });
+  };
+  begin();
+  return () => watch?.stop();
 }
 
 /**
@@ -80,6 +102,7 @@ export function foundingSecret(store: Store, sealer: Sealer, name: string): Secr
   return {
     load: () => record.load(),
     replace: (secret, audit) => record.replace(secret, audit),
+    watch: (changed) => record.watch(changed),
     create: (secret) => {
       if (store.auditLog.size === 0) return record.create(secret);
       throw new HansaError(

@@ -4,6 +4,7 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { noteSigner } from '../core/audit/checkpoint.ts';
 import { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
+import { authorityAudit, rotationActor } from '../core/identity/authority-audit.ts';
 import { SiteAuthority } from '../core/identity/authority.ts';
 import { SiteCredentials } from '../core/identity/site-credentials.ts';
 import type { Log } from '../core/log/log.ts';
@@ -64,6 +65,10 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     clock,
     random,
     vault: foundingSecret(store, sealer, 'authorities'),
+    keyType: config.trust.authority.keyType,
+    jwtKeyType: config.trust.authority.jwtKeyType,
+    rootTtlSeconds: config.trust.authority.ttlSeconds,
+    audit: authorityAudit(audit, rotationActor, 'the one before expired while the site was down'),
   });
   const credentials = await SiteCredentials.start({
     authority,

@@ -2,9 +2,10 @@
 // believes it before it signs anything.
 
 import { timestamp } from '../api/object.ts';
-import { changeDraft } from '../core/access/audit-draft.ts';
+import { actorOf } from '../core/access/audit-draft.ts';
 import { adminsGroup } from '../core/access/identity.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { authorityAudit } from '../core/identity/authority-audit.ts';
 import type { BundlePublisher } from '../core/identity/published-bundle.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
 
@@ -48,16 +49,10 @@ async function prepare(
       `Cannot prepare an authority for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket.`,
     );
   }
-  const { fingerprint, notAfterMs } = await authority.prepare((made) => [
-    audit.record(
-      changeDraft(caller, address === undefined ? {} : { address }, {
-        verb: 'authority.prepare',
-        kind: 'Authority',
-        name: made.fingerprint,
-        reason: `published, and signs nothing yet; until ${timestamp(made.notAfterMs)}`,
-      }),
-    ),
-  ]);
+  const { id: fingerprint, notAfterMs } = await authority.prepare(
+    'x509',
+    authorityAudit(audit, actorOf(caller, address === undefined ? {} : { address })),
+  );
   const { sequence } = await publisher.current();
   published();
   return { fingerprint, notAfter: timestamp(notAfterMs), sequence };

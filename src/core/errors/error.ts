@@ -120,6 +120,10 @@ export const errorCatalog = {
     remedy:
       'Ask the operator of the other trust domain. The last good bundle stays in use meanwhile.',
   },
+  HANSA_AUTHORITY_STATE: {
+    meaning: 'What was asked is not possible in the phase that the authority is in.',
+    remedy: 'See `hansa trust rotate status`; the message names what is possible.',
+  },
   HANSA_AUDIT_INVALID: {
     meaning:
       'The audit log does not verify: a record was changed, removed or added outside of the site.',

@@ -75,7 +75,7 @@ for (const [what, code, spoil] of [
   [
     'is of a newer version',
     'HANSA_STORE_NEWER',
-    (text: string) => text.replace('"version":1', '"version":2'),
+    (text: string) => text.replace('"version":2', '"version":3'),
   ],
   [
     'has a broken key',
@@ -101,9 +101,7 @@ test('a key that is not that of the certificate is refused', async () => {
   const site = await testSite();
   const other = await testSite('bruges.example');
   const record = JSON.parse(String(site.vault.record));
-  record.authorities[0].privateKey = JSON.parse(
-    String(other.vault.record),
-  ).authorities[0].privateKey;
+  record.x509[0].privateKey = JSON.parse(String(other.vault.record)).x509[0].privateKey;
   site.vault.record = Buffer.from(JSON.stringify(record));
   await assert.rejects(SiteAuthority.open({ trustDomain: lubeck, ...site }), (caught) =>
     hasCode(caught, 'HANSA_STORE_CORRUPT'),
@@ -215,11 +213,11 @@ test('a prepared authority is published at once, signs nothing, and is there aft
   const authority = await SiteAuthority.open(options);
   const before = authority.bundle;
   const signing = authority.certificate.fingerprint;
-  const made = await authority.prepare(() => []);
+  const made = await authority.prepare('x509', () => []);
   assert.notEqual(authority.bundle, before);
   assert.deepEqual(
     authority.bundle.authorities.map(({ fingerprint }) => fingerprint),
-    [signing, made.fingerprint],
+    [signing, made.id],
   );
   assert.equal(authority.certificate.fingerprint, signing);
   const again = await SiteAuthority.open(options);
@@ -230,8 +228,8 @@ test('a prepared authority is published at once, signs nothing, and is there aft
 test('one authority is prepared at a time, also where two ask at once', async () => {
   const { authority } = await testSite();
   const outcomes = await Promise.allSettled([
-    authority.prepare(() => []),
-    authority.prepare(() => []),
+    authority.prepare('x509', () => []),
+    authority.prepare('x509', () => []),
   ]);
   assert.deepEqual(
     outcomes.map(({ status }) => status),
@@ -251,7 +249,7 @@ test('an authority that could not be written is not published', async () => {
   const { bundle } = authority;
   vault.replace = () => Promise.reject(new Error('the disk is full'));
   await assert.rejects(
-    authority.prepare(() => []),
+    authority.prepare('x509', () => []),
     /the disk is full/,
   );
   assert.equal(authority.bundle, bundle);

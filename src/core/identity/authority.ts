@@ -1,35 +1,52 @@
 // core/identity holds what every plane needs of PKI: reading and writing certificates, keys and
-// signers, the site's authority, the SVID path validator, and TLS servers and clients that choose
+// signers, the site's authorities, the SVID path validator, and TLS servers and clients that choose
 // trust by trust domain. No plane's policy lives here: who may have which identity is decided
-// above; rotation, bundles on the wire and the Workload API belong to the trust plane.
+// above; when authorities rotate, bundles on the wire and the Workload API belong to the trust plane.
 //
-// This file is the site's authority: the root of its trust domain, made at first start, and the
-// SVIDs that it issues. It issues leaves only, never an intermediate CA: whoever held one could
-// sign this trust domain's own identities.
+// This file is the site's authorities: those of its trust domain, made at first start, what becomes
+// of them, and the SVIDs that the active one issues. It issues leaves only, never an intermediate
+// CA: whoever held one could sign this trust domain's own identities.
 
-import type { KeyObject } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
-import type { Clock, Random } from '../clock/clock.ts';
-import { HansaError } from '../errors/error.ts';
-import type { AuditRow } from '../store/store.ts';
-import type { AuthorityEntry, AuthorityVault } from './authority-record.ts';
-import { decodeAuthorities, encodeAuthorities } from './authority-record.ts';
-import { buildCertificate, emptyName, name } from './build-certificate.ts';
-import { Bundle } from './bundle.ts';
-import { Certificate } from './certificate.ts';
+import type { Clock } from '../clock/clock.ts';
+import { HansaError, hasCode } from '../errors/error.ts';
+import type { AuthorityAudit, AuthorityStep } from './authority-audit.ts';
+import {
+  activate,
+  assertRoom,
+  type AuthorityKind,
+  clockSkewMs,
+  maxTtlSeconds,
+  type Phased,
+  type PhaseStep,
+  prepare,
+  prune,
+  replaceAtOnce,
+  revoke,
+  taint,
+} from './authority-phases.ts';
+import { bundleOf, signingOf, viewsOf, withoutSpentKey } from './authority-state.ts';
+import type { AnyEntry, AuthorityView, JwtSigner, Signing } from './authority-state.ts';
+import {
+  type AuthorityRecord,
+  type AuthorityVault,
+  decodeAuthorities,
+  encodeAuthorities,
+  type JwtEntry,
+  type X509Entry,
+} from './authority-record.ts';
+import { buildCertificate, emptyName } from './build-certificate.ts';
+import type { Bundle } from './bundle.ts';
+import type { Certificate } from './certificate.ts';
 import { keyUsageBits } from './extensions.ts';
-import { generateP256, type PublicKey } from './keys.ts';
-import { lintLeaf, lintSigning } from './lint.ts';
+import type { PublicKey } from './keys.ts';
+import { lintLeaf } from './lint.ts';
+import { type MakeOptions, makeJwt, makeX509 } from './make-authority.ts';
 import { SerialNumbers } from './serial-numbers.ts';
-import { LocalSigner, type Signer } from './signer.ts';
 
-/** An SVID lives an hour at most: what is stolen is soon worthless, without lists of revoked ones. */
-export const maxTtlSeconds = 3600;
-/** Until authorities rotate by themselves, a root must outlive the attention of its operator. */
-const defaultRootTtlSeconds = 365 * 24 * 3600;
-/** Others' clocks may be behind by this much and still take a fresh certificate. */
-const backdateMs = 60_000;
+export { maxTtlSeconds } from './authority-phases.ts';
 
 /** Below `/hansa/`, each with its own issuer. */
 export type ReservedRole = 'agent' | 'bot' | 'user' | 'child';
@@ -51,11 +68,13 @@ export interface WorkloadRequest extends NamedLeafRequest {
 
 export interface IssuedSvid {
   readonly id: SpiffeId;
-  /** DER, the leaf first; never the root, which peers have from the bundle. */
+  /** DER, the leaf first, then what is between it and a root; never the root, which peers have from the bundle. */
   readonly chain: readonly Buffer[];
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
   readonly serialHex: string;
+  /** The id of the authority that signed it. */
+  readonly authorityId: string;
 }
 
 /** The right to issue below one reserved prefix, to be handed to the one part that may. */
@@ -65,78 +84,72 @@ export interface ReservedIssuer {
   issue(name: string, request: LeafRequest): Promise<IssuedSvid>;
 }
 
-export interface AuthorityOptions {
-  readonly trustDomain: TrustDomain;
+export interface AuthorityOptions extends MakeOptions {
   readonly vault: AuthorityVault;
-  readonly clock: Clock;
-  readonly random: Random;
-  readonly rootTtlSeconds?: number;
-  /** P-256 by default. Simulation takes Ed25519, whose signatures are the same in every run. */
-  readonly generateKey?: (random: Random) => Promise<KeyObject>;
+  /** For what `open` itself must do: to replace what expired while the site was down. */
+  readonly audit?: AuthorityAudit;
 }
 
-interface ActiveAuthority {
-  readonly certificate: Certificate;
-  readonly signer: Signer;
-}
+/** A change that was overtaken is tried again on what is there; more often than this something is ill. */
+const maxAttempts = 8;
 
-/** Issuing is safe to call in any number at once, and fails where the authority itself has expired. */
+/**
+ * Issuing is safe to call in any number at once, and fails where the authority itself has expired.
+ * Changes are compare-and-set on the record: each is made on what any replica wrote last, takes effect
+ * here when it is durable, and is told to the audit log in the same commit. They come one after another.
+ */
 export class SiteAuthority {
   readonly trustDomain: TrustDomain;
-  #entries: readonly AuthorityEntry[];
+  #record: AuthorityRecord;
+  #signing: Signing;
   #bundle: Bundle;
+  #authorities: readonly AuthorityView[];
   #changing: Promise<unknown> = Promise.resolve();
+  readonly #listeners = new Set<() => void>();
   readonly #options: AuthorityOptions;
-  readonly #active: ActiveAuthority;
   readonly #clock: Clock;
   readonly #serials: SerialNumbers;
 
-  private constructor(options: AuthorityOptions, entries: readonly AuthorityEntry[]) {
+  private constructor(options: AuthorityOptions, record: AuthorityRecord) {
     this.trustDomain = options.trustDomain;
     this.#clock = options.clock;
     this.#serials = new SerialNumbers(options.random);
     this.#options = options;
-    this.#entries = entries;
-    this.#bundle = bundleOf(options.trustDomain, entries);
-    const active = entries.find((entry) => entry.state === 'active') as AuthorityEntry;
-    const signer = new LocalSigner(active.privateKey);
-    if (!signer.publicKey.spki.equals(active.certificate.spki)) {
-      throw new HansaError(
-        'HANSA_STORE_CORRUPT',
-        "Cannot load the site's authority: its key is not that of its certificate. Restore the data folder from a backup.",
-      );
-    }
-    this.#active = { certificate: active.certificate, signer };
+    this.#record = record;
+    this.#signing = signingOf(record);
+    this.#bundle = bundleOf(options.trustDomain, record);
+    this.#authorities = viewsOf(record);
+    options.vault.watch?.(() => void this.reload().catch(() => undefined));
   }
 
-  /** Loads the authority, or makes one where there is none. Of several that start at once, one makes it. */
+  /** Loads the authorities, or makes them where there are none. Of several that start at once, one makes them. */
   static async open(options: AuthorityOptions): Promise<SiteAuthority> {
     for (;;) {
-      const record = await options.vault.load();
-      if (record !== undefined) return SiteAuthority.#fromRecord(options, record);
-      const entry = await makeRoot(options);
-      const made = encodeAuthorities(options.trustDomain.name, [entry]);
+      const record = await loaded(options);
+      if (record !== undefined) return SiteAuthority.#from(options, record);
+      const first = { x509: [await makeX509(options)], jwt: [await makeJwt(options)] };
+      const made = encodeAuthorities(options.trustDomain.name, first);
       try {
-        if (await options.vault.create(made)) return new SiteAuthority(options, [entry]);
+        if (await options.vault.create(made)) return new SiteAuthority(options, first);
       } finally {
         made.fill(0);
       }
     }
   }
 
-  static #fromRecord(options: AuthorityOptions, record: Buffer): SiteAuthority {
-    try {
-      const { trustDomain, entries } = decodeAuthorities(record);
-      if (trustDomain !== options.trustDomain.name) {
-        throw new HansaError(
-          'HANSA_CONFIG_INVALID',
-          `Cannot start as trust domain ${options.trustDomain.name}: this data folder belongs to ${trustDomain}. Start it with that trust domain, or with another --data-dir.`,
-        );
+  static async #from(options: AuthorityOptions, found: AuthorityRecord): Promise<SiteAuthority> {
+    const jwt = found.jwt.length === 0 ? [await makeJwt(options)] : found.jwt;
+    const authority = new SiteAuthority(options, { ...found, jwt });
+    const audit: AuthorityAudit = options.audit ?? (() => []);
+    if (jwt !== found.jwt) await authority.#keepFirstJwt(audit);
+    // A site that was down for long must be able to start.
+    for (const kind of ['x509', 'jwt'] as const) {
+      const active = authority.#record[kind].find(({ state }) => state === 'active');
+      if (active !== undefined && options.clock.now() >= active.notAfterMs) {
+        await authority.replaceAtOnce(kind, { fresh: true }, audit);
       }
-      return new SiteAuthority(options, entries);
-    } finally {
-      record.fill(0);
     }
+    return authority;
   }
 
   /** What this site's SVIDs are verified against. Another one as soon as the authorities change. */
@@ -144,41 +157,114 @@ export class SiteAuthority {
     return this.#bundle;
   }
 
-  /**
-   * Makes a new root that is published from now on and signs nothing yet, so that everyone trusts it
-   * before it does. There is one at a time: HANSA_ALREADY_EXISTS. `audit` tells the log of it, in the
-   * same commit.
-   */
-  prepare(audit: (made: Certificate) => readonly AuditRow[]): Promise<Certificate> {
-    const made = this.#changing.then(() => this.#prepare(audit));
-    this.#changing = made.catch(() => undefined);
-    return made;
-  }
-
-  async #prepare(audit: (made: Certificate) => readonly AuditRow[]): Promise<Certificate> {
-    const known = this.#entries.find(({ state }) => state === 'prepared');
-    if (known !== undefined) {
-      throw new HansaError(
-        'HANSA_ALREADY_EXISTS',
-        `Cannot prepare an authority: ${known.certificate.fingerprint.slice(0, 16)} is prepared already.`,
-      );
-    }
-    const entry: AuthorityEntry = { ...(await makeRoot(this.#options)), state: 'prepared' };
-    const entries = [...this.#entries, entry];
-    const record = encodeAuthorities(this.trustDomain.name, entries);
-    try {
-      await this.#options.vault.replace(record, audit(entry.certificate));
-    } finally {
-      record.fill(0);
-    }
-    this.#entries = entries;
-    this.#bundle = bundleOf(this.trustDomain, entries);
-    return entry.certificate;
-  }
-
-  /** The certificate that signs now. */
+  /** The certificate that signs now. Where there is an upstream authority, it is not in the bundle itself. */
   get certificate(): Certificate {
-    return this.#active.certificate;
+    return this.#signing.x509.certificate;
+  }
+
+  /** DER of what stands between the leaves that are issued now and a root: every issued chain ends with it. */
+  get issuerChain(): readonly Buffer[] {
+    return this.#signing.x509.chain;
+  }
+
+  /** The key that signs JWT-SVIDs now: to be asked for each token. */
+  get jwtSigner(): JwtSigner {
+    return this.#signing.jwt;
+  }
+
+  /** All of both kinds. The same list until something changes. */
+  get authorities(): readonly AuthorityView[] {
+    return this.#authorities;
+  }
+
+  /** Whether what this authority signed is to be replaced: it is tainted, or not there any more. */
+  isTainted(id: string): boolean {
+    const known = this.#authorities.find((authority) => authority.id === id);
+    return known === undefined || known.state === 'tainted';
+  }
+
+  /** Calls after every durable change, also one of another replica; returns how to stop that. Must not throw. */
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  /** Makes a new one, published from now on. One of a kind at a time: HANSA_ALREADY_EXISTS. */
+  async prepare(kind: AuthorityKind, audit: AuthorityAudit): Promise<AuthorityView> {
+    const make = once(() => this.#make(kind));
+    const steps = await this.#change(
+      kind,
+      async (set, nowMs) => {
+        // Before a key is made for nothing.
+        assertRoom(set, nowMs);
+        return prepare(set, await make(), nowMs);
+      },
+      audit,
+    );
+    return this.#view(steps);
+  }
+
+  /** The prepared one signs from now on. Nothing that was issued before is touched. HANSA_AUTHORITY_STATE. */
+  async activate(
+    kind: AuthorityKind,
+    id: string | undefined,
+    audit: AuthorityAudit,
+  ): Promise<AuthorityView> {
+    return this.#view(await this.#change(kind, (set, nowMs) => activate(set, id, nowMs), audit));
+  }
+
+  /** What an old one signed is to be replaced at once: listeners of `onChange` do. HANSA_AUTHORITY_STATE. */
+  async taint(
+    kind: AuthorityKind,
+    id: string | undefined,
+    audit: AuthorityAudit,
+  ): Promise<AuthorityView> {
+    return this.#view(await this.#change(kind, (set, nowMs) => taint(set, id, nowMs), audit));
+  }
+
+  /** Takes one out of the bundle; resolves to its id. HANSA_AUTHORITY_STATE. */
+  async revoke(
+    kind: AuthorityKind,
+    id: string | undefined,
+    audit: AuthorityAudit,
+  ): Promise<string> {
+    const steps = await this.#change(kind, (set, nowMs) => revoke(set, id, nowMs), audit);
+    return (steps.at(-1) as PhaseStep).id;
+  }
+
+  /** Takes out what has lapsed; resolves to the ids. Nothing is written where nothing has. */
+  async prune(kind: AuthorityKind, audit: AuthorityAudit): Promise<readonly string[]> {
+    const steps = await this.#change(kind, prune, audit);
+    return steps.map(({ id }) => id);
+  }
+
+  /**
+   * The next one signs, and the active one is out of the bundle, in one commit that waits for nobody.
+   * The prepared one is taken where there is one, as others may hold it already; with `fresh` it is
+   * given up too, where whoever has the active key may have that as well.
+   */
+  async replaceAtOnce(
+    kind: AuthorityKind,
+    { fresh }: { readonly fresh: boolean },
+    audit: AuthorityAudit,
+  ): Promise<AuthorityView> {
+    const make = once(() => this.#make(kind));
+    const steps = await this.#change(
+      kind,
+      async (set, nowMs) => {
+        const usable = set.some(
+          ({ state, notAfterMs }) => state === 'prepared' && nowMs < notAfterMs,
+        );
+        return replaceAtOnce(set, usable && !fresh ? undefined : await make(), nowMs);
+      },
+      audit,
+    );
+    return this.#view(steps);
+  }
+
+  /** Adopts what another replica wrote. Nothing happens where that is what is known already. */
+  reload(): Promise<void> {
+    return this.#inTurn(() => this.#adoptStored());
   }
 
   /** An SVID of a workload; `/hansa` and what is below has issuers of its own and is refused. */
@@ -218,7 +304,7 @@ export class SiteAuthority {
   }
 
   async #issue(id: SpiffeId, request: NamedLeafRequest): Promise<IssuedSvid> {
-    const { certificate: issuer, signer } = this.#active;
+    const { id: authorityId, certificate: issuer, signer, chain } = this.#signing.x509;
     const { ttlSeconds = maxTtlSeconds } = request;
     if (!(ttlSeconds >= 1 && ttlSeconds <= maxTtlSeconds)) {
       throw new HansaError(
@@ -234,7 +320,7 @@ export class SiteAuthority {
       );
     }
     const serial = this.#serials.take() ?? (await this.#serials.draw());
-    const notBeforeMs = Math.max(nowMs - backdateMs, issuer.notBeforeMs);
+    const notBeforeMs = Math.max(nowMs - clockSkewMs, issuer.notBeforeMs);
     const notAfterMs = Math.min(nowMs + Math.floor(ttlSeconds) * 1000, issuer.notAfterMs);
     const der = await buildCertificate(
       {
@@ -253,39 +339,129 @@ export class SiteAuthority {
       signer,
       (fields) => lintLeaf(fields, this.trustDomain),
     );
-    return { id, chain: [der], notBeforeMs, notAfterMs, serialHex: serial.toString('hex') };
+    return {
+      id,
+      chain: [der, ...chain],
+      notBeforeMs,
+      notAfterMs,
+      serialHex: serial.toString('hex'),
+      authorityId,
+    };
+  }
+
+  #make(kind: AuthorityKind): Promise<AnyEntry> {
+    return kind === 'x509' ? makeX509(this.#options) : makeJwt(this.#options);
+  }
+
+  #view(steps: readonly PhaseStep[]): AuthorityView {
+    for (const { verb, id } of steps.toReversed()) {
+      if (verb === 'revoke') continue;
+      const view = this.#authorities.find((authority) => authority.id === id);
+      if (view !== undefined) return view;
+    }
+    throw new TypeError('A change of an authority left none.');
+  }
+
+  #inTurn<T>(change: () => Promise<T>): Promise<T> {
+    const done = this.#changing.then(change);
+    this.#changing = done.catch(() => undefined);
+    return done;
+  }
+
+  /** The set of a kind is written back as the same kind: nothing mixes the two. */
+  #change(
+    kind: AuthorityKind,
+    step: (set: readonly AnyEntry[], nowMs: number) => Phased<AnyEntry> | Promise<Phased<AnyEntry>>,
+    audit: AuthorityAudit,
+  ): Promise<readonly PhaseStep[]> {
+    return this.#inTurn(async () => {
+      for (let attempt = 1; ; attempt++) {
+        const { set, steps } = await step(this.#record[kind], this.#clock.now());
+        if (steps.length === 0) return steps;
+        const kept = set.map(withoutSpentKey);
+        const next: AuthorityRecord =
+          kind === 'x509'
+            ? { ...this.#record, x509: kept as readonly X509Entry[] }
+            : { ...this.#record, jwt: kept as readonly JwtEntry[] };
+        try {
+          await this.#write(next, audit(steps.map((taken) => ({ ...taken, kind }))));
+          return steps;
+        } catch (error) {
+          if (!hasCode(error, 'HANSA_CONFLICT') || attempt === maxAttempts) throw error;
+          // Another replica was first: the step is taken from what it wrote.
+          await this.#adoptStored();
+        }
+      }
+    });
+  }
+
+  /** A record of version 1 has no JWT key. Of several that load it at once, one adds it. */
+  #keepFirstJwt(audit: AuthorityAudit): Promise<void> {
+    return this.#inTurn(async () => {
+      const [first] = this.#record.jwt;
+      if (first === undefined) return;
+      const steps: AuthorityStep[] = [
+        { kind: 'jwt', verb: 'prepare', id: first.id, notAfterMs: first.notAfterMs },
+        { kind: 'jwt', verb: 'activate', id: first.id, notAfterMs: first.notAfterMs },
+      ];
+      try {
+        await this.#write(this.#record, audit(steps));
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+        await this.#adoptStored();
+      }
+    });
+  }
+
+  async #write(next: AuthorityRecord, rows: ReturnType<AuthorityAudit>): Promise<void> {
+    const record = encodeAuthorities(this.trustDomain.name, next);
+    try {
+      await this.#options.vault.replace(record, rows);
+    } finally {
+      record.fill(0);
+    }
+    this.#adopt(next);
+  }
+
+  async #adoptStored(): Promise<void> {
+    const stored = await loaded(this.#options);
+    if (stored === undefined || stored.jwt.length === 0) return;
+    if (!isDeepStrictEqual(viewsOf(stored), this.#authorities)) this.#adopt(stored);
+  }
+
+  #adopt(record: AuthorityRecord): void {
+    // First what can fail.
+    const signing = signingOf(record);
+    const bundle = bundleOf(this.trustDomain, record);
+    this.#record = record;
+    this.#signing = signing;
+    // Readers tell a change by identity: the same authorities are the same bundle.
+    if (bundle.hash !== this.#bundle.hash) this.#bundle = bundle;
+    this.#authorities = viewsOf(record);
+    for (const listener of this.#listeners) listener();
   }
 }
 
-function bundleOf(trustDomain: TrustDomain, entries: readonly AuthorityEntry[]): Bundle {
-  return new Bundle(
-    trustDomain,
-    entries.map(({ certificate }) => certificate),
-  );
+/** Undefined where there is none. Throws where it is of another trust domain, or not readable. */
+async function loaded(options: AuthorityOptions): Promise<AuthorityRecord | undefined> {
+  const record = await options.vault.load();
+  if (record === undefined) return undefined;
+  try {
+    const { trustDomain, x509, jwt } = decodeAuthorities(record);
+    if (trustDomain !== options.trustDomain.name) {
+      throw new HansaError(
+        'HANSA_CONFIG_INVALID',
+        `Cannot start as trust domain ${options.trustDomain.name}: this data folder belongs to ${trustDomain}. Start it with that trust domain, or with another --data-dir.`,
+      );
+    }
+    return { x509, jwt };
+  } finally {
+    record.fill(0);
+  }
 }
 
-async function makeRoot(options: AuthorityOptions): Promise<AuthorityEntry> {
-  const { trustDomain, clock, random, rootTtlSeconds = defaultRootTtlSeconds } = options;
-  const privateKey = await (options.generateKey ?? generateP256)(random);
-  const signer = new LocalSigner(privateKey);
-  const nowMs = Math.floor(clock.now() / 1000) * 1000;
-  // Names differ from root to root, so that a chain tells under which it was issued.
-  const subject = name('Hansa', `authority ${signer.publicKey.keyId.toString('hex', 0, 8)}`);
-  const der = await buildCertificate(
-    {
-      serial: await new SerialNumbers(random).draw(),
-      issuer: subject,
-      subject,
-      notBeforeMs: nowMs - backdateMs,
-      notAfterMs: nowMs + rootTtlSeconds * 1000,
-      publicKey: signer.publicKey,
-      uris: [trustDomain.id],
-      // It signs leaves only, so nothing that signs may stand below it.
-      ca: { pathLength: 0 },
-      keyUsage: keyUsageBits.keyCertSign | keyUsageBits.crlSign,
-    },
-    signer,
-    (fields) => lintSigning(fields, trustDomain),
-  );
-  return { state: 'active', certificate: Certificate.parse(der), privateKey };
+/** A key that was made is used, also where the change is tried again. */
+function once<T>(make: () => Promise<T>): () => Promise<T> {
+  let made: Promise<T> | undefined;
+  return () => (made ??= make());
 }

@@ -4,12 +4,20 @@ import { test } from 'node:test';
 import type { Random } from '../clock/clock.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import { hasCode } from '../errors/error.ts';
-import { exportPkcs8, generateEd25519, generateP256, importPkcs8, PublicKey } from './keys.ts';
+import {
+  exportPkcs8,
+  generateEd25519,
+  generateKeyOf,
+  generateP256,
+  generateP384,
+  importPkcs8,
+  PublicKey,
+} from './keys.ts';
 import { brokenRule } from './rules.ts';
 import { LocalSigner } from './signer.ts';
 
 test('the same seed gives the same keys, and another seed others', async () => {
-  for (const generate of [generateP256, generateEd25519]) {
+  for (const generate of [generateP256, generateP384, generateEd25519]) {
     const one = await generate(new SeededRandom('a'));
     const same = await generate(new SeededRandom('a'));
     const other = await generate(new SeededRandom('b'));
@@ -50,9 +58,47 @@ test('a generated key signs, and its public half verifies', async () => {
   }
 });
 
+for (const [type, algorithm, digest] of [
+  ['ec-p256', 'ecdsa-sha256', 'sha256'],
+  ['ec-p384', 'ecdsa-sha384', 'sha384'],
+  ['rsa-2048', 'rsa-sha256', 'sha256'],
+  ['rsa-3072', 'rsa-sha256', 'sha256'],
+] as const) {
+  test(`a key of ${type} signs by ${algorithm}, and survives export and import`, async () => {
+    const key = await generateKeyOf(type, new SeededRandom(type));
+    const signer = new LocalSigner(key);
+    assert.equal(signer.algorithm, algorithm);
+    const signature = await signer.sign(Buffer.from('text'));
+    assert.ok(verify(digest, Buffer.from('text'), createPublicKey(key), signature));
+    assert.ok(importPkcs8(exportPkcs8(key)).equals(key));
+    const { modulusLength } = key.asymmetricKeyDetails ?? {};
+    if (type.startsWith('rsa')) assert.equal(`rsa-${modulusLength}`, type);
+  });
+}
+
+test('scalars that are no P-384 key are drawn again', async () => {
+  const order =
+    'ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973';
+  const draws = [
+    Buffer.alloc(48),
+    Buffer.alloc(48, 0xff),
+    Buffer.from(order, 'hex'),
+    Buffer.from(order.replace(/3$/, '2'), 'hex'),
+  ];
+  const random: Random = {
+    bytes: async () => draws.shift() as Buffer,
+    unit: () => 0,
+    uuid: () => '',
+  };
+  const { x } = createPublicKey(await generateP384(random)).export({ format: 'jwk' });
+  assert.equal(draws.length, 0);
+  // The x of the base point (SP 800-186 §3.2.1.4).
+  assert.match(Buffer.from(x as string, 'base64url').toString('hex'), /^aa87ca22be8b0537/);
+});
+
 test('a signer refuses keys that an authority should not have', () => {
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp384r1' });
-  assert.throws(() => new LocalSigner(privateKey), /use P-256 or Ed25519/);
+  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp521r1' });
+  assert.throws(() => new LocalSigner(privateKey), /use P-256, P-384, RSA or Ed25519/);
 });
 
 test('keys survive export and import', async () => {

@@ -1,6 +1,13 @@
 // Key pairs, made from `Random` so that a simulation with a seed has the same keys every time.
 
-import { createPrivateKey, createPublicKey, hash, type KeyObject } from 'node:crypto';
+import {
+  createPrivateKey,
+  createPublicKey,
+  generateKeyPair,
+  hash,
+  type KeyObject,
+} from 'node:crypto';
+import { promisify } from 'node:util';
 import { HansaError } from '../errors/error.ts';
 import type { Random } from '../clock/clock.ts';
 import { type KeyAlgorithm, readSubjectPublicKey } from './algorithms.ts';
@@ -13,19 +20,21 @@ export class PublicKey {
   readonly algorithm: KeyAlgorithm;
   /** Leftmost 160 bits of the SHA-256 of the key: RFC 7093 §2, method 1. */
   readonly keyId: Buffer;
+  #keyObject: KeyObject | undefined;
 
-  private constructor(spki: Buffer) {
+  private constructor(spki: Buffer, keyObject?: KeyObject) {
     const { algorithm, bits } = readSubjectPublicKey(spki);
     this.spki = spki;
     this.algorithm = algorithm;
     this.keyId = hash('sha256', bits, 'buffer').subarray(0, 20);
+    this.#keyObject = keyObject;
   }
 
   /** Throws HANSA_CERTIFICATE_INVALID (public-key). Checks that a point is on its curve. */
   static parse(spki: Uint8Array): PublicKey {
     const key = new PublicKey(Buffer.from(spki));
     try {
-      createPublicKey({ key: key.spki, format: 'der', type: 'spki' });
+      key.#keyObject = createPublicKey({ key: key.spki, format: 'der', type: 'spki' });
     } catch (cause) {
       throw refuse('public-key', 'its key is not a valid one', cause);
     }
@@ -35,7 +44,12 @@ export class PublicKey {
   /** From a private or public key that node:crypto holds already. */
   static of(key: KeyObject): PublicKey {
     const publicKey = key.type === 'private' ? createPublicKey(key) : key;
-    return new PublicKey(publicKey.export({ format: 'der', type: 'spki' }));
+    return new PublicKey(publicKey.export({ format: 'der', type: 'spki' }), publicKey);
+  }
+
+  /** Ready to verify with: importing costs half as much as a verification, so it is done once. */
+  get keyObject(): KeyObject {
+    return this.#keyObject as KeyObject;
   }
 
   /** SHA-256 of the SubjectPublicKeyInfo, in hex: what pins and invitations carry. */
@@ -57,14 +71,58 @@ const p256Order = Buffer.from(
   'ffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551',
   'hex',
 );
-const zero = Buffer.alloc(32);
+/** PKCS #8 for P-384, up to the 48 bytes of the private key. */
+const p384Prefix = Buffer.from(
+  '304e020100301006072a8648ce3d020106052b81040022043730350201010430',
+  'hex',
+);
+/** SP 800-186 §3.2.1.4. */
+const p384Order = Buffer.from(
+  'ffffffffffffffffffffffffffffffffffffffffffffffffc7634d81f4372ddf581a0db248b0a77aecec196accc52973',
+  'hex',
+);
 
-/** A P-256 private key: candidates out of range are drawn again (FIPS 186-5 §A.2.2). */
-export async function generateP256(random: Random): Promise<KeyObject> {
+/** A P-256 private key. */
+export function generateP256(random: Random): Promise<KeyObject> {
+  return onCurve(p256Prefix, p256Order, random);
+}
+
+/** A P-384 private key. */
+export function generateP384(random: Random): Promise<KeyObject> {
+  return onCurve(p384Prefix, p384Order, random);
+}
+
+/** Candidates out of range are drawn again (FIPS 186-5 §A.2.2). */
+async function onCurve(prefix: Buffer, order: Buffer, random: Random): Promise<KeyObject> {
   for (;;) {
-    const scalar = await random.bytes(32);
-    if (p256Order.compare(scalar) > 0 && !zero.equals(scalar)) return fromRaw(p256Prefix, scalar);
+    const scalar = await random.bytes(order.length);
+    if (order.compare(scalar) > 0 && scalar.some((byte) => byte !== 0)) {
+      return fromRaw(prefix, scalar);
+    }
   }
+}
+
+/** The keys that authorities can have. */
+export type KeyType = 'ec-p256' | 'ec-p384' | 'rsa-2048' | 'rsa-3072' | 'rsa-4096';
+
+const rsaBits: ReadonlyMap<KeyType, number> = new Map([
+  ['rsa-2048', 2048],
+  ['rsa-3072', 3072],
+  ['rsa-4096', 4096],
+]);
+
+const generatePair = promisify(generateKeyPair);
+
+/**
+ * RSA keys do not follow from `random`: no seed reaches OpenSSL's search for primes. It runs in
+ * libuv's pool, for seconds at worst, and the event loop goes on.
+ */
+export async function generateKeyOf(type: KeyType, random: Random): Promise<KeyObject> {
+  const modulusLength = rsaBits.get(type);
+  if (modulusLength === undefined) {
+    return type === 'ec-p384' ? generateP384(random) : generateP256(random);
+  }
+  return (await generatePair('rsa', { modulusLength })).privateKey;
 }
 
 /** An Ed25519 private key: any 32 bytes are one (RFC 8032 §5.1.5). */

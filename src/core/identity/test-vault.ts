@@ -3,15 +3,24 @@
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import { VirtualClock } from '../clock/virtual.ts';
+import type { AuditRow } from '../store/store.ts';
 import { type AuthorityOptions, SiteAuthority } from './authority.ts';
 import type { AuthorityVault } from './authority-record.ts';
 
 export class MemoryVault implements AuthorityVault {
   record: Buffer | undefined;
   created = 0;
+  /** Of every replace, in order. */
+  readonly audited: (readonly AuditRow[])[] = [];
+  readonly #watchers = new Set<() => void>();
 
   async load(): Promise<Buffer | undefined> {
     return this.record && Buffer.from(this.record);
+  }
+
+  watch(changed: () => void): () => void {
+    this.#watchers.add(changed);
+    return () => this.#watchers.delete(changed);
   }
 
   async create(record: Buffer): Promise<boolean> {
@@ -21,8 +30,10 @@ export class MemoryVault implements AuthorityVault {
     return true;
   }
 
-  async replace(record: Buffer): Promise<void> {
+  async replace(record: Buffer, audit: readonly AuditRow[]): Promise<void> {
     this.record = Buffer.from(record);
+    this.audited.push(audit);
+    for (const changed of this.#watchers) changed();
   }
 }
 

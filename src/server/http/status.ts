@@ -36,6 +36,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_STORE_NEWER: internal,
   HANSA_STORE_LOCKED: internal,
   HANSA_SEAL_BROKEN: internal,
+  HANSA_AUTHORITY_STATE: { status: 409, reason: 'AuthorityState' },
   HANSA_AUDIT_INVALID: internal,
   HANSA_CONFIG_INVALID: internal,
   HANSA_USAGE: internal,

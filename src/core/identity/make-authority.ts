@@ -1,0 +1,95 @@
+// Makes authorities: the key, and for X.509 the certificate, which signs itself or is signed by an
+// authority above the site.
+
+import { createPublicKey, type KeyObject } from 'node:crypto';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { Clock, Random } from '../clock/clock.ts';
+import { clockSkewMs } from './authority-phases.ts';
+import type { JwtEntry, X509Entry } from './authority-record.ts';
+import { buildCertificate, name } from './build-certificate.ts';
+import { Certificate } from './certificate.ts';
+import { keyUsageBits } from './extensions.ts';
+import { generateKeyOf, type KeyType } from './keys.ts';
+import { lintSigning } from './lint.ts';
+import { SerialNumbers } from './serial-numbers.ts';
+import { LocalSigner } from './signer.ts';
+
+export interface MakeOptions {
+  readonly trustDomain: TrustDomain;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly keyType?: KeyType;
+  readonly jwtKeyType?: KeyType;
+  readonly rootTtlSeconds?: number;
+  /** In the place of `keyType`. Simulation takes Ed25519, whose signatures are the same in every run. */
+  readonly generateKey?: (random: Random) => Promise<KeyObject>;
+}
+
+/** Half of it is the time in which the next one is prepared and spreads, without anybody's attention. */
+const defaultRootTtlSeconds = 90 * 24 * 3600;
+/** Tokens are verified by whoever fetches keys, often without a clock of our rotation: these change more often. */
+const jwtTtlSeconds = 30 * 24 * 3600;
+
+export async function makeX509(options: MakeOptions): Promise<X509Entry> {
+  const { trustDomain, clock, random, rootTtlSeconds = defaultRootTtlSeconds } = options;
+  const privateKey = await (options.generateKey?.(random) ??
+    generateKeyOf(options.keyType ?? 'ec-p256', random));
+  const signer = new LocalSigner(privateKey);
+  const nowMs = Math.floor(clock.now() / 1000) * 1000;
+  // Names differ from root to root, so that a chain tells under which it was issued.
+  const subject = name('Hansa', `authority ${signer.publicKey.keyId.toString('hex', 0, 8)}`);
+  const der = await buildCertificate(
+    {
+      serial: await new SerialNumbers(random).draw(),
+      issuer: subject,
+      subject,
+      notBeforeMs: nowMs - clockSkewMs,
+      notAfterMs: nowMs + rootTtlSeconds * 1000,
+      publicKey: signer.publicKey,
+      uris: [trustDomain.id],
+      // It signs leaves only, so nothing that signs may stand below it.
+      ca: { pathLength: 0 },
+      keyUsage: keyUsageBits.keyCertSign | keyUsageBits.crlSign,
+    },
+    signer,
+    (fields) => lintSigning(fields, trustDomain),
+  );
+  const certificate = Certificate.parse(der);
+  return {
+    id: certificate.fingerprint,
+    ...made(nowMs),
+    notBeforeMs: certificate.notBeforeMs,
+    notAfterMs: certificate.notAfterMs,
+    certificate,
+    chain: [],
+    roots: [certificate],
+    privateKey,
+  };
+}
+
+export async function makeJwt(options: MakeOptions): Promise<JwtEntry> {
+  const { clock, random, rootTtlSeconds = defaultRootTtlSeconds } = options;
+  const privateKey = await generateKeyOf(options.jwtKeyType ?? 'ec-p256', random);
+  const nowMs = Math.floor(clock.now() / 1000) * 1000;
+  return {
+    id: new LocalSigner(privateKey).publicKey.keyId.toString('hex'),
+    ...made(nowMs),
+    notBeforeMs: nowMs - clockSkewMs,
+    notAfterMs: nowMs + Math.min(jwtTtlSeconds, rootTtlSeconds) * 1000,
+    publicKey: createPublicKey(privateKey),
+    privateKey,
+  };
+}
+
+/** As the first of its kind is: active from the start. */
+function made(
+  nowMs: number,
+): Pick<X509Entry, 'state' | 'preparedAtMs' | 'activatedAtMs' | 'retiredAtMs' | 'taintedAtMs'> {
+  return {
+    state: 'active',
+    preparedAtMs: nowMs,
+    activatedAtMs: nowMs,
+    retiredAtMs: undefined,
+    taintedAtMs: undefined,
+  };
+}
