@@ -10,6 +10,7 @@ export interface SiteEndpoints {
   readonly pid: number;
   readonly api: string;
   readonly federation?: string;
+  readonly web?: string;
   readonly metrics?: string;
   readonly advertise?: string;
 }

@@ -8,6 +8,8 @@ import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { removeStaleSocket } from '../core/plane/stale-socket.ts';
+import type { AdminCall } from '../core/plane/plane.ts';
+import { serveAdminCalls } from './admin-calls.ts';
 import type { ListenAddress } from './config-values.ts';
 import { Connections } from './connections.ts';
 
@@ -92,15 +94,17 @@ export async function listenPlain(
   };
 }
 
-/** HTTP/1.1 on a Unix socket that only its owner may open. */
+/** HTTP/1.1, and gRPC for `calls`, on a Unix socket that only its owner may open. */
 export async function listenSocket(
   path: string,
   limits: ListenerLimits,
   handler: RequestListener,
   clock: Clock,
+  calls: readonly AdminCall[] = [],
 ): Promise<Listener> {
   await removeStaleSocket(path);
   const server = plainServer(limits, handler);
+  serveAdminCalls(server, calls);
   const connections = new Connections(server, 'plain');
   // Created with the narrowest mode, so that there is no moment in which others could connect.
   const before = process.umask(0o177);
@@ -158,7 +162,7 @@ function cannotListen(
   const place = where.path ?? `${where.host}:${where.port}`;
   const why =
     error.code === 'EADDRINUSE'
-      ? 'another program listens there. Stop it, or choose another address with --api, --federation or --metrics'
+      ? 'another program listens there. Stop it, or choose another address with --api, --federation, --web or --metrics'
       : error.code === 'EACCES'
         ? 'the system does not allow it. Choose a port above 1023, or run with the right to bind it'
         : error.code === 'EADDRNOTAVAIL'

@@ -5,7 +5,14 @@ import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
 import { jsonEquals } from '../api/schema/json.ts';
-import type { Plane, PlaneContext, PlaneRoute, RunningPlane } from '../core/plane/plane.ts';
+import type {
+  AdminCall,
+  Plane,
+  PlaneContext,
+  PlaneRoute,
+  RunningPlane,
+  WebCertificate,
+} from '../core/plane/plane.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Health } from './health.ts';
 import { answerPlane } from './http/plane-exchange.ts';
@@ -34,6 +41,19 @@ export class PlaneHost {
 
   get federationRoutes(): readonly PlaneRoute[] {
     return this.#routes('federation');
+  }
+
+  get webRoutes(): readonly PlaneRoute[] {
+    return this.#routes('web');
+  }
+
+  /** Of the one plane that keeps it. */
+  get webCertificate(): WebCertificate | undefined {
+    return this.#running.find(({ running }) => running.webCertificate)?.running.webCertificate;
+  }
+
+  get adminCalls(): readonly AdminCall[] {
+    return this.#running.flatMap(({ running }) => running.adminCalls ?? []);
   }
 
   get apiRoutes(): readonly Route[] {

@@ -66,6 +66,7 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
     `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
     ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
     ...line('federation', endpoints.federation, 'for other sites, and for SPIRE: the bundle at /'),
+    ...line('web', endpoints.web, 'for whoever trusts the Web PKI: the bundle at /'),
     ...line(
       'workload',
       endpoints['workload'] && workload,

@@ -4,6 +4,7 @@ import type { RequestListener } from 'node:http';
 import type { Clock } from '../core/clock/clock.ts';
 import type { SiteCredentials } from '../core/identity/site-credentials.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
+import type { AdminCall, WebCertificate } from '../core/plane/plane.ts';
 import type { ListenAddress } from './config-values.ts';
 import {
   type Listener,
@@ -12,6 +13,7 @@ import {
   listenSocket,
   listenTls,
 } from './listeners.ts';
+import { followCertificate, webServerOptions } from './web-listener.ts';
 
 export interface SiteListenersParts {
   readonly clock: Clock;
@@ -37,8 +39,31 @@ export class SiteListeners {
     return listener;
   }
 
-  async socket(path: string, handler: RequestListener): Promise<Listener> {
-    const listener = await listenSocket(path, this.#parts.limits, handler, this.#parts.clock);
+  async web(
+    address: ListenAddress,
+    certificate: WebCertificate,
+    handler: Parameters<typeof listenTls>[3],
+  ): Promise<Listener> {
+    const { clock, limits } = this.#parts;
+    const listener = await listenTls(
+      address,
+      webServerOptions(certificate),
+      limits,
+      handler,
+      clock,
+    );
+    followCertificate(listener.server, certificate);
+    this.#open.push(listener);
+    return listener;
+  }
+
+  async socket(
+    path: string,
+    handler: RequestListener,
+    calls: readonly AdminCall[],
+  ): Promise<Listener> {
+    const { clock, limits } = this.#parts;
+    const listener = await listenSocket(path, limits, handler, clock, calls);
     this.#open.push(listener);
     return listener;
   }

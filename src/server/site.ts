@@ -47,6 +47,7 @@ import { layFoundation } from './site-foundation.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
 import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { Undo } from './undo.ts';
+import { webFront } from './web-listener.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
@@ -66,7 +67,7 @@ export interface RunningSite {
   readonly folder: DataFolder;
   /** URLs and paths as a user would type them. */
   readonly endpoints: Readonly<
-    Record<'api' | 'federation' | 'metrics' | 'admin', string | undefined>
+    Record<'api' | 'federation' | 'web' | 'metrics' | 'admin', string | undefined>
   > &
     Readonly<Record<string, string | undefined>>;
   readonly store: Store;
@@ -187,6 +188,16 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     denied: denials(audit).ofPeers,
   });
 
+  const web = webFront({
+    clock,
+    random,
+    log: log.with({ component: 'web' }),
+    metrics,
+    limits: new Limits(config.limits, clock),
+    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
+    routes: planes.webRoutes,
+  });
+
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
   undo.add(() => processMetrics.stop());
   const drainMs = config.limits.drainSeconds * 1000;
@@ -203,11 +214,17 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const admin = await listeners.socket(
     folder.adminSocket,
     front.listener(identifyAdmin(authenticator)),
+    planes.adminCalls,
   );
   const federation =
     config.federation === 'off'
       ? undefined
       : await listeners.tls(config.federation, federationFront.listener);
+  const { webCertificate } = planes;
+  const webListener =
+    config.web === 'off' || webCertificate === undefined
+      ? undefined
+      : await listeners.web(config.web, webCertificate, web.listener);
   const scraped =
     config.metrics === 'off'
       ? undefined
@@ -217,6 +234,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const endpoints = {
     api: urlOf('https', api),
     federation: federation && urlOf('https', federation),
+    web: webListener && urlOf('https', webListener),
     metrics: scraped && `${urlOf('http', scraped)}/metrics`,
     admin: admin.address.host,
     ...planes.endpoints,
@@ -278,6 +296,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     draining = true;
     front.drain();
     federationFront.drain();
+    web.drain();
     const closed = listeners.close(drainMs);
     watches.drain();
     return closed;

@@ -1,0 +1,71 @@
+// The web listener: TLS with a certificate of the Web PKI, for whoever knows nothing of SPIFFE yet.
+// It serves the routes that planes bring for it and nothing else. Nobody is asked for a certificate.
+
+import type { SecureServerOptions } from 'node:http2';
+import type { Server } from 'node:net';
+import { createSecureContext, type Server as TlsServer, type TLSSocket } from 'node:tls';
+import { contextOptions, type TlsCredential } from '../core/identity/tls-options.ts';
+import type { WebCertificate } from '../core/plane/plane.ts';
+import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
+
+/** RFC 8737 §6.2: the protocol in which a challenge is answered. */
+const acmeProtocol = 'acme-tls/1';
+
+export function webFront(parts: PlaneFrontParts): PlaneFront {
+  return new PlaneFront(parts, { name: 'web', whose: 'anybody, on the web listener' });
+}
+
+/**
+ * For createSecureServer of node:http2. Until there is a certificate no handshake succeeds, but for
+ * those of challenges. Give the server to `followCertificate`.
+ */
+export function webServerOptions(certificate: WebCertificate): SecureServerOptions {
+  const { current } = certificate;
+  return {
+    ...secureContextOf(current),
+    requestCert: false,
+    ALPNCallback(this: unknown, hello: { servername: string; protocols: string[] }) {
+      if (hello.protocols.includes(acmeProtocol)) {
+        const challenge = certificate.challengeFor(hello.servername);
+        if (challenge === undefined) return undefined;
+        // node:tls calls it on the socket; this is what setKeyCert is for.
+        (this as TLSSocket).setKeyCert(createSecureContext(secureContextOf(challenge)));
+        return acmeProtocol;
+      }
+      if (hello.protocols.includes('h2')) return 'h2';
+      return hello.protocols.includes('http/1.1') ? 'http/1.1' : undefined;
+    },
+  } as SecureServerOptions;
+}
+
+/** New connections get each new certificate; those that stand go on with theirs. Returns how to stop that. */
+export function followCertificate(server: Server, certificate: WebCertificate): () => void {
+  closeAfterChallenges(server);
+  return certificate.onChange(() => {
+    (server as TlsServer).setSecureContext(secureContextOf(certificate.current));
+  });
+}
+
+/**
+ * RFC 8737 §3: after the handshake of a challenge the connection is closed, and nothing is said on
+ * it. node:http2 would begin to speak HTTP/2, as it does with every protocol that it does not know.
+ */
+function closeAfterChallenges(server: Server): void {
+  const listeners = server.listeners('secureConnection');
+  server.removeAllListeners('secureConnection');
+  server.on('secureConnection', (socket: TLSSocket) => {
+    if (socket.alpnProtocol === acmeProtocol) socket.destroySoon();
+    else for (const listener of listeners) listener.call(server, socket);
+  });
+}
+
+function secureContextOf(credential: TlsCredential | undefined) {
+  return {
+    ...contextOptions,
+    ca: [],
+    ...(credential !== undefined && {
+      cert: credential.certificateChain,
+      key: credential.privateKey,
+    }),
+  };
+}
