@@ -38,6 +38,7 @@ export class Connections {
       if (socket.alpnProtocol !== 'h2') keep(this.#http1, socket);
     });
     server.on('session', (session: ServerHttp2Session) => keep(this.#http2, session));
+    server.on('http2Connection', (socket: Socket) => this.#http1.delete(socket));
   }
 
   /** Takes no new ones; resolves when those that are open have ended, or after `withinMs`. */

@@ -43,6 +43,9 @@ export interface SpireServer {
   readonly bundleEndpoint: string;
   /** Where agents reach it. */
   readonly port: number;
+  /** Of its API for administrators. */
+  readonly socket: string;
+  readonly pid: number;
   readonly folder: string;
   /** Runs `spire-server COMMAND… -socketPath …` and resolves to its output; rejects where it fails. */
   run(...command: readonly string[]): Promise<string>;
@@ -85,7 +88,7 @@ plugins {
 }
 `,
   );
-  const { log, end } = start(program, configuration, folder);
+  const { pid, log, end } = start(program, configuration, folder);
   const run = (...command: readonly string[]): Promise<string> =>
     execute(program, [...command, '-socketPath', socket]);
   const stop = async (): Promise<void> => {
@@ -100,6 +103,8 @@ plugins {
     trustDomain,
     bundleEndpoint: `https://127.0.0.1:${federation}/`,
     port: api,
+    socket,
+    pid,
     folder,
     run,
     bundle: () => run('bundle', 'show', '-format', 'spiffe'),
@@ -110,6 +115,7 @@ plugins {
 export interface SpireAgent {
   /** Of its Workload API. */
   readonly socket: string;
+  readonly pid: number;
   stop(): Promise<void>;
 }
 
@@ -146,7 +152,7 @@ plugins {
 }
 `,
   );
-  const { log, end } = start(program, configuration, folder);
+  const { pid, log, end } = start(program, configuration, folder);
   const stop = async (): Promise<void> => {
     await end();
     await rm(folder, { recursive: true, force: true });
@@ -157,14 +163,14 @@ plugins {
       throw error;
     },
   );
-  return { socket, stop };
+  return { socket, pid, stop };
 }
 
 function start(
   program: string,
   configuration: string,
   cwd: string,
-): { readonly log: () => string; readonly end: () => Promise<void> } {
+): { readonly pid: number; readonly log: () => string; readonly end: () => Promise<void> } {
   const child = spawn(program, ['run', '-config', configuration], {
     cwd,
     stdio: ['ignore', 'pipe', 'pipe'],
@@ -175,7 +181,7 @@ function start(
       log = (log + text).slice(-65_536);
     });
   }
-  return { log: () => log, end: () => endProcess(child) };
+  return { pid: child.pid ?? 0, log: () => log, end: () => endProcess(child) };
 }
 
 async function untilHealthy(check: () => Promise<unknown>, log: () => string): Promise<void> {

@@ -49,6 +49,7 @@ const tools = {
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
   'ext-authz': { module: 'ext-authz', package: '.' },
+  mint: { module: 'mint', package: '.' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];

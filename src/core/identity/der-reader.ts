@@ -295,10 +295,11 @@ export function dottedOid(content: Uint8Array): string {
   return arcs.join('.');
 }
 
-/** Content, one character a byte, to dotted form: the two that every leaf has. */
+/** Content, one character a byte, to dotted form: the two that every leaf has, and the one of signing requests. */
 const knownOids = new Map([
   ['\x2b\x06\x01\x05\x05\x07\x03\x01', '1.3.6.1.5.5.7.3.1'],
   ['\x2b\x06\x01\x05\x05\x07\x03\x02', '1.3.6.1.5.5.7.3.2'],
+  ['\x2a\x86\x48\x86\xf7\x0d\x01\x09\x0e', '1.2.840.113549.1.9.14'],
 ]);
 
 function daysIn(year: number, month: number): number {

@@ -7,6 +7,7 @@ export const rules = {
   'malformed-der': 'X.690 §10, distinguished encoding',
   'size-limit': 'limit of this site',
   'version-3': 'RFC 5280 §4.1.2.1',
+  'request-version': 'RFC 2986 §4.1',
   'serial-number': 'RFC 5280 §4.1.2.2',
   'signature-algorithm': 'allowed algorithms of this site, RFC 5280 §4.1.1.2',
   'public-key': 'allowed keys of this site, RFC 5280 §4.1.2.7',
@@ -38,6 +39,9 @@ export const rules = {
   'no-certificate': 'X.509-SVID §5.1',
   'session-reused': 'limit of this site: resumed sessions hide the chain',
   'expected-id': 'X.509-SVID §5.2',
+  'server-name': 'SPIFFE Federation §5.2.1.4, RFC 6125 §6',
+  'web-authority': 'SPIFFE Federation §5.2.1.4, RFC 6125 §6',
+  'pinned-key': 'pinnedKeys of the federation',
 } as const satisfies Record<string, string>;
 
 export type Rule = keyof typeof rules;

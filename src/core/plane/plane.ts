@@ -1,6 +1,7 @@
 // What a plane is given, and what it adds to a site. Planes live in folders of their own, know
 // nothing of each other, and meet only in the store. Nothing here knows a plane.
 
+import type { ServerHttp2Stream } from 'node:http2';
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
@@ -107,6 +108,16 @@ export interface PlaneRpc {
   handle(call: PlaneCall): Promise<void>;
 }
 
+/**
+ * A gRPC method on the admin socket, for whoever owns the site: no one else can open it. The plane is
+ * given the stream of a POST with this path and does everything from there, also its bounds.
+ */
+export interface AdminCall {
+  /** `/package.Service/Method`. */
+  readonly path: string;
+  handle(stream: ServerHttp2Stream): void;
+}
+
 /** The certificate of the web listener, and the answers to ACME challenges. */
 export interface WebCertificate {
   /** Undefined until there is one: then no handshake succeeds, but for challenges. */
@@ -122,6 +133,7 @@ export interface RunningPlane {
   readonly controllers: readonly Controller[];
   readonly routes: readonly PlaneRoute[];
   readonly rpcs?: readonly PlaneRpc[];
+  readonly adminCalls?: readonly AdminCall[];
   /** Of the one plane that keeps the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
   /**

@@ -1,0 +1,100 @@
+// gRPC beside HTTP/1.1 on the admin socket. Nothing is negotiated on a Unix socket: who speaks HTTP/2
+// says so with its first bytes (RFC 9113 §3.4), which no request of HTTP/1.1 begins with.
+
+import type { Server } from 'node:http';
+import {
+  constants,
+  createServer,
+  type Http2Server,
+  type IncomingHttpHeaders,
+  type ServerHttp2Stream,
+} from 'node:http2';
+import type { Socket } from 'node:net';
+import type { AdminCall } from '../core/plane/plane.ts';
+
+const preface = 'PRI * HTTP/2.0';
+/** These tell: methods of HTTP/1.1 that are served here begin with POST, PUT or PATCH, but none with PRI. */
+const tellingBytes = 3;
+/** A connection that says nothing this long is closed. */
+const silentMs = 10_000;
+/** Calls in flight on one connection. */
+const maxConcurrentStreams = 256;
+const maxSessionMegabytes = 10;
+
+/** Status codes of gRPC. */
+const unimplemented = '12';
+const unauthenticated = '16';
+
+/** From now on, connections to the server that speak HTTP/2 are served these calls. */
+export function serveAdminCalls(server: Server, calls: readonly AdminCall[]): void {
+  const http2 = createServer({
+    maxSessionMemory: maxSessionMegabytes,
+    settings: { maxConcurrentStreams, enablePush: false },
+  });
+  const byPath = new Map(calls.map((call) => [call.path, call]));
+  http2.on('stream', (stream, headers) => dispatch(byPath, stream, headers));
+  http2.on('sessionError', () => undefined);
+  // Whoever closes the listener closes these too.
+  http2.on('session', (session) => server.emit('session', session));
+  tellApart(server, http2);
+}
+
+function tellApart(server: Server, http2: Http2Server): void {
+  // node:http takes connections by a listener of its own: it gets those that are its.
+  const takers = server.listeners('connection') as ((socket: Socket) => void)[];
+  server.removeAllListeners('connection');
+  server.on('connection', (socket: Socket) => {
+    const destroy = (): void => void socket.destroy();
+    const look = (): void => {
+      if (socket.readableLength < tellingBytes && !socket.readableEnded && !socket.destroyed)
+        return;
+      const first = socket.read() as Buffer | null;
+      if (first === null) {
+        if (socket.readableEnded || socket.destroyed) destroy();
+        return;
+      }
+      socket.off('readable', look).off('end', destroy).off('error', destroy);
+      socket.setTimeout(0).off('timeout', destroy);
+      socket.unshift(first);
+      if (first.toString('latin1', 0, tellingBytes) === preface.slice(0, tellingBytes)) {
+        server.emit('http2Connection', socket);
+        http2.emit('connection', socket);
+      } else for (const take of takers) take.call(server, socket);
+    };
+    socket.on('readable', look).on('end', destroy).on('error', destroy);
+    socket.setTimeout(silentMs, destroy);
+  });
+}
+
+function dispatch(
+  calls: ReadonlyMap<string, AdminCall>,
+  stream: ServerHttp2Stream,
+  headers: IncomingHttpHeaders,
+): void {
+  const call = calls.get(headers[constants.HTTP2_HEADER_PATH] as string);
+  const isCall =
+    headers[constants.HTTP2_HEADER_METHOD] === 'POST' &&
+    (headers['content-type'] ?? '').startsWith('application/grpc');
+  if (!isCall) refuse(stream, { ':status': 415 });
+  else if (call === undefined) {
+    refuse(stream, grpcStatus(unimplemented, 'There is no such method on the admin socket.'));
+  } else if (headers.authorization !== undefined) {
+    // A token narrows what its bearer may do; what is called here takes the owner himself.
+    refuse(stream, grpcStatus(unauthenticated, 'Tokens are not accepted here: call without one.'));
+  } else call.handle(stream);
+}
+
+function grpcStatus(code: string, message: string) {
+  return {
+    ':status': 200,
+    'content-type': 'application/grpc',
+    'grpc-status': code,
+    'grpc-message': encodeURIComponent(message),
+  };
+}
+
+function refuse(stream: ServerHttp2Stream, headers: Readonly<Record<string, string | number>>) {
+  stream.on('error', () => undefined);
+  stream.respond(headers, { endStream: true });
+  stream.close(constants.NGHTTP2_NO_ERROR);
+}

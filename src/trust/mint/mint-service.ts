@@ -1,0 +1,105 @@
+// Signing on the admin socket: whoever owns the site sends signing requests and gets X.509-SVIDs of
+// workloads. Here live the reader of signing requests, the messages, and the two calls. Which
+// identity a process may have by itself is for the Workload API; this one trusts its only caller.
+
+import { timestamp } from '../../api/object.ts';
+import { socketOwner } from '../../core/access/identity.ts';
+import type { AuditActor } from '../../core/audit/event.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { type IssuedSvid, maxTtlSeconds } from '../../core/identity/authority.ts';
+import type { AdminCall, PlaneContext } from '../../core/plane/plane.ts';
+import { grpcStatus } from '../workload/grpc-status.ts';
+import { answerEach, answerOnce, type CallLimits } from './grpc-call.ts';
+import {
+  frameMinted,
+  frameRefusal,
+  frameStreamed,
+  type Minted,
+  type MintRequest,
+  readMintRequest,
+  readStreamedRequest,
+} from './mint-messages.ts';
+import { maxRequestBytes, readSigningRequest } from './signing-request.ts';
+
+export type MintContext = Pick<PlaneContext, 'trustDomain' | 'authority' | 'audit' | 'metrics'>;
+
+const limits: CallLimits = {
+  maxMessageBytes: maxRequestBytes + 64,
+  // Enough to keep signing and verifying busy; a signature takes 30 µs, so nobody waits long.
+  inFlight: 64,
+  silentMs: 10_000,
+};
+
+export function mintCalls(context: MintContext): readonly AdminCall[] {
+  const mint = minter(context);
+  return [
+    {
+      path: '/hansa.mint.v1.Mint/MintX509SVID',
+      handle: (stream) =>
+        answerOnce(stream, limits, async (message) =>
+          frameMinted(await mint(readMintRequest(message))),
+        ),
+    },
+    {
+      path: '/hansa.mint.v1.Mint/MintX509SVIDs',
+      handle: (stream) =>
+        answerEach(stream, limits, async (message) => {
+          const request = readStreamedRequest(message);
+          try {
+            return frameStreamed(request.id, await mint(request));
+          } catch (error) {
+            const { code, details } = grpcStatus(error);
+            return frameRefusal(request.id, { code, message: details });
+          }
+        }),
+    },
+  ];
+}
+
+function minter({ trustDomain, authority, audit, metrics }: MintContext) {
+  const minted = metrics.counter<'result'>({
+    name: 'hansa_minted_svids_total',
+    help: 'X.509-SVIDs that were signed for a signing request over the admin socket, and refusals.',
+    labels: ['result'],
+  });
+  return async ({ csr, ttlSeconds }: MintRequest): Promise<Minted> => {
+    try {
+      const { spiffeId, dnsNames, publicKey } = await readSigningRequest(csr);
+      if (!spiffeId.memberOf(trustDomain) || spiffeId.path === '') {
+        throw new HansaError(
+          'HANSA_BAD_REQUEST',
+          `Cannot mint ${spiffeId.toString()}: this site issues identities of ${trustDomain.id}/PATH only.`,
+        );
+      }
+      const issued = await authority.issue({
+        spiffeId,
+        publicKey,
+        dnsNames,
+        ttlSeconds: ttlSeconds === 0 ? maxTtlSeconds : ttlSeconds,
+      });
+      const id = spiffeId.toString();
+      minted.add(issuedLabel);
+      audit.later({
+        actor,
+        verb: 'svid.mint',
+        kind: 'SVID',
+        name: id,
+        outcome: 'allow',
+        reason: recordOf(issued),
+      });
+      return { chain: issued.chain, spiffeId: id, expiresAtSeconds: issued.notAfterMs / 1000 };
+    } catch (error) {
+      minted.add(refusedLabel);
+      throw error;
+    }
+  };
+}
+
+/** Nobody else can open the socket. */
+const actor: AuditActor = socketOwner;
+const issuedLabel = { result: 'issued' };
+const refusedLabel = { result: 'refused' };
+
+function recordOf({ serialHex, notAfterMs }: IssuedSvid): string {
+  return `serial number ${serialHex}, until ${timestamp(notAfterMs)}`;
+}
