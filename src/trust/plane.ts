@@ -11,6 +11,7 @@ import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
+import { mintCalls } from './mint/mint-service.ts';
 import { prepareRoute } from './prepare-authority.ts';
 import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
 import { workloadServices } from './workload/workload-services.ts';
@@ -35,6 +36,7 @@ export const trustPlane = (_settings: TrustSettings = defaultTrustSettings): Pla
         prepareRoute({ ...context, publisher, published: () => workloads.refresh() }),
         ...workloads.routes,
       ],
+      adminCalls: mintCalls(context),
       health: workloads.health,
       endpoints: workloads.endpoints,
       admit: (kind, next, live) => {
