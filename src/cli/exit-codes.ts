@@ -48,6 +48,7 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_FENCED: 'conflict',
   HANSA_SEAL_BROKEN: 'untrusted',
   HANSA_CERTIFICATE_INVALID: 'untrusted',
+  HANSA_JWT_INVALID: 'untrusted',
   HANSA_BUNDLE_INVALID: 'untrusted',
   HANSA_AUDIT_INVALID: 'untrusted',
   HANSA_CONFIG_INVALID: 'invalid',

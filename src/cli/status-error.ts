@@ -22,6 +22,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     ServerTimeout: 'HANSA_TIMEOUT',
     ServiceUnavailable: 'HANSA_UNAVAILABLE',
     InsufficientStorage: 'HANSA_STORE_FULL',
+    JWTInvalid: 'HANSA_JWT_INVALID',
     InvitationInvalid: 'HANSA_INVITATION_INVALID',
     InvitationExpired: 'HANSA_INVITATION_EXPIRED',
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',

@@ -114,6 +114,11 @@ export const errorCatalog = {
     meaning: 'A certificate breaks a rule of X.509 or of X.509-SVID. The message names the rule.',
     remedy: 'Ask the issuer of the certificate for one that follows the rule.',
   },
+  HANSA_JWT_INVALID: {
+    meaning: 'A JWT-SVID breaks a rule of JWT-SVID or of JWT. The message names the rule.',
+    remedy:
+      'Ask for a fresh token, for the audience that is to accept it; where its key is unknown, see whether the bundle of its trust domain is fresh (`hansa trust status`).',
+  },
   HANSA_BUNDLE_INVALID: {
     meaning:
       'A SPIFFE bundle cannot be believed: it cannot be read, holds no authority, is older than one that was seen, or holds an authority of this site.',

@@ -27,6 +27,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_UNSUPPORTED_MEDIA_TYPE: { status: 415, reason: 'UnsupportedMediaType' },
   HANSA_INVALID: { status: 422, reason: 'Invalid' },
   HANSA_CERTIFICATE_INVALID: { status: 401, reason: 'Unauthorized' },
+  HANSA_JWT_INVALID: { status: 422, reason: 'JWTInvalid' },
   HANSA_BUNDLE_INVALID: { status: 422, reason: 'Invalid' },
   HANSA_TOO_MANY_REQUESTS: { status: 429, reason: 'TooManyRequests' },
   HANSA_TIMEOUT: { status: 504, reason: 'Timeout' },
