@@ -1,7 +1,7 @@
 # Everything a person or a CI does with this repository. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate bench lint format build docs clean
+.PHONY: help setup demo test simulate fuzz bench lint format build docs clean
 SHELL := /bin/sh
 
 # The pinned Node of package-lock.json, not the machine's.
@@ -21,6 +21,9 @@ test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' run
 
 simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n runs more
 	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts
+
+fuzz: setup ## every parser against hostile input; TARGET=name alone, SECONDS=n each, SEED=n the same again
+	@TARGET='$(TARGET)' SECONDS='$(SECONDS)' SEED='$(SEED)' node test/fuzz/fuzz.ts
 
 bench: setup ## the figures, side by side with kube-apiserver and etcd (builds them first)
 	@node test/tools/build.ts kubectl etcd kube-apiserver

@@ -1,0 +1,67 @@
+// Parsers of what other sites and whoever wants to join send.
+
+import { TrustDomain } from '../../../src/api/trust-domain.ts';
+import { parseInvitation } from '../../../src/peering/invitation.ts';
+import {
+  parseAnnouncement,
+  parseHeartbeat,
+  parsePreviewAnswer,
+  parsePreviewRequest,
+  parseRedeemAnswer,
+  parseRedeemRequest,
+} from '../../../src/peering/messages.ts';
+import { parseAllowRule } from '../../../src/trust/join/allow-rules.ts';
+import type { Target } from '../target.ts';
+
+const lubeck = TrustDomain.parse('lubeck.example');
+const bruges = TrustDomain.parse('bruges.example');
+
+const messageWords = [
+  'contractVersion',
+  'contractVersions',
+  'bundleSequence',
+  'offers',
+  'grantedTo',
+  'spiffeID',
+  'name',
+  'url',
+  'https://',
+  'bundle',
+  'secret',
+  'trustDomain',
+  'bruges.example',
+  'spiffe://bruges.example/db',
+  'spiffe://lubeck.example/web',
+  '*',
+];
+
+const message = (name: string, parse: (body: Buffer) => unknown): Target => ({
+  name,
+  grammar: 'json',
+  dictionary: messageWords,
+  maxBytes: 300_000,
+  run: (input) => void parse(input),
+});
+
+export const peerTargets: readonly Target[] = [
+  {
+    name: 'invitation',
+    grammar: 'text',
+    dictionary: ['hansa1.', 'hansa2.', '.', '\n', ' ', '=', '-', '_'],
+    maxBytes: 10_000,
+    run: (input) => void parseInvitation(input.toString('utf8'), Date.UTC(2026, 0)),
+  },
+  message('preview-request', parsePreviewRequest),
+  message('preview-answer', parsePreviewAnswer),
+  message('redeem-request', parseRedeemRequest),
+  message('redeem-answer', parseRedeemAnswer),
+  message('heartbeat', (body) => parseHeartbeat(body, bruges, lubeck)),
+  message('announcement', parseAnnouncement),
+  {
+    name: 'allow-rule',
+    grammar: 'text',
+    dictionary: ['spiffe://', 'bruges.example', '/', '*', '**', '/**/', '.', '..', '%2f', 'hansa'],
+    maxBytes: 5_000,
+    run: (input) => void parseAllowRule(input.toString('utf8')),
+  },
+];

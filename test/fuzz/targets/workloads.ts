@@ -1,0 +1,30 @@
+// Parsers of what the kernel tells of workloads, and of what workloads ask.
+
+import { controlGroupOf, systemdUnitOf } from '../../../src/trust/workload/control-group.ts';
+import type { Target } from '../target.ts';
+
+export const workloadTargets: readonly Target[] = [
+  {
+    name: 'control-group',
+    grammar: 'text',
+    dictionary: [
+      '0::/',
+      'name=systemd:/',
+      '\n',
+      ':',
+      '..',
+      ' (deleted)',
+      '.service',
+      '.slice',
+      '.scope',
+      '_',
+      '@',
+      '\\x2d',
+    ],
+    maxBytes: 20_000,
+    run: (input) => {
+      const path = controlGroupOf(input.toString('utf8'));
+      if (path !== undefined) systemdUnitOf(path);
+    },
+  },
+];
