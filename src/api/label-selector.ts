@@ -40,6 +40,42 @@ function fail(message: string): never {
   throw new HansaError('HANSA_BAD_REQUEST', message);
 }
 
+/** A selector as objects carry it (LabelSelector of Kubernetes' meta/v1). */
+export interface LabelSelectorObject {
+  readonly matchLabels?: Readonly<Record<string, string>>;
+  readonly matchExpressions?: readonly {
+    readonly key: string;
+    readonly operator: 'In' | 'NotIn' | 'Exists' | 'DoesNotExist';
+    readonly values?: readonly string[];
+  }[];
+}
+
+/**
+ * The same selector in the grammar above. Throws HANSA_BAD_REQUEST where an operator has values that
+ * it does not take, or a key or value is none of a label: those could change the meaning of the rest.
+ */
+export function labelSelectorText({ matchLabels, matchExpressions }: LabelSelectorObject): string {
+  const equal = Object.entries(matchLabels ?? {}).map(([key, value]) => {
+    assertLabel(key, [value]);
+    return `${key}=${value}`;
+  });
+  const found = (matchExpressions ?? []).map(({ key, operator, values = [] }) => {
+    assertLabel(key, values);
+    const isSet = operator === 'In' || operator === 'NotIn';
+    if (isSet !== values.length > 0) {
+      fail(`${key}: ${operator} takes ${isSet ? 'at least one value' : 'no values'}`);
+    }
+    if (isSet) return `${key} ${operator === 'In' ? 'in' : 'notin'} (${values.join(',')})`;
+    return operator === 'Exists' ? key : `!${key}`;
+  });
+  return [...equal, ...found].join(',');
+}
+
+function assertLabel(key: string, values: readonly string[]): void {
+  const problems = [...checkQualifiedName(key), ...values.flatMap((one) => checkLabelValue(one))];
+  if (problems.length > 0) fail(`${JSON.stringify(key.slice(0, 80))}: ${problems[0]}`);
+}
+
 /** Throws HANSA_BAD_REQUEST. */
 export function parseLabelSelector(text: string): LabelSelector {
   if (text.length > maxLength) fail(`label selector is longer than ${maxLength} characters`);

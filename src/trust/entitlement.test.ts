@@ -36,6 +36,7 @@ function relations(parts: {
 }): Relations {
   return {
     federations: parts.federations ?? ['bruges.example'],
+    labels: new Map(),
     keptByPeering: new Set(parts.keptByPeering === false ? [] : ['bruges.example']),
     peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
     grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),

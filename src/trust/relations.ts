@@ -26,6 +26,8 @@ interface Named {
 export interface Relations {
   /** The trust domains that this site federates with, in order. */
   readonly federations: readonly string[];
+  /** Of the federations, by trust domain. */
+  readonly labels: ReadonlyMap<string, ObjectMeta['labels']>;
   /** Those of them that peering keeps. Without a live peer nothing of them is given to anybody. */
   readonly keptByPeering: ReadonlySet<string>;
   readonly peers: ReadonlyMap<string, FederationPeer>;
@@ -68,6 +70,7 @@ export class StoreRelations {
     const federated = this.#objects<Named>(federations).map(({ metadata }) => metadata);
     return {
       federations: federated.map(({ name }) => name),
+      labels: new Map(federated.map(({ name, labels }) => [name, labels])),
       keptByPeering: new Set(
         federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),
       ),

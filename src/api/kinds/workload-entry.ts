@@ -62,6 +62,76 @@ export const workloadEntryKind = defineKind({
           default: [],
         }),
       ),
+      federatesWithSelector: optional(
+        s.object({
+          description:
+            'Further trust domains, by the labels of their SPIFFEFederations: all that match now or later, in addition to federatesWith. An empty selector matches every one.',
+          fields: {
+            matchLabels: optional(
+              s.map({
+                description: 'Labels that the federation must have.',
+                maxProperties: 16,
+                values: s.string({ description: 'The value of the label.', maxLength: 63 }),
+              }),
+            ),
+            matchExpressions: optional(
+              s.list({
+                description: 'What else must be true of its labels, all of it.',
+                listType: 'atomic',
+                maxItems: 16,
+                items: s.object({
+                  description: 'One condition.',
+                  fields: {
+                    key: required(
+                      s.string({
+                        description: 'The key of the label.',
+                        minLength: 1,
+                        maxLength: 317,
+                      }),
+                    ),
+                    operator: required(
+                      s.string({
+                        description: 'In and NotIn take values; Exists and DoesNotExist take none.',
+                        enum: ['In', 'NotIn', 'Exists', 'DoesNotExist'],
+                      }),
+                    ),
+                    values: optional(
+                      s.list({
+                        description: 'Values of the label.',
+                        listType: 'atomic',
+                        maxItems: 64,
+                        items: s.string({ description: 'One value.', maxLength: 63 }),
+                      }),
+                    ),
+                  },
+                }),
+              }),
+            ),
+          },
+        }),
+      ),
+      hint: optional(
+        s.string({
+          description:
+            'Tells a workload with several identities what this one is for, for example internal. The name of the entry where it is not given; where two entries of a workload give the same, the first by name has it.',
+          // 1,024 bytes at most (SPIFFE Workload API section 8).
+          maxLength: 256,
+        }),
+      ),
+      dnsNames: optional(
+        s.list({
+          description:
+            'DNS names in the X.509-SVID, for clients that verify names of hosts. SPIFFE itself reads none of them.',
+          listType: 'set',
+          maxItems: 16,
+          items: s.string({
+            description: 'A name of a host, in lower case; its first label may be *.',
+            maxLength: 253,
+            pattern:
+              '^([*][.])?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$',
+          }),
+        }),
+      ),
       ttlSeconds: optional(
         s.integer({
           description:
@@ -84,6 +154,18 @@ export const workloadEntryKind = defineKind({
   status: s.object({
     description: 'What the site found.',
     fields: {
+      trustDomains: optional(
+        s.list({
+          description:
+            'The other trust domains whose bundles are delivered now; the first ones where there are many.',
+          listType: 'set',
+          maxItems: 64,
+          items: s.string({ description: 'A trust domain.', maxLength: 255 }),
+        }),
+      ),
+      trustDomainCount: optional(
+        s.integer({ description: 'How many there are.', format: 'int32', minimum: 0 }),
+      ),
       conditions: optional(conditions),
     },
   }),
@@ -111,6 +193,13 @@ export const workloadEntryKind = defineKind({
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Federated")].status',
       description: 'Whether they get every bundle that the entry asks for.',
+    },
+    {
+      name: 'Trust-Domains',
+      type: 'integer',
+      jsonPath: '.status.trustDomainCount',
+      description: 'How many bundles of other trust domains they get.',
+      priority: 1,
     },
     {
       name: 'Federates-With',

@@ -6,7 +6,15 @@ import { group, type Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { forbiddenObject } from '../../core/access/denial.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { usableEntry, type WorkloadEntry } from './matching-entries.ts';
+import { type EntryProblem, usableEntry, type WorkloadEntry } from './matching-entries.ts';
+
+const fields: Record<EntryProblem['reason'], string> = {
+  InvalidID: 'spec.spiffeID',
+  ForeignTrustDomain: 'spec.spiffeID',
+  ReservedPath: 'spec.spiffeID',
+  NeverMatches: 'spec.selectors',
+  InvalidSelector: 'spec.federatesWithSelector',
+};
 
 /** Throws HANSA_INVALID, or HANSA_FORBIDDEN where it reaches for what is reserved: that is in the audit log. */
 export function admitEntry(
@@ -18,7 +26,7 @@ export function admitEntry(
   const { name } = entry.metadata;
   const { reason, message: why } = found.problem;
   if (reason === 'ReservedPath') throw forbiddenObject(workloadEntryKind.plural, name, why);
-  const field = reason === 'NeverMatches' ? 'spec.selectors' : 'spec.spiffeID';
+  const field = fields[reason];
   const message = `Invalid value: ${why}`;
   throw new HansaError(
     'HANSA_INVALID',

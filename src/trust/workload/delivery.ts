@@ -12,23 +12,28 @@ import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import { entitlements } from '../entitlement.ts';
-import { relationCollections, type StoreRelations } from '../relations.ts';
+import type { Relations, StoreRelations } from '../relations.ts';
 import {
+  askedTrustDomains,
   EntryIndex,
+  hintsOf,
   type UsableEntry,
   usableEntry,
   type WorkloadEntry,
 } from './matching-entries.ts';
+import { watchRelations } from './relation-changes.ts';
 import type { SvidSupply } from './svid-supply.ts';
 import type { WorkloadProcess } from './workload-process.ts';
-import { WorkloadState } from './workload-state.ts';
-
-export type DeliveryKind = 'svids' | 'bundles';
+import { type HintedSvid, WorkloadState } from './workload-state.ts';
 
 /** One stream. None of these may throw; after `denied` or `failed` nothing more comes. */
 export interface Subscriber {
+  /** Whether its states carry SVIDs: those are issued for nobody else. */
+  readonly needsSvids: boolean;
+  /** Differs between states that say something else to this stream. Asked often: must cost nothing. */
+  versionOf(state: WorkloadState): string;
   /** The whole state: it replaces what was sent before, sent or still waiting. */
-  send(message: Uint8Array): void;
+  send(state: WorkloadState): void;
   /** No entry matches the process (any more). */
   denied(): void;
   /** There is an entry, but no SVID can be issued now. */
@@ -49,7 +54,6 @@ export interface DeliveryOptions {
 
 interface Subscription {
   readonly process: WorkloadProcess;
-  readonly kind: DeliveryKind;
   readonly subscriber: Subscriber;
   version: string | undefined;
 }
@@ -64,8 +68,17 @@ interface Group {
 const lookEveryMs = 60_000;
 /** Where issuing failed it is tried again after this long. */
 const retryMs = 5_000;
-/** Groups that are looked at before others get their turn: some milliseconds of work. */
-const groupsInARow = 64;
+/** Work in a row before everybody else of the site gets a turn. */
+const workMs = 5;
+
+/** What was computed in one run, as long as nothing of what it stands on is another. */
+interface Computed {
+  readonly index: EntryIndex;
+  readonly relations: Relations;
+  readonly own: Bundle;
+  /** By names of the entries. Processes that differ, but not in their entries, share a state. */
+  readonly states: Map<string, WorkloadState>;
+}
 
 export class Delivery {
   readonly #options: DeliveryOptions;
@@ -81,28 +94,40 @@ export class Delivery {
   #failing = false;
   #stopped = false;
   #grantsChangeAtMs: number | undefined;
+  #computed: Computed | undefined;
+  #rowStartedMs = 0;
+  #unwatch = (): void => undefined;
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
   }
 
   start(): void {
-    const { store, clock, log } = this.#options;
-    const collections = [workloadEntryKind.plural, publishedCollection, ...relationCollections];
-    for (const collection of collections) {
+    const { store, clock, log, bundles } = this.#options;
+    const ended = (error: unknown, collection: string): void =>
+      log.warn('workloads hear of no more changes', { error, collection });
+    for (const collection of [workloadEntryKind.plural, publishedCollection]) {
       this.#sources.push(
         new StoreSource({ store, clock, collection }).start({
           add: () => this.refresh(),
-          ended: (error) => log.warn('workloads hear of no more changes', { error, collection }),
+          ended: (error) => ended(error, collection),
         }),
       );
     }
+    this.#unwatch = watchRelations({
+      store,
+      clock,
+      bundles,
+      changed: () => this.refresh(),
+      ended,
+    });
     this.#schedule();
   }
 
   stop(): void {
     this.#stopped = true;
     for (const source of this.#sources) source.stop();
+    this.#unwatch();
     this.#soon?.cancel();
     this.#look?.cancel();
     this.#groups.clear();
@@ -120,13 +145,13 @@ export class Delivery {
   }
 
   /** Tells the current state soon, and every other one that follows. Returns how to end that. */
-  subscribe(process: WorkloadProcess, kind: DeliveryKind, subscriber: Subscriber): () => void {
+  subscribe(process: WorkloadProcess, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);
     if (group === undefined) {
       group = { key: process.key, subscriptions: new Set() };
       this.#groups.set(process.key, group);
     }
-    const subscription: Subscription = { process, kind, subscriber, version: undefined };
+    const subscription: Subscription = { process, subscriber, version: undefined };
     group.subscriptions.add(subscription);
     this.#enqueue(group);
     return () => this.#remove(group, subscription);
@@ -166,9 +191,9 @@ export class Delivery {
   /** One group after the other, so that nobody issues twice for one entry. */
   async #work(): Promise<void> {
     this.#isWorking = true;
-    let row = 0;
     let told = 0;
     this.#failing = false;
+    this.#rowStartedMs = this.#options.clock.monotonic();
     for (const group of this.#waiting) {
       this.#waiting.delete(group);
       try {
@@ -178,11 +203,21 @@ export class Delivery {
         const failure = toHansaError(error);
         this.#end(group, (subscriber) => subscriber.failed(failure));
       }
-      if (++row % groupsInARow === 0) await new Promise((resolve) => setImmediate(resolve));
+      if (this.#isLong()) await this.#rest();
     }
     this.#isWorking = false;
+    this.#computed = undefined;
     if (told > 0) this.#options.pushed(told);
     this.#schedule();
+  }
+
+  #isLong(): boolean {
+    return this.#options.clock.monotonic() - this.#rowStartedMs >= workMs;
+  }
+
+  async #rest(): Promise<void> {
+    await new Promise((resolve) => setImmediate(resolve));
+    this.#rowStartedMs = this.#options.clock.monotonic();
   }
 
   async #update(group: Group): Promise<number> {
@@ -196,48 +231,71 @@ export class Delivery {
       this.#end(group, (subscriber) => subscriber.denied());
       return 0;
     }
-    const wantSvids = wantsSvids(group.subscriptions);
-    const state = await this.#stateOf(entries, wantSvids);
+    const withSvids = wantsSvids(group.subscriptions);
+    const state = await this.#stateOf(entries, withSvids);
     let told = 0;
     for (const subscription of group.subscriptions) {
-      const svids = subscription.kind === 'svids';
+      const { subscriber } = subscription;
       // One that came while SVIDs were not asked for has its own turn.
-      if (svids && !wantSvids) continue;
-      const version = svids ? state.svidVersion : state.bundlesVersion;
+      if (subscriber.needsSvids && !withSvids) continue;
+      const version = subscriber.versionOf(state);
       if (version === subscription.version) continue;
       subscription.version = version;
-      subscription.subscriber.send(svids ? state.svidResponse : state.bundlesResponse);
+      subscriber.send(state);
       told++;
+      if (this.#isLong()) await this.#rest();
     }
     return told;
   }
 
-  async #stateOf(entries: readonly UsableEntry[], wantSvids: boolean): Promise<WorkloadState> {
-    const { supply, bundles, trustDomain } = this.#options;
-    const svids = [];
-    if (wantSvids) {
-      for (const entry of entries) {
-        svids.push({ hint: entry.name, svid: await supply.svidOf(entry) });
+  async #stateOf(entries: readonly UsableEntry[], withSvids: boolean): Promise<WorkloadState> {
+    const key = `${withSvids ? 'svids' : 'bundles'}\n${entries.map(({ name }) => name).join('\n')}`;
+    const known = this.#currentStates().get(key);
+    if (known !== undefined) return known;
+    const svids: HintedSvid[] = [];
+    if (withSvids) {
+      const hints = hintsOf(entries);
+      for (const [at, entry] of entries.entries()) {
+        svids.push({ hint: hints[at] ?? '', svid: await this.#options.supply.svidOf(entry) });
       }
     }
     // Read last, so that nothing that changed while SVIDs were issued is missed.
-    const federated = new Map<string, Bundle>();
+    const states = this.#currentStates();
+    const federated: Bundle[] = [];
     for (const name of this.#givenTo(entries)) {
-      const bundle = bundles.bundleFor(TrustDomain.parse(name));
-      if (bundle !== undefined) federated.set(name, bundle);
+      const bundle = this.#options.bundles.bundleFor(TrustDomain.parse(name));
+      if (bundle !== undefined) federated.push(bundle);
     }
-    const own = bundles.bundleFor(trustDomain) as Bundle;
-    return new WorkloadState(svids, own, [...federated.values()]);
+    const state = new WorkloadState(entries, svids, this.#ownBundle(), federated);
+    states.set(key, state);
+    return state;
+  }
+
+  #ownBundle(): Bundle {
+    return this.#options.bundles.bundleFor(this.#options.trustDomain) as Bundle;
+  }
+
+  #currentStates(): Map<string, WorkloadState> {
+    const index = this.#currentIndex();
+    const relations = this.#options.relations.current;
+    const own = this.#ownBundle();
+    const known = this.#computed;
+    if (known?.index === index && known.relations === relations && known.own === own) {
+      return known.states;
+    }
+    this.#computed = { index, relations, own, states: new Map() };
+    return this.#computed.states;
   }
 
   #givenTo(entries: readonly UsableEntry[]): readonly string[] {
     const { relations, clock } = this.#options;
     const given = new Set<string>();
-    for (const { id, federatesWith } of entries) {
-      if (federatesWith.length === 0) continue;
+    for (const entry of entries) {
+      const asked = askedTrustDomains(entry, relations.current);
+      if (asked.length === 0) continue;
       const { decisions, changesAtMs } = entitlements(
-        id,
-        federatesWith,
+        entry.id,
+        asked,
         relations.current,
         clock.now(),
       );
@@ -311,6 +369,6 @@ function processOf({ subscriptions }: Group): WorkloadProcess | undefined {
 }
 
 function wantsSvids(subscriptions: ReadonlySet<Subscription>): boolean {
-  for (const { kind } of subscriptions) if (kind === 'svids') return true;
+  for (const { subscriber } of subscriptions) if (subscriber.needsSvids) return true;
   return false;
 }

@@ -8,8 +8,9 @@ import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditi
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { entitlements } from '../entitlement.ts';
-import { relationCollections, type StoreRelations } from '../relations.ts';
-import { usableEntry, type WorkloadEntry } from './matching-entries.ts';
+import type { StoreRelations } from '../relations.ts';
+import { askedTrustDomains, usableEntry, type WorkloadEntry } from './matching-entries.ts';
+import { RelationSource } from './relation-changes.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 'resources'> & {
   readonly relations: StoreRelations;
@@ -19,21 +20,17 @@ const controllerName = 'workload-entries';
 const leaseName = 'controller.workload-entries';
 /** So many trust domains are told of in a message; the rest is counted. */
 const mostTold = 5;
+/** As many as the kind takes. */
+const mostListed = 64;
 
 export function entryController(parts: Parts): Controller {
   const { store, clock } = parts;
   const collection = workloadEntryKind.plural;
   const entries = parts.resources<WorkloadEntry>(workloadEntryKind);
-  const all = (): readonly string[] => store.list(collection).entries.map(({ name }) => name);
   return {
     name: controllerName,
     lease: leaseName,
-    sources: [
-      new StoreSource({ store, clock, collection }),
-      ...relationCollections.map(
-        (related) => new StoreSource({ store, clock, collection: related, keysOf: all }),
-      ),
-    ],
+    sources: [new StoreSource({ store, clock, collection }), new RelationSource(parts, collection)],
     reconcile: async (name, { epoch }) => {
       const nowMs = clock.now();
       let changesAtMs: number | undefined;
@@ -47,7 +44,13 @@ export function entryController(parts: Parts): Controller {
           for (const condition of found.conditions) {
             conditions = setCondition(conditions, condition, nowMs);
           }
-          return { ...entry.status, ...(conditions === undefined ? {} : { conditions }) };
+          const { delivered } = found;
+          return {
+            ...entry.status,
+            trustDomains: delivered.slice(0, mostListed),
+            trustDomainCount: delivered.length,
+            ...(conditions === undefined ? {} : { conditions }),
+          };
         },
         { controller: controllerName, ...fence },
       );
@@ -60,13 +63,19 @@ function conditionsOf(
   entry: WorkloadEntry,
   parts: Parts,
   nowMs: number,
-): { readonly conditions: readonly ConditionUpdate[]; readonly changesAtMs: number | undefined } {
+): {
+  readonly conditions: readonly ConditionUpdate[];
+  /** The trust domains whose bundles workloads get. */
+  readonly delivered: readonly string[];
+  readonly changesAtMs: number | undefined;
+} {
   const observedGeneration = entry.metadata.generation;
   const usable = usableEntry(entry, parts.trustDomain);
   if ('problem' in usable) {
     const { problem } = usable;
     return {
       changesAtMs: undefined,
+      delivered: [],
       conditions: [
         { type: 'Ready', status: 'False', ...problem, observedGeneration },
         {
@@ -79,21 +88,22 @@ function conditionsOf(
       ],
     };
   }
-  const { id, federatesWith } = usable.entry;
-  const { decisions, changesAtMs } = entitlements(
-    id,
-    federatesWith,
-    parts.relations.current,
-    nowMs,
-  );
-  const withheld = decisions.flatMap(({ trustDomain, given, message }) => {
-    if (!given) return [`${trustDomain}: ${message}`];
-    const held = parts.bundles.bundleFor(TrustDomain.parse(trustDomain));
-    return held === undefined ? [`${trustDomain}: no bundle is believed now`] : [];
-  });
+  const { id } = usable.entry;
+  const relations = parts.relations.current;
+  const asked = askedTrustDomains(usable.entry, relations);
+  const { decisions, changesAtMs } = entitlements(id, asked, relations, nowMs);
+  const delivered: string[] = [];
+  const withheld: string[] = [];
+  for (const { trustDomain, given, message } of decisions) {
+    if (!given) withheld.push(`${trustDomain}: ${message}`);
+    else if (parts.bundles.bundleFor(TrustDomain.parse(trustDomain)) === undefined) {
+      withheld.push(`${trustDomain}: no bundle is believed now`);
+    } else delivered.push(trustDomain);
+  }
   const more = withheld.length > mostTold ? `; and ${withheld.length - mostTold} more` : '';
   return {
     changesAtMs,
+    delivered,
     conditions: [
       {
         type: 'Ready',
@@ -107,7 +117,7 @@ function conditionsOf(
             type: 'Federated',
             status: 'True',
             reason: 'Delivered',
-            message: `They get the bundles of ${decisions.length} other trust domains.`,
+            message: `They get the bundles of ${delivered.length} other trust domains.`,
             observedGeneration,
           }
         : {

@@ -8,7 +8,9 @@ import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { admitEntry } from './admit-entry.ts';
 import {
+  askedTrustDomains,
   EntryIndex,
+  hintsOf,
   type UsableEntry,
   usableEntry,
   type WorkloadEntry,
@@ -49,6 +51,12 @@ describe('the schema of a WorkloadEntry', () => {
           'cgroup:/system.slice/system-getty.slice/getty@tty1.service',
         ],
         federatesWith: ['*', 'bruges_1.example'],
+        federatesWithSelector: {
+          matchLabels: { zone: 'north', 'example.com/tier': '' },
+          matchExpressions: [{ key: 'old', operator: 'DoesNotExist' }],
+        },
+        hint: 'internal',
+        dnsNames: ['web.lubeck.example', '*.web.lubeck.example'],
         ttlSeconds: 60,
       }),
       [],
@@ -104,9 +112,105 @@ describe('the schema of a WorkloadEntry', () => {
     for (const ttlSeconds of [0, 59, 3601]) {
       assert.deepEqual(problems({ ...good, ttlSeconds }), ['spec.ttlSeconds']);
     }
+    for (const name of [
+      '',
+      'Web.example',
+      'web..example',
+      '-web',
+      '*',
+      'a.*.example',
+      'web example',
+    ]) {
+      assert.deepEqual(problems({ ...good, dnsNames: [name] }), ['spec.dnsNames[0]']);
+    }
+    assert.ok(problems({ ...good, hint: 'x'.repeat(257) }).includes('spec.hint'));
     for (const one of ['', 'Bruges', 'spiffe://bruges.example', 'a b']) {
       assert.deepEqual(problems({ ...good, federatesWith: [one] }), ['spec.federatesWith[0]']);
     }
+  });
+});
+
+describe('an entry asks', () => {
+  const relations = {
+    federations: ['a.example', 'b.example', 'c.example'],
+    labels: new Map([
+      ['a.example', { zone: 'north' }],
+      ['b.example', { zone: 'south' }],
+      ['c.example', undefined],
+    ]),
+  };
+  const asked = (spec: object): readonly string[] => {
+    const found = usableEntry(object({ ...good, ...spec }), lubeck);
+    assert.ok('entry' in found, JSON.stringify(found));
+    return askedTrustDomains(found.entry, relations);
+  };
+  const expression = (key: string, operator: string, ...values: string[]) => ({
+    federatesWithSelector: {
+      matchExpressions: [{ key, operator, ...(values.length > 0 && { values }) }],
+    },
+  });
+
+  test('for the trust domains that it names and those whose labels match', () => {
+    assert.deepEqual(asked({}), []);
+    assert.deepEqual(asked({ federatesWithSelector: {} }), relations.federations);
+    assert.deepEqual(
+      asked({
+        federatesWith: ['c.example', 'other.example'],
+        federatesWithSelector: { matchLabels: { zone: 'north' } },
+      }),
+      ['c.example', 'other.example', 'a.example'],
+    );
+    assert.deepEqual(asked(expression('zone', 'In', 'north', 'south')), ['a.example', 'b.example']);
+    assert.deepEqual(asked(expression('zone', 'NotIn', 'north')), ['b.example', 'c.example']);
+    assert.deepEqual(asked(expression('zone', 'Exists')), ['a.example', 'b.example']);
+    assert.deepEqual(asked(expression('zone', 'DoesNotExist')), ['c.example']);
+  });
+
+  for (const federatesWithSelector of [
+    expression('zone', 'In').federatesWithSelector,
+    expression('zone', 'Exists', 'north').federatesWithSelector,
+    expression('zone', 'In', 'a),!zone').federatesWithSelector,
+    expression('a,b', 'Exists').federatesWithSelector,
+    { matchLabels: { zone: 'north,old' } },
+    { matchLabels: { 'zone in (a)': '' } },
+  ]) {
+    test(`never by the selector ${JSON.stringify(federatesWithSelector)}`, () => {
+      assert.throws(
+        () => admitEntry(object({ ...good, federatesWithSelector }), lubeck),
+        /spec\.federatesWithSelector: /,
+      );
+    });
+  }
+});
+
+describe('hints', () => {
+  const entry = (name: string, hint?: string) => {
+    const found = usableEntry(
+      { ...object({ ...good, ...(hint !== undefined && { hint }) }), metadata: { name } } as never,
+      lubeck,
+    );
+    assert.ok('entry' in found);
+    return found.entry;
+  };
+
+  test('are what operators gave, or the names of entries', () => {
+    assert.deepEqual(hintsOf([entry('a', 'internal'), entry('b')]), ['internal', 'b']);
+  });
+
+  test('that are given twice go to the first entry, and before any name', () => {
+    assert.deepEqual(hintsOf([entry('a', 'x'), entry('b', 'x'), entry('x')]), ['x', '', '']);
+    assert.deepEqual(hintsOf([entry('a'), entry('b', 'a')]), ['', 'a']);
+  });
+
+  test('are never the same twice', () => {
+    const word = fc.constantFrom('a', 'b', 'c', 'd');
+    fc.assert(
+      fc.property(fc.uniqueArray(word), fc.array(fc.option(word)), (names, given) => {
+        const entries = names.map((name, at) => entry(name, given[at] ?? undefined));
+        const hints = hintsOf(entries).filter((hint) => hint !== '');
+        assert.equal(new Set(hints).size, hints.length);
+      }),
+    );
   });
 });
 
@@ -166,6 +270,9 @@ describe('matching', () => {
               id: SpiffeId.parse('spiffe://lubeck.example/web'),
               selectors: wanted,
               federatesWith: [],
+              federatesWithSelector: undefined,
+              dnsNames: [],
+              hint: undefined,
               ttlSeconds: 60,
             }),
           );

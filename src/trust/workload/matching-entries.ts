@@ -3,9 +3,15 @@
 
 import type { ResourceOf } from '../../api/kind.ts';
 import type { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
+import {
+  type LabelSelector,
+  labelSelectorText,
+  parseLabelSelector,
+} from '../../api/label-selector.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { toHansaError } from '../../core/errors/error.ts';
+import type { Relations } from '../relations.ts';
 
 export type WorkloadEntry = ResourceOf<typeof workloadEntryKind>;
 
@@ -16,12 +22,22 @@ export interface UsableEntry {
   readonly id: SpiffeId;
   readonly selectors: readonly string[];
   readonly federatesWith: readonly string[];
+  /** Over the labels of federations; in addition to those that are named. */
+  readonly federatesWithSelector: LabelSelector | undefined;
   readonly ttlSeconds: number;
+  readonly dnsNames: readonly string[];
+  /** As its operator gave it. */
+  readonly hint: string | undefined;
 }
 
 /** Why an entry gives nothing: a word for programs, a sentence for people. */
 export interface EntryProblem {
-  readonly reason: 'InvalidID' | 'ForeignTrustDomain' | 'ReservedPath' | 'NeverMatches';
+  readonly reason:
+    | 'InvalidID'
+    | 'ForeignTrustDomain'
+    | 'ReservedPath'
+    | 'NeverMatches'
+    | 'InvalidSelector';
   readonly message: string;
 }
 
@@ -76,8 +92,61 @@ export function usableEntry(
       },
     };
   }
+  let federatesWithSelector: LabelSelector | undefined;
+  try {
+    federatesWithSelector = selectorOf(entry.spec.federatesWithSelector);
+  } catch (error) {
+    return { problem: { reason: 'InvalidSelector', message: toHansaError(error).message } };
+  }
   const { name, uid } = entry.metadata;
-  return { entry: { name, uid, id, selectors, federatesWith, ttlSeconds } };
+  const { hint, dnsNames = [] } = entry.spec;
+  return {
+    entry: {
+      name,
+      uid,
+      id,
+      selectors,
+      federatesWith,
+      federatesWithSelector,
+      ttlSeconds,
+      dnsNames,
+      hint: hint === '' ? undefined : hint,
+    },
+  };
+}
+
+function selectorOf(
+  selector: WorkloadEntry['spec']['federatesWithSelector'],
+): LabelSelector | undefined {
+  return selector === undefined ? undefined : parseLabelSelector(labelSelectorText(selector));
+}
+
+/** Which trust domains an entry asks for: those that it names (`*` among them) and those that its selector finds. */
+export function askedTrustDomains(
+  { federatesWith, federatesWithSelector: selector }: UsableEntry,
+  { federations, labels }: Pick<Relations, 'federations' | 'labels'>,
+): readonly string[] {
+  if (selector === undefined || federatesWith.includes('*')) return federatesWith;
+  const found = federations.filter((name) => selector.matches(labels.get(name)));
+  return [...new Set([...federatesWith, ...found])];
+}
+
+/**
+ * The hint of each entry, in their order. SPIFFE Workload API section 5.2.1: unique in a response.
+ * What operators gave comes first, and of two that gave the same the first entry has it; the name of
+ * the entry is the hint of the others. One whose hint is taken has none.
+ */
+export function hintsOf(entries: readonly UsableEntry[]): readonly string[] {
+  const taken = new Set<string>();
+  const take = (hint: string | undefined): string | undefined => {
+    if (hint === undefined || taken.has(hint)) return undefined;
+    taken.add(hint);
+    return hint;
+  };
+  const given = entries.map(({ hint }) => take(hint));
+  return entries.map(
+    ({ hint, name }, at) => given[at] ?? (hint === undefined ? take(name) : undefined) ?? '',
+  );
 }
 
 /** Immutable: another set of entries is another index. */

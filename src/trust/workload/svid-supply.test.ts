@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SpiffeId } from '../../api/spiffe-id.ts';
+import { Certificate } from '../../core/identity/certificate.ts';
 import { testSite } from '../../core/identity/test-vault.ts';
 import type { UsableEntry } from './matching-entries.ts';
 import { SvidSupply } from './svid-supply.ts';
@@ -12,6 +13,9 @@ function entry(spec: Partial<UsableEntry> = {}): UsableEntry {
     id: SpiffeId.parse('spiffe://lubeck.example/web'),
     selectors: ['unix:uid:0'],
     federatesWith: [],
+    federatesWithSelector: undefined,
+    dnsNames: [],
+    hint: undefined,
     ttlSeconds: 3600,
     ...spec,
   };
@@ -30,7 +34,7 @@ async function scene(rootTtlSeconds?: number) {
     issued: () => undefined,
     failed: (_entry, error) => failures.push(error),
   });
-  return { supply, clock, failures };
+  return { supply, clock, failures, authority };
 }
 
 describe('the supply of SVIDs', () => {
@@ -55,6 +59,30 @@ describe('the supply of SVIDs', () => {
       serials.add((await supply.svidOf(entry(spec))).serialHex);
     }
     assert.equal(serials.size, 4);
+  });
+
+  test('issues anew for other DNS names, and puts them into the certificate', async () => {
+    const { supply } = await scene();
+    const first = await supply.svidOf(entry());
+    const second = await supply.svidOf(entry({ dnsNames: ['web.lubeck.example'] }));
+    assert.notEqual(second.serialHex, first.serialHex);
+    const [leaf] = second.chain;
+    assert.deepEqual(
+      Certificate.parse(leaf as Buffer).extensions.subjectAlternativeName?.dnsNames,
+      ['web.lubeck.example'],
+    );
+  });
+
+  test('leaves an SVID as it is when another authority signs, and replaces it when its own is tainted', async () => {
+    const { supply, authority } = await scene();
+    const none = () => [];
+    const first = await supply.svidOf(entry());
+    await authority.prepare('x509', none);
+    await authority.activate('x509', undefined, none);
+    assert.equal(await supply.svidOf(entry()), first);
+    await authority.taint('x509', undefined, none);
+    const second = await supply.svidOf(entry());
+    assert.notEqual(second.authorityId, first.authorityId);
   });
 
   test('issues anew where the clock was set back before the SVID begins', async () => {

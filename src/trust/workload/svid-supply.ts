@@ -16,7 +16,7 @@ interface Held {
   readonly entryUid: string;
   readonly ttlSeconds: number;
   readonly idText: string;
-  readonly authority: string;
+  readonly dnsNames: string;
   readonly renewAtMs: number;
   readonly svid: SuppliedSvid;
 }
@@ -43,8 +43,8 @@ export class SvidSupply {
   }
 
   /**
-   * The SVID of the entry as it is now; one is issued where there is none, where it is due, or
-   * where the entry or the authority is another. Where issuing fails, what is still valid goes on.
+   * The SVID of the entry as it is now; one is issued where there is none, where it is due, where
+   * the entry is another, or where the authority that signed it is tainted or gone. Where issuing fails, what is still valid goes on.
    * Not to be called at once for the same entry.
    */
   async svidOf(entry: UsableEntry): Promise<SuppliedSvid> {
@@ -60,7 +60,8 @@ export class SvidSupply {
       usable !== undefined &&
       nowMs < usable.renewAtMs &&
       usable.ttlSeconds === entry.ttlSeconds &&
-      usable.authority === authority.certificate.fingerprint
+      usable.dnsNames === entry.dnsNames.join(' ') &&
+      !authority.isTainted(usable.svid.authorityId)
     ) {
       return usable.svid;
     }
@@ -93,12 +94,12 @@ export class SvidSupply {
 
   async #issue(entry: UsableEntry): Promise<SuppliedSvid> {
     const { authority, clock, random, issued } = this.#options;
-    const { fingerprint } = authority.certificate;
     const key = await generateP256(random);
     const made = await authority.issue({
       spiffeId: entry.id,
       publicKey: PublicKey.of(key),
       ttlSeconds: entry.ttlSeconds,
+      dnsNames: entry.dnsNames,
     });
     const svid: SuppliedSvid = { ...made, key: exportPkcs8(key) };
     const nowMs = clock.now();
@@ -106,7 +107,7 @@ export class SvidSupply {
       entryUid: entry.uid,
       idText: entry.id.toString(),
       ttlSeconds: entry.ttlSeconds,
-      authority: fingerprint,
+      dnsNames: entry.dnsNames.join(' '),
       renewAtMs: nowMs + ((svid.notAfterMs - nowMs) / 2) * (1 - jitter * random.unit()),
       svid,
     });

@@ -26,6 +26,7 @@ import {
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
+import type { LabelSelectorObject } from '../../api/label-selector.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -92,7 +93,6 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
         later: (draft) => issued.push(draft),
       },
       authority,
-      credentials: { onRenewal: () => () => undefined } as never,
       bundles: new StoreBundles(store, authority),
       dataDir,
       // Nothing is reconciled in these tests.
@@ -135,6 +135,7 @@ export async function put(
   collection: string,
   name: string,
   object: { readonly spec: unknown; readonly status?: unknown },
+  labels?: Readonly<Record<string, string>>,
 ): Promise<void> {
   await store.commit({
     put: [
@@ -144,7 +145,7 @@ export async function put(
         encode: (revision) =>
           Buffer.from(
             JSON.stringify({
-              metadata: { name, uid: `uid-${name}`, resourceVersion: String(revision) },
+              metadata: { name, uid: `uid-${name}`, resourceVersion: String(revision), labels },
               ...object,
             }),
           ),
@@ -160,6 +161,9 @@ export function putEntry(
     readonly spiffeID?: string;
     readonly selectors?: readonly string[];
     readonly federatesWith?: readonly string[];
+    readonly federatesWithSelector?: LabelSelectorObject;
+    readonly hint?: string;
+    readonly dnsNames?: readonly string[];
     readonly ttlSeconds?: number;
   } = {},
 ): Promise<void> {
@@ -179,12 +183,16 @@ export async function remove(store: Store, collection: string, name: string): Pr
 }
 
 /** A federation whose bundle is that of another site. */
-export function putFederation(store: Store, authority: SiteAuthority): Promise<void> {
+export function putFederation(
+  store: Store,
+  authority: SiteAuthority,
+  labels?: Readonly<Record<string, string>>,
+  status: object = {},
+): Promise<void> {
   const bundle = encodeSpiffeBundle(authority.bundle, { sequence: 1, refreshHintSeconds: 60 });
-  return put(store, 'spiffefederations', authority.trustDomain.name, {
-    spec: { bundleSource: { static: { bundle } }, quarantined: false },
-    status: { bundle },
-  });
+  const spec = { bundleSource: { static: { bundle } }, quarantined: false };
+  const name = authority.trustDomain.name;
+  return put(store, 'spiffefederations', name, { spec, status: { bundle, ...status } }, labels);
 }
 
 const secured = (): Metadata => {

@@ -17,18 +17,43 @@ import {
   X509SVIDRequestSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { Delivery, DeliveryKind } from './delivery.ts';
+import type { Delivery } from './delivery.ts';
 import { grpcStatus } from './grpc-status.ts';
 import { LatestWriter } from './latest-writer.ts';
 import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
+import type { WorkloadState } from './workload-state.ts';
 
 export interface WorkloadApiOptions {
   readonly delivery: Delivery;
   readonly connections: WorkloadConnections;
-  readonly denied: (connection: WorkloadConnection, kind: DeliveryKind) => void;
+  readonly denied: (connection: WorkloadConnection, what: string) => void;
 }
 
-type Call = ServerWritableStream<unknown, Uint8Array>;
+export type StreamCall = ServerWritableStream<unknown, Uint8Array>;
+
+/** What of a state a stream tells: ready-made bytes, and which states they tell apart. */
+export interface StateView {
+  /** For the operator's log. */
+  readonly what: string;
+  readonly needsSvids: boolean;
+  versionOf(state: WorkloadState): string;
+  messageOf(state: WorkloadState): Uint8Array;
+}
+
+const svids: StateView = {
+  what: 'svids',
+  needsSvids: true,
+  versionOf: (state) => state.svidVersion,
+  messageOf: (state) => state.svidResponse,
+};
+
+const bundles: StateView = {
+  what: 'bundles',
+  needsSvids: false,
+  versionOf: (state) => state.bundlesVersion,
+  messageOf: (state) => state.bundlesResponse,
+};
+
 type Schema = Parameters<typeof fromBinary>[0];
 
 export const workloadApiDefinition: ServiceDefinition = {
@@ -60,15 +85,16 @@ export function workloadApi(options: WorkloadApiOptions): UntypedServiceImplemen
   };
   const unary: handleUnaryCall<unknown, Uint8Array> = (_call, answer) => answer(noJwt);
   return {
-    FetchX509SVID: (call: Call) => serve(options, call, 'svids'),
-    FetchX509Bundles: (call: Call) => serve(options, call, 'bundles'),
+    FetchX509SVID: (call: StreamCall) => serveStates(options, call, svids),
+    FetchX509Bundles: (call: StreamCall) => serveStates(options, call, bundles),
     FetchJWTSVID: unary,
-    FetchJWTBundles: (call: Call) => void call.emit('error', noJwt),
+    FetchJWTBundles: (call: StreamCall) => void call.emit('error', noJwt),
     ValidateJWTSVID: unary,
   };
 }
 
-function serve(options: WorkloadApiOptions, call: Call, kind: DeliveryKind): void {
+/** Every state from now on, until either side ends the stream. */
+export function serveStates(options: WorkloadApiOptions, call: StreamCall, view: StateView): void {
   const { delivery, connections, denied } = options;
   const connection = connections.get(call.getPeer());
   let over = false;
@@ -86,11 +112,13 @@ function serve(options: WorkloadApiOptions, call: Call, kind: DeliveryKind): voi
   const writer = new LatestWriter({ write: (message, sent) => call.write(message, sent) });
   // gRPC tells so at the end of every call, whoever ended it.
   call.on('cancelled', () => end());
-  unsubscribe = delivery.subscribe(connection.process, kind, {
-    send: (message) => {
+  unsubscribe = delivery.subscribe(connection.process, {
+    needsSvids: view.needsSvids,
+    versionOf: (state) => view.versionOf(state),
+    send: (state) => {
       // A child may hold the connection of a process that is gone, or of another program: it must
       // come by itself.
-      if (connection.isSame()) writer.send(message);
+      if (connection.isSame()) writer.send(view.messageOf(state));
       else
         end(
           new HansaError(
@@ -100,7 +128,7 @@ function serve(options: WorkloadApiOptions, call: Call, kind: DeliveryKind): voi
         );
     },
     denied: () => {
-      denied(connection, kind);
+      denied(connection, view.what);
       end(
         new HansaError(
           'HANSA_FORBIDDEN',

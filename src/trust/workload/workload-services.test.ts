@@ -165,6 +165,22 @@ describe('the Workload API', () => {
     assert.equal(stream.waiting, 0);
   });
 
+  test('hands out a new SVID when its authority is tainted', async (t) => {
+    const { store, socket, authority } = await site(t);
+    await putEntry(store, 'web');
+    const stream = opened(t, fetchSvids(socket));
+    const first = await stream.next();
+    const none = () => [];
+    await authority.prepare('x509', none);
+    const prepared = await stream.next();
+    assert.deepEqual(prepared.svids[0]?.x509Svid, first.svids[0]?.x509Svid);
+    assert.ok((prepared.svids[0]?.bundle.length ?? 0) > (first.svids[0]?.bundle.length ?? 0));
+    await authority.activate('x509', undefined, none);
+    await authority.taint('x509', undefined, none);
+    const tainted = await stream.next();
+    assert.notDeepEqual(tainted.svids[0]?.x509Svid, first.svids[0]?.x509Svid);
+  });
+
   test('rests where an SVID is due that nobody streams any more', async (t) => {
     const { store, socket, clock, services } = await site(t);
     await putEntry(store, 'web', { ttlSeconds: 600 });
@@ -195,6 +211,21 @@ describe('the Workload API', () => {
       Buffer.from(bundles['spiffe://lubeck.example'] as Uint8Array),
       authority.certificate.der,
     );
+  });
+
+  test('gives bundles of federations by their labels, and takes them when those change', async (t) => {
+    const { store, socket, clock } = await site(t);
+    const spire = await openAuthority('spire.example', clock);
+    const label = (zone: string) => putFederation(store, spire, { zone });
+    await label('south');
+    await putEntry(store, 'web', { federatesWithSelector: { matchLabels: { zone: 'north' } } });
+    const stream = opened(t, fetchBundles(socket));
+    const domains = async () => Object.keys((await stream.next()).bundles);
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
+    await label('north');
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example', 'spiffe://spire.example']);
+    await label('east');
+    assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
   });
 
   test("gives a peer's bundle exactly while the peer is trusted and a grant covers", async (t) => {

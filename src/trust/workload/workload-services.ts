@@ -43,7 +43,6 @@ export type WorkloadContext = Pick<
   | 'metrics'
   | 'audit'
   | 'authority'
-  | 'credentials'
   | 'bundles'
   | 'dataDir'
   | 'resources'
@@ -127,7 +126,7 @@ export async function workloadServices(
     },
   });
   delivery.start();
-  const unhook = context.credentials.onRenewal(() => delivery.refresh());
+  const unhook = authority.onChange(() => delivery.refresh());
   return {
     controllers: [entryController({ ...context, relations })],
     routes: [mintRoute(context)],

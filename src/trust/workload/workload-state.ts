@@ -1,5 +1,6 @@
 // The whole of what a workload is told at one moment, as ready-made bytes. Streams of the Workload
-// API carry full states, so telling whether anything changed is comparing two versions. Pure.
+// API carry full states, so telling whether anything changed is comparing two versions. Everything
+// is made once for a state, however many streams it goes to. Pure.
 
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
@@ -7,23 +8,35 @@ import {
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Bundle } from '../../core/identity/bundle.ts';
+import type { UsableEntry } from './matching-entries.ts';
 import type { SuppliedSvid } from './svid-supply.ts';
 
 export interface HintedSvid {
-  /** The name of the entry: unique within a site, so also within a response. */
+  /** Unique in a state where it is not empty. */
   readonly hint: string;
   readonly svid: SuppliedSvid;
 }
 
 export class WorkloadState {
+  /** Those that match, in order. */
+  readonly entries: readonly UsableEntry[];
+  /** One for each entry; none where nobody asked for SVIDs. The first is the default identity. */
   readonly svids: readonly HintedSvid[];
   readonly own: Bundle;
   /** Of other trust domains, in order. */
   readonly federated: readonly Bundle[];
+  #bundlesVersion: string | undefined;
+  #svidVersion: string | undefined;
   #svidResponse: Uint8Array | undefined;
   #bundlesResponse: Uint8Array | undefined;
 
-  constructor(svids: readonly HintedSvid[], own: Bundle, federated: readonly Bundle[]) {
+  constructor(
+    entries: readonly UsableEntry[],
+    svids: readonly HintedSvid[],
+    own: Bundle,
+    federated: readonly Bundle[],
+  ) {
+    this.entries = entries;
     this.svids = svids;
     this.own = own;
     this.federated = federated;
@@ -31,13 +44,19 @@ export class WorkloadState {
 
   /** Differs where the bytes of `bundlesResponse` say something else. */
   get bundlesVersion(): string {
-    return [this.own, ...this.federated].map(({ hash }) => hash).join('\n');
+    this.#bundlesVersion ??= [this.own, ...this.federated]
+      .map((one) => x509Of(one).version)
+      .join('\n');
+    return this.#bundlesVersion;
   }
 
   /** Differs where the bytes of `svidResponse` say something else. */
   get svidVersion(): string {
-    const serials = this.svids.map(({ hint, svid }) => `${hint} ${svid.serialHex}`);
-    return `${serials.join('\n')}\n\n${this.bundlesVersion}`;
+    if (this.#svidVersion === undefined) {
+      const serials = this.svids.map(({ hint, svid }) => `${hint}\n${svid.serialHex}`);
+      this.#svidVersion = `${serials.join('\n')}\n\n${this.bundlesVersion}`;
+    }
+    return this.#svidVersion;
   }
 
   /** An X509SVIDResponse. */
@@ -49,12 +68,10 @@ export class WorkloadState {
           spiffeId: svid.id.toString(),
           x509Svid: Buffer.concat(svid.chain),
           x509SvidKey: svid.key,
-          bundle: derOf(this.own),
+          bundle: x509Of(this.own).der,
           hint,
         })),
-        federatedBundles: Object.fromEntries(
-          this.federated.map((bundle) => [bundle.trustDomain.id, derOf(bundle)]),
-        ),
+        federatedBundles: bytesById(this.federated),
       }),
     );
     return this.#svidResponse;
@@ -64,17 +81,33 @@ export class WorkloadState {
   get bundlesResponse(): Uint8Array {
     this.#bundlesResponse ??= toBinary(
       X509BundlesResponseSchema,
-      create(X509BundlesResponseSchema, {
-        bundles: Object.fromEntries(
-          [this.own, ...this.federated].map((bundle) => [bundle.trustDomain.id, derOf(bundle)]),
-        ),
-      }),
+      create(X509BundlesResponseSchema, { bundles: bytesById([this.own, ...this.federated]) }),
     );
     return this.#bundlesResponse;
   }
 }
 
-/** SPIFFE Workload API section 5.2.1: certificates one after the other, without any padding. */
-function derOf(bundle: Bundle): Uint8Array<ArrayBuffer> {
-  return Buffer.concat(bundle.authorities.map(({ der }) => der));
+function bytesById(bundles: readonly Bundle[]): Record<string, Uint8Array<ArrayBuffer>> {
+  return Object.fromEntries(bundles.map((one) => [one.trustDomain.id, x509Of(one).der]));
+}
+
+interface X509Part {
+  /** Without the JWT authorities, which no stream of the X.509 profile tells of. */
+  readonly version: string;
+  /** SPIFFE Workload API section 5.2.1: certificates one after the other, without any padding. */
+  readonly der: Uint8Array<ArrayBuffer>;
+}
+
+const parts = new WeakMap<Bundle, X509Part>();
+
+function x509Of(bundle: Bundle): X509Part {
+  let part = parts.get(bundle);
+  if (part === undefined) {
+    part = {
+      version: `${bundle.trustDomain.name} ${bundle.authorities.map((one) => one.fingerprint).join(' ')}`,
+      der: Buffer.concat(bundle.authorities.map(({ der }) => der)),
+    };
+    parts.set(bundle, part);
+  }
+  return part;
 }
