@@ -68,6 +68,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     keyType: config.trust.authority.keyType,
     jwtKeyType: config.trust.authority.jwtKeyType,
     rootTtlSeconds: config.trust.authority.ttlSeconds,
+    upstream: config.trust.authority.upstream,
     audit: authorityAudit(audit, rotationActor, 'the one before expired while the site was down'),
   });
   const credentials = await SiteCredentials.start({

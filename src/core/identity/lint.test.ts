@@ -30,7 +30,7 @@ const signing: CertificateRequest = {
   ...leaf,
   subject: name('Hansa', 'authority'),
   uris: ['spiffe://lubeck.example'],
-  ca: {},
+  ca: { pathLength: 0 },
   keyUsage: keyUsageBits.keyCertSign,
 };
 
@@ -109,6 +109,8 @@ for (const [what, rule, change] of [
   ['no URI', 'exactly-one-uri', { uris: [] }],
   ['another trust domain', 'trust-domain', { uris: ['spiffe://bruges.example'] }],
   ['no keyCertSign', 'signing-key-usage', { keyUsage: keyUsageBits.crlSign }],
+  ['room for others that sign', 'path-length', { ca: { pathLength: 1 } }],
+  ['no limit of its path', 'path-length', { ca: {} }],
 ] as const satisfies readonly (readonly [string, Rule, Partial<CertificateRequest>])[]) {
   test(`a signing certificate with ${what} is not signed (${rule})`, async () => {
     const signer = new WatchedSigner();

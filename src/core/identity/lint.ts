@@ -50,6 +50,9 @@ export function lintSigning(fields: CertificateFields, trustDomain: TrustDomain)
       `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
     );
   }
+  if (fields.extensions.basicConstraints?.pathLength !== 0) {
+    throw refuse('path-length', 'it could sign other signing certificates');
+  }
   lintCommon(fields);
 }
 

@@ -13,6 +13,12 @@ import { generateKeyOf, type KeyType } from './keys.ts';
 import { lintSigning } from './lint.ts';
 import { SerialNumbers } from './serial-numbers.ts';
 import { LocalSigner } from './signer.ts';
+import {
+  type SignedByUpstream,
+  signWithUpstream,
+  type UpstreamFiles,
+  type UpstreamRequest,
+} from './upstream.ts';
 
 export interface MakeOptions {
   readonly trustDomain: TrustDomain;
@@ -21,6 +27,8 @@ export interface MakeOptions {
   readonly keyType?: KeyType;
   readonly jwtKeyType?: KeyType;
   readonly rootTtlSeconds?: number;
+  /** Undefined: the site is its own root. */
+  readonly upstream?: UpstreamFiles | undefined;
   /** In the place of `keyType`. Simulation takes Ed25519, whose signatures are the same in every run. */
   readonly generateKey?: (random: Random) => Promise<KeyObject>;
 }
@@ -31,20 +39,42 @@ const defaultRootTtlSeconds = 90 * 24 * 3600;
 const jwtTtlSeconds = 30 * 24 * 3600;
 
 export async function makeX509(options: MakeOptions): Promise<X509Entry> {
-  const { trustDomain, clock, random, rootTtlSeconds = defaultRootTtlSeconds } = options;
+  const { trustDomain, clock, random, upstream, rootTtlSeconds = defaultRootTtlSeconds } = options;
   const privateKey = await (options.generateKey?.(random) ??
     generateKeyOf(options.keyType ?? 'ec-p256', random));
   const signer = new LocalSigner(privateKey);
   const nowMs = Math.floor(clock.now() / 1000) * 1000;
-  // Names differ from root to root, so that a chain tells under which it was issued.
-  const subject = name('Hansa', `authority ${signer.publicKey.keyId.toString('hex', 0, 8)}`);
+  const request = {
+    trustDomain,
+    signer,
+    // Names differ from one to the next, so that a chain tells under which it was issued.
+    subject: name('Hansa', `authority ${signer.publicKey.keyId.toString('hex', 0, 8)}`),
+    serial: await new SerialNumbers(random).draw(),
+    notBeforeMs: nowMs - clockSkewMs,
+    notAfterMs: nowMs + rootTtlSeconds * 1000,
+  };
+  const signed =
+    upstream === undefined ? await signItself(request) : await signWithUpstream(upstream, request);
+  const { certificate } = signed;
+  return {
+    id: certificate.fingerprint,
+    ...made(nowMs),
+    notBeforeMs: certificate.notBeforeMs,
+    notAfterMs: certificate.notAfterMs,
+    ...signed,
+    privateKey,
+  };
+}
+
+async function signItself(request: UpstreamRequest): Promise<SignedByUpstream> {
+  const { trustDomain, signer, subject } = request;
   const der = await buildCertificate(
     {
-      serial: await new SerialNumbers(random).draw(),
+      serial: request.serial,
       issuer: subject,
       subject,
-      notBeforeMs: nowMs - clockSkewMs,
-      notAfterMs: nowMs + rootTtlSeconds * 1000,
+      notBeforeMs: request.notBeforeMs,
+      notAfterMs: request.notAfterMs,
       publicKey: signer.publicKey,
       uris: [trustDomain.id],
       // It signs leaves only, so nothing that signs may stand below it.
@@ -55,16 +85,7 @@ export async function makeX509(options: MakeOptions): Promise<X509Entry> {
     (fields) => lintSigning(fields, trustDomain),
   );
   const certificate = Certificate.parse(der);
-  return {
-    id: certificate.fingerprint,
-    ...made(nowMs),
-    notBeforeMs: certificate.notBeforeMs,
-    notAfterMs: certificate.notAfterMs,
-    certificate,
-    chain: [],
-    roots: [certificate],
-    privateKey,
-  };
+  return { certificate, chain: [], roots: [certificate] };
 }
 
 export async function makeJwt(options: MakeOptions): Promise<JwtEntry> {
