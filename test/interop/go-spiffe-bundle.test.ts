@@ -23,6 +23,8 @@ interface Fetched {
   readonly authorities: readonly string[];
   readonly sequence: number;
   readonly refreshHintSeconds: number;
+  /** Key IDs. */
+  readonly jwtAuthorities: readonly string[];
 }
 
 suite('go-spiffe as a client of the bundle endpoint', { skip }, () => {
@@ -59,15 +61,21 @@ suite('go-spiffe as a client of the bundle endpoint', { skip }, () => {
       assert.equal(code, 0, stderr);
       const fetched = JSON.parse(stdout) as Fetched;
       const { keys, spiffe_sequence: sequence } = JSON.parse(readFileSync(bootstrap, 'utf8')) as {
-        readonly keys: readonly { readonly x5c: readonly [string] }[];
+        readonly keys: readonly { readonly x5c?: readonly [string]; readonly kid?: string }[];
         readonly spiffe_sequence: number;
       };
-      const names = keys.map(({ x5c }) => {
+      const names = keys.flatMap(({ x5c }) => {
+        if (x5c === undefined) return [];
         const { subject } = new X509Certificate(Buffer.from(x5c[0], 'base64'));
         // go-spiffe writes the parts of a name the other way round.
-        return subject.split('\n').toReversed().join(',');
+        return [subject.split('\n').toReversed().join(',')];
       });
-      assert.deepEqual(fetched, { authorities: names, sequence, refreshHintSeconds: 300 });
+      assert.deepEqual(fetched, {
+        authorities: names,
+        sequence,
+        refreshHintSeconds: 300,
+        jwtAuthorities: keys.flatMap(({ kid }) => (kid === undefined ? [] : [kid])),
+      });
     });
   }
 

@@ -6,7 +6,14 @@
 //	go-spiffe bundles                       the bundles alone
 //	go-spiffe server ADDRESS AUTHORIZED     HTTPS with mutual TLS; prints the address first
 //	go-spiffe client URL AUTHORIZED [N]     N requests, a connection each; prints status and body
-//	go-spiffe bundle URL DOMAIN ENDPOINT-ID BOOTSTRAP-FILE   a bundle endpoint, by https_spiffe
+//	go-spiffe calls URL AUTHORIZED          requests until it is killed; then prints how many, and what failed
+//	go-spiffe jwt AUDIENCE [SUBJECT]        JWT-SVIDs
+//	go-spiffe jwt-validate AUDIENCE TOKEN   judged by the Workload API, and by go-spiffe with its bundles
+//	go-spiffe jwt-bundles                   key IDs by trust domain
+//	go-spiffe bundle URL DOMAIN PROFILE…    a bundle endpoint, once
+//	go-spiffe bundle-watch URL DOMAIN PROFILE…   and again several times a second, until it is killed
+//
+// PROFILE is ENDPOINT-ID BOOTSTRAP-FILE for https_spiffe, or CA-FILE for https_web.
 //
 // AUTHORIZED is a SPIFFE ID, or a trust domain of which every identity is accepted. The socket comes
 // from SPIFFE_ENDPOINT_SOCKET.
@@ -21,14 +28,11 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
-	"sort"
 	"strconv"
 	"syscall"
 	"time"
 
-	"github.com/spiffe/go-spiffe/v2/bundle/spiffebundle"
 	"github.com/spiffe/go-spiffe/v2/bundle/x509bundle"
-	"github.com/spiffe/go-spiffe/v2/federation"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/spiffetls/tlsconfig"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
@@ -48,7 +52,8 @@ func run(ctx context.Context, args []string) error {
 		return fmt.Errorf("which command?")
 	}
 	command, args := args[0], args[1:]
-	wanted := map[string]int{"fetch": 0, "watch": 0, "bundles": 0, "server": 2, "client": 2, "bundle": 4}
+	wanted := map[string]int{"fetch": 0, "watch": 0, "bundles": 0, "server": 2, "client": 2, "calls": 2,
+		"jwt": 1, "jwt-validate": 2, "jwt-bundles": 0, "bundle": 3, "bundle-watch": 3}
 	count, known := wanted[command]
 	if !known || len(args) < count {
 		return fmt.Errorf("there is no command %q with %d arguments", command, len(args))
@@ -72,8 +77,18 @@ func run(ctx context.Context, args []string) error {
 			requests = number
 		}
 		return call(ctx, args[0], args[1], requests)
+	case "calls":
+		return calls(ctx, args[0], args[1])
+	case "jwt":
+		return fetchTokens(ctx, args)
+	case "jwt-validate":
+		return validateToken(ctx, args[0], args[1])
+	case "jwt-bundles":
+		return tokenBundles(ctx)
+	case "bundle-watch":
+		return watchBundle(ctx, args[0], args[1], args[2:])
 	default:
-		return bundle(ctx, args[0], args[1], args[2], args[3])
+		return bundle(ctx, args[0], args[1], args[2:])
 	}
 }
 
@@ -210,13 +225,7 @@ func call(ctx context.Context, url, authorized string, requests int) error {
 		return err
 	}
 	defer svids.Close()
-	client := &http.Client{
-		Timeout: 10 * time.Second,
-		Transport: &http.Transport{
-			TLSClientConfig:   tlsconfig.MTLSClientConfig(svids, svids, authorize),
-			DisableKeepAlives: true,
-		},
-	}
+	client := clientOf(svids, authorize)
 	for range requests {
 		response, err := client.Get(url)
 		if err != nil {
@@ -233,30 +242,48 @@ func call(ctx context.Context, url, authorized string, requests int) error {
 	return nil
 }
 
-func bundle(ctx context.Context, url, domain, endpoint, bootstrapFile string) error {
-	trustDomain, err := spiffeid.TrustDomainFromString(domain)
+// clientOf shakes hands anew for every request.
+func clientOf(svids *workloadapi.X509Source, authorize tlsconfig.Authorizer) *http.Client {
+	return &http.Client{
+		Timeout: 10 * time.Second,
+		Transport: &http.Transport{
+			TLSClientConfig:   tlsconfig.MTLSClientConfig(svids, svids, authorize),
+			DisableKeepAlives: true,
+		},
+	}
+}
+
+// calls tells with its first line that the first call was answered.
+func calls(ctx context.Context, url, authorized string) error {
+	authorize, err := authorizer(authorized)
 	if err != nil {
 		return err
 	}
-	endpointID, err := spiffeid.FromString(endpoint)
+	svids, err := source(ctx)
 	if err != nil {
 		return err
 	}
-	bootstrap, err := spiffebundle.Load(trustDomain, bootstrapFile)
-	if err != nil {
-		return err
+	defer svids.Close()
+	client := clientOf(svids, authorize)
+	made, failures, issuers := 0, []string{}, map[string]bool{}
+	for ctx.Err() == nil {
+		made++
+		response, err := client.Get(url)
+		if err != nil {
+			failures = append(failures, err.Error())
+		} else {
+			response.Body.Close()
+			chain := response.TLS.PeerCertificates
+			issuers[fmt.Sprintf("%x", chain[len(chain)-1].AuthorityKeyId)] = true
+		}
+		if made == 1 {
+			show(map[string]any{"calling": err == nil})
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
-	found, err := federation.FetchBundle(ctx, trustDomain, url, federation.WithSPIFFEAuth(bootstrap, endpointID))
-	if err != nil {
-		return err
-	}
-	sequence, _ := found.SequenceNumber()
-	hint, _ := found.RefreshHint()
-	subjects := []string{}
-	for _, authority := range found.X509Authorities() {
-		subjects = append(subjects, authority.Subject.String())
-	}
-	sort.Strings(subjects)
-	show(map[string]any{"sequence": sequence, "refreshHintSeconds": hint.Seconds(), "authorities": subjects})
+	show(map[string]any{"calls": made, "failures": failures, "issuers": len(issuers)})
 	return nil
 }
