@@ -216,7 +216,7 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
     trust: {
       refreshHintSeconds: value('bundle.refreshHintSeconds'),
       maxFederations: value('maxFederations'),
-      web: webCertificate(optional, value),
+      web: value('web') === 'off' ? undefined : webCertificate(optional, value),
       jwtIssuer:
         optional('jwt.issuer') ?? (acmeName === undefined ? undefined : `https://${acmeName}`),
       authority: {

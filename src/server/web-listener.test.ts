@@ -36,7 +36,7 @@ const routes: readonly PlaneRoute[] = [
     handle: ({ peer, peerChain, caller }) => ({
       status: 200,
       contentType: 'text/plain',
-      body: `for all ${String(peer)} ${peerChain.length} ${caller?.user}`,
+      body: `for all ${peer?.id.toString()} ${peerChain.length} ${caller?.user}`,
     }),
   },
   {

@@ -1,9 +1,9 @@
-// The bundle endpoint (SPIFFE Federation §5): this site's bundle for whoever asks, by https_spiffe,
-// because the federation listener presents the site's SVID. Public by nature: no certificate is
-// asked for, and nothing of the request is used but its validator.
+// The bundle endpoint (SPIFFE Federation §5): this site's bundle for whoever asks, by https_spiffe on
+// the federation listener, which presents the site's SVID, and by https_web on the web listener.
+// Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
 
 import type { BundlePublisher, PublishedBundle } from '../core/identity/published-bundle.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
 
 /** The second is where some clients of SPIFFE look. */
 const paths = ['/', '/webapi/spiffe/bundle.json'] as const;
@@ -19,14 +19,21 @@ export interface OwnBundle {
 }
 
 export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] {
-  const handle: PlaneRoute['handle'] = (request) => {
+  let answers: Answers | undefined;
+  const answersOf = (published: PublishedBundle): Answers => {
+    if (answers?.published !== published) answers = new Answers(published);
+    return answers;
+  };
+  const handle: PlaneRoute['handle'] = ({ headers }) => {
     const published = publisher.current();
     return published instanceof Promise
-      ? published.then((made) => answer(request, made))
-      : answer(request, published);
+      ? published.then((made) => answersOf(made).to(headers['if-none-match']))
+      : answersOf(published).to(headers['if-none-match']);
   };
   return [
-    ...paths.map((path) => ({ listener: 'federation', method: 'GET', path, handle }) as const),
+    ...(['federation', 'web'] as const).flatMap((listener) =>
+      paths.map((path) => ({ listener, method: 'GET', path, handle }) as const),
+    ),
     {
       listener: 'api',
       method: 'GET',
@@ -43,17 +50,26 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
   ];
 }
 
-function answer({ headers }: PlaneRequest, published: PublishedBundle): PlaneResponse {
-  const { document, etag } = published;
-  const asked = headers['if-none-match'];
-  const known = typeof asked === 'string' && matches(asked, etag);
-  return {
-    status: known ? 304 : 200,
-    contentType: 'application/json',
-    body: known ? '' : document,
+/** The two that there are for one bundle, made once: most of what sites ask each other is this. */
+class Answers {
+  readonly published: PublishedBundle;
+  readonly #whole: PlaneResponse;
+  readonly #unchanged: PlaneResponse;
+
+  constructor(published: PublishedBundle) {
+    this.published = published;
+    const { document, etag } = published;
     // RFC 9110 §8.6: what a 304 says of the length is said of the 200.
-    headers: { etag, 'content-length': String(document.length) },
-  };
+    const headers = { etag, 'content-length': String(document.length) };
+    const contentType = 'application/json';
+    this.#whole = { status: 200, contentType, body: document, headers };
+    this.#unchanged = { status: 304, contentType, body: '', headers };
+  }
+
+  to(ifNoneMatch: string | readonly string[] | undefined): PlaneResponse {
+    const known = typeof ifNoneMatch === 'string' && matches(ifNoneMatch, this.published.etag);
+    return known ? this.#unchanged : this.#whole;
+  }
 }
 
 /** RFC 9110 §13.1.2: a list of validators, compared weakly, or `*` for whatever there is. */

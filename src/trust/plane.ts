@@ -14,9 +14,10 @@ import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { mintCalls } from './mint/mint-service.ts';
 import { prepareRoute } from './prepare-authority.ts';
 import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
+import { startWebCertificate } from './web/web-certificate.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
-export const trustPlane = (_settings: TrustSettings = defaultTrustSettings): Plane => ({
+export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plane => ({
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind],
   start: async (context) => {
@@ -25,11 +26,14 @@ export const trustPlane = (_settings: TrustSettings = defaultTrustSettings): Pla
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
     observeFederations(metrics, store, clock);
+    // First, because it may refuse what the operator gave.
+    const web = settings.web && (await startWebCertificate(settings.web, context));
     const workloads = await workloadServices(context);
     return {
       controllers: [
         federationSync(context, new FederationMetrics(metrics)),
         ...workloads.controllers,
+        ...(web?.controllers ?? []),
       ],
       routes: [
         ...bundleRoutes(publisher),
@@ -37,14 +41,18 @@ export const trustPlane = (_settings: TrustSettings = defaultTrustSettings): Pla
         ...workloads.routes,
       ],
       adminCalls: mintCalls(context),
-      health: workloads.health,
+      ...(web && { webCertificate: web.certificate }),
+      health: new Map([...workloads.health, ...(web?.health ?? [])]),
       endpoints: workloads.endpoints,
       admit: (kind, next, live) => {
         if (kind === spiffeFederationKind) {
           admitFederation(next, authority.bundle, clock.now(), live);
         } else workloads.admit(kind, next, live);
       },
-      stop: () => workloads.stop(),
+      stop: () => {
+        web?.stop();
+        return workloads.stop();
+      },
     };
   },
 });

@@ -1,0 +1,171 @@
+// The certificate of the web listener from files that somebody else keeps fresh: read at start,
+// when their folders change, and every so often. A pair that cannot be used takes the place of none.
+
+import { type FSWatcher, watch } from 'node:fs';
+import { open } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { WebCertificateSettings } from '../trust-settings.ts';
+import { checkCredential, CredentialProblem, type WebCredential } from './check-credential.ts';
+import type { WebCertificateKeeper } from './certificate-keeper.ts';
+
+export type ServingFiles = Extract<WebCertificateSettings, { readonly from: 'files' }>;
+
+/** Far above any chain. */
+const maxFileBytes = 256 * 1024;
+/** Two files are written one after the other: what came between is not looked at. */
+const settleMs = 250;
+
+export class ServingCertificate {
+  readonly #files: ServingFiles;
+  readonly #keeper: WebCertificateKeeper;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  #watchers: readonly FSWatcher[] = [];
+  #timer: Timer | undefined;
+  #reading: Promise<void> | undefined;
+  #again = false;
+  #stopped = false;
+
+  private constructor(
+    files: ServingFiles,
+    keeper: WebCertificateKeeper,
+    around: { readonly clock: Clock; readonly log: Log },
+  ) {
+    this.#files = files;
+    this.#keeper = keeper;
+    this.#clock = around.clock;
+    this.#log = around.log;
+  }
+
+  /** Rejects with HANSA_CONFIG_INVALID where the files cannot be used: then there is nothing to serve with. */
+  static async start(
+    files: ServingFiles,
+    keeper: WebCertificateKeeper,
+    around: { readonly clock: Clock; readonly log: Log },
+  ): Promise<ServingCertificate> {
+    try {
+      keeper.present(await readCredential(files, around.clock.now()));
+    } catch (error) {
+      if (!(error instanceof CredentialProblem)) throw error;
+      throw new HansaError(
+        'HANSA_CONFIG_INVALID',
+        `Cannot start the web listener: ${error.message}. Give files that belong together with servingCert.certFile and servingCert.keyFile.`,
+      );
+    }
+    const serving = new ServingCertificate(files, keeper, around);
+    serving.#watch();
+    serving.#readAfter(files.fileSyncSeconds * 1000);
+    return serving;
+  }
+
+  stop(): void {
+    this.#stopped = true;
+    this.#timer?.cancel();
+    for (const watcher of this.#watchers) watcher.close();
+  }
+
+  /**
+   * Folders, not files: Kubernetes changes a Secret by moving a symbolic link beside them, and most
+   * programs write a new file and rename it. Begun anew with every reading, as the folder itself may
+   * have been replaced.
+   */
+  #watch(): void {
+    for (const watcher of this.#watchers) watcher.close();
+    const { certFile, keyFile } = this.#files;
+    const folders = new Set([dirname(certFile), dirname(keyFile)]);
+    this.#watchers = [...folders].flatMap((folder) => {
+      try {
+        const watcher = watch(folder, { persistent: false }, () => this.#noticed());
+        watcher.on('error', () => watcher.close());
+        return [watcher];
+      } catch (error) {
+        this.#log.warn('a folder cannot be watched; its files are read at intervals only', {
+          folder,
+          error,
+        });
+        return [];
+      }
+    });
+  }
+
+  #noticed(): void {
+    if (this.#reading === undefined) this.#readAfter(settleMs);
+    else this.#again = true;
+  }
+
+  #readAfter(delayMs: number): void {
+    if (this.#stopped) return;
+    this.#timer?.cancel();
+    this.#timer = this.#clock.timer(delayMs, () => void this.#read());
+  }
+
+  /** One at a time; what changed meanwhile is read after. */
+  async #read(): Promise<void> {
+    this.#reading = this.#readOnce();
+    await this.#reading;
+    this.#reading = undefined;
+    if (this.#stopped) return;
+    const again = this.#again;
+    this.#again = false;
+    this.#watch();
+    this.#readAfter(again ? settleMs : this.#files.fileSyncSeconds * 1000);
+  }
+
+  async #readOnce(): Promise<void> {
+    const before = this.#keeper.current;
+    try {
+      const credential = await readCredential(this.#files, this.#clock.now());
+      if (this.#stopped) return;
+      this.#keeper.present(credential);
+      if (this.#keeper.current !== before) {
+        this.#log.info('web certificate read anew', {
+          names: credential.names,
+          notAfter: new Date(credential.notAfterMs).toISOString(),
+        });
+      }
+    } catch (error) {
+      const why = error instanceof CredentialProblem ? error.message : String(error);
+      this.#keeper.failed(`the new certificate of the web listener is not used: ${why}`);
+      this.#log.error('the new web certificate is not used; the one before it stays', { why });
+    }
+  }
+}
+
+/** Throws CredentialProblem, which names the file. */
+export async function readCredential(files: ServingFiles, nowMs: number): Promise<WebCredential> {
+  const { certFile, keyFile } = files;
+  const [chain, key] = await Promise.all([readBounded(certFile), readBounded(keyFile)]);
+  try {
+    return checkCredential(chain, key, nowMs);
+  } catch (error) {
+    if (!(error instanceof CredentialProblem)) throw error;
+    throw new CredentialProblem(`${certFile} with ${keyFile}: ${error.message}`);
+  }
+}
+
+async function readBounded(path: string): Promise<string> {
+  try {
+    const file = await open(path, 'r');
+    try {
+      const { size } = await file.stat();
+      if (size > maxFileBytes) {
+        throw new CredentialProblem(`${path} has ${size} bytes, and ${maxFileBytes} are read`);
+      }
+      return await file.readFile('utf8');
+    } finally {
+      await file.close();
+    }
+  } catch (error) {
+    if (error instanceof CredentialProblem) throw error;
+    throw new CredentialProblem(`cannot read ${path}: ${reasonOf(error as NodeJS.ErrnoException)}`);
+  }
+}
+
+function reasonOf(error: NodeJS.ErrnoException): string {
+  if (error.code === 'ENOENT') return 'there is no such file';
+  if (error.code === 'EACCES') return 'the user of the site may not read it';
+  return error.code === 'EISDIR' ? 'it is a folder' : error.message;
+}

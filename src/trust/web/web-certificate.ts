@@ -1,0 +1,29 @@
+// The web listener of a site: where its certificate comes from (files, or an ACME server) and what
+// anybody may read there (OIDC discovery). What is served are routes of the plane; the listener
+// itself is the server's. No SVID is judged here: this is the Web PKI.
+
+import type { PlaneContext, WebCertificate } from '../../core/plane/plane.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import type { WebCertificateSettings } from '../trust-settings.ts';
+import { WebCertificateKeeper } from './certificate-keeper.ts';
+import { ServingCertificate } from './serving-certificate.ts';
+
+export interface RunningWebCertificate {
+  readonly certificate: WebCertificate;
+  readonly controllers: readonly Controller[];
+  readonly health: ReadonlyMap<string, () => string | undefined>;
+  stop(): void;
+}
+
+/** Rejects with HANSA_CONFIG_INVALID where what the operator gave cannot be used. */
+export async function startWebCertificate(
+  settings: WebCertificateSettings,
+  context: Pick<PlaneContext, 'clock' | 'log' | 'metrics'>,
+): Promise<RunningWebCertificate> {
+  const { clock, metrics } = context;
+  const keeper = new WebCertificateKeeper(clock, metrics);
+  const health = new Map([['web-certificate', () => keeper.problem]]);
+  if (settings.from === 'acme') throw new Error('not yet');
+  const serving = await ServingCertificate.start(settings, keeper, context);
+  return { certificate: keeper, controllers: [], health, stop: () => serving.stop() };
+}
