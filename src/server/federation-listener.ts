@@ -1,17 +1,22 @@
-// Requests of other sites: the routes that planes bring, and nothing else. Callers are told apart by
-// their SVIDs, judged on every request against what this site believes now.
+// Requests of other sites: the routes and gRPC methods that planes bring, and nothing else. Callers
+// of routes are told apart by their SVIDs, judged on every request against what this site believes
+// now; callers of gRPC are strangers, whatever they present.
 
 import { sourceOf } from '../core/access/failure-limit.ts';
 import type { HansaError } from '../core/errors/error.ts';
+import type { PlaneRpc } from '../core/plane/plane.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
 import type { Exchange, Request, Response } from './http/exchange.ts';
+import type { Limits } from './http/limits.ts';
 import { peerOf } from './http/plane-exchange.ts';
 import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
+import { isRpc, RpcFront } from './http/rpc.ts';
 import { Shares } from './http/shares.ts';
 
 export interface FederationFrontParts extends PlaneFrontParts {
   readonly bundles: BundleSource;
+  readonly rpcs?: readonly PlaneRpc[];
   /** Records a refusal in the audit log. `peer` is a SPIFFE ID that was proven, or undefined. */
   readonly denied: (
     peer: string | undefined,
@@ -27,6 +32,7 @@ const mostOfOneAddress = 16;
 export class FederationFront {
   readonly #peers: PeerAuthenticator;
   readonly #front: PlaneFront;
+  readonly #rpcs: RpcFront;
   /** Peers by trust domain, strangers by address. Only half of all there is can be held by strangers. */
   readonly #peerShares: Shares;
   readonly #strangerShares: Shares;
@@ -47,6 +53,13 @@ export class FederationFront {
         parts.denied(peer, error, { route, address: exchange.address });
       },
     });
+    this.#rpcs = new RpcFront({
+      ...parts,
+      rpcs: parts.rpcs ?? [],
+      enter: (request) => this.#enterAsStranger(request, parts.limits),
+      refused: (request, route, error) =>
+        parts.denied(undefined, error, { route, address: request.socket?.remoteAddress }),
+    });
   }
 
   /** From now on every answer asks its client to close the connection. */
@@ -54,8 +67,25 @@ export class FederationFront {
     this.#front.drain();
   }
 
-  readonly listener = (request: Request, response: Response): void =>
-    this.#front.listener(request, response);
+  readonly listener = (request: Request, response: Response): void => {
+    if (isRpc(request)) this.#rpcs.listener(request, response);
+    else this.#front.listener(request, response);
+  };
+
+  #enterAsStranger(request: Request, limits: Limits): () => void {
+    const address = request.socket?.remoteAddress ?? '';
+    const leave = limits.enter(false, address);
+    try {
+      const leaveShare = this.#strangerShares.enter(sourceOf(address));
+      return () => {
+        leaveShare();
+        leave();
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
 
   /** Whoever sends a body can take his time over it; what is answered at once needs no share. */
   #share(exchange: Exchange): () => void {
