@@ -10,6 +10,7 @@ import type {
   Plane,
   PlaneContext,
   PlaneRoute,
+  PlaneRpc,
   RunningPlane,
   WebCertificate,
 } from '../core/plane/plane.ts';
@@ -41,6 +42,10 @@ export class PlaneHost {
 
   get federationRoutes(): readonly PlaneRoute[] {
     return this.#routes('federation');
+  }
+
+  get rpcs(): readonly PlaneRpc[] {
+    return this.#running.flatMap(({ running }) => running.rpcs ?? []);
   }
 
   get webRoutes(): readonly PlaneRoute[] {

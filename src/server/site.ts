@@ -185,6 +185,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     bundles,
     routes: planes.federationRoutes,
+    rpcs: planes.rpcs,
     denied: denials(audit).ofPeers,
   });
 
