@@ -11,6 +11,8 @@ export interface Column {
   /** A simple JSON path below the object, for example `.spec.role`. Dates are shown as ages. */
   readonly jsonPath: string;
   readonly description: string;
+  /** Of a date: show how long it is until then, and not since. A CRD cannot say that. */
+  readonly counts?: 'down';
   /** Columns with a priority above 0 are shown by `-o wide` only. */
   readonly priority?: number;
 }
@@ -35,6 +37,8 @@ export interface Kind<
   readonly specRequired: boolean;
   /** Kinds with a status have the status subresource. */
   readonly status?: Status;
+  /** Fields of the status that are kept as facts and put in when an object is read; see live-status.ts. */
+  readonly liveStatus?: readonly string[];
   /** Between NAME and AGE. */
   readonly columns: readonly Column[];
   /** What the audit log calls changes of it: with `spiffe.federation`, a creation is `spiffe.federation.create`. Bare verbs unless told. */

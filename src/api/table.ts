@@ -18,7 +18,7 @@ export type Cell = string | number | boolean | null;
 
 interface CompiledTable {
   readonly columns: readonly TableColumn[];
-  readonly cells: readonly { readonly type: Column['type']; readonly path: JsonPath }[];
+  readonly cells: readonly (Pick<Column, 'type' | 'counts'> & { readonly path: JsonPath })[];
 }
 
 const compiled = new WeakMap<Kind, CompiledTable>();
@@ -57,7 +57,7 @@ function compile(kind: Kind): CompiledTable {
           priority: column.priority ?? 0,
         })),
       ],
-      cells: columns.map(({ type, jsonPath }) => ({ type, path: compileJsonPath(jsonPath) })),
+      cells: columns.map((column) => ({ ...column, path: compileJsonPath(column.jsonPath) })),
     };
     compiled.set(kind, table);
   }
@@ -73,7 +73,7 @@ export function tableColumns(kind: Kind): readonly TableColumn[] {
 export function tableRow(kind: Kind, object: unknown, nowMs: number): Cell[] {
   const { cells } = compile(kind);
   const row: Cell[] = [nameOf(object)];
-  for (const cell of cells) row.push(cellOf(cell.type, cell.path(object), nowMs));
+  for (const cell of cells) row.push(cellOf(cell, cell.path(object), nowMs));
   return row;
 }
 
@@ -85,16 +85,27 @@ function nameOf(object: unknown): string {
 }
 
 /** A value that is not of the column's type shows as nothing. */
-function cellOf(type: Column['type'], value: unknown, nowMs: number): Cell {
+function cellOf(
+  { type, counts }: Pick<Column, 'type' | 'counts'>,
+  value: unknown,
+  nowMs: number,
+): Cell {
   if (value === undefined || value === null) return null;
   if (type === 'string') return typeof value === 'string' ? value : stringifyGo(value);
   if (type === 'integer') return typeof value === 'number' ? Math.trunc(value) : null;
   if (type === 'boolean') return typeof value === 'boolean' ? value : null;
-  return typeof value === 'string' ? ageOf(value, nowMs) : null;
+  if (typeof value !== 'string') return null;
+  return counts === 'down' ? leftUntil(value, nowMs) : ageOf(value, nowMs);
 }
 
 function ageOf(timestamp: string, nowMs: number): string {
   if (timestamp === '') return '<unknown>';
   const moment = parseTimestamp(timestamp);
   return moment === undefined ? '<invalid>' : humanDuration(nowMs - moment);
+}
+
+/** What is over shows as 0s: it is about to happen. */
+function leftUntil(timestamp: string, nowMs: number): string {
+  const moment = parseTimestamp(timestamp);
+  return moment === undefined ? '<invalid>' : humanDuration(Math.max(moment - nowMs, 0));
 }

@@ -32,7 +32,8 @@ export const peeringPlane: Plane = { name: 'peering', kinds, start };
 
 async function start(context: PlaneContext): Promise<RunningPlane> {
   const { trustDomain, store, clock, random, audit, metrics, sealer, authority } = context;
-  const { bundles, transport, advertiseURL } = context;
+  // A peer whose bundle could not be refreshed for long may still call, and be called.
+  const { heldBundles: bundles, transport, advertiseURL } = context;
   const publisher = new BundlePublisher(store, authority);
   const peers = new PeerBook(context.resources<FederationPeer>(federationPeerKind), clock);
   const federations = new PeerFederations(

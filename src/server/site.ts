@@ -112,7 +112,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       return checkEscalation(authorizer, caller, kind.kind, next, live);
     },
   });
-  const bundles = new StoreBundles(store, authority);
+  const bundles = new StoreBundles(store, authority, clock);
   let advertise = config.advertise ?? `https://${trustDomain.name}`;
   undo.add(() => planes.stop());
   await planes.start(options.planes ?? [], registry, {
@@ -128,6 +128,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     authority,
     credentials,
     bundles,
+    heldBundles: bundles.held,
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise),
@@ -183,7 +184,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     limits: new Limits(config.limits, clock),
     // What sites send each other is small, and most of the world are strangers.
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
-    bundles,
+    bundles: bundles.held,
     routes: planes.federationRoutes,
     rpcs: planes.rpcs,
     denied: denials(audit).ofPeers,

@@ -15,15 +15,17 @@ export interface Candidate {
   readonly trustDomain: TrustDomain;
   /** The bundle of this site. */
   readonly own: Bundle;
-  /** Of the bundle that is held; undefined where there is none, or it has none. */
+  /** Of the bundle that is held; undefined where there is none, it has none, or a rollback is accepted. */
   readonly heldSequence: number | undefined;
+  /** X.509 authorities, where the endpoint is authenticated by this very bundle; see `parseSpiffeBundle`. */
+  readonly needs?: 'any' | 'x509';
   readonly nowMs: number;
 }
 
 /** Throws HANSA_BUNDLE_INVALID; `bundleProblem` tells of which kind. */
 export function acceptBundle(candidate: Candidate): SpiffeBundle {
   const { document, trustDomain, own, heldSequence, nowMs } = candidate;
-  const read = parseSpiffeBundle(document, trustDomain);
+  const read = parseSpiffeBundle(document, trustDomain, candidate.needs);
   if (sharesAuthority(read.bundle, own)) {
     // Its holder could sign as this site's own workloads, or we as theirs.
     throw refuse(
@@ -32,20 +34,22 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
       `it holds an authority of ${own.trustDomain.name}, this very site`,
     );
   }
+  // JWT authorities have no expiry: they alone do not expire.
   const last = Math.max(...read.bundle.authorities.map(({ notAfterMs }) => notAfterMs));
-  if (last < nowMs) {
+  if (Number.isFinite(last) && last < nowMs) {
     throw refuse(
       trustDomain,
       'expired',
       `the last of its authorities expired at ${timestamp(last)}, and it is ${timestamp(nowMs)}`,
     );
   }
-  // SPIFFE Trust Domain and Bundle §4.1.1: it only grows. Without one, nobody can tell.
-  if (heldSequence !== undefined && (read.sequence ?? -1) < heldSequence) {
+  // SPIFFE Trust Domain and Bundle §4.1.1: it only grows. Without one, the newest that was fetched
+  // is the newest (SPIFFE Federation §4.2).
+  if (heldSequence !== undefined && read.sequence !== undefined && read.sequence < heldSequence) {
     throw refuse(
       trustDomain,
       'sequence',
-      `its sequence is ${read.sequence ?? 'missing'}, and one of ${heldSequence} was seen before. If the peer was rebuilt, delete the federation and make it anew`,
+      `its sequence is ${read.sequence}, and one of ${heldSequence} was seen before. If the peer was rebuilt or restored, accept that: hansa trust refresh ${trustDomain.name} --accept-rollback`,
     );
   }
   return read;

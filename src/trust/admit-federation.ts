@@ -7,6 +7,7 @@ import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
+import { webAuthorities } from '../core/identity/web-transport.ts';
 import { acceptBundle } from './accept-bundle.ts';
 
 /**
@@ -41,26 +42,44 @@ export function admitFederation(
   if (trustDomain.equals(own.trustDomain)) {
     refuse('metadata.name', `${name} is the trust domain of this site: it cannot federate itself`);
   }
-  const { httpsSpiffe, static: fixed } = (federation.spec as SPIFFEFederation['spec']).bundleSource;
+  const { httpsSpiffe, httpsWeb, static: fixed } = sourcesOf(federation);
   const before = (live?.spec as SPIFFEFederation['spec'] | undefined)?.bundleSource;
-  const checkBundle = (field: string, document: string, known: string | undefined): void => {
+  const checkBundle = (
+    field: string,
+    document: string,
+    known: string | undefined,
+    needs: 'any' | 'x509',
+  ): void => {
     if (document === known) return;
     try {
-      acceptBundle({ document, trustDomain, own, heldSequence: undefined, nowMs });
+      acceptBundle({ document, trustDomain, own, heldSequence: undefined, nowMs, needs });
     } catch (caught) {
       refuse(field, because(caught));
     }
   };
   if (fixed !== undefined) {
-    checkBundle('spec.bundleSource.static.bundle', fixed.bundle, before?.static?.bundle);
+    checkBundle('spec.bundleSource.static.bundle', fixed.bundle, before?.static?.bundle, 'any');
+  }
+  const checkURL = (at: string, url: string): void => {
+    if (!isEndpointURL(url)) {
+      refuse(`${at}.bundleEndpointURL`, 'it is not an https URL without user and password');
+    }
+  };
+  if (httpsWeb !== undefined) {
+    const at = 'spec.bundleSource.httpsWeb';
+    checkURL(at, httpsWeb.bundleEndpointURL);
+    try {
+      if (httpsWeb.caBundle !== undefined) webAuthorities(httpsWeb.caBundle);
+    } catch (caught) {
+      refuse(`${at}.caBundle`, (caught as Error).message);
+    }
   }
   if (httpsSpiffe === undefined) return;
   const at = 'spec.bundleSource.httpsSpiffe';
-  if (!isEndpointURL(httpsSpiffe.bundleEndpointURL)) {
-    refuse(`${at}.bundleEndpointURL`, 'it is not an https URL without user and password');
-  }
+  checkURL(at, httpsSpiffe.bundleEndpointURL);
+  let endpoint: SpiffeId | undefined;
   try {
-    SpiffeId.parse(httpsSpiffe.endpointSpiffeID);
+    endpoint = SpiffeId.parse(httpsSpiffe.endpointSpiffeID ?? '');
   } catch (caught) {
     refuse(`${at}.endpointSpiffeID`, because(caught));
   }
@@ -68,7 +87,12 @@ export function admitFederation(
     `${at}.bundleBootstrap`,
     httpsSpiffe.bundleBootstrap,
     before?.httpsSpiffe?.bundleBootstrap,
+    endpoint?.trustDomain.equals(trustDomain) === true ? 'x509' : 'any',
   );
+}
+
+function sourcesOf({ spec }: Pick<Resource, 'spec'>): SPIFFEFederation['spec']['bundleSource'] {
+  return (spec as SPIFFEFederation['spec']).bundleSource;
 }
 
 function isEndpointURL(text: string): boolean {

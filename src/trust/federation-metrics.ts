@@ -7,7 +7,7 @@ import { federationsCollection } from '../core/identity/store-bundles.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import type { Entry, Store } from '../core/store/store.ts';
-import type { FailureClass } from './fetch-bundle.ts';
+import type { FailureClass } from './fetch-failure.ts';
 
 const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 

@@ -2,17 +2,15 @@
 
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
+import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { heldDocument } from '../core/identity/store-bundles.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
-import type { Failure } from './fetch-bundle.ts';
+import { type Failure, isSilence } from './fetch-failure.ts';
 
 export type FederationStatus = NonNullable<SPIFFEFederation['status']>;
 type Conditions = NonNullable<FederationStatus['conditions']>;
 type Finding = { readonly status: 'True' | 'False' | 'Unknown'; reason: string; message: string };
-
-export function sourceOf({ spec }: SPIFFEFederation): 'https_spiffe' | 'static' {
-  return spec.bundleSource.static === undefined ? 'https_spiffe' : 'static';
-}
 
 /** When a look at the source ended, and what it was for. */
 export interface Look {
@@ -30,7 +28,7 @@ export function acceptedStatus(
   { bundle, sequence, refreshHintSeconds, skipped }: SpiffeBundle,
   { generation, nowMs, nextSyncAtMs }: Look,
 ): FederationStatus {
-  const count = bundle.authorities.length;
+  const count = bundle.authorities.length + bundle.jwtAuthorities.size;
   const isStatic = nextSyncAtMs === undefined;
   const [strange] = skipped;
   const leftOut =
@@ -74,6 +72,9 @@ export function acceptedStatus(
       fingerprint,
       notAfter: timestamp(notAfterMs),
     })),
+    ...(bundle.jwtAuthorities.size === 0
+      ? {}
+      : { jwtAuthorities: [...bundle.jwtAuthorities.keys()].map((keyID) => ({ keyID })) }),
     authorityCount: count,
     source: sourceOf(federation),
     consecutiveFailures: 0,
@@ -93,27 +94,30 @@ export function failedStatus(
   const federation = isOfAnotherSource(found) ? { ...found, status: bare(found) } : found;
   const { status: before = {} } = federation;
   const held = before.bundle !== undefined;
-  const expiredAt = expiredAtMs(federation);
-  const isExpired = expiredAt !== undefined && nowMs >= expiredAt;
-  const answered = !['dns', 'connect', 'unreachable'].includes(failure.class);
+  const answered = !isSilence(failure);
   const reason = reasonOf(failure);
   const { nextSyncAt: _asked, ...kept } = before;
+  const bootstrappedAt =
+    held || sourceOf(federation) !== 'https_spiffe'
+      ? undefined
+      : (before.bootstrappedAt ?? timestamp(nowMs));
   return {
     ...kept,
+    ...(bootstrappedAt === undefined ? {} : { bootstrappedAt }),
     ...(nextSyncAtMs === undefined ? {} : { nextSyncAt: timestamp(nextSyncAtMs) }),
     source: sourceOf(federation),
     consecutiveFailures: (before.consecutiveFailures ?? 0) + 1,
     lastError: { class: failure.class, message: failure.message, at: timestamp(nowMs) },
     conditions: withFindings(federation, generation, nowMs, {
-      Ready: isExpired
-        ? expired(expiredAt)
-        : held
+      Ready:
+        withheld(federation, nowMs) ??
+        (held
           ? {
               status: 'True',
               reason: 'LastGoodBundle',
-              message: `The last good bundle stays in use. ${failure.message}`,
+              message: `The last good bundle is in use. ${failure.message}`,
             }
-          : { status: 'False', reason, message: failure.message },
+          : { status: 'False', reason, message: failure.message }),
       Fresh: freshness(federation, nowMs),
       ...(sourceOf(federation) === 'static'
         ? {}
@@ -138,58 +142,91 @@ function bare({ status }: SPIFFEFederation): FederationStatus {
 /** When nothing was asked: only time has passed. */
 export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
   const { status: before = {}, metadata } = federation;
-  const expiredAt = expiredAtMs(federation);
+  const over = withheld(federation, nowMs);
   return {
     ...before,
     conditions: withFindings(federation, metadata.generation, nowMs, {
       Fresh: freshness(federation, nowMs),
-      ...(expiredAt !== undefined && nowMs >= expiredAt ? { Ready: expired(expiredAt) } : {}),
+      ...(over === undefined ? {} : { Ready: over }),
     }),
   };
 }
 
-/** The moment from which on the bundle counts as stale; undefined where it never does. */
-export function staleAtMs(federation: SPIFFEFederation): number | undefined {
-  const syncedAt = federation.status?.syncedAt;
-  if (sourceOf(federation) === 'static' || syncedAt === undefined) return undefined;
-  return Date.parse(syncedAt) + federation.spec.staleAfterSeconds * 1000;
+/**
+ * An operator has given another bootstrap: nothing that was known of the one before counts, and the
+ * endpoint is to be asked anew.
+ */
+export function rebootstrappedStatus(
+  federation: SPIFFEFederation,
+  nowMs: number,
+): FederationStatus {
+  return {
+    ...bare(federation),
+    source: sourceOf(federation),
+    bootstrappedAt: timestamp(nowMs),
+    conditions: withFindings(federation, federation.metadata.generation, nowMs, {
+      Ready: {
+        status: 'Unknown',
+        reason: 'Bootstrapped',
+        message: 'An operator gave another bundle to begin with; the endpoint is being asked.',
+      },
+      Fresh: { status: 'False', reason: 'NeverFetched', message: 'No bundle was fetched yet.' },
+    }),
+  };
 }
 
-/** The moment from which on no authority of the bundle is valid; undefined where there is no bundle. */
-export function expiredAtMs({ status }: SPIFFEFederation): number | undefined {
-  const { authorities = [] } = status ?? {};
-  if (authorities.length === 0) return undefined;
-  // A validity includes its last second.
-  return Math.max(...authorities.map(({ notAfter }) => Date.parse(notAfter))) + 1000;
+/** The moments at which time alone changes what the status says, in no order. */
+export function momentsOf(federation: SPIFFEFederation): readonly number[] {
+  const { dueAtMs, staleAtMs, expiredAtMs } = bundleLife(federation);
+  return [dueAtMs, staleAtMs, expiredAtMs].filter((moment) => moment !== undefined);
 }
 
-function expired(atMs: number): Finding {
+/** Why workloads are not given what is held; undefined where they are. */
+function withheld(federation: SPIFFEFederation, nowMs: number): Finding | undefined {
+  if (heldDocument(federation) === undefined) return undefined;
+  const { staleAtMs, expiredAtMs } = bundleLife(federation);
+  if (expiredAtMs !== undefined && nowMs >= expiredAtMs) {
+    return {
+      status: 'False',
+      reason: 'Expired',
+      message: `The last authority of the bundle expired at ${timestamp(expiredAtMs - 1000)}: nothing can be verified with it.`,
+    };
+  }
+  if (staleAtMs === undefined || nowMs < staleAtMs) return undefined;
   return {
     status: 'False',
-    reason: 'Expired',
-    message: `The last authority of the bundle expired at ${timestamp(atMs - 1000)}: nothing can be verified with it.`,
+    reason: 'Stale',
+    message: `The bundle is withheld from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds).`,
   };
 }
 
 function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
+  if (sourceOf(federation) === 'static') {
+    return { status: 'True', reason: 'Static', message: 'A static bundle does not go stale.' };
+  }
   const syncedAt = federation.status?.syncedAt;
   if (syncedAt === undefined) {
     return { status: 'False', reason: 'NeverFetched', message: 'No bundle was fetched yet.' };
   }
-  const staleAt = staleAtMs(federation);
-  return staleAt === undefined || nowMs < staleAt
+  const { dueAtMs, staleAtMs } = bundleLife(federation);
+  if (staleAtMs === undefined || dueAtMs === undefined || nowMs < dueAtMs) {
+    return {
+      status: 'True',
+      reason: 'Confirmed',
+      message: 'The endpoint confirmed the bundle lately.',
+    };
+  }
+  const since = `The endpoint has not confirmed the bundle since ${syncedAt}.`;
+  return nowMs < staleAtMs
     ? {
-        status: 'True',
-        reason: staleAt === undefined ? 'Static' : 'Confirmed',
-        message:
-          staleAt === undefined
-            ? 'A static bundle does not go stale.'
-            : 'The endpoint confirmed the bundle lately.',
+        status: 'False',
+        reason: 'Overdue',
+        message: `${since} Workloads are given it until ${timestamp(staleAtMs)}.`,
       }
     : {
         status: 'False',
         reason: 'Stale',
-        message: `The endpoint has not confirmed the bundle since ${syncedAt}. It stays in use.`,
+        message: `${since} It is withheld from workloads until the endpoint answers.`,
       };
 }
 

@@ -1,117 +1,186 @@
-// One fetch from a bundle endpoint by https_spiffe (SPIFFE Federation §5.2.2): who must answer is
-// known beforehand, and is verified before the request is sent.
+// One fetch from a bundle endpoint (SPIFFE Federation §5.2): who must answer is known beforehand, and
+// is verified before the request is sent. Redirects are followed for this fetch only, and whoever
+// they lead to must be the same as the first (§5.2.1.4, §5.2.2.4, §7.5.1).
 
 import type { SpiffeId } from '../api/spiffe-id.ts';
+import { excerpt } from '../api/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import { type ErrorCode, HansaError, toHansaError } from '../core/errors/error.ts';
+import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { refuse } from '../core/identity/rules.ts';
 import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
-import type { Transport } from '../core/identity/transport.ts';
-import { type BundleProblem, bundleProblem } from './accept-bundle.ts';
+import type { Transport, TransportResponse, WebRules } from '../core/identity/transport.ts';
 
-/** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. */
+/** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */
 const fetchTimeoutMs = 10_000;
+/** Half of it may pass without a byte. */
+const quietMs = 5_000;
+/** To a content delivery network, from there to a region, and some more. */
+const maxRedirects = 5;
+const redirects = new Set([301, 302, 303, 307, 308]);
+
+/** By which the endpoint is believed. */
+export type Profile =
+  | {
+      readonly kind: 'https_spiffe';
+      readonly endpoint: SpiffeId;
+      readonly bundles: BundleSource;
+    }
+  | { readonly kind: 'https_web'; readonly rules: WebRules };
+
+/** What the endpoint called the document that we have, so that it need not send it again (RFC 9110 §8.8.3). */
+export interface Validator {
+  /** Where it came from, after redirects. */
+  readonly url: string;
+  readonly etag: string;
+}
 
 export interface BundleFetch {
   readonly url: URL;
-  readonly endpoint: SpiffeId;
-  /** By which bundle the endpoint is believed. */
-  readonly bundles: BundleSource;
+  readonly profile: Profile;
+  /** Of the document that is held; undefined to get one in any case. */
+  readonly validator: Validator | undefined;
   readonly transport: Transport;
   readonly clock: Clock;
   readonly signal: AbortSignal;
 }
 
-/** The document as it came. Rejects with a HansaError that `failureClass` knows. */
-export async function fetchBundle(fetch: BundleFetch): Promise<Buffer> {
-  const { url, endpoint, bundles, transport, clock, signal } = fetch;
+export interface FetchedBundle {
+  /** As it came; undefined where the one of `validator` is still what the endpoint has. */
+  readonly document: Buffer | undefined;
+  readonly validator: Validator | undefined;
+}
+
+/** Rejects with a HansaError that `failureOf` knows. */
+export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
+  const endsAt = fetch.clock.monotonic() + fetchTimeoutMs;
+  const visited = new Set<string>();
+  let { url } = fetch;
+  for (;;) {
+    visited.add(url.href);
+    const leftMs = Math.max(endsAt - fetch.clock.monotonic(), 1);
+    const answer = await ask(fetch, url, leftMs);
+    if (answer.status === 304 && fetch.validator?.url === url.href) {
+      return { document: undefined, validator: fetch.validator };
+    }
+    if (!redirects.has(answer.status)) return documentOf(answer, url);
+    const next = locationOf(answer, url);
+    if (visited.has(next.href)) {
+      throw problem('redirect', url, `it leads in a circle, back to ${excerpt(next.href)}`);
+    }
+    if (visited.size > maxRedirects) {
+      throw problem('redirect', url, `${maxRedirects} redirects in a row lead to yet another`);
+    }
+    url = next;
+  }
+}
+
+async function ask(fetch: BundleFetch, url: URL, timeoutMs: number): Promise<TransportResponse> {
+  const { profile, transport, clock, signal, validator } = fetch;
   const connection = await transport.connect({
     url,
     // The endpoint is public; to show who asks would only tell others whom we federate with.
     asSite: false,
-    timeoutMs: fetchTimeoutMs,
+    timeoutMs,
+    quietMs: Math.min(quietMs, timeoutMs),
     signal,
+    ...(profile.kind === 'https_web' && { web: profile.rules }),
     verify: (chain) => {
-      const { id } = validateChain(chain, bundles, clock.now());
-      if (!id.equals(endpoint)) {
+      if (profile.kind === 'https_web') return;
+      const { id } = validateChain(chain, profile.bundles, clock.now());
+      if (!id.equals(profile.endpoint)) {
         throw refuse(
           'expected-id',
-          `the endpoint is ${id.toString()}, and ${endpoint.toString()} was expected`,
+          `the endpoint is ${id.toString()}, and ${profile.endpoint.toString()} was expected`,
         );
       }
     },
   });
   try {
-    const { status, body } = await connection.request(
-      { method: 'GET', path: `${url.pathname}${url.search}` },
+    return await connection.request(
+      {
+        method: 'GET',
+        path: `${url.pathname}${url.search}`,
+        headers: {
+          accept: 'application/json',
+          ...(validator?.url === url.href && { 'if-none-match': validator.etag }),
+        },
+      },
       maxBundleBytes,
     );
-    if (status !== 200) {
-      // Redirects too: whom to believe at another place, nobody said.
-      throw new HansaError(
-        'HANSA_UNAVAILABLE',
-        `Cannot fetch the bundle from ${url.host}: it answered with HTTP status ${status}.`,
-      );
-    }
-    return body;
   } finally {
     connection.close();
   }
 }
 
-export type FailureClass =
-  | 'dns'
-  | 'connect'
-  | 'unreachable'
-  | 'identity'
-  | 'http'
-  | 'size'
-  | BundleProblem
-  | 'internal';
-
-export interface Failure {
-  readonly class: FailureClass;
-  readonly message: string;
-  readonly code: ErrorCode;
-}
-
-/** Somebody answered, and was not believed. */
-export function isRefusal(failure: Failure): boolean {
-  return !['dns', 'connect', 'unreachable', 'http', 'internal'].includes(failure.class);
-}
-
-/** Why a sync failed, for its status; a fault of ours says no more than that it is one. */
-export function failureOf(caught: unknown): Failure {
-  const error = toHansaError(caught);
-  const message = error.message.slice(0, 1024);
-  return { class: failureClass(error), message, code: error.code };
-}
-
-function failureClass(error: HansaError): FailureClass {
-  switch (error.code) {
-    case 'HANSA_UNREACHABLE':
-      return unreachableClass((error.cause as NodeJS.ErrnoException | undefined)?.code);
-    case 'HANSA_TIMEOUT':
-      return 'unreachable';
-    case 'HANSA_CERTIFICATE_INVALID':
-      return 'identity';
-    case 'HANSA_UNAVAILABLE':
-      return 'http';
-    case 'HANSA_TOO_LARGE':
-      return 'size';
-    case 'HANSA_BUNDLE_INVALID':
-      return bundleProblem(error);
-    default:
-      return 'internal';
+/** §5.2.1.1, §5.2.2.1: https, and nobody's name or password. */
+function locationOf({ headers, status }: TransportResponse, from: URL): URL {
+  const location = headers['location'];
+  if (location === undefined || !URL.canParse(location, from.href)) {
+    throw problem(
+      'redirect',
+      from,
+      `it answered with HTTP status ${status} and no address to go to`,
+    );
   }
+  const url = new URL(location, from);
+  // Names a place in the document, and is nothing that a server hears of.
+  url.hash = '';
+  if (url.protocol !== 'https:') {
+    throw problem('redirect', from, `it leads to ${excerpt(url.href)}, and only https is accepted`);
+  }
+  if (url.username !== '' || url.password !== '') {
+    throw problem('redirect', from, `it leads to ${url.host} with a user or a password`);
+  }
+  return url;
 }
 
-function unreachableClass(code: string | undefined): FailureClass {
-  if (code === 'ENOTFOUND' || code === 'EAI_AGAIN') return 'dns';
-  if (code !== undefined && /^E(?:CONNREFUSED|HOSTUNREACH|NETUNREACH|TIMEDOUT)$/.test(code)) {
-    return 'connect';
+function documentOf(answer: TransportResponse, url: URL): FetchedBundle {
+  if (answer.status !== 200) {
+    throw problem('http', url, `it answered with HTTP status ${answer.status}`);
   }
-  return 'unreachable';
+  const type = answer.headers['content-type'] ?? '';
+  if (!mayBeBundle(type)) {
+    throw problem(
+      'content-type',
+      url,
+      `its answer is of type ${excerpt(type)}, and a bundle is application/json`,
+    );
+  }
+  const etag = answer.headers['etag'];
+  return {
+    document: answer.body,
+    validator: etag === undefined || !isEtag(etag) ? undefined : { url: url.href, etag },
+  };
+}
+
+/**
+ * §5.2.1.3: a server SHOULD say application/json. One that says nothing of the content, as a host of
+ * plain files may, is not refused for it; one that says that it is something else is believed.
+ */
+function mayBeBundle(contentType: string): boolean {
+  const [type = '', ...parameters] = contentType
+    .toLowerCase()
+    .split(';')
+    .map((part) => part.trim());
+  const charset = parameters.find((parameter) => parameter.startsWith('charset='))?.slice(8);
+  if (charset !== undefined && !/^"?utf-?8"?$/.test(charset)) return false;
+  return (
+    ['', 'application/json', 'application/octet-stream', 'text/plain'].includes(type) ||
+    /^application\/[a-z0-9.!#$&^_-]+\+json$/.test(type)
+  );
+}
+
+/** RFC 9110 §8.8.3, and short enough to be kept. */
+function isEtag(text: string): boolean {
+  return text.length <= 256 && /^(?:W\/)?"[\x21\x23-\x7e]*"$/.test(text);
+}
+
+export type FetchProblem = 'http' | 'redirect' | 'content-type';
+
+function problem(reason: FetchProblem, { host }: URL, why: string): HansaError {
+  return new HansaError('HANSA_UNAVAILABLE', `Cannot fetch the bundle from ${host}: ${why}.`, {
+    details: { causes: [{ reason, message: why }] },
+  });
 }

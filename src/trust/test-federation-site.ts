@@ -3,6 +3,7 @@
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { Kind } from '../api/kind.ts';
+import { withLiveStatus } from '../api/live-status.ts';
 import type { Resource } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
@@ -140,7 +141,7 @@ export async function federationSite() {
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
   const federations = resources<SPIFFEFederation>(spiffeFederationKind);
-  const bundles = new StoreBundles(store, authority);
+  const bundles = new StoreBundles(store, authority, clock);
   const runtime = new ReconcileRuntime({
     clock,
     random,
@@ -163,7 +164,7 @@ export async function federationSite() {
         clock,
         random,
         transport,
-        bundles,
+        heldBundles: bundles.held,
         authority,
         resources,
         audit: {
@@ -198,9 +199,11 @@ export async function federationSite() {
     change: (name: string, next: (spec: SPIFFEFederation['spec']) => SPIFFEFederation['spec']) =>
       federations.patchSpec(name, (current) => next(current.spec), as),
     remove: (name: string) => federations.delete(name, as),
-    /** The status as it is now; fails where there is none. */
+    /** The status as whoever reads it sees it; fails where there is none. */
     status: async (name: string) => {
-      const status = (await federations.get(name))?.status;
+      const federation = await federations.get(name);
+      const facts = store.facts.get(spiffeFederationKind.plural, name);
+      const status = federation && withLiveStatus(spiffeFederationKind, federation, facts).status;
       if (status === undefined) throw new Error(`${name} has no status`);
       return status;
     },

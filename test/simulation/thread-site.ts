@@ -127,7 +127,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     },
   });
   const own = () => credentials.current.chain;
-  const bundles = new StoreBundles(store, authority);
+  const bundles = new StoreBundles(store, authority, clock);
   const resources = <R extends Resource>(kind: Kind): ResourceClient<R> =>
     resourceClient<R>(kind, { store, writer, clock });
   const routes: PlaneRoute[] = [];
@@ -144,6 +144,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     authority,
     credentials,
     bundles,
+    heldBundles: bundles.held,
     transport: new SiteTransport({ process, own, resolve, at }),
     dataDir: '/nowhere',
     advertiseURL: () => `https://${node}:8443`,
@@ -168,7 +169,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
       log,
     }),
   });
-  serveSite(process.transport, { process, bundles, routes, own, at, answered });
+  serveSite(process.transport, { process, bundles: bundles.held, routes, own, at, answered });
   for (const controller of planes.controllers) runtime.start(controller);
   return {
     name: node,

@@ -15,6 +15,13 @@ const maxBundleCharacters = 262_144;
 const bundleDocument =
   'A bundle as SPIFFE writes it: a JWK Set with x5c for each X.509 authority. `hansa trust bundle show` and `spire-server bundle show -format spiffe` print one.';
 
+const endpointURL = s.string({
+  description:
+    'The https URL of the endpoint, without user and password, for example https://bruges.example:8443/.',
+  maxLength: 2048,
+  pattern: '^https://[^\\s/?#@]+(/[^\\s#]*)?$',
+});
+
 export const spiffeFederationKind = defineKind({
   kind: 'SPIFFEFederation',
   plural: 'spiffefederations',
@@ -37,15 +44,9 @@ export const spiffeFederationKind = defineKind({
                 description:
                   'A bundle endpoint that authenticates with an SVID (SPIFFE Federation, profile https_spiffe).',
                 fields: {
-                  bundleEndpointURL: required(
-                    s.string({
-                      description:
-                        'The https URL of the endpoint, without user and password, for example https://bruges.example:8443/.',
-                      maxLength: 2048,
-                      pattern: '^https://[^\\s/?#@]+(/[^\\s#]*)?$',
-                    }),
-                  ),
-                  endpointSpiffeID: required(
+                  bundleEndpointURL: required(endpointURL),
+                  // Not required by the schema, but by the rule below: it can tell what to write.
+                  endpointSpiffeID: optional(
                     s.string({
                       description:
                         'Who must answer there. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server.',
@@ -55,9 +56,49 @@ export const spiffeFederationKind = defineKind({
                   ),
                   bundleBootstrap: required(
                     s.string({
-                      description: `Believed until the first fetch, which it authenticates. ${bundleDocument}`,
+                      description: `Believed until the first fetch, which it authenticates; after that it is used no more, unless \`hansa trust bundle bootstrap\` says so. ${bundleDocument}`,
                       minLength: 1,
                       maxLength: maxBundleCharacters,
+                    }),
+                  ),
+                },
+                rules: [
+                  {
+                    cel: 'has(self.endpointSpiffeID)',
+                    message:
+                      'endpointSpiffeID must be set: whose SVID the endpoint presents. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server. An endpoint with a certificate of the Web PKI belongs under httpsWeb',
+                    holds: (value: { readonly endpointSpiffeID?: unknown }) =>
+                      value.endpointSpiffeID !== undefined,
+                  },
+                ],
+              }),
+            ),
+            httpsWeb: optional(
+              s.object({
+                description:
+                  'A bundle endpoint that authenticates with a certificate for its name, as websites do (SPIFFE Federation, profile https_web).',
+                fields: {
+                  bundleEndpointURL: required(endpointURL),
+                  caBundle: optional(
+                    s.string({
+                      description:
+                        'PEM certificates of a private authority that signs for the endpoint. Set, the public ones count no more.',
+                      minLength: 1,
+                      maxLength: 131_072,
+                    }),
+                  ),
+                  pinnedKeys: optional(
+                    s.list({
+                      description:
+                        'Beside a certificate for its name, the endpoint must have one of these keys, or be signed for by one: the certificate itself, or one above it in the chain. Written as in HTTP Public Key Pinning: sha256/ and the base64 of the SHA-256 of the SubjectPublicKeyInfo.',
+                      listType: 'set',
+                      minItems: 1,
+                      maxItems: 16,
+                      items: s.string({
+                        description: 'One key.',
+                        maxLength: 51,
+                        pattern: '^sha256/[A-Za-z0-9+/]{43}=$',
+                      }),
                     }),
                   ),
                 },
@@ -80,10 +121,16 @@ export const spiffeFederationKind = defineKind({
           },
           rules: [
             {
-              cel: 'has(self.httpsSpiffe) != has(self.static)',
-              message: 'exactly one of httpsSpiffe and static must be set',
-              holds: (value: { readonly httpsSpiffe?: unknown; readonly static?: unknown }) =>
-                (value.httpsSpiffe === undefined) !== (value.static === undefined),
+              cel: '[has(self.httpsSpiffe), has(self.httpsWeb), has(self.static)].filter(x, x).size() == 1',
+              message: 'exactly one of httpsSpiffe, httpsWeb and static must be set',
+              holds: (value: {
+                readonly httpsSpiffe?: unknown;
+                readonly httpsWeb?: unknown;
+                readonly static?: unknown;
+              }) =>
+                [value.httpsSpiffe, value.httpsWeb, value.static].filter(
+                  (source) => source !== undefined,
+                ).length === 1,
             },
           ],
         }),
@@ -91,7 +138,7 @@ export const spiffeFederationKind = defineKind({
       staleAfterSeconds: optional(
         s.integer({
           description:
-            'A bundle that was not confirmed by its endpoint for so long is shown as stale. It stays in use.',
+            'How long a bundle that could not be refreshed is still given to workloads, counted from when its publisher wanted to be asked again. Afterwards it is withheld from them until its endpoint answers. A static bundle never goes stale, and none is given out after its authorities have expired.',
           format: 'int32',
           minimum: 60,
           maximum: 31_536_000,
@@ -136,9 +183,15 @@ export const spiffeFederationKind = defineKind({
       ),
       syncedAt: optional(s.time({ description: 'When the source last confirmed the bundle.' })),
       nextSyncAt: optional(s.time({ description: 'When the source is asked again.' })),
+      bootstrappedAt: optional(
+        s.time({
+          description:
+            'When the bootstrap of the spec was taken up; absent once the endpoint has answered.',
+        }),
+      ),
       authorities: optional(
         s.list({
-          description: 'The X.509 authorities of the bundle.',
+          description: 'The X.509 authorities of the bundle: what signs X.509-SVIDs.',
           listType: 'map',
           keys: ['fingerprint'],
           maxItems: 64,
@@ -156,13 +209,33 @@ export const spiffeFederationKind = defineKind({
           }),
         }),
       ),
+      jwtAuthorities: optional(
+        s.list({
+          description:
+            'The JWT authorities of the bundle: what signs JWT-SVIDs. The document gives them no expiry.',
+          listType: 'map',
+          keys: ['keyID'],
+          maxItems: 64,
+          items: s.object({
+            description: 'One authority.',
+            fields: {
+              keyID: required(
+                s.string({ description: 'The kid of tokens that it signed.', maxLength: 1024 }),
+              ),
+            },
+          }),
+        }),
+      ),
       authorityCount: optional(
-        s.integer({ description: 'How many authorities there are.', minimum: 0 }),
+        s.integer({
+          description: 'How many authorities there are, of both kinds.',
+          minimum: 0,
+        }),
       ),
       source: optional(
         s.string({
           description: 'Where the bundle comes from.',
-          enum: ['https_spiffe', 'static'],
+          enum: ['https_spiffe', 'https_web', 'static'],
         }),
       ),
       consecutiveFailures: optional(
@@ -175,13 +248,15 @@ export const spiffeFederationKind = defineKind({
             class: required(
               s.string({
                 description:
-                  'dns: the name is unknown. connect: nobody answers. unreachable: the connection or the answer broke off, or took too long. identity: another answers than expected. http: the answer is not a bundle but an HTTP status. size: the answer is too large. malformed: the answer cannot be read. empty: no authority in it can be believed. expired: all its authorities have expired. sequence: it is older than the one held. own-authority: it holds an authority of this site. internal: a fault of this site.',
+                  'dns: the name is unknown. connect: nobody answers. unreachable: the connection or the answer broke off, or took too long. identity: another answers than expected. http: the answer is not a bundle but an HTTP status. redirect: the answer leads where no bundle may come from. content-type: the answer says that it is no JSON. size: the answer is too large. malformed: the answer cannot be read. empty: no authority in it can be believed. expired: all its authorities have expired. sequence: it is older than the one held. own-authority: it holds an authority of this site. internal: a fault of this site.',
                 enum: [
                   'dns',
                   'connect',
                   'unreachable',
                   'identity',
                   'http',
+                  'redirect',
+                  'content-type',
                   'size',
                   'malformed',
                   'empty',
@@ -200,6 +275,8 @@ export const spiffeFederationKind = defineKind({
       conditions: optional(conditions),
     },
   }),
+  // They move with every fetch; what a fetch changed is in the other fields and the conditions.
+  liveStatus: ['syncedAt', 'nextSyncAt', 'consecutiveFailures', 'lastError'],
   columns: [
     {
       name: 'Source',
@@ -227,10 +304,10 @@ export const spiffeFederationKind = defineKind({
     },
     {
       name: 'Next',
-      type: 'string',
+      type: 'date',
       jsonPath: '.status.nextSyncAt',
-      description: 'When the source is asked again.',
-      priority: 1,
+      description: 'How long until the source is asked again.',
+      counts: 'down',
     },
     {
       name: 'Authorities',

@@ -3,13 +3,9 @@ import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Entry } from '../store/store.ts';
 import { Bundle, type JwtAuthority } from './bundle.ts';
+import type { FederationLike } from './bundle-life.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
-import {
-  type FederationLike,
-  federationsCollection,
-  sharesAuthority,
-  StoreBundles,
-} from './store-bundles.ts';
+import { federationsCollection, sharesAuthority, StoreBundles } from './store-bundles.ts';
 import { forgeRoot, type Forged } from './test-forge.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');

@@ -1,35 +1,32 @@
 // Whom this site believes, as the store has it: its own authorities, and the bundle of every
-// SPIFFEFederation that is not quarantined. Asked on every request, so what an entry means is
-// computed once for each entry; deleting or quarantining a federation shows at the next question.
+// SPIFFEFederation that is neither quarantined nor stale. Asked on every request, so what an entry
+// means is computed once for each entry; deleting or quarantining a federation shows at the next
+// question, and so does the end of its time.
 
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { Clock } from '../clock/clock.ts';
 import type { Entry, Store } from '../store/store.ts';
 import type { Bundle, BundleSource } from './bundle.ts';
+import {
+  type BundleLife,
+  bundleLife,
+  type FederationLike,
+  sourceOf,
+  withheldFromMs,
+} from './bundle-life.ts';
 import { parseSpiffeBundle } from './spiffe-bundle.ts';
 
 /** The collection of the kind SPIFFEFederation. */
 export const federationsCollection = 'spiffefederations';
 
-/** What is read of a SPIFFEFederation here. */
-export interface FederationLike {
-  readonly metadata?: { readonly deletionTimestamp?: string };
-  readonly spec?: {
-    readonly quarantined?: boolean;
-    readonly bundleSource?: {
-      readonly httpsSpiffe?: { readonly bundleBootstrap?: string };
-      readonly static?: { readonly bundle?: string };
-    };
-  };
-  readonly status?: { readonly bundle?: string; readonly source?: string };
-}
-
 /**
  * The document that stands for a federation: what was last accepted, and until then what its
  * operator gave. With another kind of source, what came from the one before stands for nothing.
  */
-export function heldDocument({ spec, status }: FederationLike): string | undefined {
+export function heldDocument(federation: FederationLike): string | undefined {
+  const { spec, status } = federation;
   const { httpsSpiffe, static: fixed } = spec?.bundleSource ?? {};
-  const source = fixed === undefined ? 'https_spiffe' : 'static';
+  const source = sourceOf(federation);
   const accepted = (status?.source ?? source) === source ? status?.bundle : undefined;
   return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
 }
@@ -59,24 +56,47 @@ function keysOf({ authorities, jwtAuthorities }: Bundle, kinds: 'all' | 'x509'):
 
 interface Known {
   readonly entry: Entry;
+  readonly federation: FederationLike;
   readonly document: string | undefined;
   readonly bundle: Bundle | undefined;
+  /** Of the facts that `withheldFromMs` was computed with. */
+  syncedAt: unknown;
+  withheldFromMs: number;
 }
 
+type Reads = Pick<Store, 'get'> & Partial<Pick<Store, 'facts'>>;
+
 export class StoreBundles implements BundleSource {
-  readonly #store: Pick<Store, 'get'>;
+  readonly #store: Reads;
   readonly #own: { readonly bundle: Bundle };
+  readonly #clock: Pick<Clock, 'now'> | undefined;
   /** As many as there are federations: one that is gone is forgotten when it is asked for. */
   readonly #known = new Map<string, Known>();
+  /**
+   * What is held, also where it is stale: for sites, which recover by it (a fetch authenticates its
+   * endpoint, a peer calls). Nothing of it may reach a workload.
+   */
+  readonly held: BundleSource;
 
-  constructor(store: Pick<Store, 'get'>, own: { readonly bundle: Bundle }) {
+  /** Without a clock nothing goes stale. */
+  constructor(store: Reads, own: { readonly bundle: Bundle }, clock?: Pick<Clock, 'now'>) {
     this.#store = store;
     this.#own = own;
+    this.#clock = clock;
+    this.held = { bundleFor: (trustDomain) => this.#find(trustDomain)?.bundle };
   }
 
   bundleFor(trustDomain: TrustDomain): Bundle | undefined {
-    const own = this.#own.bundle;
-    if (trustDomain.equals(own.trustDomain)) return own;
+    const found = this.#find(trustDomain);
+    if (found === undefined || !('entry' in found) || this.#clock === undefined) {
+      return found?.bundle;
+    }
+    return this.#clock.now() < this.#withheldFromMs(found) ? found.bundle : undefined;
+  }
+
+  #find(trustDomain: TrustDomain): Known | { readonly bundle: Bundle } | undefined {
+    const own = this.#own;
+    if (trustDomain.equals(own.bundle.trustDomain)) return own;
     const { name } = trustDomain;
     const entry = this.#store.get(federationsCollection, name);
     const known = this.#known.get(name);
@@ -84,15 +104,28 @@ export class StoreBundles implements BundleSource {
       if (known !== undefined) this.#known.delete(name);
       return undefined;
     }
-    if (known?.entry === entry) return known.bundle;
-    const document = believedDocument(entry);
+    if (known?.entry === entry) return known;
+    const federation = JSON.parse(entry.value.toString('utf8')) as FederationLike;
+    const document = believedDocument(federation);
     // A status that only tells another time leaves the bundle the same, and its hash with it.
     const bundle =
       known !== undefined && known.document === document
         ? known.bundle
         : this.#parse(document, trustDomain);
-    this.#known.set(name, { entry, document, bundle });
-    return bundle;
+    const found = { entry, federation, document, bundle, syncedAt: null, withheldFromMs: 0 };
+    this.#known.set(name, found);
+    return found;
+  }
+
+  /** Computed anew only where the endpoint confirmed the bundle since. */
+  #withheldFromMs(known: Known): number {
+    const facts = this.#store.facts?.get(known.entry.collection, known.entry.name);
+    const syncedAt = liveSyncedAt(known.federation, facts);
+    if (known.syncedAt !== syncedAt) {
+      known.syncedAt = syncedAt;
+      known.withheldFromMs = withheldFromMs(lifeOf(known, syncedAt));
+    }
+    return known.withheldFromMs;
   }
 
   #parse(document: string | undefined, trustDomain: TrustDomain): Bundle | undefined {
@@ -108,8 +141,25 @@ export class StoreBundles implements BundleSource {
   }
 }
 
-function believedDocument(entry: Entry): string | undefined {
-  const federation = JSON.parse(entry.value.toString('utf8')) as FederationLike;
+/** When the endpoint last confirmed the bundle: as the facts have it, where they are of this very object. */
+export function liveSyncedAt(
+  { metadata, status }: FederationLike,
+  facts: Readonly<Record<string, unknown>> | undefined,
+): string | undefined {
+  const live =
+    facts !== undefined && facts['uid'] === metadata?.uid ? facts['syncedAt'] : undefined;
+  if (live === null) return undefined;
+  return typeof live === 'string' ? live : status?.syncedAt;
+}
+
+/** By what the bundle itself says, and not what a status says of it: they may be of two moments. */
+function lifeOf({ federation, bundle }: Known, syncedAt: string | undefined): BundleLife {
+  const life = bundleLife(federation, syncedAt);
+  const ends = (bundle?.authorities ?? []).map(({ notAfterMs }) => notAfterMs + 1000);
+  return { ...life, expiredAtMs: ends.length === 0 ? undefined : Math.max(...ends) };
+}
+
+function believedDocument(federation: FederationLike): string | undefined {
   if (federation.spec?.quarantined === true) return undefined;
   if (federation.metadata?.deletionTimestamp !== undefined) return undefined;
   return heldDocument(federation);

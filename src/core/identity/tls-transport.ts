@@ -1,12 +1,12 @@
 // Calls to other sites over TLS: one connection, whose server is judged by whoever opened it, before
-// the first byte of a request. Requests on it are HTTP/1.1, one after the other; redirects are
+// the first byte of a request; a server of the Web PKI by its certificate too. Requests on it are HTTP/1.1, one after the other; redirects are
 // answers like any other and are not followed.
 
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { isIP } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect, type SecureContext, type TLSSocket } from 'node:tls';
-import type { Clock } from '../clock/clock.ts';
+import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Certificate } from './certificate.ts';
 import { readPeerChain } from './peer-chain.ts';
@@ -19,6 +19,7 @@ import type {
   TransportRequest,
   TransportResponse,
 } from './transport.ts';
+import { webContext, WebJudge } from './web-transport.ts';
 
 const defaultPort = 443;
 const maxHeaderBytes = 16 * 1024;
@@ -43,21 +44,28 @@ export class TlsTransport implements Transport {
     const { url, signal } = options;
     checkUrl(url);
     signal?.throwIfAborted();
-    const { clock, credential } = this.#options;
+    const { clock } = this.#options;
+    const judge = options.web && new WebJudge(options.web);
     const host = url.hostname.replace(/^\[|\]$/g, '');
     const socket = connect({
       host,
       port: url.port === '' ? defaultPort : Number(url.port),
-      secureContext: options.asSite ? this.#contextOf(credential()) : this.#asNobody,
+      secureContext: this.#contextFor(options),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
       ALPNProtocols: ['http/1.1'],
-      // OpenSSL has no roots to judge by: `verify` judges.
+      // OpenSSL has no roots to judge by: `verify` judges. Of the Web PKI, what it found is asked for.
       rejectUnauthorized: false,
+      ...(judge && { checkServerIdentity: judge.check }),
     });
-    const connection = new TlsConnection(socket, options, clock);
+    const connection = new TlsConnection(socket, options, clock, judge);
     await connection.verified;
     return connection;
+  }
+
+  #contextFor({ web, asSite }: ConnectOptions): SecureContext {
+    if (web !== undefined) return webContext(web);
+    return asSite ? this.#contextOf(this.#options.credential()) : this.#asNobody;
   }
 
   #contextOf(credential: TlsCredential): SecureContext {
@@ -95,11 +103,21 @@ class TlsConnection implements Connection {
   #ended: unknown;
   readonly #waiting = new Set<(reason: unknown) => void>();
   readonly #release: () => void;
+  readonly #clock: Clock;
+  readonly #quietMs: number | undefined;
+  #quiet: Timer | undefined;
   #chain: readonly Certificate[] = [];
 
-  constructor(socket: TLSSocket, options: ConnectOptions, clock: Clock) {
+  constructor(
+    socket: TLSSocket,
+    options: ConnectOptions,
+    clock: Clock,
+    judge: WebJudge | undefined,
+  ) {
     const { url, timeoutMs, signal } = options;
     this.#socket = socket;
+    this.#clock = clock;
+    this.#quietMs = options.quietMs;
     this.#where = url.host;
     this.#agent = new OneSocketAgent(socket, () => this.#unreachable('it closed the connection'));
     const timer = clock.timer(timeoutMs, () =>
@@ -109,15 +127,19 @@ class TlsConnection implements Connection {
     signal?.addEventListener('abort', onAbort, { once: true });
     this.#release = () => {
       timer.cancel();
+      this.#quiet?.cancel();
       signal?.removeEventListener('abort', onAbort);
     };
     socket.on('error', (cause: Error) => this.#end(this.#unreachable(inWords(cause), cause)));
     socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
+    this.#heard();
     this.verified = new Promise((resolve, reject) => {
       this.#waiting.add(reject);
       socket.once('secureConnect', () => {
         try {
-          this.#chain = readPeerChain(socket);
+          this.#heard();
+          if (judge === undefined) this.#chain = readPeerChain(socket);
+          else judge.judge(socket);
           options.verify(this.#chain);
           this.#waiting.delete(reject);
           resolve();
@@ -157,7 +179,8 @@ class TlsConnection implements Connection {
         this.#end(this.#unreachable(inWords(cause), cause));
       });
       out.on('response', (answer) => {
-        readAll(answer, maxBytes, this.#where).then(
+        this.#heard();
+        readAll(answer, maxBytes, this.#where, () => this.#heard()).then(
           (whole) =>
             settle(() =>
               resolve({
@@ -173,6 +196,16 @@ class TlsConnection implements Connection {
       });
       out.end(body);
     });
+  }
+
+  /** Something came: the time in which nothing may come begins again. */
+  #heard(): void {
+    const quietMs = this.#quietMs;
+    if (quietMs === undefined || this.#ended !== undefined) return;
+    this.#quiet?.cancel();
+    this.#quiet = this.#clock.timer(quietMs, () =>
+      this.#end(this.#unreachable(`nothing came from it for ${quietMs} ms`)),
+    );
   }
 
   close(): void {
@@ -231,7 +264,12 @@ class OneSocketAgent extends Agent {
   }
 }
 
-function readAll(answer: IncomingMessage, maxBytes: number, where: string): Promise<Buffer> {
+function readAll(
+  answer: IncomingMessage,
+  maxBytes: number,
+  where: string,
+  heard: () => void,
+): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const tooLarge = (): void => {
       answer.destroy();
@@ -249,6 +287,7 @@ function readAll(answer: IncomingMessage, maxBytes: number, where: string): Prom
     const chunks: Buffer[] = [];
     let length = 0;
     answer.on('data', (chunk: Buffer) => {
+      heard();
       length += chunk.length;
       if (length > maxBytes) tooLarge();
       else chunks.push(chunk);

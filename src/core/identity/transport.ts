@@ -19,18 +19,31 @@ export interface TransportResponse {
   readonly body: Buffer;
 }
 
+/** What must be true of a server of the Web PKI, beside that its certificate is for its name. */
+export interface WebRules {
+  /** PEM. The only authorities that count; undefined: the public ones. */
+  readonly caBundle: string | undefined;
+  /** Each `sha256/BASE64`. Where there are any, the server or one who signed for it must have one of them. */
+  readonly pinnedKeys: readonly string[];
+}
+
 export interface ConnectOptions {
   /** https only; user-info is refused. */
   readonly url: URL;
   /**
    * Called with the chain that the server presented, leaf first, after the handshake and before
    * anything else. Throws to refuse: then the connection is closed and `connect` rejects with that.
+   * With `web` the chain is empty: it is judged already.
    */
   readonly verify: (chain: readonly Certificate[]) => void;
   /** Present the site's own SVID. Without it no client certificate is sent. */
   readonly asSite: boolean;
   /** For the connection as a whole, requests included. */
   readonly timeoutMs: number;
+  /** How long nothing at all may come; as long as `timeoutMs` unless told. */
+  readonly quietMs?: number;
+  /** The server has no SVID but a certificate for the name in the URL. Refused with HANSA_CERTIFICATE_INVALID. */
+  readonly web?: WebRules;
   readonly signal?: AbortSignal;
 }
 

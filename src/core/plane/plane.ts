@@ -34,8 +34,10 @@ export interface PlaneContext {
   readonly sealer: Sealer;
   readonly authority: SiteAuthority;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
-  /** Our own bundle and those of every trust domain that this site believes now. */
+  /** Our own bundle and those of every trust domain that this site believes now, none that is stale. */
   readonly bundles: BundleSource;
+  /** The same, stale ones included: for what goes on between sites, never for workloads. */
+  readonly heldBundles: BundleSource;
   readonly transport: Transport;
   /** The absolute path of the data folder, for sockets. */
   readonly dataDir: string;

@@ -3,6 +3,7 @@
 // src/core/store, and no socket is opened here.
 
 import type { Kind } from '../../api/kind.ts';
+import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion, group, type Json, timestamp } from '../../api/object.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
@@ -15,7 +16,7 @@ import { type ChangeInput, checkName, patchTypeOf, patchWith, replaceWith } from
 import { decodeObject, mediaTypeOf, objectMediaTypes, parseBody } from './decode.ts';
 import { badRequest, methodNotAllowed, notFound, unsupportedMediaType } from './errors.ts';
 import { type Lister, selectionOf, tooLargeVersion } from './lister.ts';
-import { objectOf } from './object-of.ts';
+import { type Draft, objectOf } from './object-of.ts';
 import { deleteOptions } from './delete-options.ts';
 import { listOptions, type WriteOptions, writeOptions } from './options.ts';
 import { booleanParameter, parseResourceVersion } from './parameters.ts';
@@ -136,14 +137,22 @@ export class ResourceHandler {
   }
 
   #respondEntry(exchange: Exchange, kind: Kind, status: number, form: Form, entry: Entry): void {
-    if (form.as === 'object' && form.encoding === 'json')
+    if (form.as === 'object' && form.encoding === 'json' && kind.liveStatus === undefined)
       respond(exchange, status, 'application/json', entry.value);
     else
       this.#respondObject(exchange, kind, status, form, {
-        object: objectOf(entry),
+        object: this.#liveObject(kind, entry),
         entry,
         created: false,
       });
+  }
+
+  #liveObject(kind: Kind, entry: Entry): Draft {
+    return withLiveStatus(
+      kind,
+      objectOf(entry),
+      this.#parts.store.facts.get(kind.plural, entry.name),
+    );
   }
 
   #respondWritten(
@@ -202,7 +211,7 @@ export class ResourceHandler {
         : { remainingItemCount: page.remainingItemCount }),
       resourceVersion: String(page.revision),
     };
-    const objects = page.entries.map(objectOf);
+    const objects = page.entries.map((entry) => this.#liveObject(kind, entry));
     const value =
       form.as === 'table'
         ? tableOf(kind, objects, metadata, this.#tableOptions(exchange))

@@ -3,6 +3,7 @@
 import { type FieldSelector, parseFieldSelector } from '../../api/field-selector.ts';
 import type { Kind } from '../../api/kind.ts';
 import { type LabelSelector, parseLabelSelector } from '../../api/label-selector.ts';
+import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
@@ -156,9 +157,12 @@ export class Lister {
     this.#snapshots.set(key, { listing, expiresAt: now + snapshotLifeMs });
   }
 
-  /** The ready-made body of a page: kept for whole collections until one of their objects changes. */
+  /**
+   * The ready-made body of a page: kept for whole collections until one of their objects changes,
+   * unless facts are put into them, which change without a word.
+   */
   jsonBody(kind: Kind, page: Page): Buffer {
-    const known = this.#bodies.get(page.entries);
+    const known = kind.liveStatus === undefined ? this.#bodies.get(page.entries) : undefined;
     if (known !== undefined && known.revision === page.revision && page.continueToken === undefined)
       return known.body;
     const metadata = {
@@ -172,13 +176,21 @@ export class Lister {
     const parts: Buffer[] = [Buffer.from(head)];
     page.entries.forEach((entry, index) => {
       if (index > 0) parts.push(comma);
-      parts.push(entry.value);
+      parts.push(this.#bytesOf(kind, entry));
     });
     parts.push(listEnd);
     const body = Buffer.concat(parts);
     if (page.continueToken === undefined)
       this.#bodies.set(page.entries, { revision: page.revision, body });
     return body;
+  }
+
+  #bytesOf(kind: Kind, entry: Entry): Buffer {
+    const facts =
+      kind.liveStatus === undefined ? undefined : this.#store.facts.get(kind.plural, entry.name);
+    return facts === undefined
+      ? entry.value
+      : Buffer.from(JSON.stringify(withLiveStatus(kind, objectOf(entry), facts)));
   }
 }
 

@@ -1,6 +1,7 @@
 // The lines of a watch. A change becomes bytes once, however many watchers wait for it.
 
 import type { Kind } from '../../api/kind.ts';
+import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { Change, Entry } from '../../core/store/store.ts';
@@ -52,6 +53,7 @@ export class EventLines {
   readonly #form: Form;
   readonly #include: IncludeObject;
   readonly #now: () => number;
+  readonly #factsOf: (name: string) => Readonly<Record<string, unknown>> | undefined;
   #sentColumns = false;
 
   constructor(
@@ -60,7 +62,9 @@ export class EventLines {
     form: Form,
     include: IncludeObject,
     now: () => number,
+    factsOf: (name: string) => Readonly<Record<string, unknown>> | undefined = () => undefined,
   ) {
+    this.#factsOf = factsOf;
     this.#kind = kind;
     this.#selection = selection;
     this.#form = form;
@@ -71,7 +75,7 @@ export class EventLines {
   /** Undefined where the change concerns nothing that the watcher selected. */
   ofChange(change: Change): Buffer | undefined {
     if (this.#selection === undefined) {
-      return this.#form.as === 'object'
+      return this.#form.as === 'object' && this.#kind.liveStatus === undefined
         ? plainLine(change)
         : this.#line(plainType(change), objectIn(change));
     }
@@ -85,13 +89,15 @@ export class EventLines {
   }
 
   initial(entry: Entry): Buffer {
-    return this.#form.as === 'object'
+    return this.#form.as === 'object' && this.#kind.liveStatus === undefined
       ? objectLine('ADDED', entry.value)
       : this.#line('ADDED', objectOf(entry));
   }
 
+  /** With the facts of this moment; a change of facts alone is no event. */
   #line(type: EventType, object: Draft): Buffer {
-    return Buffer.from(`${JSON.stringify({ type, object: this.#present(object) })}\n`);
+    const live = withLiveStatus(this.#kind, object, this.#factsOf(object.metadata.name ?? ''));
+    return Buffer.from(`${JSON.stringify({ type, object: this.#present(live) })}\n`);
   }
 
   #present(object: Draft): unknown {

@@ -59,8 +59,14 @@ export class Watches {
     form: Form,
     check: () => void,
   ): void {
-    const lines = new EventLines(kind, selection, form, includeObjectOf(exchange.query), () =>
-      this.#parts.clock.now(),
+    const { clock, store } = this.#parts;
+    const lines = new EventLines(
+      kind,
+      selection,
+      form,
+      includeObjectOf(exchange.query),
+      () => clock.now(),
+      (name) => store.facts.get(kind.plural, name),
     );
     const stream = new WatchStream(this.#parts, this.#pump, exchange, kind, options, lines, check);
     // Parsed before the answer begins, so that a bad version is a plain refusal.

@@ -1,11 +1,14 @@
 // Keeps the bundle of every SPIFFEFederation fresh: takes a static one in, asks an endpoint at once
-// when the federation is made or changed, and then as often as its publisher hints. A peer that is
-// slow, dead or hostile shows in its own status; the last good bundle stays.
+// when the federation is made or changed or an operator wants it, and then as often as its publisher
+// hints. A peer that is slow, dead or hostile shows in its own status; the last good bundle stays,
+// and is given to workloads until it is stale (core/identity/bundle-life.ts). Here it is held longer:
+// the endpoint is believed by it, so that a federation recovers by itself.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
+import { sourceOf } from '../../core/identity/bundle-life.ts';
 import {
   parseSpiffeBundle,
   refreshAfterSeconds,
@@ -22,23 +25,30 @@ import type {
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { acceptBundle } from '../accept-bundle.ts';
+import { FederationFacts, sameState } from '../federation-facts.ts';
 import type { FederationMetrics } from '../federation-metrics.ts';
 import {
   acceptedStatus,
-  expiredAtMs,
   failedStatus,
   type FederationStatus,
   type Look,
+  momentsOf,
+  rebootstrappedStatus,
   restingStatus,
-  sourceOf,
-  staleAtMs,
 } from '../federation-status.ts';
-import { type Failure, failureOf, fetchBundle, isRefusal } from '../fetch-bundle.ts';
+import { fetchBundle, type Profile, type Validator } from '../fetch-bundle.ts';
+import { type Failure, failureOf, isRefusal } from '../fetch-failure.ts';
+import { pendingRefresh, refreshCollection, refreshDone } from '../refresh-request.ts';
+import { describeRotation } from '../rotation-record.ts';
 
 const controllerName = 'federation-sync';
 const lease = 'controller.federation-sync';
-/** Waiting costs nothing but a socket: enough that dead peers leave room for the others. */
-const parallelism = 64;
+/** Waiting costs nothing but a socket: enough that slow peers leave room for the others. */
+const parallelism = 256;
+/** Of these, so many for peers that failed last time: however many are dead, the others have room. */
+const mostSuspects = 128;
+/** Where there is no room for a peer that failed last time, it comes again after this long. */
+const suspectWaitMs = 1_000;
 /** After a failure: a second, then twice as long each time, up to what a healthy peer is asked. */
 const firstRetrySeconds = 1;
 const longestRetrySeconds = 300;
@@ -47,7 +57,7 @@ const jitter = 0.1;
 
 type Parts = Pick<
   PlaneContext,
-  'store' | 'clock' | 'random' | 'transport' | 'bundles' | 'authority' | 'resources' | 'audit'
+  'store' | 'clock' | 'random' | 'transport' | 'heldBundles' | 'authority' | 'resources' | 'audit'
 >;
 
 export function federationSync(parts: Parts, metrics: FederationMetrics): Controller {
@@ -57,44 +67,81 @@ export function federationSync(parts: Parts, metrics: FederationMetrics): Contro
     name: controllerName,
     lease,
     parallelism,
-    sources: [new StoreSource({ store, clock, collection: spiffeFederationKind.plural })],
+    sources: [
+      new StoreSource({ store, clock, collection: spiffeFederationKind.plural }),
+      new StoreSource({ store, clock, collection: refreshCollection }),
+    ],
     reconcile: (name, context) => sync.reconcile(name, context),
   };
+}
+
+/** What an operator wants of this look. */
+interface Wish {
+  readonly now: boolean;
+  readonly acceptRollback: boolean;
+}
+
+interface Answer {
+  readonly document: string;
+  readonly accepted: SpiffeBundle;
+  readonly validator: Validator | undefined;
 }
 
 class FederationSync {
   readonly #parts: Parts;
   readonly #metrics: FederationMetrics;
   readonly #federations: ResourceClient<SPIFFEFederation>;
+  readonly #facts: FederationFacts;
+  #suspects = 0;
 
   constructor(parts: Parts, metrics: FederationMetrics) {
     this.#parts = parts;
     this.#metrics = metrics;
     this.#federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
+    this.#facts = new FederationFacts(parts.store);
   }
 
   async reconcile(name: string, context: ReconcileContext): Promise<ReconcileResult | undefined> {
-    const federation = await this.#federations.get(name);
-    if (federation === undefined || federation.metadata.deletionTimestamp !== undefined) {
+    const { store } = this.#parts;
+    const fence = context.epoch === undefined ? undefined : { lease, epoch: context.epoch };
+    const as: WriteAs = { controller: controllerName, ...(fence && { fence }) };
+    const pending = pendingRefresh(store, name);
+    const stored = await this.#federations.get(name);
+    if (stored === undefined || stored.metadata.deletionTimestamp !== undefined) {
+      if (pending !== undefined) await refreshDone(store, pending, fence);
       return undefined;
     }
-    const as: WriteAs = {
-      controller: controllerName,
-      ...(context.epoch === undefined ? {} : { fence: { lease, epoch: context.epoch } }),
-    };
-    const next = await this.#look(federation, context, as);
-    return next && this.#wakeFor(next);
+    let federation = this.#facts.live(stored);
+    const { acceptRollback = false, rebootstrap = false } = pending?.request ?? {};
+    if (rebootstrap) {
+      federation = (await this.#rebootstrap(federation, as)) ?? federation;
+    }
+    const wish = { now: pending !== undefined, acceptRollback: acceptRollback || rebootstrap };
+    const isSuspect = (federation.status?.consecutiveFailures ?? 0) > 0 && !wish.now;
+    if (isSuspect && this.#suspects >= mostSuspects && this.#isDue(federation)) {
+      return { requeueAfterMs: suspectWaitMs };
+    }
+    if (isSuspect) this.#suspects++;
+    let next: SPIFFEFederation | undefined;
+    try {
+      next = await this.#look(federation, wish, context, as);
+    } finally {
+      if (isSuspect) this.#suspects--;
+    }
+    if (pending !== undefined) await refreshDone(store, pending, fence);
+    return next && this.#wakeFor(this.#facts.live(next));
   }
 
   #look(
     federation: SPIFFEFederation,
+    wish: Wish,
     context: ReconcileContext,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
-    if (this.#isDue(federation)) {
+    if (wish.now || this.#isDue(federation)) {
       return sourceOf(federation) === 'static'
         ? this.#takeIn(federation, as)
-        : this.#fetch(federation, context, as);
+        : this.#fetch(federation, wish, context, as);
     }
     const nowMs = this.#parts.clock.now();
     return this.#patch(federation, (current) => restingStatus(current, nowMs), as);
@@ -113,49 +160,67 @@ class FederationSync {
   #wakeFor(federation: SPIFFEFederation): ReconcileResult | undefined {
     const nowMs = this.#parts.clock.now();
     const { nextSyncAt } = federation.status ?? {};
-    const moments = [staleAtMs(federation), expiredAtMs(federation)].filter(
-      (moment) => moment !== undefined && moment > nowMs,
-    ) as number[];
+    const moments = momentsOf(federation).filter((moment) => moment > nowMs);
     if (nextSyncAt !== undefined) moments.push(Date.parse(nextSyncAt));
     if (moments.length === 0) return undefined;
     return { requeueAfterMs: Math.max(Math.min(...moments) - nowMs, 0) };
+  }
+
+  /** What was held counts no more: from here on the bootstrap of the spec does, and that is a rotation. */
+  async #rebootstrap(
+    federation: SPIFFEFederation,
+    as: WriteAs,
+  ): Promise<SPIFFEFederation | undefined> {
+    if (sourceOf(federation) !== 'https_spiffe') return federation;
+    const nowMs = this.#parts.clock.now();
+    const before = readHeld(federation, heldDocument(federation));
+    const { status: _given, ...fresh } = federation;
+    const after = readHeld(federation, heldDocument(fresh));
+    const status = rebootstrappedStatus(federation, nowMs);
+    this.#facts.keep(federation, status);
+    const written = await this.#patch(
+      federation,
+      (current) => rebootstrappedStatus(current, nowMs),
+      as,
+      before !== undefined && after !== undefined && before.bundle.hash !== after.bundle.hash
+        ? rotation(before, after)
+        : undefined,
+    );
+    return written && this.#facts.live(written);
   }
 
   async #takeIn(federation: SPIFFEFederation, as: WriteAs): Promise<SPIFFEFederation | undefined> {
     const document = federation.spec.bundleSource.static?.bundle ?? '';
     const { generation } = federation.metadata;
     const nowMs = this.#parts.clock.now();
+    const look = { generation, nowMs, nextSyncAtMs: undefined };
     try {
       // An operator may give an older one: no sequence is held against it.
       const accepted = this.#accept(federation, document, undefined);
-      const look = { generation, nowMs, nextSyncAtMs: undefined };
-      return await this.#write(federation, document, accepted, look, as);
+      return await this.#write(federation, { document, accepted, validator: undefined }, look, as);
     } catch (caught) {
       const failure = failureOf(caught);
       if (failure.class === 'internal') throw caught;
-      return this.#patch(
-        federation,
-        (current) => failedStatus(current, failure, { generation, nowMs, nextSyncAtMs: undefined }),
-        as,
-      );
+      return this.#patch(federation, (current) => failedStatus(current, failure, look), as);
     }
   }
 
   async #fetch(
     federation: SPIFFEFederation,
+    wish: Wish,
     context: ReconcileContext,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
     const { name, generation } = federation.metadata;
     const { clock } = this.#parts;
     const startedAt = clock.monotonic();
-    const asked = await this.#ask(federation, context.signal).then(
-      (document) => ({ document, failure: undefined }),
+    const asked = await this.#ask(federation, wish, context.signal).then(
+      (answer) => ({ answer, failure: undefined }),
       (caught: unknown) => {
         const failure = failureOf(caught);
         // A fault of ours, a lost lease or the end of the site says nothing about the peer.
         if (failure.class === 'internal' || context.signal.aborted) throw caught;
-        return { document: undefined, failure };
+        return { answer: undefined, failure };
       },
     );
     const nowMs = clock.now();
@@ -172,34 +237,47 @@ class FederationSync {
         as,
       );
     }
-    const { text, accepted } = asked.document;
-    const nextSyncAtMs = nowMs + this.#afterMs(refreshAfterSeconds(accepted.refreshHintSeconds));
-    return this.#write(federation, text, accepted, { generation, nowMs, nextSyncAtMs }, as);
+    const { answer } = asked;
+    const hint = answer.accepted.refreshHintSeconds;
+    const nextSyncAtMs = nowMs + this.#afterMs(refreshAfterSeconds(hint));
+    return this.#write(federation, answer, { generation, nowMs, nextSyncAtMs }, as);
   }
 
-  async #ask(
-    federation: SPIFFEFederation,
-    signal: AbortSignal,
-  ): Promise<{ readonly text: string; readonly accepted: SpiffeBundle }> {
-    const { transport, clock, bundles } = this.#parts;
-    const source = federation.spec.bundleSource.httpsSpiffe;
-    if (source === undefined) throw new Error('the federation has no endpoint');
-    const held = heldBundle(federation);
-    // Quarantine is for others: the endpoint is still believed by the bundle that is held.
-    const believed: BundleSource = {
-      bundleFor: (asked) =>
-        asked.name === federation.metadata.name ? held?.bundle : bundles.bundleFor(asked),
-    };
-    const document = await fetchBundle({
-      url: new URL(source.bundleEndpointURL),
-      endpoint: SpiffeId.parse(source.endpointSpiffeID),
-      bundles: believed,
+  async #ask(federation: SPIFFEFederation, wish: Wish, signal: AbortSignal): Promise<Answer> {
+    const { transport, clock } = this.#parts;
+    const { httpsSpiffe, httpsWeb } = federation.spec.bundleSource;
+    const { bundleEndpointURL: url } = httpsSpiffe ?? httpsWeb ?? {};
+    if (url === undefined) throw new Error('the federation has no endpoint');
+    const fetched = await fetchBundle({
+      url: new URL(url),
+      profile: this.#profileOf(federation),
+      // Whoever wants to see for himself gets the document.
+      validator: wish.now ? undefined : this.#facts.validator(federation),
       transport,
       clock,
       signal,
     });
-    const accepted = this.#accept(federation, document, seenSequence(federation));
-    return { text: document.toString('utf8'), accepted };
+    const document = fetched.document ?? federation.status?.bundle ?? '';
+    const sequence = wish.acceptRollback ? undefined : seenSequence(federation);
+    const accepted = this.#accept(federation, document, sequence);
+    return { document: document.toString(), accepted, validator: fetched.validator };
+  }
+
+  #profileOf(federation: SPIFFEFederation): Profile {
+    const { httpsSpiffe, httpsWeb } = federation.spec.bundleSource;
+    if (httpsWeb !== undefined) {
+      const { caBundle, pinnedKeys = [] } = httpsWeb;
+      return { kind: 'https_web', rules: { caBundle, pinnedKeys } };
+    }
+    const held = readHeld(federation, heldDocument(federation));
+    const { heldBundles } = this.#parts;
+    // Quarantine and staleness are for others: the endpoint is still believed by what is held.
+    const bundles: BundleSource = {
+      bundleFor: (asked) =>
+        asked.name === federation.metadata.name ? held?.bundle : heldBundles.bundleFor(asked),
+    };
+    const endpoint = SpiffeId.parse(httpsSpiffe?.endpointSpiffeID ?? '');
+    return { kind: 'https_spiffe', endpoint, bundles };
   }
 
   #accept(
@@ -207,60 +285,76 @@ class FederationSync {
     document: string | Uint8Array,
     heldSequence: number | undefined,
   ): SpiffeBundle {
+    const { name } = federation.metadata;
+    const endpoint = federation.spec.bundleSource.httpsSpiffe?.endpointSpiffeID;
     return acceptBundle({
       document,
-      trustDomain: TrustDomain.parse(federation.metadata.name),
+      trustDomain: TrustDomain.parse(name),
       own: this.#parts.authority.bundle,
       heldSequence,
       nowMs: this.#parts.clock.now(),
+      // Without one, the next certificate of the endpoint could not be verified.
+      needs: endpoint?.startsWith(`spiffe://${name}/`) === true ? 'x509' : 'any',
     });
   }
 
   /** A change of authorities is a rotation, and recorded as one. */
-  #write(
+  async #write(
     federation: SPIFFEFederation,
-    document: string,
-    accepted: SpiffeBundle,
+    { document, accepted, validator }: Answer,
     look: Look,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
-    const { name } = federation.metadata;
-    const held = federation.status?.bundle === undefined ? undefined : heldBundle(federation);
+    const held = readHeld(federation, federation.status?.bundle);
     const rotated = held !== undefined && held.bundle.hash !== accepted.bundle.hash;
-    return this.#patch(
+    const written = await this.#patch(
       federation,
       (current) => acceptedStatus(current, document, accepted, look),
       as,
-      rotated
-        ? {
-            verb: `${spiffeFederationKind.auditName}.rotation`,
-            reason: `authorities of ${name}: ${shortList(held)} → ${shortList(accepted)}`,
-          }
-        : undefined,
+      rotated ? rotation(held, accepted) : undefined,
     );
+    if (written !== undefined && look.nextSyncAtMs !== undefined) {
+      this.#facts.keepValidator(federation.metadata.name, document, validator);
+    }
+    return written;
   }
 
   /**
    * A fetch takes its time. What it found says nothing about a federation that was made anew under
-   * the same name meanwhile, nor about another kind of source: those have a look of their own.
+   * the same name meanwhile, nor about another kind of source: those have a look of their own. Facts
+   * are told first, because whoever hears of the change asks for them; where nothing else changed,
+   * they are all there is to tell.
    */
-  #patch(
+  async #patch(
     looked: SPIFFEFederation,
     next: (current: SPIFFEFederation) => FederationStatus,
     as: WriteAs,
     transition?: Parameters<ResourceClient<SPIFFEFederation>['patchStatus']>[3],
   ): Promise<SPIFFEFederation | undefined> {
     const { name, uid } = looked.metadata;
-    return this.#federations.patchStatus(
-      name,
-      (current) =>
-        current.metadata.uid === uid && sourceOf(current) === sourceOf(looked)
-          ? next(current)
-          : // As it is, also where it has none yet: nothing is written then.
-            (current.status as FederationStatus),
-      as,
-      transition,
-    );
+    let takeBack = (): void => undefined;
+    try {
+      return await this.#federations.patchStatus(
+        name,
+        (current) => {
+          takeBack();
+          takeBack = () => undefined;
+          // As it is, also where it has none yet: nothing is written then.
+          const unchanged = current.status as FederationStatus;
+          if (current.metadata.uid !== uid || sourceOf(current) !== sourceOf(looked)) {
+            return unchanged;
+          }
+          const wanted = next(this.#facts.live(current));
+          takeBack = this.#facts.keep(current, wanted);
+          return sameState(wanted, unchanged) ? unchanged : wanted;
+        },
+        as,
+        transition,
+      );
+    } catch (error) {
+      takeBack();
+      throw error;
+    }
   }
 
   /** Whoever answered is not believed: an operator may want to know later how often, and since when. */
@@ -282,26 +376,34 @@ class FederationSync {
   }
 }
 
-/** What is held now, quarantined or not; undefined where it cannot be read. */
-function heldBundle(federation: SPIFFEFederation): SpiffeBundle | undefined {
-  const document = heldDocument(federation);
+/** Quarantined, stale or not; undefined where there is none, or it cannot be read. */
+function readHeld(
+  { metadata }: SPIFFEFederation,
+  document: string | undefined,
+): SpiffeBundle | undefined {
   if (document === undefined) return undefined;
   try {
-    return parseSpiffeBundle(document, TrustDomain.parse(federation.metadata.name));
+    return parseSpiffeBundle(document, TrustDomain.parse(metadata.name));
   } catch {
     return undefined;
   }
 }
 
 /** Of what the endpoint itself gave. A bootstrap may be written by hand, and proves nothing about it. */
-function seenSequence({ status }: SPIFFEFederation): number | undefined {
-  return status?.source === 'https_spiffe' ? status.sequence : undefined;
+function seenSequence(federation: SPIFFEFederation): number | undefined {
+  const { status } = federation;
+  return status?.source === sourceOf(federation) && status.source !== 'static'
+    ? status.sequence
+    : undefined;
+}
+
+function rotation(before: SpiffeBundle, after: SpiffeBundle): { verb: string; reason: string } {
+  return {
+    verb: `${spiffeFederationKind.auditName}.rotation`,
+    reason: describeRotation(before.bundle, after.bundle),
+  };
 }
 
 function retryAfterSeconds(failures: number): number {
   return Math.min(firstRetrySeconds * 2 ** Math.min(failures, 30), longestRetrySeconds);
-}
-
-function shortList({ bundle }: SpiffeBundle): string {
-  return bundle.authorities.map(({ fingerprint }) => fingerprint.slice(0, 16)).join(', ');
 }

@@ -1,0 +1,77 @@
+// How long a federated bundle is given to workloads. Its endpoint must confirm it now and then: one
+// that could not be refreshed is used for a while past the moment at which its publisher wanted to
+// be asked, and then withheld, for by then the keys in it may have been revoked. Never is it used
+// past the expiry of its authorities. Pure.
+
+import { refreshAfterSeconds } from './spiffe-bundle.ts';
+
+/** What is read of a SPIFFEFederation here. */
+export interface FederationLike {
+  readonly metadata?: {
+    readonly uid?: string;
+    readonly creationTimestamp?: string;
+    readonly deletionTimestamp?: string;
+  };
+  readonly spec?: {
+    readonly quarantined?: boolean;
+    readonly staleAfterSeconds?: number;
+    readonly bundleSource?: {
+      readonly httpsSpiffe?: { readonly bundleBootstrap?: string };
+      readonly httpsWeb?: object;
+      readonly static?: { readonly bundle?: string };
+    };
+  };
+  readonly status?: {
+    readonly bundle?: string;
+    readonly source?: string;
+    readonly refreshHintSeconds?: number;
+    readonly syncedAt?: string;
+    readonly bootstrappedAt?: string;
+    readonly authorities?: readonly { readonly notAfter: string }[];
+  };
+}
+
+export type FederationSource = 'https_spiffe' | 'https_web' | 'static';
+
+export function sourceOf({ spec }: Pick<FederationLike, 'spec'>): FederationSource {
+  const { static: fixed, httpsWeb } = spec?.bundleSource ?? {};
+  if (fixed !== undefined) return 'static';
+  return httpsWeb === undefined ? 'https_spiffe' : 'https_web';
+}
+
+/** As the kind has it where nothing is written. */
+export const defaultStaleAfterSeconds = 3600;
+
+export interface BundleLife {
+  /** When its publisher wants to be asked again; undefined where it never does. */
+  readonly dueAtMs: number | undefined;
+  /** From then on it is withheld, because nobody confirmed it; undefined where it never is. */
+  readonly staleAtMs: number | undefined;
+  /** From then on no X.509 authority of it is valid; undefined where it has none that is known. */
+  readonly expiredAtMs: number | undefined;
+}
+
+/** `syncedAt` is that of the facts, where there are any: see src/api/live-status.ts. */
+export function bundleLife(
+  federation: FederationLike,
+  syncedAt: string | undefined = federation.status?.syncedAt,
+): BundleLife {
+  const { status, spec, metadata } = federation;
+  const last = Math.max(...(status?.authorities ?? []).map(({ notAfter }) => Date.parse(notAfter)));
+  // A validity includes its last second.
+  const expiredAtMs = Number.isFinite(last) ? last + 1000 : undefined;
+  // Until the first answer it counts from when an operator said that the bundle is good.
+  const confirmedAt = syncedAt ?? status?.bootstrappedAt ?? metadata?.creationTimestamp;
+  const confirmedAtMs = Date.parse(confirmedAt ?? '');
+  if (sourceOf(federation) === 'static' || Number.isNaN(confirmedAtMs)) {
+    return { dueAtMs: undefined, staleAtMs: undefined, expiredAtMs };
+  }
+  const dueAtMs = confirmedAtMs + refreshAfterSeconds(status?.refreshHintSeconds) * 1000;
+  const staleAfterSeconds = spec?.staleAfterSeconds ?? defaultStaleAfterSeconds;
+  return { dueAtMs, staleAtMs: dueAtMs + staleAfterSeconds * 1000, expiredAtMs };
+}
+
+/** The moment from which on it is withheld, whatever for; Infinity where there is none. */
+export function withheldFromMs({ staleAtMs, expiredAtMs }: BundleLife): number {
+  return Math.min(staleAtMs ?? Infinity, expiredAtMs ?? Infinity);
+}
