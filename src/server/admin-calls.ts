@@ -45,14 +45,12 @@ function tellApart(server: Server, http2: Http2Server): void {
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
     const destroy = (): void => void socket.destroy();
+    let first: Buffer = Buffer.alloc(0);
     const look = (): void => {
-      if (socket.readableLength < tellingBytes && !socket.readableEnded && !socket.destroyed)
-        return;
-      const first = socket.read() as Buffer | null;
-      if (first === null) {
-        if (socket.readableEnded || socket.destroyed) destroy();
-        return;
+      for (let chunk = socket.read(); chunk !== null; chunk = socket.read()) {
+        first = Buffer.concat([first, chunk as Buffer]);
       }
+      if (first.length < tellingBytes) return;
       socket.off('readable', look).off('end', destroy).off('error', destroy);
       socket.setTimeout(0).off('timeout', destroy);
       socket.unshift(first);
@@ -89,7 +87,7 @@ function grpcStatus(code: string, message: string) {
     ':status': 200,
     'content-type': 'application/grpc',
     'grpc-status': code,
-    'grpc-message': encodeURIComponent(message),
+    'grpc-message': message,
   };
 }
 

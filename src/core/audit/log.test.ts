@@ -269,6 +269,16 @@ describe('records that do not hold up their event', () => {
     assert.equal(store.auditLog.size, 10);
   });
 
+  test('are written as they come where there are very many, and none is given up', async () => {
+    const { clock, store, audit } = await harness();
+    for (let batch = 0; batch < 100; batch++) {
+      for (let i = 0; i < 256; i++) audit.later({ ...create, verb: 'renew' });
+      await clock.advance(1);
+    }
+    await clock.advance(1000);
+    assert.equal(store.auditLog.size, 25_600);
+  });
+
   test('wait while the disk is full, bounded, and say afterwards how many were given up', async () => {
     const { clock, store, audit, lines } = await harness();
     const commit = store.commit.bind(store);

@@ -30,6 +30,7 @@ export class WaitingRows {
   #lost = 0;
   #timer: Timer | undefined;
   #flushing: Promise<void> | undefined;
+  #refused = false;
   #stopped = false;
 
   constructor(options: WaitingRowsOptions) {
@@ -44,7 +45,10 @@ export class WaitingRows {
   add(draft: AuditDraft, delayMs: number): void {
     this.#waiting.push({ draft, time: isoTime(this.#options.clock.now()) });
     this.#bound();
-    this.#schedule(delayMs);
+    // Those who come by the thousand are written as they come, unless the disk has just refused.
+    if (this.#waiting.length >= mostRowsAtOnce && !this.#refused && !this.#stopped) {
+      void this.#flush();
+    } else this.#schedule(delayMs);
   }
 
   /** Writes what waits, and sets no timer any more. */
@@ -80,7 +84,9 @@ export class WaitingRows {
       if (lost > 0) rows.push(rowAlone(lostDraft(lost), isoTime(clock.now())));
       try {
         await store.commit({ audit: rows });
+        this.#refused = false;
       } catch (error) {
+        this.#refused = true;
         this.#lost += lost;
         this.#waiting.unshift(...batch);
         this.#bound();

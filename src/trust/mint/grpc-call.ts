@@ -147,8 +147,9 @@ function endWith(stream: ServerHttp2Stream, ended: GrpcStatus): void {
 const okTrailers = { 'grpc-status': '0' };
 
 function trailersOf({ code, details }: GrpcStatus): Record<string, string> {
-  // Percent-encoded: whatever a message quotes, the header stays printable ASCII.
-  return { 'grpc-status': String(code), 'grpc-message': encodeURIComponent(details) };
+  // "Status-Message": all but printable ASCII is percent-encoded, and the percent sign.
+  const message = details.toWellFormed().replaceAll(/[^ -$&-~]/gu, encodeURIComponent);
+  return { 'grpc-status': String(code), 'grpc-message': message };
 }
 
 function open(stream: ServerHttp2Stream): boolean {
