@@ -12,23 +12,25 @@ import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { lastPublished } from '../core/identity/published-bundle.ts';
+import { federationsCollection } from '../core/identity/store-bundles.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Transport } from '../core/identity/transport.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
-import type { Store } from '../core/store/store.ts';
+import type { Entry, Store } from '../core/store/store.ts';
 import { pathBelow } from './acceptor.ts';
 import {
   type Announcement,
   contractVersion,
   encodeMessage,
   type Heartbeat,
+  type HeldBundle,
   maxMessageBytes,
   type OfferTold,
   parseHeartbeat,
   paths,
 } from './messages.ts';
 import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
-import type { PeerFederations } from './peer-federation.ts';
+import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
 import { callTimeoutMs, lastSeenWriteMs, silentAfterMs } from './timing.ts';
@@ -46,6 +48,8 @@ export interface HeartbeatParts {
 
 export class Heartbeats {
   readonly #parts: HeartbeatParts;
+  /** Read once a version: this is told with every heartbeat. */
+  readonly #held = new WeakMap<Entry, HeldBundle>();
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
@@ -58,7 +62,23 @@ export class Heartbeats {
       contractVersion,
       bundleSequence: lastPublished(store)?.sequence ?? 0,
       offers: offersFor(peer),
+      ...this.#receipt(peer),
     };
+  }
+
+  /** Which bundle of the peer this site believes now. */
+  #receipt(peer: string): { readonly holds?: HeldBundle } {
+    const { store, bundles } = this.#parts;
+    const entry = store.get(federationsCollection, peer);
+    const bundle = entry && bundles.bundleFor(TrustDomain.parse(peer));
+    if (entry === undefined || bundle === undefined) return {};
+    let holds = this.#held.get(entry);
+    if (holds === undefined) {
+      const { status } = JSON.parse(entry.value.toString('utf8')) as SpiffeFederation;
+      holds = { sequence: status?.sequence ?? 0, hash: bundle.hash };
+      this.#held.set(entry, holds);
+    }
+    return { holds };
   }
 
   /** Sends one, and takes the answer as one of the peer's. */
@@ -90,6 +110,7 @@ export class Heartbeats {
       ...status,
       contractVersion: heartbeat.contractVersion,
       offers: heartbeat.offers,
+      ...receiptOf(status, heartbeat, nowMs),
       lastHeartbeatAt: timestamp(nowMs),
       conditions: setCondition(status.conditions, reachable, nowMs),
     });
@@ -204,8 +225,25 @@ function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolea
     nowMs - lastMs > lastSeenWriteMs ||
     status.contractVersion !== heartbeat.contractVersion ||
     !jsonEquals(status.offers, heartbeat.offers) ||
+    isNewReceipt(status, heartbeat) ||
     status.conditions?.find(({ type }) => type === 'Reachable')?.status !== 'True'
   );
+}
+
+function isNewReceipt({ receipt }: PeerStatus, { holds }: Heartbeat): boolean {
+  return (
+    holds !== undefined && (receipt?.hash !== holds.hash || receipt.sequence !== holds.sequence)
+  );
+}
+
+/** A receipt is dated by when it first came: the same one again is no news. */
+function receiptOf(
+  status: PeerStatus,
+  heartbeat: Heartbeat,
+  nowMs: number,
+): Pick<PeerStatus, 'receipt'> {
+  if (heartbeat.holds === undefined || !isNewReceipt(status, heartbeat)) return {};
+  return { receipt: { ...heartbeat.holds, at: timestamp(nowMs) } };
 }
 
 function wordsFor(error: unknown): string {

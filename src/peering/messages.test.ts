@@ -85,6 +85,26 @@ suite('messages between sites', () => {
     );
   });
 
+  test('may tell which bundle of the receiver is held, or leave it out', () => {
+    const holds = { sequence: 7, hash: 'ab'.repeat(32) };
+    assert.deepEqual(parseHeartbeat(heartbeat({ holds }), lubeck, bruges).holds, holds);
+    assert.equal('holds' in parseHeartbeat(heartbeat({}), lubeck, bruges), false);
+    for (const wrong of [
+      null,
+      7,
+      [],
+      { sequence: 7 },
+      { ...holds, sequence: -1 },
+      { ...holds, sequence: '7' },
+      { ...holds, hash: 'ab' },
+      { ...holds, hash: 'AB'.repeat(32) },
+    ]) {
+      assert.throws(() => parseHeartbeat(heartbeat({ holds: wrong }), lubeck, bruges), {
+        code: 'HANSA_BAD_REQUEST',
+      });
+    }
+  });
+
   test('with fields of a later version are read without them', () => {
     const read = parseHeartbeat(heartbeat({ checkpoint: 'later' }), lubeck, bruges);
     assert.deepEqual(Object.keys(read).toSorted(), ['bundleSequence', 'contractVersion', 'offers']);

@@ -64,6 +64,14 @@ export interface Heartbeat {
   /** The sequence of the sender's bundle: whoever holds an older one fetches at once. */
   readonly bundleSequence: number;
   readonly offers: readonly OfferTold[];
+  /** A receipt: which bundle of the receiver the sender believes. Sites that do not know of receipts leave it out. */
+  readonly holds?: HeldBundle;
+}
+
+export interface HeldBundle {
+  readonly sequence: number;
+  /** Of the authorities, as `Bundle.hash` has it. */
+  readonly hash: string;
 }
 
 export interface Announcement {
@@ -153,6 +161,10 @@ export function parseHeartbeat(
     contractVersion: message.version('contractVersion'),
     bundleSequence: message.count('bundleSequence'),
     offers,
+    ...message.optional('holds', (value) => {
+      const held = new Message(value);
+      return { sequence: held.count('sequence'), hash: held.text('hash', /^[0-9a-f]{64}$/) };
+    }),
   };
 }
 
@@ -195,6 +207,12 @@ class Message {
       throw malformed(`${key} is not a whole number`);
     }
     return value as number;
+  }
+
+  /** The field where it is there, and nothing where it is not. */
+  optional<K extends string, T>(key: K, read: (value: unknown) => T): { readonly [k in K]?: T } {
+    const value = this.#fields[key];
+    return value === undefined ? {} : ({ [key]: read(value) } as { readonly [k in K]?: T });
   }
 
   version(key: string): number {

@@ -87,6 +87,21 @@ export const federationPeerKind = defineKind({
             'When the peer was last heard from, in either direction; up to a minute behind, as only news are written.',
         }),
       ),
+      receipt: optional(
+        s.object({
+          description:
+            'Which bundle of this site the peer told that it holds. A rotation of the authorities waits for it.',
+          fields: {
+            sequence: required(
+              s.integer({ description: 'Its spiffe_sequence.', format: 'int64', minimum: 0 }),
+            ),
+            hash: required(
+              s.string({ description: 'SHA-256 over its authorities.', maxLength: 64 }),
+            ),
+            at: required(s.time({ description: 'When the peer first told so.' })),
+          },
+        }),
+      ),
       offers: optional(
         s.list({
           description: 'What the peer offers to workloads of this site.',
