@@ -39,11 +39,12 @@ const template = /^`((?:[^`\\]|\\.)*)`/s;
 
 /**
  * Is there a test of this name? Of a name that is made, the fixed parts must fit, and what stands
- * for the rest must be written somewhere in the file: the row of a table, say. A name that is a
- * variable must be there as it is.
+ * for the rest must be written somewhere in the file, or in `samples` that it imports: the row of a
+ * table, say. A name that is a variable must be there as it is.
  */
-export function hasTest(text: string, name: string): boolean {
+export function hasTest(text: string, name: string, samples = ''): boolean {
   const { code } = scan(text);
+  const texts = text + samples;
   for (const match of code.matchAll(call)) {
     const rest = text.slice(match.index + match[0].length);
     const plain = literal.exec(rest);
@@ -53,13 +54,19 @@ export function hasTest(text: string, name: string): boolean {
     }
     const made = template.exec(rest)?.[1];
     if (made === undefined) {
-      if (text.includes(`'${name}'`) || text.includes(`"${name}"`)) return true;
+      if (texts.includes(`'${name}'`) || texts.includes(`"${name}"`)) return true;
       continue;
     }
     const fixed = made.split(/\$\{[^}]*\}/);
     const pattern = fixed.map((part) => part.replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&'));
     const values = new RegExp(`^${pattern.join('(.*)')}$`).exec(name)?.slice(1);
-    if (values?.every((value) => text.includes(value.replaceAll(/^"|"$/g, '')))) return true;
+    if (values?.every((value) => texts.includes(value.replaceAll(/^"|"$/g, '')))) return true;
   }
   return false;
+}
+
+/** Files for tests only that this one imports. */
+export function samplesOf(text: string): readonly string[] {
+  const { imports } = scan(text);
+  return imports.map(({ specifier }) => specifier).filter((path) => path.startsWith('./test-'));
 }

@@ -4,9 +4,9 @@
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { suite, test } from 'node:test';
-import { hasTest, namedTests, type Row, rowsOf } from './specification-table.ts';
+import { hasTest, namedTests, type Row, rowsOf, samplesOf } from './specification-table.ts';
 
 const root = join(import.meta.dirname, '..');
 const rows = rowsOf(readFileSync(join(root, 'docs', 'specifications.md'), 'utf8'));
@@ -15,6 +15,7 @@ suite('the table of specifications', () => {
   const specifications = [
     'SPIFFE ID',
     'X.509-SVID',
+    'JWT-SVID',
     'SPIFFE Trust Domain and Bundle',
     'SPIFFE Federation',
     'SPIFFE Workload Endpoint',
@@ -33,18 +34,11 @@ suite('the table of specifications', () => {
   });
 
   test('names no test that is not there', () => {
-    const texts = new Map<string, string | undefined>();
     const missing: string[] = [];
     for (const row of rows) {
       for (const { file, name } of namedTests(row)) {
-        if (!texts.has(file)) {
-          const path = join(root, file);
-          texts.set(file, existsSync(path) ? readFileSync(path, 'utf8') : undefined);
-        }
-        const text = texts.get(file);
-        if (text === undefined || !hasTest(text, name)) {
-          missing.push(`${where(row)}: ${file} › ${name}`);
-        }
+        const { text, samples } = read(file);
+        if (!hasTest(text, name, samples)) missing.push(`${where(row)}: ${file} › ${name}`);
       }
     }
     assert.deepEqual(missing, []);
@@ -68,10 +62,28 @@ suite('a test is found', () => {
   ]) {
     test(`by ${name}`, () => assert(hasTest(text, name)));
   }
+  test('by what it imports', () => {
+    assert(!hasTest(text, 'a made one from afar (1)'));
+    assert(hasTest(text, 'a made one from afar (1)', "'from afar'"));
+  });
   for (const name of ['a plain', 'a made one with that (1)', 'nowhere', 'only talked about']) {
     test(`but not by ${name}`, () => assert(!hasTest(text, name)));
   }
 });
+
+const texts = new Map<string, { readonly text: string; readonly samples: string }>();
+
+/** Empty where there is no such file. */
+function read(file: string): { readonly text: string; readonly samples: string } {
+  const known = texts.get(file);
+  if (known !== undefined) return known;
+  const path = join(root, file);
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const samples = samplesOf(text).map((each) => readFileSync(join(dirname(path), each), 'utf8'));
+  const made = { text, samples: samples.join('\n') };
+  texts.set(file, made);
+  return made;
+}
 
 function where({ specification, section, says }: Row): string {
   return `${specification} §${section} (${says.slice(0, 60)})`;
