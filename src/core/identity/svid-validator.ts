@@ -2,7 +2,7 @@
 // of X.509-SVID §5. Trust is chosen by the leaf's trust domain alone: its own bundle is asked, and
 // there is no pool of roots in which one domain's authority could vouch for another's names.
 
-import { verify } from 'node:crypto';
+import { type KeyObject, verify } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
@@ -15,6 +15,14 @@ import { checkLeaf, checkSigning } from './svid-rules.ts';
 
 /** A leaf and seven above it: deeper than any hierarchy that was seen, and a bound on signatures checked. */
 export const maxChainLength = 8;
+
+/** As node:crypto's own, which it is unless told: for whoever must know how often it is asked. */
+export type VerifySignature = (
+  digest: string | null,
+  data: Uint8Array,
+  key: KeyObject,
+  signature: Uint8Array,
+) => boolean;
 
 /** A caller whose chain was believed. Only `validateChain` makes these. */
 export class ValidatedSvid {
@@ -53,6 +61,7 @@ export class ValidatedSvid {
     chain: readonly Certificate[],
     bundles: BundleSource,
     nowMs: number,
+    verifies: VerifySignature = verify,
   ): ValidatedSvid {
     const leaf = chain[0];
     if (leaf === undefined) throw refuse('no-certificate', 'none was presented');
@@ -73,7 +82,7 @@ export class ValidatedSvid {
         `this site holds no bundle of the trust domain ${id.trustDomain.name}`,
       );
     }
-    return new ValidatedSvid(id, findPath(chain, bundle, id.trustDomain, nowMs), bundle);
+    return new ValidatedSvid(id, findPath(chain, bundle, id.trustDomain, nowMs, verifies), bundle);
   }
 }
 
@@ -93,8 +102,9 @@ export function validateChain(
   chain: readonly Certificate[],
   bundles: BundleSource,
   nowMs: number,
+  verifies?: VerifySignature,
 ): ValidatedSvid {
-  return ValidatedSvid.validate(chain, bundles, nowMs);
+  return ValidatedSvid.validate(chain, bundles, nowMs, verifies);
 }
 
 /** The leaf, the intermediates that were needed, and the authority that ends the path. */
@@ -103,6 +113,7 @@ function findPath(
   bundle: Bundle,
   trustDomain: TrustDomain,
   nowMs: number,
+  verifies: VerifySignature,
 ): readonly Certificate[] {
   const path: Certificate[] = [];
   let refusal: unknown;
@@ -111,13 +122,13 @@ function findPath(
       const child = path[depth - 1] as Certificate;
       checkIntermediate(certificate, child, trustDomain, nowMs);
       checkPathLength(certificate, path);
-      checkSignature(child, certificate);
+      checkSignature(child, certificate, verifies);
     }
     path.push(certificate);
     for (const authority of bundle.withSubject(certificate.issuer)) {
       try {
         checkAuthority(authority, path, trustDomain, nowMs);
-        checkSignature(certificate, authority);
+        checkSignature(certificate, authority, verifies);
         return [...path, authority];
       } catch (caught) {
         // Another of the same name may do; if none does, this tells more than "not found".
@@ -235,7 +246,11 @@ function checkPathLength(issuer: Certificate, below: readonly Certificate[]): vo
   }
 }
 
-function checkSignature(certificate: Certificate, issuer: Certificate): void {
+function checkSignature(
+  certificate: Certificate,
+  issuer: Certificate,
+  verifies: VerifySignature,
+): void {
   const algorithm = certificate.signatureAlgorithm;
   const { publicKey, subjectPublicKey } = issuer;
   if (!matches(algorithm, subjectPublicKey.algorithm)) {
@@ -244,7 +259,7 @@ function checkSignature(certificate: Certificate, issuer: Certificate): void {
       `its signature is ${algorithm}, but its issuer's key is ${subjectPublicKey.algorithm}`,
     );
   }
-  if (!verify(digestOf(algorithm), certificate.tbs, publicKey, certificate.signature)) {
+  if (!verifies(digestOf(algorithm), certificate.tbs, publicKey, certificate.signature)) {
     throw refuse('signature', 'its signature does not verify with the key of its issuer');
   }
 }
