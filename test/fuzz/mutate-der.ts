@@ -94,12 +94,16 @@ function readElement(tag: number, content: Buffer, depth: number): Element {
   return { tag, inside: [], content, prefix: empty };
 }
 
-/** An element may stand at several places by now, but never inside itself more than a few levels. */
-function write(elements: readonly Element[], depth: number): Buffer {
+/** More than any parser takes. An element may stand at several places by now, also within itself. */
+const maxElements = 20_000;
+
+function write(elements: readonly Element[], depth: number, written = { count: 0 }): Buffer {
   if (depth > 400) return empty;
   const parts: Buffer[] = [];
   for (const { tag, inside, content, prefix } of elements) {
-    const body = inside.length > 0 ? Buffer.concat([prefix, write(inside, depth + 1)]) : content;
+    if (++written.count > maxElements) break;
+    const body =
+      inside.length > 0 ? Buffer.concat([prefix, write(inside, depth + 1, written)]) : content;
     parts.push(Buffer.of(tag), lengthOf(body.length), body);
   }
   return Buffer.concat(parts);

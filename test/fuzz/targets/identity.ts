@@ -1,10 +1,12 @@
 // Parsers of core/identity and of the values of api: what certificates, bundles and names are made of.
 
+import { createPublicKey } from 'node:crypto';
 import { SpiffeId } from '../../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../../src/api/trust-domain.ts';
 import { Bundle } from '../../../src/core/identity/bundle.ts';
 import { Certificate } from '../../../src/core/identity/certificate.ts';
 import { assertDer } from '../../../src/core/identity/der-reader.ts';
+import { validateJwtSvid } from '../../../src/core/identity/jwt-svid.ts';
 import { parseCertificatesPem } from '../../../src/core/identity/pem.ts';
 import { parseSpiffeBundle } from '../../../src/core/identity/spiffe-bundle.ts';
 import { validateChain } from '../../../src/core/identity/svid-validator.ts';
@@ -18,6 +20,43 @@ const nowMs = Date.UTC(2026, 0);
 /** What a certificate of the corpus is judged by: the authority that lies there. */
 const authority = readCorpus('certificate').find(({ name }) => name === 'authority.hex')?.input;
 const bundle = new Bundle(lubeck, authority === undefined ? [] : [Certificate.parse(authority)]);
+
+/** Its private half is nowhere: it signed the tokens of the corpus, and was forgotten. */
+const tokenKey = createPublicKey({
+  key: {
+    kty: 'EC',
+    crv: 'P-256',
+    x: 'Z2wRYs2C5ul74xksaJuLht1dB00aX70yvr__spuBazs',
+    y: 'CEGAeGVsxAPLENCvI40sKHYqpx3TEZNwVxtK-0yR6fE',
+  },
+  format: 'jwk',
+});
+const tokenBundle = new Bundle(lubeck, [], [{ keyId: 'one', publicKey: tokenKey }]);
+
+const tokenWords = [
+  'alg',
+  'none',
+  'ES256',
+  'ES384',
+  'HS256',
+  'RS256',
+  'PS512',
+  'kid',
+  'one',
+  'typ',
+  'JWT',
+  'JOSE',
+  'crit',
+  'jwk',
+  'sub',
+  'aud',
+  'reports',
+  'exp',
+  'nbf',
+  'iat',
+  'spiffe://lubeck.example/web',
+  '.',
+];
 
 const uriWords = [
   'spiffe://',
@@ -110,6 +149,16 @@ export const identityTargets: readonly Target[] = [
     dictionary: bundleWords,
     maxBytes: 300_000,
     run: (input) => void parseSpiffeBundle(input, lubeck),
+  },
+  {
+    name: 'jwt-svid',
+    grammar: 'jws',
+    dictionary: tokenWords,
+    maxBytes: 20_000,
+    run: (input) => {
+      const bundles = { bundleFor: () => tokenBundle };
+      validateJwtSvid(input.toString('utf8'), 'reports', bundles, nowMs);
+    },
   },
   {
     name: 'spiffe-id',

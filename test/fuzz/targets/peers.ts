@@ -1,5 +1,6 @@
 // Parsers of what other sites and whoever wants to join send.
 
+import { createHash } from 'node:crypto';
 import { TrustDomain } from '../../../src/api/trust-domain.ts';
 import { parseInvitation } from '../../../src/peering/invitation.ts';
 import {
@@ -15,6 +16,8 @@ import type { Target } from '../target.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
 const bruges = TrustDomain.parse('bruges.example');
+
+const nowMs = Date.UTC(2026, 0);
 
 const messageWords = [
   'contractVersion',
@@ -49,7 +52,18 @@ export const peerTargets: readonly Target[] = [
     grammar: 'text',
     dictionary: ['hansa1.', 'hansa2.', '.', '\n', ' ', '=', '-', '_'],
     maxBytes: 10_000,
-    run: (input) => void parseInvitation(input.toString('utf8'), Date.UTC(2026, 0)),
+    run: (input) => void parseInvitation(input.toString('utf8'), nowMs),
+  },
+  {
+    // Chance finds no checksum: here it is right, whatever it is for.
+    name: 'invitation-body',
+    grammar: 'json',
+    dictionary: [...messageWords, 'u', 't', 'k', 's', 'e', 'f'],
+    maxBytes: 8_000,
+    run: (input) => {
+      const sum = createHash('sha256').update(input).digest().subarray(0, 8).toString('base64url');
+      parseInvitation(`hansa1.${input.toString('base64url')}.${sum}`, nowMs);
+    },
   },
   message('preview-request', parsePreviewRequest),
   message('preview-answer', parsePreviewAnswer),

@@ -1,5 +1,6 @@
 // Parsers of what the kernel tells of workloads, and of what workloads ask.
 
+import { readSigningRequest } from '../../../src/trust/mint/signing-request.ts';
 import { controlGroupOf, systemdUnitOf } from '../../../src/trust/workload/control-group.ts';
 import type { Target } from '../target.ts';
 
@@ -26,5 +27,12 @@ export const workloadTargets: readonly Target[] = [
       const path = controlGroupOf(input.toString('utf8'));
       if (path !== undefined) systemdUnitOf(path);
     },
+  },
+  {
+    name: 'signing-request',
+    grammar: 'der',
+    dictionary: ['spiffe://', 'lubeck.example', '/web', '/hansa/site'],
+    maxBytes: 9_000,
+    run: async (input) => void (await readSigningRequest(input)),
   },
 ];
