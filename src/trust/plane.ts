@@ -28,7 +28,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     observeFederations(metrics, store, clock);
     // First, because it may refuse what the operator gave.
     const web = settings.web && (await startWebCertificate(settings.web, context));
-    const workloads = await workloadServices(context);
+    const workloads = await workloadServices({ ...context, jwtIssuer: settings.jwtIssuer });
     return {
       controllers: [
         federationSync(context, new FederationMetrics(metrics)),

@@ -142,6 +142,15 @@ export const workloadEntryKind = defineKind({
           default: 3600,
         }),
       ),
+      jwtTtlSeconds: optional(
+        s.integer({
+          description:
+            'How long a JWT-SVID lives, 300 where it is not given. Whoever gets hold of one can use it until then: keep it short.',
+          format: 'int32',
+          minimum: 10,
+          maximum: 3600,
+        }),
+      ),
     },
     rules: [
       {

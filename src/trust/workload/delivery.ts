@@ -144,6 +144,17 @@ export class Delivery {
     return this.#currentIndex().match(process.selectors);
   }
 
+  /** What a process may verify others with now: our own bundle, and those of others that it is given. */
+  bundlesOf(process: WorkloadProcess): BundleSource {
+    const { bundles, trustDomain } = this.#options;
+    return {
+      bundleFor: (asked) =>
+        asked.equals(trustDomain) || this.#givenTo(this.entriesOf(process)).includes(asked.name)
+          ? bundles.bundleFor(asked)
+          : undefined,
+    };
+  }
+
   /** Tells the current state soon, and every other one that follows. Returns how to end that. */
   subscribe(process: WorkloadProcess, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);

@@ -274,6 +274,7 @@ describe('matching', () => {
               dnsNames: [],
               hint: undefined,
               ttlSeconds: 60,
+              jwtTtlSeconds: 60,
             }),
           );
           const process = [

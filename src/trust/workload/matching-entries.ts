@@ -11,6 +11,7 @@ import {
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { toHansaError } from '../../core/errors/error.ts';
+import { defaultJwtTtlSeconds } from '../../core/identity/sign-jwt-svid.ts';
 import type { Relations } from '../relations.ts';
 
 export type WorkloadEntry = ResourceOf<typeof workloadEntryKind>;
@@ -25,6 +26,7 @@ export interface UsableEntry {
   /** Over the labels of federations; in addition to those that are named. */
   readonly federatesWithSelector: LabelSelector | undefined;
   readonly ttlSeconds: number;
+  readonly jwtTtlSeconds: number;
   readonly dnsNames: readonly string[];
   /** As its operator gave it. */
   readonly hint: string | undefined;
@@ -99,7 +101,7 @@ export function usableEntry(
     return { problem: { reason: 'InvalidSelector', message: toHansaError(error).message } };
   }
   const { name, uid } = entry.metadata;
-  const { hint, dnsNames = [] } = entry.spec;
+  const { hint, dnsNames = [], jwtTtlSeconds = defaultJwtTtlSeconds } = entry.spec;
   return {
     entry: {
       name,
@@ -109,6 +111,7 @@ export function usableEntry(
       federatesWith,
       federatesWithSelector,
       ttlSeconds,
+      jwtTtlSeconds,
       dnsNames,
       hint: hint === '' ? undefined : hint,
     },

@@ -17,6 +17,7 @@ function entry(spec: Partial<UsableEntry> = {}): UsableEntry {
     dnsNames: [],
     hint: undefined,
     ttlSeconds: 3600,
+    jwtTtlSeconds: 300,
     ...spec,
   };
 }

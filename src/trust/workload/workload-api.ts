@@ -1,12 +1,10 @@
-// The service SpiffeWorkloadAPI: its X.509 profile. The calls of the JWT profile are declared, and
-// answered with UNIMPLEMENTED, as the specification has it for profiles that are not served.
+// The service SpiffeWorkloadAPI: its X.509 profile, and how streams of either profile are served. The
+// calls of the JWT profile are in jwt-profile.ts.
 
 import { fromBinary } from '@bufbuild/protobuf';
 import {
-  type handleUnaryCall,
   type ServerWritableStream,
   type ServiceDefinition,
-  status,
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import {
@@ -79,17 +77,9 @@ function method(name: string, request: Schema, responseStream: boolean) {
 }
 
 export function workloadApi(options: WorkloadApiOptions): UntypedServiceImplementation {
-  const noJwt = {
-    code: status.UNIMPLEMENTED,
-    details: 'This site does not serve the JWT profile of the Workload API.',
-  };
-  const unary: handleUnaryCall<unknown, Uint8Array> = (_call, answer) => answer(noJwt);
   return {
     FetchX509SVID: (call: StreamCall) => serveStates(options, call, svids),
     FetchX509Bundles: (call: StreamCall) => serveStates(options, call, bundles),
-    FetchJWTSVID: unary,
-    FetchJWTBundles: (call: StreamCall) => void call.emit('error', noJwt),
-    ValidateJWTSVID: unary,
   };
 }
 

@@ -11,9 +11,10 @@ import {
   authorizationApi,
   authorizationApiDefinition,
 } from './authorization-api.ts';
+import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
-import { workloadApi, workloadApiDefinition, type WorkloadApiOptions } from './workload-api.ts';
+import { workloadApi, workloadApiDefinition } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
 import { workloadProcess } from './workload-process.ts';
 
@@ -24,7 +25,7 @@ export interface WorkloadServerOptions {
   readonly limits: WorkloadLimits;
   readonly connections: WorkloadConnections;
   readonly refused: StreamGuardOptions['refused'];
-  readonly workloads: WorkloadApiOptions;
+  readonly workloads: JwtProfileOptions;
   readonly authorization: AuthorizationApiOptions;
 }
 
@@ -59,7 +60,10 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
       }),
     ],
   });
-  server.addService(workloadApiDefinition, workloadApi(options.workloads));
+  server.addService(workloadApiDefinition, {
+    ...workloadApi(options.workloads),
+    ...jwtProfile(options.workloads),
+  });
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');

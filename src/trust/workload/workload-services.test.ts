@@ -9,7 +9,6 @@ import { Metadata, status } from '@grpc/grpc-js';
 import { sleep } from '../../core/clock/clock.ts';
 import { systemClock } from '../../core/clock/system.ts';
 import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
-import { TestStream } from './test-workload-site.ts';
 import {
   fetchBundles,
   fetchSvids,
@@ -22,7 +21,6 @@ import {
   remove,
   startTestSite,
 } from './test-workload-site.ts';
-import { JWTBundlesResponseSchema } from '../../../proto/gen/workload_pb.ts';
 import type { WorkloadLimits } from './workload-connections.ts';
 
 async function site(t: TestContext, limits: Partial<WorkloadLimits> = {}) {
@@ -259,14 +257,6 @@ describe('the Workload API', () => {
     assert.deepEqual(await domains(), ['spiffe://lubeck.example', 'spiffe://bruges.example']);
     await remove(store, 'federationgrants', 'bruges-db');
     assert.deepEqual(await domains(), ['spiffe://lubeck.example']);
-  });
-
-  test('does not serve the JWT profile, and says so', async (t) => {
-    const { store, socket } = await site(t);
-    await putEntry(store, 'web');
-    const stream = new TestStream(socket, 'FetchJWTBundles', JWTBundlesResponseSchema);
-    const refusal = await opened(t, stream).end();
-    assert.equal(refusal.code, status.UNIMPLEMENTED);
   });
 
   test('ends streams with UNAVAILABLE when the site stops', async (t) => {

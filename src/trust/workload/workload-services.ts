@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
+import type { JwtRule } from '../../core/identity/jwt-rules.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
@@ -12,6 +13,7 @@ import { StoreRelations } from '../relations.ts';
 import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
+import { JwtSupply } from './jwt-supply.ts';
 import { mintRoute } from './mint.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import type { GuardRefusal } from './stream-guard.ts';
@@ -46,7 +48,10 @@ export type WorkloadContext = Pick<
   | 'bundles'
   | 'dataDir'
   | 'resources'
->;
+> & {
+  /** The `iss` of JWT-SVIDs; undefined: they have none. */
+  readonly jwtIssuer?: string | undefined;
+};
 
 const siteActor: AuditActor = { user: 'system:workload-api', groups: [], via: 'controller' };
 
@@ -85,6 +90,27 @@ export async function workloadServices(
       log.error('an SVID could not be issued', { error, entry: entry.name });
     },
   });
+  const jwtSupply = new JwtSupply({
+    trustDomain,
+    authority,
+    clock,
+    issuer: context.jwtIssuer,
+    issued: (entry, record) => {
+      count.jwtIssued();
+      if (record === undefined) return;
+      const { svid, audience, uncounted } = record;
+      const more = uncounted === 0 ? '' : `; and ${uncounted} more before it`;
+      audit.later({
+        actor: siteActor,
+        verb: 'svid.issue',
+        kind: 'WorkloadEntry',
+        name: entry.name,
+        uid: entry.uid,
+        outcome: 'allow',
+        reason: `${entry.id.toString()}, JWT-SVID for ${told(audience)} with key ${svid.keyId}, until ${timestamp(svid.expiresAtMs)}${more}`,
+      });
+    },
+  });
   const delivery = new Delivery({
     store,
     clock,
@@ -108,6 +134,13 @@ export async function workloadServices(
     workloads: {
       delivery,
       connections,
+      jwtSupply,
+      clock,
+      jwtFailed: (error) => {
+        count.jwtFailed();
+        log.error('a JWT-SVID could not be issued', { error });
+      },
+      validated: count.validated,
       denied: (connection, kind) => {
         count.refused('entry');
         refuse.fetch(connection, kind);
@@ -151,6 +184,16 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
     help: 'SVIDs that were issued to entries, and attempts that failed.',
     labels: ['result'],
   });
+  const jwtIssued = metrics.counter<'result'>({
+    name: 'hansa_workload_jwt_svids_issued_total',
+    help: 'JWT-SVIDs that were signed for entries, and attempts that failed.',
+    labels: ['result'],
+  });
+  const validated = metrics.counter<'result'>({
+    name: 'hansa_workload_jwt_svids_validated_total',
+    help: 'JWT-SVIDs that workloads had validated: valid, or the rule that was broken.',
+    labels: ['result'],
+  });
   const pushes = metrics.counter({
     name: 'hansa_workload_pushes_total',
     help: 'States that were sent to streams of the Workload API, first ones included.',
@@ -176,10 +219,19 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
   return {
     issued: () => issued.add({ result: 'issued' }),
     failed: () => issued.add({ result: 'failed' }),
+    jwtIssued: () => jwtIssued.add({ result: 'issued' }),
+    jwtFailed: () => jwtIssued.add({ result: 'failed' }),
+    validated: (rule: JwtRule | undefined) => validated.add({ result: rule ?? 'valid' }),
     pushed: (streams: number) => pushes.add({}, streams),
     refused: (reason: string) => refusals.add({ reason }),
     checked: (result: string) => checks.add({ result }),
   };
+}
+
+/** Audiences are a workload's own words: a record holds so much of them. */
+function told(audience: readonly string[]): string {
+  const text = JSON.stringify(audience);
+  return text.length <= 200 ? text : `${text.slice(0, 200)}…`;
 }
 
 const guardReasons = {

@@ -4,10 +4,12 @@
 
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
+  JWTBundlesResponseSchema,
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Bundle } from '../../core/identity/bundle.ts';
+import { encodeJwtBundle } from '../../core/identity/spiffe-bundle.ts';
 import type { UsableEntry } from './matching-entries.ts';
 import type { SuppliedSvid } from './svid-supply.ts';
 
@@ -29,6 +31,8 @@ export class WorkloadState {
   #svidVersion: string | undefined;
   #svidResponse: Uint8Array | undefined;
   #bundlesResponse: Uint8Array | undefined;
+  #jwtBundlesVersion: string | undefined;
+  #jwtBundlesResponse: Uint8Array | undefined;
 
   constructor(
     entries: readonly UsableEntry[],
@@ -85,10 +89,41 @@ export class WorkloadState {
     );
     return this.#bundlesResponse;
   }
+
+  /** Differs where the bytes of `jwtBundlesResponse` say something else. */
+  get jwtBundlesVersion(): string {
+    this.#jwtBundlesVersion ??= this.#jwtBundles()
+      .map((one) => `${one.trustDomain.name} ${jwtOf(one).version}`)
+      .join('\n');
+    return this.#jwtBundlesVersion;
+  }
+
+  /** A JWTBundlesResponse. */
+  get jwtBundlesResponse(): Uint8Array {
+    this.#jwtBundlesResponse ??= toBinary(
+      JWTBundlesResponseSchema,
+      create(JWTBundlesResponseSchema, {
+        bundles: Object.fromEntries(
+          this.#jwtBundles().map((one) => [one.trustDomain.id, jwtOf(one).jwks]),
+        ),
+      }),
+    );
+    return this.#jwtBundlesResponse;
+  }
+
+  /** SPIFFE Workload API section 6.2.2: always our own, and those of others that have any. */
+  #jwtBundles(): readonly Bundle[] {
+    return [this.own, ...this.federated.filter(({ jwtAuthorities }) => jwtAuthorities.size > 0)];
+  }
 }
 
+/** Without those that have JWT authorities alone: an empty one would be no bundle to a reader. */
 function bytesById(bundles: readonly Bundle[]): Record<string, Uint8Array<ArrayBuffer>> {
-  return Object.fromEntries(bundles.map((one) => [one.trustDomain.id, x509Of(one).der]));
+  return Object.fromEntries(
+    bundles
+      .filter(({ authorities }) => authorities.length > 0)
+      .map((one) => [one.trustDomain.id, x509Of(one).der]),
+  );
 }
 
 interface X509Part {
@@ -108,6 +143,24 @@ function x509Of(bundle: Bundle): X509Part {
       der: Buffer.concat(bundle.authorities.map(({ der }) => der)),
     };
     parts.set(bundle, part);
+  }
+  return part;
+}
+
+interface JwtPart {
+  readonly version: string;
+  /** A JWK Set (RFC 7517). */
+  readonly jwks: Uint8Array<ArrayBuffer>;
+}
+
+const jwtParts = new WeakMap<Bundle, JwtPart>();
+
+function jwtOf(bundle: Bundle): JwtPart {
+  let part = jwtParts.get(bundle);
+  if (part === undefined) {
+    const document = encodeJwtBundle(bundle);
+    part = { version: document, jwks: Buffer.from(document) };
+    jwtParts.set(bundle, part);
   }
   return part;
 }

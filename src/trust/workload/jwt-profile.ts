@@ -1,0 +1,167 @@
+// The JWT profile of the Workload API (SPIFFE Workload API section 6).
+
+import { create, type JsonObject, toBinary } from '@bufbuild/protobuf';
+import type {
+  handleServerStreamingCall,
+  handleUnaryCall,
+  ServerUnaryCall,
+  ServiceError,
+} from '@grpc/grpc-js';
+import {
+  type JWTSVIDRequest,
+  JWTSVIDResponseSchema,
+  type ValidateJWTSVIDRequest,
+  ValidateJWTSVIDResponseSchema,
+} from '../../../proto/gen/workload_pb.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { brokenJwtRule, type JwtRule } from '../../core/identity/jwt-rules.ts';
+import { validateJwtSvid } from '../../core/identity/jwt-svid.ts';
+import { grpcStatus } from './grpc-status.ts';
+import type { JwtSupply } from './jwt-supply.ts';
+import { hintsOf, type UsableEntry } from './matching-entries.ts';
+import { serveStates, type StateView, type WorkloadApiOptions } from './workload-api.ts';
+import type { WorkloadConnection } from './workload-connections.ts';
+
+export interface JwtProfileOptions extends WorkloadApiOptions {
+  readonly jwtSupply: JwtSupply;
+  readonly clock: Clock;
+  /** A token was to be given and could not be signed. */
+  readonly jwtFailed: (error: unknown) => void;
+  /** With the rule that was broken, or undefined where the token is good. */
+  readonly validated: (rule: JwtRule | undefined) => void;
+}
+
+export interface JwtProfile {
+  readonly FetchJWTSVID: handleUnaryCall<JWTSVIDRequest, Uint8Array>;
+  readonly FetchJWTBundles: handleServerStreamingCall<unknown, Uint8Array>;
+  readonly ValidateJWTSVID: handleUnaryCall<ValidateJWTSVIDRequest, Uint8Array>;
+}
+
+const jwtBundles: StateView = {
+  what: 'jwt-bundles',
+  needsSvids: false,
+  versionOf: (state) => state.jwtBundlesVersion,
+  messageOf: (state) => state.jwtBundlesResponse,
+};
+
+export function jwtProfile(options: JwtProfileOptions): JwtProfile {
+  return {
+    FetchJWTSVID: unary(options, fetchSvids),
+    FetchJWTBundles: (call) => serveStates(options, call, jwtBundles),
+    ValidateJWTSVID: unary(options, validate),
+  };
+}
+
+type Answer<Request> = (
+  options: JwtProfileOptions,
+  connection: WorkloadConnection,
+  request: Request,
+) => Uint8Array | Promise<Uint8Array>;
+
+function unary<Request>(
+  options: JwtProfileOptions,
+  answerOf: Answer<Request>,
+): handleUnaryCall<Request, Uint8Array> {
+  const answered = async (call: ServerUnaryCall<Request, Uint8Array>): Promise<Uint8Array> => {
+    const connection = options.connections.get(call.getPeer());
+    if (connection === undefined) {
+      throw new HansaError('HANSA_UNAVAILABLE', 'The connection is gone.');
+    }
+    return answerOf(options, connection, call.request);
+  };
+  return (call, answer) => {
+    answered(call).then(
+      (message) => answer(null, message),
+      (error: unknown) => answer(grpcStatus(error) as Partial<ServiceError>),
+    );
+  };
+}
+
+/** Section 6.2.1. */
+async function fetchSvids(
+  options: JwtProfileOptions,
+  connection: WorkloadConnection,
+  { audience, spiffeId }: JWTSVIDRequest,
+): Promise<Uint8Array> {
+  // Section 4.5: before anything is told of who may what.
+  if (audience.length === 0) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      'A JWT-SVID needs an audience: name who is to accept it.',
+    );
+  }
+  const wanted = spiffeId === '' ? undefined : SpiffeId.parse(spiffeId);
+  const entries = entriesOf(options, connection);
+  const hints = hintsOf(entries);
+  const chosen = entries
+    .map((entry, at) => ({ entry, hint: hints[at] ?? '' }))
+    .filter(({ entry }) => wanted === undefined || entry.id.equals(wanted));
+  if (chosen.length === 0) {
+    options.denied(connection, 'jwt-svid');
+    throw new HansaError(
+      'HANSA_FORBIDDEN',
+      `The identity ${wanted?.toString()} is not registered for this process (${connection.process.description}).`,
+    );
+  }
+  const svids = [];
+  for (const { entry, hint } of chosen) {
+    const { token } = await options.jwtSupply.svidOf(entry, audience).catch((error: unknown) => {
+      if (!hasCode(error, 'HANSA_BAD_REQUEST')) options.jwtFailed(error);
+      throw error;
+    });
+    svids.push({ spiffeId: entry.id.toString(), svid: token, hint });
+  }
+  return toBinary(JWTSVIDResponseSchema, create(JWTSVIDResponseSchema, { svids }));
+}
+
+/** Section 6.2.3: by the bundles that the caller may trust, as if it did so itself. */
+function validate(
+  options: JwtProfileOptions,
+  connection: WorkloadConnection,
+  { audience, svid }: ValidateJWTSVIDRequest,
+): Uint8Array {
+  for (const [name, value] of Object.entries({ audience, svid })) {
+    if (value === '') {
+      throw new HansaError('HANSA_BAD_REQUEST', `The request has no ${name}, which is mandatory.`);
+    }
+  }
+  entriesOf(options, connection);
+  const bundles = options.delivery.bundlesOf(connection.process);
+  const { id, claims } = judged(options, () =>
+    validateJwtSvid(svid, audience, bundles, options.clock.now()),
+  );
+  return toBinary(
+    ValidateJWTSVIDResponseSchema,
+    create(ValidateJWTSVIDResponseSchema, {
+      spiffeId: id.toString(),
+      claims: claims as JsonObject,
+    }),
+  );
+}
+
+function judged<T>({ validated }: JwtProfileOptions, judge: () => T): T {
+  try {
+    const result = judge();
+    validated(undefined);
+    return result;
+  } catch (error) {
+    const rule = brokenJwtRule(error);
+    if (rule !== undefined) validated(rule);
+    throw error;
+  }
+}
+
+function entriesOf(
+  { delivery, denied }: JwtProfileOptions,
+  connection: WorkloadConnection,
+): readonly UsableEntry[] {
+  const entries = delivery.entriesOf(connection.process);
+  if (entries.length > 0) return entries;
+  denied(connection, 'jwt-svid');
+  throw new HansaError(
+    'HANSA_FORBIDDEN',
+    `No identity is registered for this process (${connection.process.description}).`,
+  );
+}
