@@ -44,8 +44,12 @@ export function encodeSignatureAlgorithm(algorithm: SignatureAlgorithm): Buffer 
   return encodedIdentifiers.get(algorithm) as Buffer;
 }
 
+const usualIdentifier = encodeSignatureAlgorithm('ecdsa-sha256');
+
 /** `identifier` is a whole AlgorithmIdentifier. */
 export function readSignatureAlgorithm(identifier: Buffer): SignatureAlgorithm {
+  // What nearly everyone has: to compare is cheaper than to write out in hex and look up.
+  if (identifier.equals(usualIdentifier)) return 'ecdsa-sha256';
   const algorithm =
     identifier.length <= 32 ? bySignatureIdentifier.get(identifier.toString('hex')) : undefined;
   if (algorithm !== undefined) return algorithm;

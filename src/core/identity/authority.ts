@@ -337,7 +337,7 @@ export class SiteAuthority {
         authorityKeyId: signer.publicKey.keyId,
       },
       signer,
-      (fields) => lintLeaf(fields, this.trustDomain),
+      (fields) => lintLeaf(fields, this.trustDomain, { id, publicKey: request.publicKey }),
     );
     return {
       id,

@@ -42,8 +42,8 @@ function checkCommon(fields: CertificateFields): void {
   if (!extensions.keyUsage.critical) throw refuse('key-usage', 'its key usage is not critical');
 }
 
-/** A leaf: the only kind of SVID that may identify anyone. */
-export function checkLeaf(fields: CertificateFields): SpiffeId {
+/** A leaf: the only kind of SVID that may identify anyone. An ID that is `known` is not parsed again. */
+export function checkLeaf(fields: CertificateFields, known?: SpiffeId): SpiffeId {
   checkCommon(fields);
   const { extensions } = fields;
   if (extensions.basicConstraints?.ca === true) {
@@ -62,7 +62,8 @@ export function checkLeaf(fields: CertificateFields): SpiffeId {
   }
   const uris = extensions.subjectAlternativeName?.uris ?? [];
   if (uris.length !== 1) throw refuse('exactly-one-uri', `it has ${uris.length} URIs, not one`);
-  const id = parseId(uris[0] as string);
+  const uri = uris[0] as string;
+  const id = known?.toString() === uri ? known : parseId(uri);
   if (id.path === '') throw refuse('leaf-path', `its SPIFFE ID ${id.toString()} has no path`);
   return id;
 }
