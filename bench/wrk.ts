@@ -6,9 +6,16 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { cpuSeconds } from './process-stat.ts';
-import type { Rival } from './rival.ts';
 
 const execute = promisify(execFile);
+
+/** Who is asked; a rival is one. */
+export interface Target {
+  readonly name: string;
+  readonly url: string;
+  readonly pids: readonly number[];
+  readonly token?: string;
+}
 
 export interface Load {
   readonly path: string;
@@ -16,6 +23,7 @@ export interface Load {
   readonly seconds: number;
   /** A Lua script for requests that differ from one another. */
   readonly script?: string;
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 export interface Measured {
@@ -26,7 +34,7 @@ export interface Measured {
 }
 
 /** One thread of wrk: it must leave the other core to the server, on both sides alike. */
-export async function runWrk(rival: Rival, load: Load): Promise<Measured> {
+export async function runWrk(rival: Target, load: Load): Promise<Measured> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-wrk-'));
   try {
     const script = join(folder, 'load.lua');
@@ -39,10 +47,7 @@ export async function runWrk(rival: Rival, load: Load): Promise<Measured> {
       '--timeout=20s',
       '--latency',
       `--script=${script}`,
-      `--header=Authorization: Bearer ${rival.token}`,
-      '--header=Accept: application/json',
-      // Encoding is the same on both sides: none.
-      '--header=Accept-Encoding: identity',
+      ...headersOf(rival, load).map(([name, value]) => `--header=${name}: ${value}`),
       rival.url + load.path,
     ]);
     const spent = cpuSeconds(rival.pids) - before;
@@ -50,6 +55,16 @@ export async function runWrk(rival: Rival, load: Load): Promise<Measured> {
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
+}
+
+function headersOf({ token }: Target, { headers = {} }: Load): readonly [string, string][] {
+  return Object.entries({
+    ...(token !== undefined && { authorization: `Bearer ${token}` }),
+    accept: 'application/json',
+    // Encoding is the same on both sides: none.
+    'accept-encoding': 'identity',
+    ...headers,
+  });
 }
 
 function read(output: string, spent: number, what: string): Measured {

@@ -3,6 +3,10 @@
 // are asked by the same code; messages are written by hand, so that neither costs the client more.
 //
 //	mint -socket PATH -api hansa|spire -trust-domain NAME [-callers 16] [-seconds 5] [-stream]
+//	     [-fetch URL -sites 50 -every 1s]
+//
+// With -fetch, so many sites meanwhile fetch the bundle at the URL, all in the same moment and each
+// over a new connection, as often as -every says.
 //
 // Prints one line of JSON: how many were issued, in how many seconds, and the times of single calls
 // in milliseconds. Every hundredth answer is verified to certify the key that was sent.
@@ -14,15 +18,19 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"net/http"
 	"net/url"
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
@@ -62,6 +70,7 @@ type result struct {
 	PerSecond float64 `json:"perSecond"`
 	P50       float64 `json:"p50Milliseconds"`
 	P99       float64 `json:"p99Milliseconds"`
+	Fetched   int64   `json:"fetched"`
 }
 
 func main() {
@@ -71,14 +80,21 @@ func main() {
 	callers := flag.Int("callers", 16, "calls in flight; as a stream, requests in flight")
 	seconds := flag.Float64("seconds", 5, "how long")
 	stream := flag.Bool("stream", false, "one stream instead of a call each")
+	fetch := flag.String("fetch", "", "a bundle endpoint that is asked meanwhile")
+	sites := flag.Int("sites", 50, "how many fetch it at once")
+	every := flag.Duration("every", time.Second, "how often they do")
 	flag.Parse()
-	if err := run(*socket, *api, *trustDomain, *callers, *seconds, *stream); err != nil {
+	fetched := new(atomic.Int64)
+	if *fetch != "" {
+		go fetchBundles(*fetch, *sites, *every, fetched)
+	}
+	if err := run(*socket, *api, *trustDomain, *callers, *seconds, *stream, fetched); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 }
 
-func run(socket, api, trustDomain string, callers int, seconds float64, stream bool) error {
+func run(socket, api, trustDomain string, callers int, seconds float64, stream bool, fetched *atomic.Int64) error {
 	requests, err := makeRequests(trustDomain)
 	if err != nil {
 		return err
@@ -110,8 +126,35 @@ func run(socket, api, trustDomain string, callers int, seconds float64, stream b
 		return times[int(share*float64(len(times)-1))].Seconds() * 1000
 	}
 	return json.NewEncoder(os.Stdout).Encode(result{
-		len(times), took, float64(len(times)) / took, at(0.5), at(0.99),
+		len(times), took, float64(len(times)) / took, at(0.5), at(0.99), fetched.Load(),
 	})
+}
+
+// fetchBundles is load only: what is fetched is not verified.
+func fetchBundles(url string, sites int, every time.Duration, fetched *atomic.Int64) {
+	for range time.Tick(every) {
+		for range sites {
+			go func() {
+				client := http.Client{
+					Timeout: 10 * time.Second,
+					Transport: &http.Transport{
+						DisableKeepAlives: true,
+						TLSClientConfig:   &tls.Config{InsecureSkipVerify: true},
+					},
+				}
+				answer, err := client.Get(url)
+				if err != nil {
+					fmt.Fprintln(os.Stderr, err)
+					return
+				}
+				_, _ = io.Copy(io.Discard, answer.Body)
+				_ = answer.Body.Close()
+				if answer.StatusCode == http.StatusOK {
+					fetched.Add(1)
+				}
+			}()
+		}
+	}
 }
 
 func makeRequests(trustDomain string) ([]request, error) {
