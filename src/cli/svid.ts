@@ -11,12 +11,19 @@ import { toHansaError } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { MintedSvid } from '../trust/workload/mint.ts';
-import type { ReceivedState, ReceivedSvid } from '../trust/workload/workload-client.ts';
+import type { MintedJwtSvid } from '../trust/workload/mint-jwt.ts';
+import type {
+  ReceivedIdentities,
+  ReceivedState,
+  ReceivedSvid,
+} from '../trust/workload/workload-client.ts';
 import { type Cli, globalOptions } from './cli.ts';
+import type { SiteClient } from './client.ts';
 import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { fileProblem } from './file-problem.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { svidValidateCommand } from './svid-validate.ts';
 import { usageError } from './usage.ts';
 
 /** What is written into a folder, as other programs expect it. */
@@ -33,7 +40,8 @@ export function svidCommand(cli: Cli): Command {
   return new Command('svid')
     .description('identities of workloads')
     .addCommand(watchCommand(cli))
-    .addCommand(mintCommand(cli));
+    .addCommand(mintCommand(cli))
+    .addCommand(svidValidateCommand(cli));
 }
 
 interface WatchOptions {
@@ -67,9 +75,9 @@ Examples:
     )
     .action(async (options: WatchOptions, command: Command) => {
       // Loaded here, so that no other command waits for gRPC.
-      const { followSvids } = await import('../trust/workload/workload-client.ts');
+      const { followIdentities } = await import('../trust/workload/workload-client.ts');
       const socket = socketOf(cli, command, options.socket);
-      const states = followSvids({
+      const states = followIdentities({
         socket,
         signal: cli.io.interruption(),
         clock: cli.io.clock,
@@ -97,6 +105,7 @@ Examples:
 }
 
 interface MintOptions {
+  readonly audience?: readonly string[];
   readonly ttl?: number;
   readonly write?: string;
   readonly output: OutputFormat;
@@ -107,9 +116,19 @@ function mintCommand(cli: Cli): Command {
     .description('issue an SVID by hand, as the owner of the site')
     .argument('<spiffe-id>', 'in the trust domain of the site, not below /hansa')
     .addOption(
-      new Option('--ttl <duration>', 'how long it lives: 1m to 1h (1h)').argParser(
-        parseDurationFlag,
-      ),
+      new Option(
+        '--audience <name>',
+        'a JWT-SVID instead, for this one alone; may be given several times',
+      ).argParser((name: string, before: readonly string[] | undefined) => [
+        ...(before ?? []),
+        name,
+      ]),
+    )
+    .addOption(
+      new Option(
+        '--ttl <duration>',
+        'how long it lives: 1m to 1h (1h); a JWT-SVID from 10s (5m)',
+      ).argParser(parseDurationFlag),
     )
     .option('--write <folder>', 'write svid.pem, svid.key and bundle.pem there')
     .addOption(outputOption(['json', 'yaml']))
@@ -117,13 +136,19 @@ function mintCommand(cli: Cli): Command {
       'after',
       `
 For programs that cannot ask the workload socket. Nothing renews what was minted: prefer a
-WorkloadEntry. The key is made here and does not leave this machine.
+WorkloadEntry. The key is made here and does not leave this machine. With --audience it is a
+JWT-SVID: whoever has the token is taken for the workload by that audience, until it expires.
 
-Example:
-  hansa svid mint spiffe://lubeck.example/batch --ttl 10m --write ./tls`,
+Examples:
+  hansa svid mint spiffe://lubeck.example/batch --ttl 10m --write ./tls
+  hansa svid mint spiffe://lubeck.example/batch --audience db > token`,
     )
     .action((spiffeID: string, options: MintOptions, command: Command) =>
       cli.withClient(command, async (client) => {
+        if (options.audience !== undefined) {
+          await mintToken(cli, client, spiffeID, options, options.audience);
+          return;
+        }
         const key = await generateP256(cli.io.random);
         const publicKey = createPublicKey(key).export({ format: 'pem', type: 'spki' }).toString();
         const { body } = await client.request({
@@ -152,6 +177,30 @@ Example:
         cli.print(rendered ?? `${minted.certificate}${privateKey}${minted.bundle}`.trimEnd());
       }),
     );
+}
+
+async function mintToken(
+  cli: Cli,
+  client: SiteClient,
+  spiffeID: string,
+  { ttl, write, output }: MintOptions,
+  audience: readonly string[],
+): Promise<void> {
+  if (write !== undefined) {
+    throw usageError('--write is for certificates: send the token where you want it with >.');
+  }
+  const { body } = await client.request({
+    method: 'POST',
+    path: '/hansa/v1/jwt-svids',
+    body: {
+      spiffeID,
+      audience,
+      ...(ttl === undefined ? {} : { ttlSeconds: Math.round(ttl / 1000) }),
+    },
+  });
+  const minted = body as MintedJwtSvid;
+  cli.print(renderValue(minted, output) ?? printable(minted.token));
+  cli.note(printable(`(for ${audience.join(', ')}; until ${minted.expiresAt})`));
 }
 
 function socketOf(cli: Cli, command: Command, flag: string | undefined): string {
@@ -216,7 +265,7 @@ function replace(path: string, content: string, mode: number): void {
   renameSync(next, path);
 }
 
-function showState(cli: Cli, state: ReceivedState, output: OutputFormat): void {
+function showState(cli: Cli, state: ReceivedIdentities, output: OutputFormat): void {
   const federated = [...state.federated.keys()].map((id) => id.slice('spiffe://'.length));
   const svids = state.svids.map(({ id, hint, chain: [leaf] }) => ({
     spiffeId: id.toString(),
@@ -226,7 +275,10 @@ function showState(cli: Cli, state: ReceivedState, output: OutputFormat): void {
   }));
   if (output.format === 'json') {
     // One line a state, for programs that read on.
-    cli.print(JSON.stringify({ svids, federatesWith: federated }));
+    const jwtKeys = Object.fromEntries(
+      [...state.jwtKeys].map(([id, keys]) => [id.slice('spiffe://'.length), keys]),
+    );
+    cli.print(JSON.stringify({ svids, federatesWith: federated, jwtKeys }));
     return;
   }
   for (const { spiffeId, serialNumber, notAfter } of svids) {
@@ -235,4 +287,8 @@ function showState(cli: Cli, state: ReceivedState, output: OutputFormat): void {
   cli.print(
     printable(`  federated with ${federated.length === 0 ? 'nobody' : federated.join(', ')}`),
   );
+  const counts = [...state.jwtKeys].map(
+    ([id, keys]) => `${keys.length} of ${id.slice('spiffe://'.length)}`,
+  );
+  cli.print(printable(`  JWT keys: ${counts.join(', ')}`));
 }

@@ -90,6 +90,58 @@ suite('hansa svid', () => {
     });
   }
 
+  test('mint makes a JWT-SVID for an audience, which validate believes for it alone', async () => {
+    const minted = await site('svid', 'mint', 'spiffe://lubeck.example/batch', '--audience', 'db');
+    assert.equal(minted.code, 0, minted.stderr);
+    assert.match(minted.stdout, /^eyJ[\w-]+\.[\w-]+\.[\w-]+\n$/);
+    const validate = (audience: string) =>
+      hansa(['svid', 'validate', '--audience', audience, '--data-dir', dataDir], {
+        stdin: minted.stdout,
+      });
+    const good = await validate('db');
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /^spiffe:\/\/lubeck\.example\/batch {3}JWT-SVID {3}until /);
+    const bad = await validate('cache');
+    assert.equal(bad.code, 11);
+    assert.match(bad.stderr, /not for "cache".*audience; JWT-SVID §3\.2.*HANSA_JWT_INVALID/);
+    const events = await site('audit', 'list', '-o', 'json');
+    assert.match(events.stdout, /JWT-SVID for \[\\"db\\"\]/);
+    assert.ok(!events.stdout.includes(minted.stdout.trim()));
+  });
+
+  test('mint refuses a JWT-SVID for an identity that nobody may have', async () => {
+    for (const id of ['spiffe://lubeck.example/hansa/site', 'spiffe://bruges.example/web']) {
+      const { code, stdout, stderr } = await site('svid', 'mint', id, '--audience', 'db');
+      assert.equal(code, 7, stderr);
+      assert.equal(stdout, '');
+    }
+  });
+
+  test('validate judges certificates by the bundles of the site, and names the rule', async () => {
+    const tls = join(folder, 'judged');
+    await site('svid', 'mint', 'spiffe://lubeck.example/batch', '--write', tls);
+    const good = await site('svid', 'validate', join(tls, 'svid.pem'), '-o', 'json');
+    assert.equal(good.code, 0, good.stderr);
+    assert.equal(
+      (JSON.parse(good.stdout) as { spiffeId: string }).spiffeId,
+      'spiffe://lubeck.example/batch',
+    );
+    const bad = await site('svid', 'validate', join(tls, 'bundle.pem'));
+    assert.equal(bad.code, 11);
+    assert.match(bad.stderr, /leaf-not-ca.*HANSA_CERTIFICATE_INVALID/);
+  });
+
+  test('validate takes no token from the command line, and no token without an audience', async () => {
+    const { stdout } = await site('svid', 'mint', 'spiffe://lubeck.example/a', '--audience', 'db');
+    const shown = await site('svid', 'validate', stdout.trim(), '--audience', 'db');
+    assert.equal(shown.code, 2);
+    assert.match(shown.stderr, /every user of this machine/);
+    assert.ok(!shown.stderr.includes(stdout.trim()));
+    const without = await hansa(['svid', 'validate', '--data-dir', dataDir], { stdin: stdout });
+    assert.equal(without.code, 2);
+    assert.match(without.stderr, /add --audience/);
+  });
+
   test('mint is refused to whoever is not the owner of the site', async () => {
     const token = join(folder, 'token');
     const { stdout } = await site('access', 'token', 'create', 'ci', '--role', 'editor');
@@ -118,9 +170,11 @@ suite('hansa svid', () => {
   test('watch shows what the process gets, and every change of it', async () => {
     await applyEntry('web', 'ttlSeconds: 600');
     const once = await site('svid', 'watch', '--once', '-o', 'json');
-    const { svids } = JSON.parse(once.stdout) as {
+    const { svids, jwtKeys } = JSON.parse(once.stdout) as {
       readonly svids: readonly { spiffeId: string }[];
+      readonly jwtKeys: Readonly<Record<string, readonly string[]>>;
     };
+    assert.equal(jwtKeys['lubeck.example']?.length, 1);
     assert.deepEqual(
       svids.map(({ spiffeId }) => spiffeId),
       ['spiffe://lubeck.example/web'],

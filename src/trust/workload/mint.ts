@@ -5,7 +5,7 @@ import { createPublicKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
-import { adminsGroup } from '../../core/access/identity.ts';
+import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { maxTtlSeconds } from '../../core/identity/authority.ts';
@@ -49,15 +49,9 @@ export function mintRoute(parts: MintParts): PlaneRoute {
 
 async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid> {
   const { trustDomain, authority, store, audit } = parts;
-  const { caller, address } = request;
-  // Whoever can mint can be any workload: nobody but the owner of the site.
-  if (caller === undefined || !caller.groups.includes(adminsGroup)) {
-    throw new HansaError(
-      'HANSA_FORBIDDEN',
-      `Cannot mint an SVID for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
-    );
-  }
-  const fields = readFields(json(await request.body(maxBodyBytes)), [
+  const { address } = request;
+  const caller = ownerOf(request);
+  const fields = readFields(jsonOf(await request.body(maxBodyBytes)), [
     'spiffeID',
     'publicKey',
     'ttlSeconds',
@@ -94,7 +88,16 @@ async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid
   };
 }
 
-function json(body: Buffer): unknown {
+/** Whoever can mint can be any workload: nobody but the owner of the site. */
+export function ownerOf({ caller }: PlaneRequest): Caller {
+  if (caller?.groups.includes(adminsGroup) === true) return caller;
+  throw new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot mint an SVID for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
+  );
+}
+
+export function jsonOf(body: Buffer): unknown {
   try {
     return JSON.parse(body.toString('utf8'));
   } catch (cause) {

@@ -1,10 +1,10 @@
-// A client of the Workload API, for `hansa svid watch`: every state of the X.509 profile, as it comes.
+// A client of the Workload API, for `hansa svid watch`: every state, as it comes.
 
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import {
+  JWTBundlesResponseSchema,
   type X509SVIDResponse,
-  X509SVIDRequestSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
@@ -39,20 +39,83 @@ export async function* watchSvids(
   socket: string,
   signal: AbortSignal,
 ): AsyncGenerator<ReceivedState, void> {
+  for await (const message of watch(socket, signal, 'FetchX509SVID', X509SVIDResponseSchema)) {
+    yield read(message);
+  }
+}
+
+export interface ReceivedIdentities extends ReceivedState {
+  /** The key IDs of the JWT authorities that this process may trust, by trust domain ID. */
+  readonly jwtKeys: ReadonlyMap<string, readonly string[]>;
+}
+
+/** As `watchSvids`, of both profiles: a state when both have answered, and whenever either tells something new. */
+export async function* watchIdentities(
+  socket: string,
+  signal: AbortSignal,
+): AsyncGenerator<ReceivedIdentities, void> {
+  const over = new AbortController();
+  const either = AbortSignal.any([signal, over.signal]);
+  const states = watchSvids(socket, either);
+  const keys = watchJwtKeys(socket, either);
+  let nextState = states.next();
+  let nextKeys = keys.next();
+  let state: ReceivedState | undefined;
+  let jwtKeys: ReadonlyMap<string, readonly string[]> | undefined;
+  try {
+    for (;;) {
+      const came = await Promise.race([
+        nextState.then(({ value }) => ({ state: value ?? undefined })),
+        nextKeys.then(({ value }) => ({ jwtKeys: value ?? undefined })),
+      ]);
+      if ('state' in came) {
+        if (came.state === undefined) return;
+        ({ state } = came);
+        nextState = states.next();
+      } else {
+        if (came.jwtKeys === undefined) return;
+        ({ jwtKeys } = came);
+        nextKeys = keys.next();
+      }
+      if (state !== undefined && jwtKeys !== undefined) yield { ...state, jwtKeys };
+    }
+  } finally {
+    over.abort();
+    await Promise.allSettled([nextState, nextKeys]);
+  }
+}
+
+async function* watchJwtKeys(
+  socket: string,
+  signal: AbortSignal,
+): AsyncGenerator<ReadonlyMap<string, readonly string[]>, void> {
+  const messages = watch(socket, signal, 'FetchJWTBundles', JWTBundlesResponseSchema);
+  for await (const { bundles } of messages) {
+    yield new Map(Object.entries(bundles).map(([id, jwks]) => [id, keyIdsOf(jwks)]));
+  }
+}
+
+async function* watch<S extends DescMessage>(
+  socket: string,
+  signal: AbortSignal,
+  method: string,
+  response: S,
+): AsyncGenerator<MessageShape<S>, void> {
   const client = new Client(`unix:${socket}`, credentials.createInsecure());
   const metadata = new Metadata();
   metadata.set('workload.spiffe.io', 'true');
   const call = client.makeServerStreamRequest(
-    '/SpiffeWorkloadAPI/FetchX509SVID',
+    `/SpiffeWorkloadAPI/${method}`,
     (request: Uint8Array) => Buffer.from(request),
-    (bytes: Buffer) => fromBinary(X509SVIDResponseSchema, bytes),
-    toBinary(X509SVIDRequestSchema, create(X509SVIDRequestSchema)),
+    (bytes: Buffer) => fromBinary(response, bytes),
+    // The requests of streams have no fields.
+    new Uint8Array(),
     metadata,
   );
   const cancel = (): void => call.cancel();
   signal.addEventListener('abort', cancel, { once: true });
   try {
-    for await (const message of call) yield read(message as X509SVIDResponse);
+    for await (const message of call) yield message as MessageShape<S>;
   } catch (error) {
     if (signal.aborted) return;
     const { code, details = '' } = error as Partial<ServiceError>;
@@ -85,13 +148,25 @@ const lastRetryMs = 30_000;
  * Like `watchSvids`, and goes on after a site that was stopped or an entry that was gone for a
  * while. Only where the very first answer is a refusal it throws that: then something is set up wrong.
  */
-export async function* followSvids(options: FollowOptions): AsyncGenerator<ReceivedState, void> {
+export function followSvids(options: FollowOptions): AsyncGenerator<ReceivedState, void> {
+  return follow(options, watchSvids);
+}
+
+/** As `followSvids`, of both profiles. */
+export function followIdentities(options: FollowOptions): AsyncGenerator<ReceivedIdentities, void> {
+  return follow(options, watchIdentities);
+}
+
+async function* follow<State>(
+  options: FollowOptions,
+  watchStates: (socket: string, signal: AbortSignal) => AsyncGenerator<State, void>,
+): AsyncGenerator<State, void> {
   const { socket, signal, clock, lost } = options;
   let everAnswered = false;
   let retryMs = firstRetryMs;
   while (!signal.aborted) {
     try {
-      for await (const state of watchSvids(socket, signal)) {
+      for await (const state of watchStates(socket, signal)) {
         everAnswered = true;
         retryMs = firstRetryMs;
         yield state;
@@ -126,4 +201,11 @@ function splitCertificates(der: Uint8Array): readonly Certificate[] {
   const certificates: Certificate[] = [];
   while (reader.peek() !== -1) certificates.push(Certificate.parse(reader.raw(tags.sequence)));
   return certificates;
+}
+
+function keyIdsOf(jwks: Uint8Array): readonly string[] {
+  const { keys } = JSON.parse(Buffer.from(jwks).toString('utf8')) as {
+    readonly keys: readonly { readonly kid?: string }[];
+  };
+  return keys.map(({ kid = '' }) => kid);
 }

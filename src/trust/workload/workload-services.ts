@@ -15,6 +15,7 @@ import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
 import { JwtSupply } from './jwt-supply.ts';
 import { mintRoute } from './mint.ts';
+import { mintJwtRoute } from './mint-jwt.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import type { GuardRefusal } from './stream-guard.ts';
 import { SvidSupply } from './svid-supply.ts';
@@ -24,6 +25,7 @@ import {
   WorkloadConnections,
   type WorkloadLimits,
 } from './workload-connections.ts';
+import { validateRoute } from './validate-svid.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 import { startWorkloadServer } from './workload-server.ts';
 
@@ -162,7 +164,7 @@ export async function workloadServices(
   const unhook = authority.onChange(() => delivery.refresh());
   return {
     controllers: [entryController({ ...context, relations })],
-    routes: [mintRoute(context)],
+    routes: [mintRoute(context), mintJwtRoute(context), validateRoute(context)],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);
     },
