@@ -3,7 +3,8 @@
 // Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
 
 import type { BundlePublisher, PublishedBundle } from '../core/identity/published-bundle.ts';
-import type { PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/plane.ts';
+import { ReadyAnswer } from './ready-answer.ts';
 
 /** The second is where some clients of SPIFFE look. */
 const paths = ['/', '/webapi/spiffe/bundle.json'] as const;
@@ -19,16 +20,21 @@ export interface OwnBundle {
 }
 
 export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] {
-  let answers: Answers | undefined;
-  const answersOf = (published: PublishedBundle): Answers => {
-    if (answers?.published !== published) answers = new Answers(published);
-    return answers;
+  // Made once for each bundle: most of what sites ask each other is this.
+  let ready: { readonly published: PublishedBundle; readonly answer: ReadyAnswer } | undefined;
+  const answerOf = (published: PublishedBundle): ReadyAnswer => {
+    if (ready?.published !== published) {
+      const { document, etag } = published;
+      const answer = new ReadyAnswer(document, { contentType: 'application/json', etag });
+      ready = { published, answer };
+    }
+    return ready.answer;
   };
-  const handle: PlaneRoute['handle'] = ({ headers }) => {
+  const handle: PlaneRoute['handle'] = (request) => {
     const published = publisher.current();
     return published instanceof Promise
-      ? published.then((made) => answersOf(made).to(headers['if-none-match']))
-      : answersOf(published).to(headers['if-none-match']);
+      ? published.then((made) => answerOf(made).to(request))
+      : answerOf(published).to(request);
   };
   return [
     ...(['federation', 'web'] as const).flatMap((listener) =>
@@ -48,32 +54,4 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
       },
     },
   ];
-}
-
-/** The two that there are for one bundle, made once: most of what sites ask each other is this. */
-class Answers {
-  readonly published: PublishedBundle;
-  readonly #whole: PlaneResponse;
-  readonly #unchanged: PlaneResponse;
-
-  constructor(published: PublishedBundle) {
-    this.published = published;
-    const { document, etag } = published;
-    // RFC 9110 §8.6: what a 304 says of the length is said of the 200.
-    const headers = { etag, 'content-length': String(document.length) };
-    const contentType = 'application/json';
-    this.#whole = { status: 200, contentType, body: document, headers };
-    this.#unchanged = { status: 304, contentType, body: '', headers };
-  }
-
-  to(ifNoneMatch: string | readonly string[] | undefined): PlaneResponse {
-    const known = typeof ifNoneMatch === 'string' && matches(ifNoneMatch, this.published.etag);
-    return known ? this.#unchanged : this.#whole;
-  }
-}
-
-/** RFC 9110 §13.1.2: a list of validators, compared weakly, or `*` for whatever there is. */
-function matches(ifNoneMatch: string, etag: string): boolean {
-  if (ifNoneMatch.trim() === '*') return true;
-  return ifNoneMatch.split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
 }

@@ -1,0 +1,47 @@
+// An answer that is the same for everybody until what it tells changes: made once, with a validator,
+// so that whoever has it already is told no more than that.
+
+import { createHash } from 'node:crypto';
+import type { PlaneRequest, PlaneResponse } from '../core/plane/plane.ts';
+
+export interface ReadyAnswerOptions {
+  readonly contentType: string;
+  /** A strong validator (RFC 9110 §8.8.3); made from the body where it is not given. */
+  readonly etag?: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+export class ReadyAnswer {
+  readonly #etag: string;
+  readonly #whole: PlaneResponse;
+  readonly #unchanged: PlaneResponse;
+
+  constructor(body: Buffer, options: ReadyAnswerOptions) {
+    const { contentType } = options;
+    this.#etag = options.etag ?? etagOf(body);
+    const headers = {
+      ...options.headers,
+      etag: this.#etag,
+      // RFC 9110 §8.6: what a 304 says of the length is said of the 200.
+      'content-length': String(body.length),
+    };
+    this.#whole = { status: 200, contentType, body, headers };
+    this.#unchanged = { status: 304, contentType, body: '', headers };
+  }
+
+  to({ headers }: Pick<PlaneRequest, 'headers'>): PlaneResponse {
+    const ifNoneMatch = headers['if-none-match'];
+    const known = typeof ifNoneMatch === 'string' && matches(ifNoneMatch, this.#etag);
+    return known ? this.#unchanged : this.#whole;
+  }
+}
+
+export function etagOf(body: Buffer): string {
+  return `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
+}
+
+/** RFC 9110 §13.1.2: a list of validators, compared weakly, or `*` for whatever there is. */
+function matches(ifNoneMatch: string, etag: string): boolean {
+  if (ifNoneMatch.trim() === '*') return true;
+  return ifNoneMatch.split(',').some((each) => each.trim().replace(/^W\//, '') === etag);
+}

@@ -1,0 +1,73 @@
+// OpenID Connect Discovery 1.0 on the web listener, so that whoever knows OpenID and nothing of SPIFFE
+// (a cloud, Vault, a web framework) can verify this site's JWT-SVIDs: where the keys are, and the keys.
+// Only what a verifier needs: there is nothing to log in to.
+
+import type { Bundle } from '../../core/identity/bundle.ts';
+import { jwtAuthorityMembers } from '../../core/identity/jwk.ts';
+import { algorithmOfKey } from '../../core/identity/jws.ts';
+import type { PlaneRoute } from '../../core/plane/plane.ts';
+import { ReadyAnswer } from '../ready-answer.ts';
+
+export interface OidcDiscoveryParts {
+  /** An https URL without a slash at its end: the `iss` of the tokens. */
+  readonly issuer: string;
+  readonly authority: { readonly bundle: Bundle };
+  /** How long others may hold the keys. A key is published for longer before it signs. */
+  readonly maxAgeSeconds: number;
+}
+
+interface Answers {
+  readonly bundle: Bundle;
+  readonly configuration: ReadyAnswer;
+  readonly keys: ReadyAnswer;
+}
+
+export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRoute[] {
+  // §4.1: behind the path of the issuer, where that has one.
+  const base = new URL(parts.issuer).pathname.replace(/\/$/, '');
+  let answers: Answers | undefined;
+  const current = (): Answers => {
+    const { bundle } = parts.authority;
+    if (answers?.bundle !== bundle) answers = answersOf(bundle, parts);
+    return answers;
+  };
+  const route = (path: string, choose: (answers: Answers) => ReadyAnswer): PlaneRoute => ({
+    listener: 'web',
+    method: 'GET',
+    path: `${base}${path}`,
+    handle: (request) => choose(current()).to(request),
+  });
+  return [
+    route('/.well-known/openid-configuration', ({ configuration }) => configuration),
+    route('/keys', ({ keys }) => keys),
+  ];
+}
+
+function answersOf(bundle: Bundle, { issuer, maxAgeSeconds }: OidcDiscoveryParts): Answers {
+  const authorities = [...bundle.jwtAuthorities.values()];
+  const headers = { 'cache-control': `public, max-age=${maxAgeSeconds}` };
+  const answer = (contentType: string, value: unknown): ReadyAnswer =>
+    new ReadyAnswer(Buffer.from(JSON.stringify(value)), { contentType, headers });
+  return {
+    bundle,
+    // §3. The endpoints of logging in are required for providers where one logs in.
+    configuration: answer('application/json', {
+      issuer,
+      jwks_uri: `${issuer}/keys`,
+      response_types_supported: ['id_token'],
+      subject_types_supported: ['public'],
+      id_token_signing_alg_values_supported: [
+        ...new Set(authorities.map(({ publicKey }) => algorithmOfKey(publicKey))),
+      ].toSorted(),
+      claims_supported: ['iss', 'sub', 'aud', 'iat', 'exp'],
+    }),
+    // RFC 7517 §5. Readers of OpenID want to be told what SPIFFE bundles leave out: alg, and use sig.
+    keys: answer('application/jwk-set+json', {
+      keys: authorities.map((authority) => ({
+        use: 'sig',
+        alg: algorithmOfKey(authority.publicKey),
+        ...jwtAuthorityMembers(authority),
+      })),
+    }),
+  };
+}
