@@ -93,7 +93,7 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
         later: (draft) => issued.push(draft),
       },
       authority,
-      bundles: new StoreBundles(store, authority),
+      bundles: new StoreBundles(store, authority, clock),
       dataDir,
       // Nothing is reconciled in these tests.
       resources: () => ({}) as never,

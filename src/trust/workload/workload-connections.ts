@@ -18,12 +18,12 @@ export interface WorkloadLimits {
   readonly requestMs: number;
 }
 
-/** Far above what one machine's workloads need; a stream costs some tens of kilobytes. */
+/** Far above what one machine's workloads need, and half of it for one user; a stream with its connection costs 70 KB. */
 export const defaultLimits: WorkloadLimits = {
   connections: 4096,
-  connectionsPerUser: 512,
+  connectionsPerUser: 2048,
   streams: 8192,
-  streamsPerUser: 1024,
+  streamsPerUser: 2048,
   streamsPerConnection: 128,
   idleMs: 300_000,
   requestMs: 10_000,

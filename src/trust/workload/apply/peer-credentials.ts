@@ -24,6 +24,7 @@ const maxGroups = 1024;
 const maxControlGroupBytes = 64 * 1024;
 /** asm-generic/errno.h: the kernel does not know this option. */
 const enoprotoopt = 92;
+const eintr = 4;
 /** pidfd_open, by the number that it has on every architecture that Node runs on (Linux 5.3). */
 const pidfdOpen = 434;
 /** poll.h */
@@ -45,6 +46,15 @@ const syscall = libc.func('long syscall(long number, long first, long second)') 
   first: number,
   second: number,
 ) => number;
+
+/** linux/stat.h: the same layout on every architecture. A stat of Node's own costs ten times as much. */
+const statx = libc.func(
+  'int statx(int dir, const char *path, int flags, unsigned int mask, _Out_ uint8_t *found)',
+) as (dir: number, path: string, flags: number, mask: number, found: Buffer) => number;
+const statxBytes = 256;
+const statxIno = 0x100;
+const statxInoAt = 32;
+const statxDevAt = 136;
 
 const littleEndian = endianness() === 'LE';
 
@@ -98,13 +108,16 @@ export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerPr
   };
   // Whoever cannot be traced by its user (setuid, say) belongs to root there.
   const isOwned = ownerOf(pid) === uid;
-  const executable = isOwned ? fileBehind(linkOf(pid)) : undefined;
+  // Before anything is read of the program, so that what is read is of the one that is looked for later.
+  const link = linkOf(pid);
+  const program = isOwned ? programBehind(link) : undefined;
+  const executable = program === undefined ? undefined : fileBehind(link);
   const path = executable && pathOf(pid, executable);
   // By pid alone it could be a process of another user by now.
   const controlGroups = isOwned || held.by === 'socket' ? controlGroupsOf(pid) : undefined;
   const isSame = (): boolean =>
     open &&
-    (executable === undefined || isFile(fileBehind(linkOf(pid)), executable)) &&
+    (program === undefined || isProgram(link, program)) &&
     // Last: what was read above was of this process only if it runs still.
     runs(held.pidfd);
   if (!isSame()) {
@@ -186,6 +199,18 @@ function linkOf(pid: number): string {
   return `/proc/${pid}/exe`;
 }
 
+const found = Buffer.alloc(statxBytes);
+
+/** What the kernel says of the file behind a link; undefined where there is none, or none that we may see. */
+function programBehind(link: string): Buffer | undefined {
+  return statx(-1, link, 0, statxIno, found) === 0 ? Buffer.from(found) : undefined;
+}
+
+function isProgram(link: string, program: Buffer): boolean {
+  const same = (at: number): boolean => found.compare(program, at, at + 8, at, at + 8) === 0;
+  return statx(-1, link, 0, statxIno, found) === 0 && same(statxInoAt) && same(statxDevAt);
+}
+
 /** Undefined where there is none, or none that we may see. */
 function fileBehind(path: string): FileVersion | undefined {
   try {
@@ -205,7 +230,12 @@ function runs(pidfd: number): boolean {
   writeInt(entry, pidfd, 0);
   if (littleEndian) entry.writeInt16LE(pollIn, 4);
   else entry.writeInt16BE(pollIn, 4);
-  return poll(entry, 1, 0) === 0;
+  for (;;) {
+    const ready = poll(entry, 1, 0);
+    if (ready === 0) return true;
+    // A signal that came meanwhile (a profiler's, say) says nothing about the process.
+    if (ready > 0 || koffi.errno() !== eintr) return false;
+  }
 }
 
 function option(fd: number, name: number, bytes: number): Buffer | undefined {

@@ -7,6 +7,12 @@ import { HansaError } from '../../../core/errors/error.ts';
 import { removeStaleSocket } from '../../../core/plane/stale-socket.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
+/**
+ * After a restart all workloads of the machine come at once, and one that finds the queue full is
+ * turned away (EAGAIN). The kernel's own bound is as much (net.core.somaxconn).
+ */
+const backlog = 4096;
+
 export interface WorkloadSocketOptions {
   readonly path: string;
   /** At once, of all users together; the system refuses more. */
@@ -65,6 +71,6 @@ function listen(server: Server, path: string): Promise<void> {
         }),
       ),
     );
-    server.listen(path, () => resolve());
+    server.listen({ path, backlog }, () => resolve());
   });
 }
