@@ -49,7 +49,9 @@ const tools = {
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
   'ext-authz': { module: 'ext-authz', package: '.' },
+  pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   mint: { module: 'mint', package: '.' },
+  oidc: { module: 'oidc', package: '.' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];

@@ -14,6 +14,7 @@ export class WebCertificateKeeper implements WebCertificate {
   readonly #failures;
   #current: WebCredential | undefined;
   #problem: string | undefined;
+  #urgent = false;
 
   constructor(clock: Clock, metrics: Metrics) {
     this.#clock = clock;
@@ -45,14 +46,17 @@ export class WebCertificateKeeper implements WebCertificate {
     return this.#challenges.get(serverName.toLowerCase());
   }
 
-  /** Why there is no good certificate, or why the next one does not come; undefined where all is well. */
+  /**
+   * Why there is no good certificate, or why the next one does not come where that is urgent;
+   * undefined where all is well.
+   */
   get problem(): string | undefined {
     const expiresAtMs = this.#current?.notAfterMs;
     if (expiresAtMs !== undefined && expiresAtMs <= this.#clock.now()) {
       const when = new Date(expiresAtMs).toISOString();
       return `the certificate of the web listener expired at ${when}${this.#problem === undefined ? '' : `; ${this.#problem}`}`;
     }
-    if (this.#problem !== undefined) return this.#problem;
+    if (this.#problem !== undefined && this.#urgent) return this.#problem;
     return this.#current === undefined ? 'the web listener has no certificate yet' : undefined;
   }
 
@@ -69,9 +73,10 @@ export class WebCertificateKeeper implements WebCertificate {
     for (const listener of this.#listeners) listener();
   }
 
-  /** What is presented stays; `problem` says why there is nothing newer. */
-  failed(problem: string): void {
+  /** What is presented stays; `problem` says why there is nothing newer, from when on it is urgent. */
+  failed(problem: string, urgent: boolean): void {
     this.#problem = problem;
+    this.#urgent = urgent;
     this.#failures.add({});
   }
 

@@ -18,6 +18,8 @@ export class CredentialProblem extends Error {
 
 /** Chains of the Web PKI have two to four. */
 const maxChainLength = 10;
+/** Whoever issued it has a clock of their own. */
+const skewMs = 3_600_000;
 const block = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----/g;
 
 /** Throws CredentialProblem; its words never show the key. */
@@ -39,7 +41,7 @@ export function checkCredential(chainPem: string, keyPem: string, nowMs: number)
   if (notAfterMs <= nowMs) {
     throw new CredentialProblem(`the certificate expired at ${leaf.validToDate.toISOString()}`);
   }
-  if (notBeforeMs > nowMs) {
+  if (notBeforeMs > nowMs + skewMs) {
     throw new CredentialProblem(
       `the certificate is not valid before ${leaf.validFromDate.toISOString()}`,
     );

@@ -128,7 +128,7 @@ export class ServingCertificate {
       }
     } catch (error) {
       const why = error instanceof CredentialProblem ? error.message : String(error);
-      this.#keeper.failed(`the new certificate of the web listener is not used: ${why}`);
+      this.#keeper.failed(`the new certificate of the web listener is not used: ${why}`, true);
       this.#log.error('the new web certificate is not used; the one before it stays', { why });
     }
   }

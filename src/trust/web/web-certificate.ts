@@ -5,6 +5,7 @@
 import type { PlaneContext, WebCertificate } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import type { WebCertificateSettings } from '../trust-settings.ts';
+import { AcmeCertificate } from './acme/acme-certificate.ts';
 import { WebCertificateKeeper } from './certificate-keeper.ts';
 import { ServingCertificate } from './serving-certificate.ts';
 
@@ -18,12 +19,23 @@ export interface RunningWebCertificate {
 /** Rejects with HANSA_CONFIG_INVALID where what the operator gave cannot be used. */
 export async function startWebCertificate(
   settings: WebCertificateSettings,
-  context: Pick<PlaneContext, 'clock' | 'log' | 'metrics'>,
+  context: Pick<
+    PlaneContext,
+    'clock' | 'random' | 'log' | 'metrics' | 'store' | 'sealer' | 'transport' | 'version'
+  >,
 ): Promise<RunningWebCertificate> {
   const { clock, metrics } = context;
   const keeper = new WebCertificateKeeper(clock, metrics);
   const health = new Map([['web-certificate', () => keeper.problem]]);
-  if (settings.from === 'acme') throw new Error('not yet');
+  if (settings.from === 'acme') {
+    const acme = await AcmeCertificate.start(settings, keeper, context);
+    return {
+      certificate: keeper,
+      controllers: [acme.controller],
+      health,
+      stop: () => acme.stop(),
+    };
+  }
   const serving = await ServingCertificate.start(settings, keeper, context);
   return { certificate: keeper, controllers: [], health, stop: () => serving.stop() };
 }
