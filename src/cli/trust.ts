@@ -9,7 +9,6 @@ import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bu
 import { heldDocument } from '../core/identity/store-bundles.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import type { OwnBundle } from '../trust/bundle-endpoint.ts';
-import type { PreparedAuthority } from '../trust/prepare-authority.ts';
 import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
 import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
@@ -20,9 +19,9 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
+import { rotateCommand } from './trust-rotate.ts';
 
 const bundlePath = '/hansa/v1/trust/bundle';
-const authoritiesPath = '/hansa/v1/trust/authorities';
 
 export function trustCommand(cli: Cli): Command {
   return new Command('trust')
@@ -33,38 +32,8 @@ export function trustCommand(cli: Cli): Command {
         .addCommand(showCommand(cli))
         .addCommand(fingerprintCommand(cli)),
     )
-    .addCommand(
-      new Command('authority')
-        .description('the authorities of this site')
-        .addCommand(prepareCommand(cli)),
-    )
+    .addCommand(rotateCommand(cli))
     .addCommand(statusCommand(cli));
-}
-
-function prepareCommand(cli: Cli): Command {
-  return new Command('prepare')
-    .description('make a new authority and publish it, before it signs anything')
-    .addOption(outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-Peers are told at once and fetch the new bundle; workloads get it pushed.
-
-Examples:
-  hansa trust authority prepare`,
-    )
-    .action((options: { readonly output: OutputFormat }, command: Command) =>
-      cli.withClient(command, async (client) => {
-        const { body } = await client.request({ method: 'POST', path: authoritiesPath });
-        const made = body as PreparedAuthority;
-        cli.print(
-          renderValue(made, options.output) ??
-            printable(
-              `Authority ${made.fingerprint.slice(0, 16)} is published with sequence ${made.sequence}, and signs nothing yet.`,
-            ),
-        );
-      }),
-    );
 }
 
 function showCommand(cli: Cli): Command {

@@ -82,7 +82,21 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
   health.add('certificate', () =>
     credentials.current.notAfterMs > clock.now() ? undefined : 'the SVID of the site has expired',
   );
-  replaceFile(folder.caFile, credentials.current.caPem, 0o644);
-  undo.add(credentials.onRenewal(({ caPem }) => replaceFile(folder.caFile, caPem, 0o644)));
+  // Whoever verifies this site by the file must know an authority before it signs.
+  let written: string | undefined;
+  const writeAuthorities = (): void => {
+    const { pem } = authority.bundle;
+    if (pem === written) return;
+    try {
+      replaceFile(folder.caFile, pem, 0o644);
+      written = pem;
+    } catch (error) {
+      log.error('the file with the authorities of this site could not be written', { error });
+    }
+  };
+  writeAuthorities();
+  undo.add(authority.onChange(writeAuthorities));
+  // Where that failed (a full disk, say), it is tried again.
+  undo.add(credentials.onRenewal(writeAuthorities));
   return { folder, health, store, sealer, trustDomain, audit, authority, credentials };
 }

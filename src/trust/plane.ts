@@ -6,13 +6,16 @@
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import type { Log } from '../core/log/log.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { mintCalls } from './mint/mint-service.ts';
-import { prepareRoute } from './prepare-authority.ts';
+import { Rotation } from './rotation/rotation.ts';
+import { rotationController } from './rotation/rotation-controller.ts';
+import { rotationRoutes } from './rotation/rotation-routes.ts';
 import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
 import { startWebCertificate } from './web/web-certificate.ts';
 import { workloadServices } from './workload/workload-services.ts';
@@ -22,24 +25,24 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
   kinds: [spiffeFederationKind, workloadEntryKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
-    const publisher = new BundlePublisher(store, authority);
+    const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
     observeFederations(metrics, store, clock);
+    const rotation = new Rotation(context, settings.authority);
+    const rotationParts = { ...context, publisher, rotation };
+    const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
     const web = settings.web && (await startWebCertificate(settings.web, context));
     const workloads = await workloadServices({ ...context, jwtIssuer: settings.jwtIssuer });
     return {
       controllers: [
         federationSync(context, new FederationMetrics(metrics)),
+        rotationController(rotationParts),
         ...workloads.controllers,
         ...(web?.controllers ?? []),
       ],
-      routes: [
-        ...bundleRoutes(publisher),
-        prepareRoute({ ...context, publisher, published: () => workloads.refresh() }),
-        ...workloads.routes,
-      ],
+      routes: [...bundleRoutes(publisher), ...rotationRoutes(rotationParts), ...workloads.routes],
       adminCalls: mintCalls(context),
       ...(web && { webCertificate: web.certificate }),
       health: new Map([...workloads.health, ...(web?.health ?? [])]),
@@ -50,9 +53,20 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
         } else workloads.admit(kind, next, live);
       },
       stop: () => {
+        unpublish();
         web?.stop();
         return workloads.stop();
       },
     };
   },
 });
+
+/** At once when the authorities change: peers are told of what is published, not of what is asked for. */
+async function publish(publisher: BundlePublisher, log: Log): Promise<void> {
+  try {
+    await publisher.current();
+  } catch (error) {
+    // The rotation tries again.
+    log.error('the bundle of this site could not be published', { error });
+  }
+}

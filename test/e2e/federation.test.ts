@@ -5,6 +5,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
+import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 
 suite('two sites and their bundles', () => {
@@ -91,7 +92,7 @@ suite('two sites and their bundles', () => {
     await run(lubeck, ['wait', 'sf', 'bruges.example', '--for', 'condition=EndpointReachable']);
     const { stdout } = await run(lubeck, ['trust', 'status']);
     assert.match(stdout, /^lubeck\.example +this site +own/m);
-    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\d+s ago +1$/m);
+    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\d+s ago +2$/m);
   });
 
   test('both sites name the same fingerprint of a bundle', async () => {
@@ -102,10 +103,10 @@ suite('two sites and their bundles', () => {
   });
 
   test('an authority that one site prepares is published, and fetched by the other', async () => {
-    const prepared = await run(bruges, ['trust', 'authority', 'prepare', '-o', 'json']);
+    const prepared = await run(bruges, ['trust', 'rotate', 'prepare', '-o', 'json']);
     assert.equal(prepared.code, 0, prepared.stderr);
-    const { sequence } = JSON.parse(prepared.stdout) as { readonly sequence: number };
-    assert.equal(sequence, 2);
+    const { bundle } = JSON.parse(prepared.stdout) as RotationStatus;
+    assert.equal(bundle.sequence, 2);
     // As peers do by themselves when it is announced to them.
     await apply(endpoint({ bundleEndpointURL: `${federationUrl(bruges)}/?prepared` }));
     const waited = await run(lubeck, [
@@ -113,7 +114,7 @@ suite('two sites and their bundles', () => {
       'sf',
       'bruges.example',
       '--for',
-      'jsonpath={.status.authorityCount}=2',
+      'jsonpath={.status.authorityCount}=3',
     ]);
     assert.equal(waited.code, 0, waited.stderr);
     const told = await run(lubeck, ['audit', 'list', '--verb', 'spiffe.federation.rotation']);
@@ -121,7 +122,7 @@ suite('two sites and their bundles', () => {
     const log = await run(bruges, ['audit', 'list', '--verb', 'authority.prepare']);
     assert.match(log.stdout, /authority\.prepare/);
     brugesBundle = (await run(bruges, ['trust', 'bundle', 'show'])).stdout.trim();
-    const twice = await run(bruges, ['trust', 'authority', 'prepare']);
+    const twice = await run(bruges, ['trust', 'rotate', 'prepare']);
     assert.equal(twice.code, 5);
   });
 

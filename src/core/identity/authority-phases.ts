@@ -239,6 +239,8 @@ function withRoom<P extends AuthorityPhase>(set: readonly P[], nowMs: number): P
 
 /** By its id, or by the beginning of it where that names one only. */
 function find<P extends AuthorityPhase>(set: readonly P[], named: string): P {
+  const exact = set.find(({ id }) => id === named);
+  if (exact !== undefined) return exact;
   const found = set.filter(({ id }) => id.startsWith(named));
   const [one] = found;
   if (one === undefined || named.length < minNameLength) {

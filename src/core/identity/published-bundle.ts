@@ -36,25 +36,40 @@ export class BundlePublisher {
   #published: PublishedBundle | undefined;
   #publishing: Promise<PublishedBundle> | undefined;
 
-  constructor(store: Pick<Store, 'get' | 'commit'>, authority: { readonly bundle: Bundle }) {
+  readonly #refreshHintSeconds: number;
+
+  constructor(
+    store: Pick<Store, 'get' | 'commit'>,
+    authority: { readonly bundle: Bundle },
+    refreshHintSeconds = defaultRefreshHintSeconds,
+  ) {
     this.#store = store;
     this.#authority = authority;
+    this.#refreshHintSeconds = refreshHintSeconds;
   }
 
   /** At once, but for the first time and after a change of the authorities: then the sequence is written first. */
   current(): PublishedBundle | Promise<PublishedBundle> {
     const { bundle } = this.#authority;
     if (this.#published?.bundle === bundle) return this.#published;
-    this.#publishing ??= this.#publish(bundle).finally(() => {
+    this.#publishing ??= this.#publishNewest().finally(() => {
       this.#publishing = undefined;
     });
     return this.#publishing;
   }
 
+  /** The authorities may change while the sequence is written. */
+  async #publishNewest(): Promise<PublishedBundle> {
+    for (;;) {
+      const published = await this.#publish(this.#authority.bundle);
+      if (published.bundle === this.#authority.bundle) return published;
+    }
+  }
+
   async #publish(bundle: Bundle): Promise<PublishedBundle> {
     const sequence = await this.#sequenceOf(bundle);
     const document = Buffer.from(
-      encodeSpiffeBundle(bundle, { sequence, refreshHintSeconds: defaultRefreshHintSeconds }),
+      encodeSpiffeBundle(bundle, { sequence, refreshHintSeconds: this.#refreshHintSeconds }),
     );
     const etag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`;
     this.#published = { bundle, sequence, document, etag };

@@ -1,14 +1,19 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { createLog } from '../log/json-log.ts';
-import { SiteCredentials, type SiteCredential } from './site-credentials.ts';
+import {
+  SiteCredentials,
+  type SiteCredential,
+  type SiteCredentialsOptions,
+} from './site-credentials.ts';
 import { Certificate } from './certificate.ts';
-import { parseCertificatesPem } from './pem.ts';
 import { type TestSite, testSite } from './test-vault.ts';
 
 const hourMs = 3_600_000;
 
-async function start(site: TestSite): Promise<SiteCredentials> {
+async function start(
+  site: Pick<TestSite, 'clock' | 'random'> & Pick<SiteCredentialsOptions, 'authority'>,
+): Promise<SiteCredentials> {
   return SiteCredentials.start({
     ...site,
     log: createLog({
@@ -27,12 +32,11 @@ const valid = (credential: SiteCredential, nowMs: number): boolean =>
 
 test('the first SVID is there at the start, with the names that clients verify', async () => {
   const credentials = await start(await testSite());
-  const { id, chain, caPem } = credentials.current;
+  const { id, chain } = credentials.current;
   assert.equal(id.toString(), 'spiffe://lubeck.example/hansa/site');
   const names = Certificate.parse(chain[0] as Buffer).extensions.subjectAlternativeName;
   assert.deepEqual(names?.dnsNames, ['localhost']);
   assert.deepEqual(names?.ipAddresses, ['127.0.0.1', '::1']);
-  assert.equal(parseCertificatesPem(caPem, 10).length, 1);
   credentials.stop();
 });
 
@@ -81,15 +85,16 @@ test('a failure is retried with growing pauses, and the old SVID stays meanwhile
   const site = await testSite();
   let broken = false;
   let attempts = 0;
-  const authority: Pick<TestSite['authority'], 'issueSite' | 'bundle'> = {
-    bundle: site.authority.bundle,
+  const authority: Parameters<typeof start>[0]['authority'] = {
+    onChange: (listener) => site.authority.onChange(listener),
+    isTainted: (id) => site.authority.isTainted(id),
     issueSite: (request) => {
       attempts++;
       if (broken) return Promise.reject(new Error('the key is away'));
       return site.authority.issueSite(request);
     },
   };
-  const credentials = await start({ ...site, authority: authority as TestSite['authority'] });
+  const credentials = await start({ ...site, authority });
   const first = credentials.current;
   broken = true;
   await site.clock.advance(hourMs / 2 + 60_000);
@@ -116,5 +121,46 @@ test('renewals asked for at the same time are one', async () => {
   credentials.onRenewal(() => told++);
   await Promise.all([credentials.renew(), credentials.renew()]);
   assert.equal(told, 1);
+  credentials.stop();
+});
+
+test('activating another authority leaves the SVID alone until it is due', async () => {
+  const site = await testSite();
+  const credentials = await start(site);
+  const first = credentials.current;
+  await site.authority.prepare('x509', () => []);
+  const made = await site.authority.activate('x509', undefined, () => []);
+  await site.clock.advance(60_000);
+  assert.equal(credentials.current, first);
+  await site.clock.advance(0.5 * hourMs);
+  assert.equal(credentials.current.authorityId, made.id);
+  credentials.stop();
+});
+
+test('tainting the authority that signed it renews it at once', async () => {
+  const site = await testSite();
+  const credentials = await start(site);
+  const renewed: SiteCredential[] = [];
+  credentials.onRenewal((credential) => renewed.push(credential));
+  await site.authority.prepare('x509', () => []);
+  const made = await site.authority.activate('x509', undefined, () => []);
+  await site.authority.taint('x509', undefined, () => []);
+  await site.clock.advance(0);
+  assert.deepEqual(
+    renewed.map(({ authorityId }) => authorityId),
+    [made.id],
+  );
+  // The next one is due at its own half-life, and not twice.
+  await site.clock.advance(0.44 * hourMs);
+  assert.equal(renewed.length, 1);
+  credentials.stop();
+});
+
+test('an emergency leaves no SVID of the authority that is gone', async () => {
+  const site = await testSite();
+  const credentials = await start(site);
+  const made = await site.authority.replaceAtOnce('x509', { fresh: true }, () => []);
+  await site.clock.advance(0);
+  assert.equal(credentials.current.authorityId, made.id);
   credentials.stop();
 });

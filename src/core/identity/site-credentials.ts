@@ -1,6 +1,7 @@
 // The site's own SVID, always fresh: issued at start, renewed at half of its life with a new key,
-// handed to the listeners. It lives in memory only; what the daemon writes to disk is the CA file
-// that kubectl verifies the site with.
+// handed to the listeners. It lives in memory only. A new authority signs the next one when that is
+// due: activating one drops nothing, and peers that come late can still fetch the bundle. Only where
+// the authority that signed it is tainted or gone, it is renewed at once.
 
 import type { KeyObject } from 'node:crypto';
 import type { SpiffeId } from '../../api/spiffe-id.ts';
@@ -19,12 +20,12 @@ export interface SiteCredential extends TlsCredential {
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
   readonly serialHex: string;
-  /** The CA file: the authorities of the site's trust domain in PEM. */
-  readonly caPem: string;
+  /** The id of the authority that signed it. */
+  readonly authorityId: string;
 }
 
 export interface SiteCredentialsOptions {
-  readonly authority: SiteAuthority;
+  readonly authority: Pick<SiteAuthority, 'issueSite' | 'onChange' | 'isTainted'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -50,11 +51,13 @@ export class SiteCredentials {
   #timer: Timer | undefined;
   #renewing: Promise<void> | undefined;
   #stopped = false;
+  readonly #unhook: () => void;
 
   private constructor(options: SiteCredentialsOptions, first: SiteCredential) {
     this.#options = options;
     this.#current = first;
     this.#renewAtMs = this.#halfLife(first);
+    this.#unhook = options.authority.onChange(() => this.#authorityChanged());
     this.#schedule();
   }
 
@@ -84,11 +87,23 @@ export class SiteCredentials {
   stop(): void {
     this.#stopped = true;
     this.#timer?.cancel();
+    this.#unhook();
     this.#listeners.clear();
   }
 
+  #authorityChanged(): void {
+    const { authority, clock } = this.#options;
+    if (this.#stopped || !authority.isTainted(this.#current.authorityId)) return;
+    this.#renewAtMs = clock.now();
+    this.#timer?.cancel();
+    void this.#look();
+  }
+
   async #renew(): Promise<void> {
-    const credential = await issue(this.#options);
+    const { authority } = this.#options;
+    let credential = await issue(this.#options);
+    // One that was tainted meanwhile may have signed it.
+    while (authority.isTainted(credential.authorityId)) credential = await issue(this.#options);
     if (this.#stopped) return;
     this.#current = credential;
     this.#renewAtMs = this.#halfLife(credential);
@@ -108,6 +123,8 @@ export class SiteCredentials {
 
   #schedule(delayMs = this.#renewAtMs - this.#options.clock.now()): void {
     if (this.#stopped) return;
+    // A taint may have come while a renewal was under way.
+    this.#timer?.cancel();
     const bounded = Math.min(Math.max(delayMs, 0), lookEveryMs);
     this.#timer = this.#options.clock.timer(bounded, () => void this.#look());
   }
@@ -152,6 +169,6 @@ async function issue(options: SiteCredentialsOptions): Promise<SiteCredential> {
     notBeforeMs: svid.notBeforeMs,
     notAfterMs: svid.notAfterMs,
     serialHex: svid.serialHex,
-    caPem: authority.bundle.pem,
+    authorityId: svid.authorityId,
   };
 }

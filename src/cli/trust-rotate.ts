@@ -1,0 +1,286 @@
+// hansa trust rotate: new authorities of this site in the place of old ones, as a whole or step by step.
+
+import { MessageChannel } from 'node:worker_threads';
+import { Command, Option } from 'commander';
+import { sleep } from '../core/clock/clock.ts';
+import type { AuthorityKind } from '../core/identity/authority-phases.ts';
+import type { AuthorityStatus, KindStatus, RotationStatus } from '../trust/rotation/rotation.ts';
+import { authoritiesPath, type StepRequest } from '../trust/rotation/rotation-routes.ts';
+import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
+import { usageError } from './usage.ts';
+
+interface RotateOptions {
+  readonly emergency?: boolean;
+  readonly fresh?: boolean;
+  readonly jwt?: boolean;
+  readonly wait: boolean;
+  readonly output: OutputFormat;
+}
+
+/** A rotation lasts minutes; who watches it wants to see it end. */
+const pollMs = 500;
+
+export function rotateCommand(cli: Cli): Command {
+  return new Command('rotate')
+    .description('put a new authority in the place of the one that signs, without a failed call')
+    .addOption(jwtOption())
+    .option('--emergency', 'at once: the one that signs now is believed by nobody from here on')
+    .option('--fresh', 'with --emergency: a new key, also where one is prepared already')
+    .option('--no-wait', 'return when it is under way; it goes on by itself')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+A site rotates by itself when half of the life of an authority is over. This does it now: a new one
+is published, and signs when the bundle had time to spread and every active peer has confirmed that
+it holds it, or when the deadline for that is over. Ending the command does not end the rotation.
+
+--emergency is for a key that somebody else may have. Everything that it signed is replaced here at
+once. Peers that do not hold the new authority yet cannot verify this site any more: exchange a new
+invitation, or give them the bundle (hansa trust bundle show). Where an authority is prepared and
+has spread, it is taken, and nobody is lost; with --fresh it is given up too, in case that key is
+known as well.
+
+Examples:
+  hansa trust rotate
+  hansa trust rotate --jwt
+  hansa trust rotate --emergency --yes
+  hansa trust rotate prepare && hansa trust rotate status`,
+    )
+    .action((options: RotateOptions, command: Command) => rotate(cli, options, command))
+    .addCommand(
+      stepCommand(cli, {
+        verb: 'prepare',
+        description: 'make a new authority and publish it, before it signs anything',
+        done: 'It is published, and signs nothing yet.',
+        named: false,
+        help: 'Peers are told at once and fetch the new bundle; workloads get it pushed.',
+      }),
+    )
+    .addCommand(
+      stepCommand(cli, {
+        verb: 'activate',
+        description: 'let the prepared authority sign from now on, whoever holds it',
+        done: 'It signs from now on. What the one before it signed stays valid until it expires.',
+        named: true,
+        help: 'Does not wait: `hansa trust rotate status` names the peers that have not confirmed.',
+      }),
+    )
+    .addCommand(
+      stepCommand(cli, {
+        verb: 'taint',
+        description: 'replace everything that an old authority signed, at once',
+        done: 'What it signed is replaced.',
+        named: true,
+        help: 'Without an id, the one that signed last.',
+      }),
+    )
+    .addCommand(
+      stepCommand(cli, {
+        verb: 'revoke',
+        description: 'take an authority out of the bundle: nothing that it signed is believed',
+        done: 'It is out of the bundle.',
+        named: true,
+        help: 'A prepared or tainted one at any time; an old one when nothing that it signed is valid.',
+        confirms: true,
+      }),
+    )
+    .addCommand(statusCommand(cli));
+}
+
+function jwtOption(): Option {
+  return new Option('--jwt', 'the keys that sign JWT-SVIDs, not the X.509 authorities');
+}
+
+async function rotate(cli: Cli, options: RotateOptions, command: Command): Promise<void> {
+  const { emergency = false, fresh = false, jwt = false } = options;
+  if (fresh && !emergency) throw usageError('--fresh is for --emergency only.');
+  const kind: AuthorityKind = jwt ? 'jwt' : 'x509';
+  if (emergency) {
+    await cli.confirm(
+      command,
+      'Nothing that the authority signed is believed from here on, also at peers that do not hold the next one. Rotate?',
+    );
+  }
+  await cli.withClient(command, async (client) => {
+    const before = activeOf(await statusFrom(client), kind)?.id;
+    let status = await post(client, 'rotate', { kind, emergency, fresh });
+    const isDone = (): boolean => activeOf(status, kind)?.id !== before;
+    // Between two questions nothing else would keep the process: its clock's timers do not.
+    const { port1: anchor } = new MessageChannel();
+    anchor.on('message', () => undefined);
+    try {
+      let told = '';
+      while (!isDone() && options.wait) {
+        const waits = waitingFor(kindOf(status, kind));
+        if (waits !== told) cli.note(printable(waits));
+        told = waits;
+        await sleep(cli.io.clock, pollMs, cli.io.interruption());
+        status = await statusFrom(client);
+      }
+    } finally {
+      anchor.close();
+    }
+    const rendered = renderValue(status, options.output);
+    if (rendered !== undefined) {
+      cli.print(rendered);
+      return;
+    }
+    const active = activeOf(status, kind);
+    cli.print(
+      printable(
+        isDone()
+          ? `${active?.id.slice(0, 16)} signs from now on.`
+          : `Under way: ${waitingFor(kindOf(status, kind))}`,
+      ),
+    );
+    const without = emergency ? status.unconfirmed : (kindOf(status, kind)?.wentOnWithout ?? []);
+    if (isDone() && without.length > 0) {
+      cli.note(printable(`Not confirmed by ${without.join(', ')}.`));
+    }
+  });
+}
+
+interface Step {
+  readonly verb: string;
+  readonly description: string;
+  readonly done: string;
+  /** Whether an id may be given. */
+  readonly named: boolean;
+  readonly help: string;
+  readonly confirms?: boolean;
+}
+
+function stepCommand(cli: Cli, step: Step): Command {
+  const command = new Command(step.verb)
+    .description(step.description)
+    .addOption(jwtOption())
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+${step.help}
+
+Examples:
+  hansa trust rotate ${step.verb}${step.named ? `\n  hansa trust rotate ${step.verb} 7f3a9c02d1e45b60` : ''}`,
+    );
+  if (step.named) {
+    command.argument('[id]', 'of the authority, or at least 8 characters of its beginning');
+  }
+  return command.action(async (...parameters: unknown[]) => {
+    const id = step.named ? (parameters[0] as string | undefined) : undefined;
+    const { jwt, output } = optionsOf(command);
+    if (step.confirms === true) {
+      await cli.confirm(command, `Take ${id ?? 'the one that signed last'} out of the bundle?`);
+    }
+    await cli.withClient(command, async (client) => {
+      const kind: AuthorityKind = jwt === true ? 'jwt' : 'x509';
+      const status = await post(client, step.verb, { kind, ...(id === undefined ? {} : { id }) });
+      cli.print(renderValue(status, output) ?? [step.done, tableOf(status, cli)].join('\n'));
+    });
+  });
+}
+
+function statusCommand(cli: Cli): Command {
+  return new Command('status')
+    .description('show the authorities of this site, their phases, and what a rotation waits for')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa trust rotate status')
+    .action((_options: object, command: Command) => {
+      const { output } = optionsOf(command);
+      return cli.withClient(command, async (client) => {
+        const status = await statusFrom(client);
+        cli.print(renderValue(status, output) ?? tableOf(status, cli));
+      });
+    });
+}
+
+/** Options that a step shares with `rotate` are found there, wherever on the line they stand. */
+function optionsOf(step: Command): RotateOptions {
+  const options = step.optsWithGlobals<RotateOptions>();
+  if (options.emergency === true || options.fresh === true || !options.wait) {
+    throw usageError(
+      `--emergency, --fresh and --no-wait are for the whole rotation, not for ${step.name()}.`,
+    );
+  }
+  return options;
+}
+
+async function statusFrom(client: SiteClient): Promise<RotationStatus> {
+  return (await client.request({ path: authoritiesPath })).body as RotationStatus;
+}
+
+async function post(client: SiteClient, verb: string, body: StepRequest): Promise<RotationStatus> {
+  const path = `${authoritiesPath}/${verb}`;
+  return (await client.request({ method: 'POST', path, body })).body as RotationStatus;
+}
+
+const headings = ['KIND', 'AUTHORITY', 'PHASE', 'SINCE', 'EXPIRES', 'GOES'];
+
+function tableOf(status: RotationStatus, cli: Cli): string {
+  const nowMs = cli.io.clock.now();
+  const rows = status.authorities.map((one) =>
+    [
+      one.kind,
+      one.id.slice(0, 16),
+      one.state,
+      `${span(nowMs - Date.parse(one.since))} ago`,
+      `in ${span(Date.parse(one.notAfter) - nowMs)}`,
+      one.goesAt === undefined ? '' : `in ${span(Date.parse(one.goesAt) - nowMs)}`,
+    ].map((cell) => printable(cell)),
+  );
+  return [
+    renderColumns([headings, ...rows]),
+    '',
+    ...status.rotation.map((kind) => printable(`${kind.kind}: ${waitingFor(kind)}`)),
+    ...(status.unconfirmed.length === 0
+      ? []
+      : [
+          printable(
+            `Not confirmed the bundle ${status.bundle.sequence}: ${status.unconfirmed.join(', ')}.`,
+          ),
+        ]),
+  ].join('\n');
+}
+
+function waitingFor(kind: KindStatus | undefined): string {
+  if (kind === undefined) return 'nothing is known of it.';
+  const until = kind.until === undefined ? '' : ` until ${kind.until}`;
+  const words = {
+    life: `nothing is due${until}.`,
+    operator: `one is prepared: activate it, or it is done${until === '' ? ' later' : ` after ${kind.until}`}.`,
+    spread: `waits for the bundle to spread${until}.`,
+    receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
+    prune: 'old ones are about to go.',
+    prepare: 'the next one is about to be prepared.',
+    activate: 'the next one is about to sign.',
+  }[kind.waitsFor];
+  const without =
+    kind.wentOnWithout.length === 0
+      ? ''
+      : ` The last rotation went on without ${kind.wentOnWithout.join(', ')}.`;
+  return `${words}${without}${kind.problem === undefined ? '' : ` The last step failed: ${kind.problem}`}`;
+}
+
+function activeOf(status: RotationStatus, kind: AuthorityKind): AuthorityStatus | undefined {
+  return status.authorities.find((one) => one.kind === kind && one.state === 'active');
+}
+
+function kindOf(status: RotationStatus, kind: AuthorityKind): KindStatus | undefined {
+  return status.rotation.find((one) => one.kind === kind);
+}
+
+function span(ms: number): string {
+  const seconds = Math.max(0, Math.round(ms / 1000));
+  if (seconds < 120) return `${seconds}s`;
+  if (seconds < 7200) return `${Math.round(seconds / 60)}m`;
+  return seconds < 172_800 ? `${Math.round(seconds / 3600)}h` : `${Math.round(seconds / 86_400)}d`;
+}

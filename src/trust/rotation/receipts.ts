@@ -1,0 +1,69 @@
+// Which peers hold the bundle of this site as it is published now. Peering writes what each peer
+// tells into the status of its FederationPeer; here it is only read.
+
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { parseTimestamp } from '../../api/schema/date-time.ts';
+import { lastPublished } from '../../core/identity/published-bundle.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+
+export const peersCollection = federationPeerKind.plural;
+
+export interface PeerReceipt {
+  readonly peer: string;
+  readonly state: string;
+  /** Since when it is in this state. */
+  readonly sinceMs: number;
+  /** Whether it told that it holds the bundle as it is published now. */
+  readonly holds: boolean;
+}
+
+/** Objects are parsed once a version. O(peers). */
+export class Receipts {
+  readonly #store: Pick<Store, 'get' | 'list'>;
+  readonly #parsed = new WeakMap<Entry, FederationPeer['status']>();
+
+  constructor(store: Pick<Store, 'get' | 'list'>) {
+    this.#store = store;
+  }
+
+  all(): readonly PeerReceipt[] {
+    const published = lastPublished(this.#store);
+    return this.#store.list(peersCollection).entries.map((entry) => {
+      const status = this.#statusOf(entry);
+      const { receipt } = status ?? {};
+      return {
+        peer: entry.name,
+        state: status?.state ?? '',
+        sinceMs: parseTimestamp(status?.since ?? '') ?? 0,
+        // A peer that leaves out keys that it does not know has another hash, but the same sequence.
+        holds:
+          published !== undefined &&
+          receipt !== undefined &&
+          (receipt.hash === published.hash || receipt.sequence >= published.sequence),
+      };
+    });
+  }
+
+  /**
+   * Who is to be waited for: active peers that do not hold the bundle, and those that fell silent only
+   * since then and would be locked out when they come back. A peer that was silent before is not
+   * waited for: it may be so for ever.
+   */
+  unconfirmed(sinceMs: number): readonly string[] {
+    return this.all()
+      .filter(
+        (one) =>
+          !one.holds &&
+          (one.state === 'active' || (one.state === 'degraded' && one.sinceMs >= sinceMs)),
+      )
+      .map(({ peer }) => peer);
+  }
+
+  #statusOf(entry: Entry): FederationPeer['status'] {
+    if (!this.#parsed.has(entry)) {
+      const { status } = JSON.parse(entry.value.toString('utf8')) as FederationPeer;
+      this.#parsed.set(entry, status);
+    }
+    return this.#parsed.get(entry);
+  }
+}

@@ -1,0 +1,203 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import { type Bundle } from '../../core/identity/bundle.ts';
+import type { IssuedSvid } from '../../core/identity/authority.ts';
+import { maxAuthoritiesOfAKind } from '../../core/identity/authority-phases.ts';
+import { generateP256, PublicKey } from '../../core/identity/keys.ts';
+import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
+import { noteRotation } from './rotation-request.ts';
+import { sinceMsOf } from './rotation.ts';
+import { rotationSite } from './test-rotation-site.ts';
+
+const minute = 60_000;
+const hour = 60 * minute;
+const day = 24 * hour;
+const publicKey = PublicKey.of(await generateP256(new SeededRandom('leaf')));
+const web = SpiffeId.parse('spiffe://lubeck.example/web');
+
+test('a year of the life of a site: every SVID is believed until it expires, also by who fetches late', async () => {
+  const site = await rotationSite();
+  const { clock, authority } = site;
+  const endMs = clock.now() + 365 * day;
+  const alive: IssuedSvid[] = [];
+  /** What somebody holds who fetches every five minutes. */
+  let fetched: { bundle: Bundle; atMs: number } = { bundle: authority.bundle, atMs: clock.now() };
+  const jwtKeys = new Set<string>();
+  const roots = new Set<string>();
+  let most = 0;
+  let looks = 0;
+  while (clock.now() < endMs) {
+    const due = Math.min(await site.settle('x509'), await site.settle('jwt'));
+    roots.add(authority.certificate.fingerprint);
+    jwtKeys.add(authority.jwtSigner.keyId);
+    most = Math.max(most, authority.authorities.length);
+    assert.ok(authority.jwtSigner.notAfterMs > clock.now() + hour);
+    if (clock.now() - fetched.atMs >= 5 * minute) {
+      fetched = { bundle: authority.bundle, atMs: clock.now() };
+    }
+    // Far from a rotation, an SVID every few hours tells enough.
+    const rotatedMs = Math.max(...authority.authorities.map(sinceMsOf));
+    if (clock.now() - rotatedMs > 3 * hour && looks++ % 30 > 0) {
+      await clock.advance(due);
+      continue;
+    }
+    alive.push(await authority.issue({ spiffeId: web, publicKey }));
+    while (alive[0] !== undefined && alive[0].notAfterMs <= clock.now()) alive.shift();
+    for (const svid of [alive[0], alive.at(-1)] as IssuedSvid[]) {
+      assert.equal(svid.notAfterMs - svid.notBeforeMs, hour + minute);
+      validateChain(parseChain(svid.chain), { bundleFor: () => fetched.bundle }, clock.now());
+    }
+    await clock.advance(due);
+  }
+  // 90 days of life, a new one after 45: the ninth signs at the end of the year. JWT keys: 30 and 15.
+  assert.equal(roots.size, 9);
+  assert.equal(jwtKeys.size, 25);
+  // The active ones, and for an hour the ones before them.
+  assert.ok(most <= 4, `${most} authorities at once`);
+  const verbs = site.audited.map(({ verb }) => verb);
+  assert.equal(verbs.filter((verb) => verb === 'authority.prepare').length, 8 + 24);
+  assert.equal(verbs.filter((verb) => verb === 'authority.activate').length, 8 + 24);
+  assert.equal(verbs.filter((verb) => verb === 'authority.revoke').length, 8 + 24);
+});
+
+test('active peers are waited for, and their receipts end the waiting', async () => {
+  const site = await rotationSite();
+  await site.peer('bruges.example', 'active', 'current');
+  await site.clock.advance(45 * day);
+  await site.settle();
+  assert.deepEqual(site.phases(), ['active', 'prepared']);
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  const [x509] = site.rotation.status().rotation;
+  assert.equal(x509?.waitsFor, 'receipts');
+  assert.deepEqual(x509.peers, ['bruges.example']);
+  await site.peer('bruges.example', 'active', 'current');
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+  assert.deepEqual(site.rotation.status().rotation[0]?.wentOnWithout, []);
+});
+
+test('a peer that leaves keys out confirms by the sequence', async () => {
+  const site = await rotationSite();
+  await site.clock.advance(45 * day);
+  await site.settle();
+  await site.peer('bruges.example', 'active', 'sequence');
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+});
+
+test('at the deadline it goes on, and who has not confirmed is in the audit log and in the status', async () => {
+  const site = await rotationSite();
+  await site.peer('bruges.example', 'active', 'nothing');
+  await site.clock.advance(45 * day);
+  await site.settle();
+  await site.clock.advance(day);
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+  const activated = site.audited.find(({ verb }) => verb === 'authority.activate');
+  assert.match(activated?.reason ?? '', /not confirmed by bruges\.example/);
+  assert.equal(activated?.actor.user, 'system:rotation');
+  assert.deepEqual(site.rotation.status().rotation[0]?.wentOnWithout, ['bruges.example']);
+  assert.deepEqual(site.rotation.status().unconfirmed, ['bruges.example']);
+});
+
+test('peers that were silent before are not waited for, and those that fell silent since are', async () => {
+  const site = await rotationSite();
+  await site.peer('dead.example', 'degraded', 'nothing');
+  await site.peer('suspended.example', 'suspended', 'nothing');
+  await site.peer('revoked.example', 'revoked', 'nothing');
+  await site.clock.advance(45 * day);
+  await site.settle();
+  await site.peer('silent.example', 'degraded', 'nothing');
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  assert.deepEqual(site.rotation.status().rotation[0]?.peers, ['silent.example']);
+  await site.peer('silent.example', 'active', 'current');
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+});
+
+test('what an operator asked for is done as soon as it harms nobody, by whomever it is run', async () => {
+  const site = await rotationSite();
+  const { id } = await site.authority.prepare('x509', () => []);
+  await site.settle();
+  await site.clock.advance(day);
+  await site.settle();
+  assert.deepEqual(site.phases(), ['active', 'prepared']);
+  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada' } });
+  await site.settle();
+  assert.deepEqual(site.phases(), ['old', 'active']);
+  assert.match(site.audited.at(-1)?.reason ?? '', /asked for.*\(by ada\)/);
+});
+
+test('a failure is in the status until a step succeeds', async () => {
+  const site = await rotationSite();
+  const replace = site.vault.replace.bind(site.vault);
+  site.vault.replace = () => Promise.reject(new Error('the disk is full'));
+  await site.clock.advance(45 * day);
+  await assert.rejects(site.settle());
+  assert.equal(typeof site.rotation.status().rotation[0]?.problem, 'string');
+  site.vault.replace = replace;
+  await site.settle();
+  assert.equal(site.rotation.status().rotation[0]?.problem, undefined);
+});
+
+test('a site with authorities of ten minutes goes on for a day, though its settings would wait longer', async () => {
+  const site = await rotationSite(undefined, { rootTtlSeconds: 600 });
+  await site.peer('bruges.example', 'active', 'nothing');
+  const endMs = site.clock.now() + day;
+  while (site.clock.now() < endMs) {
+    const due = Math.min(await site.settle('x509'), await site.settle('jwt'));
+    const { notAfterMs } = await site.authority.issue({ spiffeId: web, publicKey });
+    assert.ok(notAfterMs > site.clock.now() + minute);
+    assert.ok(site.phases().length <= maxAuthoritiesOfAKind);
+    await site.clock.advance(Math.min(due, minute));
+  }
+});
+
+test('a clock that jumped past the end of an authority finds a new one', async () => {
+  const site = await rotationSite();
+  await site.clock.advance(200 * day);
+  await site.settle('x509');
+  await site.settle('jwt');
+  const svid = await site.authority.issue({ spiffeId: web, publicKey });
+  validateChain(
+    parseChain(svid.chain),
+    { bundleFor: () => site.authority.bundle },
+    site.clock.now(),
+  );
+});
+
+test('the controller runs by itself: on time, on receipts and on requests', async () => {
+  const site = await rotationSite();
+  const { clock } = site;
+  const silent = { debug() {}, info() {}, warn() {}, error() {}, with: () => silent };
+  const runtime = new ReconcileRuntime({
+    clock,
+    random: new SeededRandom('runtime'),
+    log: silent,
+    metrics: new MetricsRegistry(),
+    leadership: {
+      campaign: (_lease, stopping, lead) => lead({ epoch: 1, signal: stopping }),
+    },
+  });
+  runtime.start(site.controller);
+  await site.peer('bruges.example', 'active', 'nothing');
+  const { id } = await site.authority.prepare('x509', () => []);
+  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada' } });
+  await clock.advance(10 * minute);
+  assert.deepEqual(site.phases(), ['active', 'prepared']);
+  await site.peer('bruges.example', 'active', 'current');
+  await clock.advance(1000);
+  assert.deepEqual(site.phases(), ['old', 'active']);
+  await clock.advance(hour + 2 * minute);
+  assert.deepEqual(site.phases(), ['active']);
+  const stopped = runtime.stop();
+  await clock.advance(1000);
+  await stopped;
+});

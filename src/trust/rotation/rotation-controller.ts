@@ -1,0 +1,101 @@
+// Takes the steps of a rotation by itself, as the authorities age: one replica of the site does.
+// Every step is compare-and-set on the record of the authorities, so that a replica that lost its
+// lease unnoticed can take none that another has taken already.
+
+import { authorityAudit, rotationActor } from '../../core/identity/authority-audit.ts';
+import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import type { BundlePublisher } from '../../core/identity/published-bundle.ts';
+import { toHansaError } from '../../core/errors/error.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
+import { type Source, StoreSource } from '../../core/reconcile/source.ts';
+import { peersCollection } from './receipts.ts';
+import { kinds, type Rotation } from './rotation.ts';
+import { noteRotation, rotationCollection, rotationRecord } from './rotation-request.ts';
+
+/** Wall time can jump, timers do not follow: look at least this often. */
+const lookEveryMs = 600_000;
+
+export type RotationParts = Pick<PlaneContext, 'store' | 'clock' | 'audit' | 'authority'> & {
+  readonly publisher: BundlePublisher;
+  readonly rotation: Rotation;
+};
+
+export function rotationController(parts: RotationParts): Controller {
+  const { store, clock, authority, rotation } = parts;
+  return {
+    name: 'rotation',
+    lease: 'controller.rotation',
+    // RSA keys of 4096 bits take seconds to make, and an upstream key may be on a slow disk.
+    timeoutMs: 120_000,
+    sources: [
+      authoritySource(authority),
+      new StoreSource({ store, clock, collection: rotationCollection }),
+      // Receipts come with heartbeats; what else changes of a peer costs one look.
+      new StoreSource({ store, clock, collection: peersCollection, keysOf: () => kinds }),
+    ],
+    reconcile: async (key, { log }) => {
+      const kind = kinds.find((one) => one === key);
+      if (kind === undefined) return undefined;
+      try {
+        const result = await step(parts, kind, log);
+        rotation.noteProblem(kind, undefined);
+        return result;
+      } catch (error) {
+        rotation.noteProblem(kind, toHansaError(error).message);
+        throw error;
+      }
+    },
+  };
+}
+
+async function step(
+  { store, clock, audit, authority, publisher, rotation }: RotationParts,
+  kind: AuthorityKind,
+  log: Log,
+): Promise<ReconcileResult> {
+  // What is prepared counts as spread from when it was published, and a crash may have come between.
+  await publisher.current();
+  const plan = rotation.plan(kind);
+  if (plan.act === 'wait') {
+    return { requeueAfterMs: Math.min(Math.max(plan.untilMs - clock.now(), 1), lookEveryMs) };
+  }
+  const { requested } = rotationRecord(store, kind);
+  const asked = plan.act === 'activate' && requested?.id === plan.id;
+  const why = asked ? `${plan.why} (by ${requested.by})` : plan.why;
+  const tell = authorityAudit(audit, rotationActor, why);
+  if (plan.act === 'prune') {
+    const ids = await authority.prune(kind, tell);
+    log.info('authorities are out of the bundle', { kind, ids });
+  } else if (plan.act === 'prepare') {
+    const { id } = await authority.prepare(kind, tell);
+    log.info('an authority is prepared', { kind, id, why });
+  } else {
+    const { id } = await authority.activate(kind, plan.id, tell);
+    log.info('an authority is active', { kind, id, why });
+    if (plan.unconfirmed.length > 0) {
+      log.warn('a rotation went on without the receipts of some peers', {
+        kind,
+        id,
+        peers: plan.unconfirmed,
+      });
+      await noteRotation(store, kind, { unconfirmed: { id, peers: plan.unconfirmed } });
+    }
+  }
+  return { requeueAfterMs: 1 };
+}
+
+/** Both kinds, whenever the authorities change here or at another replica. */
+function authoritySource(authority: RotationParts['authority']): Source {
+  return {
+    start: (sink) => {
+      const all = (): void => {
+        for (const kind of kinds) sink.add(kind);
+      };
+      const stop = authority.onChange(all);
+      all();
+      return { resync: all, stop };
+    },
+  };
+}

@@ -1,0 +1,48 @@
+// What an operator asked for and what became of it, one record for each kind of authority: whoever
+// runs the rotation finds it in the store, also after a restart.
+
+import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import type { Store } from '../../core/store/store.ts';
+
+/** Watched by the rotation. */
+export const rotationCollection = 'trust.rotation';
+
+export interface RotationRecord {
+  /** The prepared authority that is to be activated as soon as that harms nobody, and who asked. */
+  readonly requested?: { readonly id: string; readonly by: string };
+  /** The last activation that did not wait any longer, and whom it went on without. */
+  readonly unconfirmed?: { readonly id: string; readonly peers: readonly string[] };
+}
+
+export function rotationRecord(store: Pick<Store, 'get'>, kind: AuthorityKind): RotationRecord {
+  const entry = store.get(rotationCollection, kind);
+  return entry === undefined ? {} : (JSON.parse(entry.value.toString('utf8')) as RotationRecord);
+}
+
+/** What is given takes the place of what is there of it. */
+export async function noteRotation(
+  store: Pick<Store, 'get' | 'commit'>,
+  kind: AuthorityKind,
+  change: RotationRecord,
+): Promise<void> {
+  for (;;) {
+    const entry = store.get(rotationCollection, kind);
+    const next = { ...rotationRecord(store, kind), ...change };
+    try {
+      await store.commit({
+        expect: [{ collection: rotationCollection, name: kind, at: entry?.revision ?? 'absent' }],
+        put: [
+          {
+            collection: rotationCollection,
+            name: kind,
+            encode: () => Buffer.from(JSON.stringify(next)),
+          },
+        ],
+      });
+      return;
+    } catch (error) {
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    }
+  }
+}

@@ -1,0 +1,130 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { anonymous, type Caller, socketOwner } from '../../core/access/identity.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import type { PlaneRequest } from '../../core/plane/plane.ts';
+import type { RotationStatus } from './rotation.ts';
+import { authoritiesPath } from './rotation-routes.ts';
+import { rotationSite } from './test-rotation-site.ts';
+
+type Site = Awaited<ReturnType<typeof rotationSite>>;
+
+async function call(
+  site: Site,
+  method: 'GET' | 'POST',
+  segment: string,
+  body: string | object = '',
+  caller: Caller | undefined = socketOwner,
+): Promise<RotationStatus> {
+  const route = site.routes.find((one) => one.method === method);
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const request: PlaneRequest = {
+    method,
+    path: segment === '' ? authoritiesPath : `${authoritiesPath}/${segment}`,
+    segment,
+    query: new URLSearchParams(),
+    headers: {},
+    address: undefined,
+    peer: undefined,
+    peerChain: [],
+    caller,
+    body: async () => Buffer.from(text),
+  };
+  const response = await route?.handle(request);
+  return JSON.parse(String(response?.body)) as RotationStatus;
+}
+
+const states = ({ authorities }: RotationStatus, kind = 'x509'): string =>
+  authorities
+    .filter((one) => one.kind === kind)
+    .map(({ state }) => state)
+    .join(' ');
+
+test('each step can be taken by hand, and is answered with what is there then', async () => {
+  const site = await rotationSite();
+  assert.equal(states(await call(site, 'GET', '')), 'active');
+  const prepared = await call(site, 'POST', 'prepare');
+  assert.equal(states(prepared), 'active prepared');
+  assert.equal(prepared.bundle.sequence, 2);
+  assert.equal(states(await call(site, 'POST', 'activate')), 'old active');
+  const [old] = site.authority.authorities;
+  assert.equal(
+    states(await call(site, 'POST', 'taint', { id: old?.id.slice(0, 16) })),
+    'tainted active',
+  );
+  const revoked = await call(site, 'POST', 'revoke', { id: old?.id });
+  assert.equal(states(revoked), 'active');
+  assert.equal(revoked.bundle.sequence, 3);
+  assert.deepEqual(
+    site.audited.map(({ verb, actor }) => `${verb} ${actor.user}`),
+    ['prepare', 'activate', 'taint', 'revoke'].map(
+      (verb) => `authority.${verb} ${socketOwner.user}`,
+    ),
+  );
+});
+
+test('JWT keys are asked for by kind', async () => {
+  const site = await rotationSite();
+  const status = await call(site, 'POST', 'prepare', { kind: 'jwt' });
+  assert.equal(states(status, 'jwt'), 'active prepared');
+  assert.equal(states(status), 'active');
+});
+
+test('a rotation is noted, and asked for twice it is the same one', async () => {
+  const site = await rotationSite();
+  const first = await call(site, 'POST', 'rotate', {});
+  assert.equal(states(first), 'active prepared');
+  assert.equal(first.rotation[0]?.waitsFor, 'spread');
+  const second = await call(site, 'POST', 'rotate', {});
+  assert.deepEqual(second.authorities, first.authorities);
+  await site.clock.advance(600_000);
+  await site.settle();
+  assert.equal(states(await call(site, 'GET', '')), 'old active');
+});
+
+test('an emergency is over when it is answered', async () => {
+  const site = await rotationSite();
+  const before = site.authority.certificate.fingerprint;
+  const status = await call(site, 'POST', 'rotate', { emergency: true, fresh: true });
+  assert.equal(states(status), 'active');
+  assert.notEqual(site.authority.certificate.fingerprint, before);
+  assert.ok(site.audited.every(({ reason }) => reason?.endsWith('emergency')));
+});
+
+test('only owners of the site may look and act', async () => {
+  const site = await rotationSite();
+  const reader: Caller = { ...socketOwner, user: 'eve', groups: ['editors'] };
+  for (const caller of [anonymous, reader]) {
+    for (const [method, segment] of [
+      ['GET', ''],
+      ['POST', 'prepare'],
+      ['POST', 'rotate'],
+    ] as const) {
+      await assert.rejects(call(site, method, segment, '', caller), (caught) =>
+        hasCode(caught, 'HANSA_FORBIDDEN'),
+      );
+    }
+  }
+  assert.deepEqual(site.phases(), ['active']);
+});
+
+for (const [what, code, segment, body] of [
+  ['an unknown step', 'HANSA_NOT_FOUND', 'destroy', {}],
+  ['no JSON', 'HANSA_BAD_REQUEST', 'prepare', '{'],
+  ['a list', 'HANSA_BAD_REQUEST', 'prepare', '[]'],
+  ['an unknown kind', 'HANSA_BAD_REQUEST', 'prepare', { kind: 'ssh' }],
+  ['an unknown field', 'HANSA_BAD_REQUEST', 'rotate', { emergancy: true }],
+  ['a flag that is none', 'HANSA_BAD_REQUEST', 'rotate', { emergency: 'yes' }],
+  ['an id that is a number', 'HANSA_BAD_REQUEST', 'taint', { id: 7 }],
+  ['a long id', 'HANSA_BAD_REQUEST', 'taint', { id: 'a'.repeat(200) }],
+  ['an id of nothing', 'HANSA_NOT_FOUND', 'taint', { id: 'ffffffffffff' }],
+  ['to activate where none is prepared', 'HANSA_AUTHORITY_STATE', 'activate', {}],
+  ['to revoke where none is old', 'HANSA_AUTHORITY_STATE', 'revoke', {}],
+] as const) {
+  test(`${what} is refused (${code}), and changes nothing`, async () => {
+    const site = await rotationSite();
+    await assert.rejects(call(site, 'POST', segment, body), (caught) => hasCode(caught, code));
+    assert.deepEqual(site.phases(), ['active']);
+    assert.equal(site.audited.length, 0);
+  });
+}

@@ -1,0 +1,156 @@
+// The steps of a rotation by hand, for owners of the site only: whoever can replace an authority can
+// lock everybody out.
+
+import { actorOf } from '../../core/access/audit-draft.ts';
+import { adminsGroup, type Caller } from '../../core/access/identity.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { authorityAudit } from '../../core/identity/authority-audit.ts';
+import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
+import type { RotationParts } from './rotation-controller.ts';
+import { noteRotation } from './rotation-request.ts';
+
+export const authoritiesPath = '/hansa/v1/trust/authorities';
+
+/** What the body of a step may say. */
+export interface StepRequest {
+  /** x509 where it is not given. */
+  readonly kind?: AuthorityKind;
+  /** The authority, or at least 8 characters of the beginning of its id. */
+  readonly id?: string;
+  /** With rotate: everything at once, without waiting for anybody. */
+  readonly emergency?: boolean;
+  /** With emergency: a new key also where one is prepared. */
+  readonly fresh?: boolean;
+}
+
+const maxBodyBytes = 4096;
+
+export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
+  return [
+    {
+      listener: 'api',
+      method: 'GET',
+      path: authoritiesPath,
+      handle: (request) => {
+        ownerOf(request);
+        return answer(parts);
+      },
+    },
+    {
+      listener: 'api',
+      method: 'POST',
+      path: `${authoritiesPath}/*`,
+      handle: async (request) => {
+        const caller = ownerOf(request);
+        await take(parts, request.segment, stepRequest(await request.body(maxBodyBytes)), {
+          caller,
+          address: request.address,
+        });
+        // Whoever asks for the bundle next gets the new one, with its sequence.
+        await parts.publisher.current();
+        return answer(parts);
+      },
+    },
+  ];
+}
+
+async function take(
+  { authority, audit, store }: RotationParts,
+  verb: string,
+  { kind = 'x509', id, emergency = false, fresh = false }: StepRequest,
+  { caller, address }: { readonly caller: Caller; readonly address: string | undefined },
+): Promise<void> {
+  const actor = actorOf(caller, address === undefined ? {} : { address });
+  const tell = authorityAudit(audit, actor, emergency ? 'emergency' : undefined);
+  switch (verb) {
+    case 'prepare':
+      await authority.prepare(kind, tell);
+      return;
+    case 'activate':
+      await authority.activate(kind, id, tell);
+      return;
+    case 'taint':
+      await authority.taint(kind, id, tell);
+      return;
+    case 'revoke':
+      await authority.revoke(kind, id, tell);
+      return;
+    case 'rotate': {
+      if (emergency) {
+        await authority.replaceAtOnce(kind, { fresh }, tell);
+        return;
+      }
+      const prepared =
+        authority.authorities.find((one) => one.kind === kind && one.state === 'prepared') ??
+        (await authority.prepare(kind, tell));
+      await noteRotation(store, kind, { requested: { id: prepared.id, by: caller.user } });
+      return;
+    }
+    default:
+      throw new HansaError(
+        'HANSA_NOT_FOUND',
+        `There is no step ${JSON.stringify(verb.slice(0, 40))}: prepare, activate, taint, revoke and rotate are.`,
+      );
+  }
+}
+
+function ownerOf({ caller }: PlaneRequest): Caller {
+  if (caller === undefined || !caller.groups.includes(adminsGroup)) {
+    throw new HansaError(
+      'HANSA_FORBIDDEN',
+      `Cannot show or change the authorities for ${caller?.user ?? 'nobody'}: only an owner of the site may, for example over the admin socket.`,
+    );
+  }
+  return caller;
+}
+
+function answer({ rotation }: RotationParts): PlaneResponse {
+  return {
+    status: 200,
+    contentType: 'application/json',
+    body: JSON.stringify(rotation.status()),
+  };
+}
+
+function stepRequest(body: Buffer): StepRequest {
+  if (body.length === 0) return {};
+  const fields = objectOf(body);
+  const { kind, id, emergency, fresh, ...others } = fields;
+  const [other] = Object.keys(others);
+  if (other !== undefined) throw wrong(`${JSON.stringify(other.slice(0, 40))} is not known`);
+  if (kind !== undefined && kind !== 'x509' && kind !== 'jwt') {
+    throw wrong('kind is neither x509 nor jwt');
+  }
+  if (id !== undefined && (typeof id !== 'string' || id.length > 128)) {
+    throw wrong('id is not a text of at most 128 characters');
+  }
+  return {
+    ...(kind === undefined ? {} : { kind }),
+    ...(id === undefined ? {} : { id }),
+    emergency: flag(emergency, 'emergency'),
+    fresh: flag(fresh, 'fresh'),
+  };
+}
+
+function objectOf(body: Buffer): Readonly<Record<string, unknown>> {
+  try {
+    const value: unknown = JSON.parse(body.toString('utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+      return value as Readonly<Record<string, unknown>>;
+    }
+  } catch {
+    // The same answer: it is no object.
+  }
+  throw wrong('it is not a JSON object');
+}
+
+function flag(value: unknown, name: string): boolean {
+  if (value === undefined) return false;
+  if (typeof value !== 'boolean') throw wrong(`${name} is neither true nor false`);
+  return value;
+}
+
+function wrong(why: string): HansaError {
+  return new HansaError('HANSA_BAD_REQUEST', `Cannot rotate: ${why}.`);
+}

@@ -1,0 +1,141 @@
+// The authorities of this site as rotation sees them: what is due now, and what is told of it.
+
+import { timestamp } from '../../api/object.ts';
+import type { AuthorityView } from '../../core/identity/authority-state.ts';
+import { type AuthorityKind, signedUntilMs } from '../../core/identity/authority-phases.ts';
+import { lastPublished } from '../../core/identity/published-bundle.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { AuthoritySettings } from '../trust-settings.ts';
+import { Receipts } from './receipts.ts';
+import { planRotation, type RotationPlan } from './rotation-plan.ts';
+import { rotationRecord } from './rotation-request.ts';
+
+export const kinds: readonly AuthorityKind[] = ['x509', 'jwt'];
+
+export type RotationSettings = Pick<AuthoritySettings, 'spreadSeconds' | 'receiptDeadlineSeconds'>;
+
+/** What the API tells; times are RFC 3339. */
+export interface RotationStatus {
+  readonly trustDomain: string;
+  readonly bundle: { readonly sequence: number; readonly hash: string };
+  readonly authorities: readonly AuthorityStatus[];
+  readonly rotation: readonly KindStatus[];
+  /** Live peers that did not tell that they hold the bundle. */
+  readonly unconfirmed: readonly string[];
+}
+
+export interface AuthorityStatus {
+  readonly kind: AuthorityKind;
+  readonly id: string;
+  readonly state: string;
+  /** Since when it is in this state. */
+  readonly since: string;
+  readonly notAfter: string;
+  /** When it goes out of the bundle by itself. */
+  readonly goesAt?: string;
+}
+
+export interface KindStatus {
+  readonly kind: AuthorityKind;
+  /** prune, prepare and activate are about to happen. */
+  readonly waitsFor: 'life' | 'operator' | 'spread' | 'receipts' | 'prune' | 'prepare' | 'activate';
+  readonly until?: string;
+  /** Peers that are waited for. */
+  readonly peers: readonly string[];
+  /** Peers without which the last activation went on, though they were active. */
+  readonly wentOnWithout: readonly string[];
+  readonly problem?: string;
+}
+
+export class Rotation {
+  readonly #parts: Pick<PlaneContext, 'trustDomain' | 'store' | 'clock' | 'authority'>;
+  readonly #settings: RotationSettings;
+  readonly #receipts: Receipts;
+  readonly #problems = new Map<AuthorityKind, string>();
+
+  constructor(
+    parts: Pick<PlaneContext, 'trustDomain' | 'store' | 'clock' | 'authority'>,
+    settings: RotationSettings,
+  ) {
+    this.#parts = parts;
+    this.#settings = settings;
+    this.#receipts = new Receipts(parts.store);
+  }
+
+  /** The bundle must be published before: receipts are of what is published. */
+  plan(kind: AuthorityKind): RotationPlan {
+    const { authority, clock, store } = this.#parts;
+    const authorities = authority.authorities.filter((one) => one.kind === kind);
+    const prepared = authorities.find(({ state }) => state === 'prepared');
+    const { requested } = rotationRecord(store, kind);
+    return planRotation({
+      nowMs: clock.now(),
+      authorities,
+      requested: requested?.id,
+      spreadMs: this.#settings.spreadSeconds * 1000,
+      deadlineMs: this.#settings.receiptDeadlineSeconds * 1000,
+      unconfirmed: prepared === undefined ? [] : this.#receipts.unconfirmed(prepared.preparedAtMs),
+    });
+  }
+
+  /** Why the last step of a kind failed; undefined as soon as one succeeds. */
+  noteProblem(kind: AuthorityKind, problem: string | undefined): void {
+    if (problem === undefined) this.#problems.delete(kind);
+    else this.#problems.set(kind, problem);
+  }
+
+  get problem(): string | undefined {
+    return [...this.#problems.values()][0];
+  }
+
+  status(): RotationStatus {
+    const { authority, store, trustDomain } = this.#parts;
+    const published = lastPublished(store);
+    return {
+      trustDomain: trustDomain.name,
+      bundle: { sequence: published?.sequence ?? 0, hash: authority.bundle.hash },
+      authorities: authority.authorities.map(statusOf),
+      rotation: kinds.map((kind) => this.#kindStatus(kind)),
+      unconfirmed: this.#receipts
+        .all()
+        .filter(({ holds, state }) => !holds && (state === 'active' || state === 'degraded'))
+        .map(({ peer }) => peer),
+    };
+  }
+
+  #kindStatus(kind: AuthorityKind): KindStatus {
+    const plan = this.plan(kind);
+    const { unconfirmed } = rotationRecord(this.#parts.store, kind);
+    const active = this.#parts.authority.authorities.find(
+      (one) => one.kind === kind && one.state === 'active',
+    );
+    const problem = this.#problems.get(kind);
+    return {
+      kind,
+      waitsFor: plan.act === 'wait' ? plan.for : plan.act,
+      ...(plan.act === 'wait' && Number.isFinite(plan.untilMs)
+        ? { until: timestamp(plan.untilMs) }
+        : {}),
+      peers: plan.act === 'wait' ? plan.unconfirmed : [],
+      wentOnWithout: unconfirmed?.id === active?.id ? (unconfirmed?.peers ?? []) : [],
+      ...(problem === undefined ? {} : { problem }),
+    };
+  }
+}
+
+export function sinceMsOf(view: AuthorityView): number {
+  const { taintedAtMs, retiredAtMs, activatedAtMs, preparedAtMs } = view;
+  return taintedAtMs ?? retiredAtMs ?? activatedAtMs ?? preparedAtMs;
+}
+
+function statusOf(view: AuthorityView): AuthorityStatus {
+  const goesAtMs = signedUntilMs(view);
+  return {
+    kind: view.kind,
+    id: view.id,
+    state: view.state,
+    since: timestamp(sinceMsOf(view)),
+    notAfter: timestamp(view.notAfterMs),
+    ...(goesAtMs === undefined ? {} : { goesAt: timestamp(goesAtMs) }),
+  };
+}

@@ -1,0 +1,93 @@
+// For tests only: the rotation of a site on a store in memory and virtual time. Peers are records
+// whose receipts a test writes.
+
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { timestamp } from '../../api/object.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import type { AuthorityOptions } from '../../core/identity/authority.ts';
+import { BundlePublisher, lastPublished } from '../../core/identity/published-bundle.ts';
+import { testSite } from '../../core/identity/test-vault.ts';
+import type { Log } from '../../core/log/log.ts';
+import { openStore } from '../../core/store/open.ts';
+import { peersCollection } from './receipts.ts';
+import { Rotation, type RotationSettings } from './rotation.ts';
+import { rotationController } from './rotation-controller.ts';
+import { rotationRoutes } from './rotation-routes.ts';
+
+const silent: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  with: () => silent,
+};
+
+export async function rotationSite(
+  settings: RotationSettings = { spreadSeconds: 600, receiptDeadlineSeconds: 86_400 },
+  options: Partial<AuthorityOptions> = {},
+) {
+  const clock = new VirtualClock();
+  const { authority, vault } = await testSite('lubeck.example', { ...options, clock });
+  const store = await openStore({ driver: 'memory' }, { clock });
+  const audited: AuditDraft[] = [];
+  const audit = {
+    record: (draft: AuditDraft) => {
+      audited.push(draft);
+      return { encode: () => Buffer.from('{}') };
+    },
+    deny: () => undefined,
+    later: () => undefined,
+  };
+  const publisher = new BundlePublisher(store, authority);
+  await publisher.current();
+  const rotation = new Rotation(
+    { trustDomain: authority.trustDomain, store, clock, authority },
+    settings,
+  );
+  const parts = { store, clock, audit, authority, publisher, rotation };
+  const controller = rotationController(parts);
+  const signal = new AbortController().signal;
+  return {
+    clock,
+    store,
+    vault,
+    authority,
+    publisher,
+    rotation,
+    controller,
+    audited,
+    routes: rotationRoutes(parts),
+    phases: (kind: AuthorityKind = 'x509') =>
+      authority.authorities.filter((one) => one.kind === kind).map(({ state }) => state),
+    /** Until nothing is to be done now; returns when something is due. */
+    settle: async (kind: AuthorityKind = 'x509'): Promise<number> => {
+      for (;;) {
+        const result = await controller.reconcile(kind, { signal, epoch: 1, log: silent });
+        const { requeueAfterMs = 1 } = result ?? {};
+        if (requeueAfterMs > 1) return requeueAfterMs;
+      }
+    },
+    /** A peer in this state, that holds what is published now or not. */
+    peer: async (
+      name: string,
+      state: NonNullable<NonNullable<FederationPeer['status']>['state']>,
+      holds: 'current' | 'nothing' | 'sequence',
+    ): Promise<void> => {
+      const { hash = '', sequence = 0 } = lastPublished(store) ?? {};
+      const at = timestamp(clock.now());
+      const receipt = { sequence, hash: holds === 'sequence' ? 'f'.repeat(64) : hash, at };
+      const status = { state, since: at, ...(holds === 'nothing' ? {} : { receipt }) };
+      await store.commit({
+        put: [
+          {
+            collection: peersCollection,
+            name,
+            encode: () => Buffer.from(JSON.stringify({ metadata: { name }, spec: {}, status })),
+          },
+        ],
+      });
+    },
+  };
+}
