@@ -5,6 +5,7 @@ import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import type { ServiceOffer } from '../api/kinds/service-offer.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { entitlements } from './entitlement.ts';
+import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
 const db = SpiffeId.parse('spiffe://lubeck.example/db');
@@ -33,10 +34,17 @@ function relations(parts: {
   readonly keptByPeering?: boolean;
   readonly peer?: FederationPeer;
   readonly grants?: readonly FederationGrant[];
+  readonly life?: Partial<BundleLife>;
 }): Relations {
   return {
     federations: parts.federations ?? ['bruges.example'],
     labels: new Map(),
+    lifeOf: () => ({
+      dueAtMs: undefined,
+      staleAtMs: undefined,
+      expiredAtMs: undefined,
+      ...parts.life,
+    }),
     keptByPeering: new Set(parts.keptByPeering === false ? [] : ['bruges.example']),
     peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
     grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),
@@ -80,6 +88,22 @@ describe('the bundle of another trust domain', () => {
 
   test('that peering keeps is withheld while its peer is being deleted, or gone', () => {
     assert.deepEqual(outcome({ grants: [grant()] }), ['withheld: PeerNotTrusted']);
+  });
+
+  test('is withheld from the moment at which it is stale or expired, and asked about again then', () => {
+    const life = (parts: Partial<BundleLife>) => outcome({ keptByPeering: false, life: parts });
+    assert.deepEqual(life({ staleAtMs: nowMs + 1 }), ['given: FederatedWithoutPeer']);
+    assert.deepEqual(life({ staleAtMs: nowMs }), ['withheld: Stale']);
+    assert.deepEqual(life({ expiredAtMs: nowMs }), ['withheld: Expired']);
+    // Who has no right to it is told that, and not how old it is.
+    assert.deepEqual(outcome({ life: { staleAtMs: nowMs } }), ['withheld: PeerNotTrusted']);
+    const { changesAtMs } = entitlements(
+      db,
+      ['*'],
+      relations({ life: { staleAtMs: nowMs + 9, expiredAtMs: nowMs + 7 } }),
+      nowMs,
+    );
+    assert.equal(changesAtMs, nowMs + 7);
   });
 
   test('is not there where the site does not federate with it', () => {

@@ -5,8 +5,10 @@
 import { grantees, peerDistrust } from '../api/grants.ts';
 import type { FederationGrant } from '../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
+import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
 export type EntitlementReason =
@@ -15,7 +17,9 @@ export type EntitlementReason =
   | 'GrantedByPeer'
   | 'NotFederated'
   | 'PeerNotTrusted'
-  | 'NoGrant';
+  | 'NoGrant'
+  | 'Stale'
+  | 'Expired';
 
 export interface Entitlement {
   readonly trustDomain: string;
@@ -28,7 +32,7 @@ export interface Entitlement {
 export interface Entitlements {
   /** In the order of trust domains; only those that the entry asks for. */
   readonly decisions: readonly Entitlement[];
-  /** When time alone may change the answer: the next end of a grant. */
+  /** When time alone may change the answer: the next end of a grant, or of the life of a bundle. */
   readonly changesAtMs: number | undefined;
 }
 
@@ -43,17 +47,22 @@ export function entitlements(
   const asked = federatesWith.includes('*') ? relations.federations : federatesWith.toSorted();
   const federated = new Set(relations.federations);
   let changesAtMs: number | undefined;
+  const endsAt = (moment: number | undefined): void => {
+    if (moment !== undefined && moment > nowMs && moment < (changesAtMs ?? Infinity)) {
+      changesAtMs = moment;
+    }
+  };
   const decisions = asked
     .filter((trustDomain) => trustDomain !== own)
     .map((trustDomain) => {
       for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
-        const endsAtMs = spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt);
-        if (endsAtMs !== undefined && endsAtMs > nowMs && endsAtMs < (changesAtMs ?? Infinity)) {
-          changesAtMs = endsAtMs;
-        }
+        endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
       }
+      const life = relations.lifeOf(trustDomain);
+      endsAt(life?.staleAtMs);
+      endsAt(life?.expiredAtMs);
       return federated.has(trustDomain)
-        ? decide(id.toString(), trustDomain, relations, nowMs)
+        ? unlessOver(decide(id.toString(), trustDomain, relations, nowMs), life, nowMs)
         : {
             trustDomain,
             given: false,
@@ -62,6 +71,27 @@ export function entitlements(
           };
     });
   return { decisions, changesAtMs };
+}
+
+/** Whoever is entitled is given nothing that nobody confirmed for too long: see core/identity/bundle-life.ts. */
+function unlessOver(
+  entitlement: Entitlement,
+  life: BundleLife | undefined,
+  nowMs: number,
+): Entitlement {
+  if (!entitlement.given || life === undefined) return entitlement;
+  const { staleAtMs, expiredAtMs } = life;
+  if (expiredAtMs !== undefined && nowMs >= expiredAtMs) {
+    return {
+      ...entitlement,
+      given: false,
+      reason: 'Expired',
+      message: 'its authorities have expired',
+    };
+  }
+  if (staleAtMs === undefined || nowMs < staleAtMs) return entitlement;
+  const message = `its bundle is stale since ${timestamp(staleAtMs)}: the endpoint has not confirmed it`;
+  return { ...entitlement, given: false, reason: 'Stale', message };
 }
 
 /** For a trust domain that is federated. */

@@ -74,6 +74,10 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   } catch (error) {
     return deny('caller', toHansaError(error).message);
   }
+  // Whoever may not verify a trust domain any more lets nobody of it in, whatever Envoy still has.
+  if (facts.bundles.bundleFor(id.trustDomain) === undefined) {
+    return deny('caller', `no bundle of ${id.trustDomain.name} is believed now`, id);
+  }
   const peer = id.trustDomain.name;
   const decision = decideGrant(
     {

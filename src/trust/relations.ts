@@ -7,7 +7,8 @@ import { type FederationPeer, federationPeerKind } from '../api/kinds/federation
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { peerLabel } from '../api/kinds/spiffe-federation.ts';
 import type { ObjectMeta } from '../api/object.ts';
-import { federationsCollection } from '../core/identity/store-bundles.ts';
+import { type BundleLife, bundleLife, type FederationLike } from '../core/identity/bundle-life.ts';
+import { federationsCollection, liveSyncedAt } from '../core/identity/store-bundles.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 
 /** Whatever of these changes may change what a workload gets. */
@@ -22,12 +23,14 @@ interface Named {
   readonly metadata: Pick<ObjectMeta, 'name' | 'deletionTimestamp' | 'labels'>;
 }
 
-/** As of one moment. Immutable. */
+/** As of one moment, but for `lifeOf`, which grows whenever an endpoint confirms its bundle. Immutable. */
 export interface Relations {
   /** The trust domains that this site federates with, in order. */
   readonly federations: readonly string[];
   /** Of the federations, by trust domain. */
   readonly labels: ReadonlyMap<string, ObjectMeta['labels']>;
+  /** How long the bundle of a federation is given to workloads; undefined where there is no federation. */
+  readonly lifeOf: (trustDomain: string) => BundleLife | undefined;
   /** Those of them that peering keeps. Without a live peer nothing of them is given to anybody. */
   readonly keptByPeering: ReadonlySet<string>;
   readonly peers: ReadonlyMap<string, FederationPeer>;
@@ -37,12 +40,12 @@ export interface Relations {
 
 /** Parses every version of an object once, and makes a new `Relations` only after a change. */
 export class StoreRelations {
-  readonly #store: Pick<Store, 'list'>;
+  readonly #store: Pick<Store, 'list' | 'facts'>;
   readonly #parsed = new WeakMap<Entry, unknown>();
   #listings: readonly (readonly Entry[])[] = [];
   #current: Relations | undefined;
 
-  constructor(store: Pick<Store, 'list'>) {
+  constructor(store: Pick<Store, 'list' | 'facts'>) {
     this.#store = store;
   }
 
@@ -67,10 +70,18 @@ export class StoreRelations {
       if (same === undefined) grantsByPeer.set(grant.spec.peer, [grant]);
       else same.push(grant);
     }
-    const federated = this.#objects<Named>(federations).map(({ metadata }) => metadata);
+    const objects = this.#objects<Named & FederationLike>(federations);
+    const byTrustDomain = byName(objects);
+    const federated = objects.map(({ metadata }) => metadata);
     return {
       federations: federated.map(({ name }) => name),
       labels: new Map(federated.map(({ name, labels }) => [name, labels])),
+      lifeOf: (trustDomain) => {
+        const federation = byTrustDomain.get(trustDomain);
+        if (federation === undefined) return undefined;
+        const facts = this.#store.facts.get(federationsCollection, trustDomain);
+        return bundleLife(federation, liveSyncedAt(federation, facts));
+      },
       keptByPeering: new Set(
         federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),
       ),
