@@ -1,0 +1,251 @@
+// The client of joining: verifies the server first, proves what it has, and believes what it gets only
+// after a look.
+
+import { create, toBinary } from '@bufbuild/protobuf';
+import { createPublicKey, hash, type KeyObject } from 'node:crypto';
+import {
+  RegisterUsingSecretMethodRequestSchema,
+  RegisterUsingSPIFFEMethodRequestSchema,
+  RenewSVIDRequestSchema,
+} from '../../../proto/gen/join_pb.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { Bundle } from '../../core/identity/bundle.ts';
+import { Certificate } from '../../core/identity/certificate.ts';
+import { PublicKey } from '../../core/identity/keys.ts';
+import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
+import { connectSvid } from '../../core/identity/tls-client.ts';
+import { signTranscript } from './proof.ts';
+import { RpcClientCall } from './rpc-client.ts';
+import { secretPrivateKey } from './secret.ts';
+import {
+  type Conversation,
+  exporterBytes,
+  exporterLabel,
+  joinTranscript,
+  type JoinWish,
+  nonceBytes,
+  renewTranscript,
+  type RenewWish,
+} from './transcript.ts';
+import { type GivenCerts, paths, readAnswer } from './wire.ts';
+
+export interface JoinServer {
+  readonly url: URL;
+  /** Its SVID must be of this trust domain, and verify against this bundle. */
+  readonly bundle: Bundle;
+}
+
+/** An SVID of another trust domain, or of this one. */
+export interface SvidCredential {
+  /** The leaf first. */
+  readonly chain: readonly Certificate[];
+  readonly key: KeyObject;
+}
+
+export interface JoinClientParts {
+  readonly server: JoinServer;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly signal?: AbortSignal;
+  /** The private key that is to be certified. It does not leave this process. */
+  readonly key: KeyObject;
+}
+
+export interface Joined {
+  readonly id: SpiffeId;
+  readonly chain: readonly Certificate[];
+  readonly bundle: Bundle;
+  readonly instance: string;
+  readonly generation: bigint;
+  readonly notAfterMs: number;
+}
+
+/** What differs between the methods. */
+interface Method {
+  readonly path: string;
+  readonly credential: Uint8Array;
+  readonly signWith: KeyObject;
+  readonly transcript: (conversation: Conversation) => Buffer;
+  readonly init: (request: {
+    readonly publicKey: Uint8Array;
+    readonly clientNonce: Uint8Array;
+  }) => Uint8Array;
+  readonly solution: (signedNonce: Uint8Array) => Uint8Array;
+}
+
+export function joinBySvid(
+  parts: JoinClientParts,
+  wish: JoinWish,
+  credential: SvidCredential,
+): Promise<Joined> {
+  const [leaf, ...above] = credential.chain.map(({ der }) => der);
+  if (leaf === undefined)
+    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  const schema = RegisterUsingSPIFFEMethodRequestSchema;
+  return converse(parts, {
+    path: paths.spiffe,
+    credential: hash('sha256', leaf, 'buffer'),
+    signWith: credential.key,
+    transcript: (conversation) => joinTranscript(wish, conversation),
+    init: (keys) =>
+      toBinary(
+        schema,
+        create(schema, {
+          payload: {
+            case: 'init',
+            value: { joinRequest: { ...wish, ...keys }, x509Svid: leaf, intermediates: above },
+          },
+        }),
+      ),
+    solution: (signedNonce) =>
+      toBinary(
+        schema,
+        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
+      ),
+  });
+}
+
+export function joinBySecret(
+  parts: JoinClientParts,
+  wish: JoinWish,
+  seed: Uint8Array,
+): Promise<Joined> {
+  const signWith = secretPrivateKey(seed);
+  const spki = createPublicKey(signWith).export({ format: 'der', type: 'spki' });
+  const secretKey = spki.subarray(-32);
+  const schema = RegisterUsingSecretMethodRequestSchema;
+  return converse(parts, {
+    path: paths.secret,
+    credential: hash('sha256', secretKey, 'buffer'),
+    signWith,
+    transcript: (conversation) => joinTranscript(wish, conversation),
+    init: (keys) =>
+      toBinary(
+        schema,
+        create(schema, {
+          payload: { case: 'init', value: { joinRequest: { ...wish, ...keys }, secretKey } },
+        }),
+      ),
+    solution: (signedNonce) =>
+      toBinary(
+        schema,
+        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
+      ),
+  });
+}
+
+/** `credential` is the newest SVID; `parts.key` is kept before this is called, so that it can be asked again. */
+export function renewSvid(
+  parts: JoinClientParts,
+  wish: RenewWish,
+  credential: SvidCredential,
+): Promise<Joined> {
+  const [leaf, ...above] = credential.chain.map(({ der }) => der);
+  if (leaf === undefined)
+    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  const schema = RenewSVIDRequestSchema;
+  return converse(parts, {
+    path: paths.renew,
+    credential: hash('sha256', leaf, 'buffer'),
+    signWith: credential.key,
+    transcript: (conversation) => renewTranscript(wish, conversation),
+    init: (keys) =>
+      toBinary(
+        schema,
+        create(schema, {
+          payload: {
+            case: 'init',
+            value: { ...wish, ...keys, x509Svid: leaf, intermediates: above },
+          },
+        }),
+      ),
+    solution: (signedNonce) =>
+      toBinary(
+        schema,
+        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
+      ),
+  });
+}
+
+async function converse(parts: JoinClientParts, method: Method): Promise<Joined> {
+  const { server, clock, random, signal } = parts;
+  const { trustDomain } = server.bundle;
+  const { socket } = await connectSvid({
+    host: server.url.hostname.replace(/^\[|\]$/g, ''),
+    port: server.url.port === '' ? 443 : Number(server.url.port),
+    expected: SpiffeId.of(trustDomain, 'hansa', 'site'),
+    bundles: { bundleFor: (asked) => (asked.equals(trustDomain) ? server.bundle : undefined) },
+    clock,
+    alpnProtocols: ['h2'],
+    ...(signal === undefined ? {} : { signal }),
+  });
+  // The exporter of older versions does not bind to one connection (RFC 7627 §1).
+  if (socket.getProtocol() !== 'TLSv1.3' || socket.alpnProtocol !== 'h2') {
+    socket.destroy();
+    throw new HansaError(
+      'HANSA_UNREACHABLE',
+      `Cannot join at ${server.url.origin}: it does not speak HTTP/2 over TLS 1.3.`,
+    );
+  }
+  const exporter = socket.exportKeyingMaterial(exporterBytes, exporterLabel, Buffer.alloc(0));
+  const call = new RpcClientCall(socket, server.url.host, method.path);
+  const cancel = (): void => call.close();
+  signal?.addEventListener('abort', cancel, { once: true });
+  try {
+    const publicKey = PublicKey.of(parts.key).spki;
+    const clientNonce = await random.bytes(nonceBytes);
+    call.write(method.init({ publicKey, clientNonce }));
+    const challenge = readAnswer(await call.read());
+    if (!('nonce' in challenge)) throw unexpected();
+    const transcript = method.transcript({
+      method: method.path,
+      trustDomain: trustDomain.name,
+      publicKey,
+      credential: method.credential,
+      clientNonce,
+      serverNonce: challenge.nonce,
+      exporter,
+    });
+    call.write(method.solution(signTranscript(transcript, method.signWith)));
+    const answer = readAnswer(await call.read());
+    if (!('certs' in answer)) throw unexpected();
+    return believe(answer.certs, trustDomain, publicKey, clock.now());
+  } finally {
+    signal?.removeEventListener('abort', cancel);
+    call.close();
+  }
+}
+
+/** The server was verified; that it gave what was asked for is still looked at. */
+function believe(
+  certs: GivenCerts,
+  trustDomain: TrustDomain,
+  publicKey: Buffer,
+  nowMs: number,
+): Joined {
+  const chain = parseChain(certs.chain);
+  const bundle = new Bundle(
+    trustDomain,
+    certs.bundle.map((der) => Certificate.parse(der)),
+  );
+  const svid = validateChain(
+    chain,
+    { bundleFor: (asked) => (asked.equals(trustDomain) ? bundle : undefined) },
+    nowMs,
+  );
+  if (!svid.leaf.spki.equals(publicKey) || svid.id.toString() !== certs.spiffeId) {
+    throw unexpected();
+  }
+  const { instance, generation } = certs;
+  return { id: svid.id, chain, bundle, instance, generation, notAfterMs: svid.leaf.notAfterMs };
+}
+
+function unexpected(): HansaError {
+  return new HansaError(
+    'HANSA_UNREACHABLE',
+    'Cannot join: the site answered with something else than was asked for.',
+  );
+}

@@ -1,0 +1,139 @@
+// What operators do about joining beyond editing tokens: make the secret of a token, see who joined,
+// forget an agent. Rights are those on JoinToken.
+
+import { createPublicKey } from 'node:crypto';
+import { joinTokenKind } from '../../api/kinds/join-token.ts';
+import { timestamp } from '../../api/object.ts';
+import { changeDraft } from '../../core/access/audit-draft.ts';
+import { Authorizer } from '../../core/access/authorizer.ts';
+import { forbidden } from '../../core/access/denial.ts';
+import type { Caller } from '../../core/access/identity.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { Members } from './members.ts';
+import { secretDigest } from './proof.ts';
+import { encodeSecret, secretPrivateKey } from './secret.ts';
+import { type SecretRecord, secretsCollection, type TokenBook } from './token-book.ts';
+
+export const joinPath = '/hansa/v1/join';
+
+/** Of GET members. */
+export interface MemberSummary {
+  readonly instance: string;
+  readonly role: string;
+  readonly name: string;
+  readonly token: string;
+  readonly provenBy: string;
+  readonly joinedAt: string;
+  readonly renewedAt: string;
+  readonly notAfter: string;
+  readonly generation: number;
+}
+
+export type JoinRoutesParts = Pick<PlaneContext, 'store' | 'clock' | 'random' | 'audit'> & {
+  readonly members: Members;
+  readonly tokens: TokenBook;
+};
+
+type Verb = 'update' | 'delete' | 'list';
+
+export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
+  const authorizer = new Authorizer({ store: parts.store, kinds: [joinTokenKind] });
+  const route = (
+    method: PlaneRoute['method'],
+    path: string,
+    verb: Verb,
+    handle: (request: PlaneRequest, caller: Caller) => unknown,
+  ): PlaneRoute => ({
+    listener: 'api',
+    method,
+    path: `${joinPath}/${path}`,
+    handle: async (request) => {
+      const { caller } = request;
+      if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
+      const named = verb === 'update' ? { name: request.segment } : {};
+      const asked = { verb, plural: joinTokenKind.plural, ...named };
+      if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
+      const answer = await handle(request, caller);
+      return { status: 200, contentType: 'application/json', body: JSON.stringify(answer) };
+    },
+  });
+  return [
+    route('POST', 'secrets/*', 'update', (request, caller) => makeSecret(parts, request, caller)),
+    route('GET', 'members', 'list', () => ({ members: summaries(parts.members) })),
+    route('DELETE', 'agents/*', 'delete', (request, caller) => forget(parts, request, caller)),
+  ];
+}
+
+/** A new one takes the place of an earlier one. It is in the answer, and nowhere else. */
+async function makeSecret(
+  { tokens, store, clock, random, audit }: JoinRoutesParts,
+  { segment: name, address }: PlaneRequest,
+  caller: Caller,
+): Promise<{ readonly token: string; readonly secret: string; readonly expiresAt: string }> {
+  const token = tokens.token(name);
+  if (token === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `There is no join token ${JSON.stringify(name)}.`);
+  }
+  if (token.method !== 'secret') {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot make a secret for the token ${name}: its method is ${token.method}.`,
+    );
+  }
+  const seed = await random.bytes(32);
+  const spki = createPublicKey(secretPrivateKey(seed)).export({ format: 'der', type: 'spki' });
+  const record: SecretRecord = {
+    uid: token.uid,
+    digest: secretDigest(spki.subarray(-32)).toString('hex'),
+    createdAtMs: clock.now(),
+  };
+  const bytes = Buffer.from(JSON.stringify(record));
+  await store.commit({
+    put: [{ collection: secretsCollection, name, encode: () => bytes }],
+    audit: [
+      audit.record(
+        changeDraft(caller, address === undefined ? {} : { address }, {
+          verb: 'join.token.secret',
+          kind: joinTokenKind.kind,
+          name,
+          reason: 'made a new secret; an earlier one is void',
+        }),
+      ),
+    ],
+  });
+  return { token: name, secret: encodeSecret(seed), expiresAt: timestamp(token.expiresAtMs) };
+}
+
+async function forget(
+  { members, audit }: JoinRoutesParts,
+  { segment: name, address }: PlaneRequest,
+  caller: Caller,
+): Promise<{ readonly name: string; readonly forgotten: true }> {
+  const row = audit.record(
+    changeDraft(caller, address === undefined ? {} : { address }, {
+      verb: 'agent.forget',
+      kind: 'SVID',
+      name,
+      reason: 'the name is free, and its SVID cannot renew',
+    }),
+  );
+  if (!(await members.forget(`agent/${name}`, [row]))) {
+    throw new HansaError('HANSA_NOT_FOUND', `No agent ${JSON.stringify(name)} has joined.`);
+  }
+  return { name, forgotten: true };
+}
+
+function summaries(members: Members): readonly MemberSummary[] {
+  return members.list().map(({ instance, member }) => ({
+    instance,
+    role: member.role,
+    name: member.name,
+    token: member.token,
+    provenBy: member.provenBy,
+    joinedAt: timestamp(member.joinedAtMs),
+    renewedAt: timestamp(member.renewedAtMs),
+    notAfter: timestamp(member.notAfterMs),
+    generation: member.generation,
+  }));
+}

@@ -1,0 +1,33 @@
+// Joining, put together: the trust plane starts this and adds what comes back.
+
+import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import { joinRoutes } from './join-routes.ts';
+import { JoinService } from './join-service.ts';
+import { Members } from './members.ts';
+import { TokenBook } from './token-book.ts';
+import { tokenController } from './token-controller.ts';
+
+export function joining(
+  context: PlaneContext,
+): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs'>> {
+  const { store, clock, metrics } = context;
+  const members = new Members(store, clock);
+  const tokens = new TokenBook(store);
+  metrics.observe(
+    {
+      name: 'hansa_members',
+      help: 'Agents, and instances of bots that are alive, that joined the site.',
+      labels: ['role'],
+    },
+    (report) => {
+      const agents = members.list().filter(({ member }) => member.role === 'agent').length;
+      report({ role: 'agent' }, agents);
+      report({ role: 'bot' }, members.list().length - agents);
+    },
+  );
+  return {
+    controllers: [tokenController({ ...context, tokens })],
+    routes: joinRoutes({ ...context, members, tokens }),
+    rpcs: new JoinService({ ...context, members, tokens }).rpcs,
+  };
+}

@@ -1,0 +1,144 @@
+// Who joined: a record for every agent, and for every instance of a bot that is alive. An agent keeps
+// its name until an operator forgets it; an instance of a bot is forgotten when its SVID has expired.
+// Records change by compare-and-set, together with the audit row that tells of it.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type { AuditRow, Commit, Entry, Store } from '../../core/store/store.ts';
+
+export const membersCollection = 'trust.members';
+
+export type MemberRole = 'agent' | 'bot';
+
+export interface Member {
+  readonly role: MemberRole;
+  readonly name: string;
+  readonly token: string;
+  /** Whose proof it was: a SPIFFE ID, or the secret of the token. */
+  readonly provenBy: string;
+  readonly joinedAtMs: number;
+  readonly renewedAtMs: number;
+  /** Grows with every renewal. */
+  readonly generation: number;
+  /** Of the newest SVID, in hex; and of the one before it. */
+  readonly serial: string;
+  readonly previousSerial?: string;
+  /** SHA-256 of the newest key, in hex. */
+  readonly key: string;
+  readonly notAfterMs: number;
+}
+
+export interface KeptMember {
+  readonly instance: string;
+  readonly member: Member;
+  readonly revision: number;
+}
+
+/** A site with more is not one that anybody joined by hand or by a program that works. */
+const maxMembers = 50_000;
+/** How often it is looked for bots whose time is over. */
+const pruneEveryMs = 60_000;
+const prunedAtOnce = 500;
+
+export class Members {
+  readonly #store: Store;
+  readonly #clock: Clock;
+  readonly #parsed = new WeakMap<Entry, Member>();
+  #prunedAt = Number.NEGATIVE_INFINITY;
+
+  constructor(store: Store, clock: Clock) {
+    this.#store = store;
+    this.#clock = clock;
+  }
+
+  get(instance: string): KeptMember | undefined {
+    const entry = this.#store.get(membersCollection, instance);
+    return entry && this.#read(entry);
+  }
+
+  list(): readonly KeptMember[] {
+    return this.#store.list(membersCollection).entries.map((entry) => this.#read(entry));
+  }
+
+  /** Rejects with HANSA_CONFLICT where `before` is not what is there any more. */
+  async put(
+    instance: string,
+    before: KeptMember | undefined,
+    member: Member,
+    audit: readonly AuditRow[],
+  ): Promise<void> {
+    if (before === undefined && this.#store.count(membersCollection) >= maxMembers) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `Cannot join: the site has ${maxMembers} agents and bots already. Ask its operator.`,
+      );
+    }
+    const bytes = Buffer.from(JSON.stringify(member));
+    await this.#commit(instance, before, {
+      put: [{ collection: membersCollection, name: instance, encode: () => bytes }],
+      audit,
+    });
+  }
+
+  /** Resolves to false where there is none. */
+  async forget(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
+    for (;;) {
+      const before = this.get(instance);
+      if (before === undefined) return false;
+      try {
+        await this.#commit(instance, before, {
+          delete: [{ collection: membersCollection, name: instance }],
+          audit,
+        });
+        return true;
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
+  }
+
+  /** Forgets bots whose SVID has expired; does nothing where it did so a moment ago. O(members). */
+  async prune(): Promise<void> {
+    const now = this.#clock.monotonic();
+    if (now - this.#prunedAt < pruneEveryMs) return;
+    this.#prunedAt = now;
+    const nowMs = this.#clock.now();
+    const over = this.list()
+      .filter(({ member }) => member.role === 'bot' && member.notAfterMs < nowMs)
+      .slice(0, prunedAtOnce);
+    if (over.length === 0) return;
+    await this.#store
+      .commit({
+        expect: over.map(({ instance, revision }) => ({
+          collection: membersCollection,
+          name: instance,
+          at: revision,
+        })),
+        delete: over.map(({ instance }) => ({ collection: membersCollection, name: instance })),
+      })
+      // Somebody else was there at the same time: the next one looks again.
+      .catch((error: unknown) => {
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      });
+  }
+
+  async #commit(
+    instance: string,
+    before: KeptMember | undefined,
+    commit: Omit<Commit, 'expect'>,
+  ): Promise<void> {
+    await this.#store.commit({
+      expect: [{ collection: membersCollection, name: instance, at: before?.revision ?? 'absent' }],
+      ...commit,
+    });
+  }
+
+  #read(entry: Entry): KeptMember {
+    let member = this.#parsed.get(entry);
+    if (member === undefined) {
+      member = JSON.parse(entry.value.toString('utf8')) as Member;
+      this.#parsed.set(entry, member);
+    }
+    return { instance: entry.name, member, revision: entry.revision };
+  }
+}

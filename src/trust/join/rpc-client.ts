@@ -1,0 +1,81 @@
+// The client's end of one gRPC call over a TLS connection that is verified already.
+
+import { type ClientHttp2Stream, connect } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
+import { HansaError } from '../../core/errors/error.ts';
+import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
+import { decodeStatusMessage, errorOfRpcStatus, rpcStatus } from '../../core/rpc/status.ts';
+
+/** A bundle of many authorities, and an SVID. */
+const maxAnswerBytes = 4 * 1024 * 1024;
+
+export class RpcClientCall {
+  readonly #stream: ClientHttp2Stream;
+  readonly #frames = new FrameReader(maxAnswerBytes);
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #close: () => void;
+  #status: string | undefined;
+  #message = '';
+
+  /** The connection is for this call alone, and ends with it. */
+  constructor(socket: TLSSocket, authority: string, path: string) {
+    const session = connect(`https://${authority}`, { createConnection: () => socket });
+    // What goes wrong with the connection shows in the stream.
+    session.on('error', () => undefined);
+    this.#stream = session.request({
+      ':method': 'POST',
+      ':path': path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    const learn = (headers: Readonly<Record<string, unknown>>): void => {
+      if (typeof headers['grpc-status'] === 'string') this.#status = headers['grpc-status'];
+      if (typeof headers['grpc-message'] === 'string') this.#message = headers['grpc-message'];
+    };
+    this.#stream.on('response', learn);
+    this.#stream.on('trailers', learn);
+    this.#stream.on('error', () => undefined);
+    this.#chunks = (this.#stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
+    this.#close = () => session.destroy();
+  }
+
+  write(message: Uint8Array): void {
+    this.#stream.write(encodeFrame(message));
+  }
+
+  /** The next message. Throws what the server answered instead, or HANSA_UNREACHABLE. */
+  async read(): Promise<Buffer> {
+    for (;;) {
+      const message = this.#frames.take();
+      if (message !== undefined) return message;
+      const next = await this.#next();
+      if (next.done === true) throw this.#over();
+      this.#frames.push(next.value);
+    }
+  }
+
+  /** Ends the connection. */
+  close(): void {
+    this.#close();
+  }
+
+  async #next(): Promise<IteratorResult<Uint8Array>> {
+    try {
+      return await this.#chunks.next();
+    } catch (cause) {
+      throw this.#over(cause);
+    }
+  }
+
+  #over(cause?: unknown): HansaError {
+    if (this.#status === undefined || this.#status === String(rpcStatus.ok)) {
+      return new HansaError(
+        'HANSA_UNREACHABLE',
+        'Cannot join: the site ended the call without an answer. Is this its federation listener?',
+        { cause },
+      );
+    }
+    const code = Number(this.#status);
+    return errorOfRpcStatus({ code, message: decodeStatusMessage(this.#message) });
+  }
+}

@@ -1,0 +1,326 @@
+// For tests only: the join service on a real TLS listener and a store in memory, and a client that
+// does what a test wants at every step.
+
+import { create, toBinary } from '@bufbuild/protobuf';
+import { generateKeyPairSync, hash, type KeyObject } from 'node:crypto';
+import { once } from 'node:events';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  createSecureServer,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import type { TLSSocket } from 'node:tls';
+import { RegisterUsingSPIFFEMethodRequestSchema } from '../../../proto/gen/join_pb.ts';
+import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
+import type { Kind } from '../../api/kind.ts';
+import type { Resource } from '../../api/object.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
+import { systemRandom } from '../../core/clock/system.ts';
+import { BundleTable, type Forged, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/keys.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
+import type { Log } from '../../core/log/log.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
+import { decodeStatusMessage } from '../../core/rpc/status.ts';
+import { openStore } from '../../core/store/open.ts';
+import { auditWrites } from '../../server/audit-writes.ts';
+import { FederationFront } from '../../server/federation-listener.ts';
+import { Limits } from '../../server/http/limits.ts';
+import { resourceClient } from '../../server/resources/resource-client.ts';
+import { ResourceWriter } from '../../server/resources/writer.ts';
+import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
+import { joinRoutes } from './join-routes.ts';
+import { JoinService } from './join-service.ts';
+import { Members } from './members.ts';
+import { signTranscript, systemVerify, type Verify } from './proof.ts';
+import { TokenBook } from './token-book.ts';
+import { exporterBytes, exporterLabel, joinTranscript, type JoinWish } from './transcript.ts';
+import { paths, readAnswer } from './wire.ts';
+
+const silent: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  with: () => silent,
+};
+
+export const bruges = forgeRoot('bruges.example');
+export const runner = forgeLeaf(bruges, 'spiffe://bruges.example/ci/runner');
+
+export const ciToken: JoinToken['spec'] = {
+  method: 'spiffe',
+  roles: ['bot', 'agent'],
+  botName: 'ci',
+  spiffe: { allow: [{ spiffeID: 'spiffe://bruges.example/ci/*' }] },
+};
+
+export async function joinSite() {
+  const clock = new MovableClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  const authority = await openAuthority('lubeck.example', clock);
+  const bundles = new BundleTable().set('bruges.example', bruges);
+  const denials: AuditDraft[] = [];
+  const records: AuditDraft[] = [];
+  const record = (draft: AuditDraft) => {
+    records.push(draft);
+    return { encode: () => Buffer.from('{}') };
+  };
+  const audit = {
+    record,
+    deny: (draft: AuditDraft) => denials.push(draft),
+    later: (draft: AuditDraft) => records.push(draft),
+  };
+  const metrics = new MetricsRegistry();
+  const writer = new ResourceWriter({
+    store,
+    clock,
+    random: systemRandom,
+    admit: () => [],
+    auditRow: auditWrites({ record: () => ({ encode: () => Buffer.from('{}') }) }),
+  });
+  const resources = <R extends Resource>(kind: Kind) =>
+    resourceClient<R>(kind, { store, writer, clock });
+  const members = new Members(store, clock);
+  const tokens = new TokenBook(store);
+  /** What was asked of node:crypto, in order: the digest and the kind of the key. */
+  const checks: string[] = [];
+  const verify: Verify = (digest, data, key, signature) => {
+    const object = 'key' in key ? key.key : key;
+    checks.push(
+      `${digest} ${object.asymmetricKeyType} ${object.asymmetricKeyDetails?.namedCurve ?? ''}`,
+    );
+    return systemVerify(digest, data, key, signature);
+  };
+  const service = new JoinService({
+    trustDomain: authority.trustDomain,
+    clock,
+    random: systemRandom,
+    log: silent,
+    metrics,
+    audit,
+    authority,
+    bundles,
+    resources,
+    members,
+    tokens,
+    verify,
+  });
+  const front = new FederationFront({
+    clock,
+    random: systemRandom,
+    log: silent,
+    metrics,
+    limits: new Limits({ maxConcurrentRequests: 1000, maxWatches: 0, requestsPerSecond: 0 }, clock),
+    bodyWithinMs: 1_000,
+    bundles,
+    routes: [],
+    rpcs: service.rpcs,
+    denied: () => undefined,
+  });
+  const siteKey = await generateP256(systemRandom);
+  const site = await authority.issueSite({ publicKey: PublicKey.of(siteKey) });
+  const server = createSecureServer(
+    {
+      ...svidServerOptions({
+        certificateChain: site.chain.map((der) => certificatePem(der)).join(''),
+        privateKey: privateKeyPem(exportPkcs8(siteKey)),
+      }),
+      allowHTTP1: true,
+    },
+    front.listener,
+  );
+  guardServer(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const { port } = server.address() as AddressInfo;
+  const sessions: ClientHttp2Session[] = [];
+  const routes = joinRoutes({ store, clock, random: systemRandom, audit, members, tokens });
+  return {
+    clock,
+    store,
+    authority,
+    bundles,
+    denials,
+    records,
+    metrics,
+    members,
+    checks,
+    routes,
+    url: new URL(`https://127.0.0.1:${port}`),
+    createToken: (name: string, spec: JoinToken['spec']) =>
+      resources<JoinToken>(joinTokenKind).create({ name, spec }, { controller: 'test' }),
+    tokenStatus: async (name: string) =>
+      (await resources<JoinToken>(joinTokenKind).get(name))?.status,
+    dial: async (): Promise<ClientHttp2Session> => {
+      const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+      session.on('error', () => undefined);
+      sessions.push(session);
+      await once(session, 'connect');
+      return session;
+    },
+    stop: async () => {
+      for (const session of sessions) session.destroy();
+      server.close();
+      await store.close();
+    },
+  };
+}
+
+export type TestJoinSite = Awaited<ReturnType<typeof joinSite>>;
+
+export function exporterOf(session: ClientHttp2Session): Buffer {
+  return (session.socket as TLSSocket).exportKeyingMaterial(
+    exporterBytes,
+    exporterLabel,
+    Buffer.alloc(0),
+  );
+}
+
+export type Outcome =
+  | { readonly joined: string; readonly generation: bigint }
+  | { readonly status: string; readonly message: string };
+
+/** One stream, by hand. */
+export class RawCall {
+  readonly stream: ClientHttp2Stream;
+  readonly #reader = new FrameReader(1_000_000);
+  readonly #chunks: AsyncIterator<Uint8Array>;
+  readonly #headers: Record<string, unknown> = {};
+
+  constructor(session: ClientHttp2Session, path: string = paths.spiffe) {
+    this.stream = session.request({
+      ':method': 'POST',
+      ':path': path,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    this.stream.on('error', () => undefined);
+    this.stream.on('response', (headers) => Object.assign(this.#headers, headers));
+    this.stream.on('trailers', (headers) => Object.assign(this.#headers, headers));
+    this.#chunks = (this.stream as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
+  }
+
+  send(message: Uint8Array): void {
+    this.stream.write(encodeFrame(message));
+  }
+
+  /** A message, or undefined where the call is over. */
+  async read(): Promise<Buffer | undefined> {
+    for (;;) {
+      const message = this.#reader.take();
+      if (message !== undefined) return message;
+      const next = await this.#chunks.next();
+      if (next.done === true) {
+        this.stream.close();
+        return undefined;
+      }
+      this.#reader.push(next.value);
+    }
+  }
+
+  async nonce(): Promise<Uint8Array> {
+    const message = await this.read();
+    const answer = message && readAnswer(message);
+    if (answer === undefined || !('nonce' in answer))
+      throw new Error(`no challenge: ${this.status}`);
+    return answer.nonce;
+  }
+
+  async outcome(): Promise<Outcome> {
+    const message = await this.read();
+    if (message === undefined) {
+      return {
+        status: this.status,
+        message: decodeStatusMessage((this.#headers['grpc-message'] as string | undefined) ?? ''),
+      };
+    }
+    const answer = readAnswer(message);
+    if (!('certs' in answer)) throw new Error('a challenge came twice');
+    return { joined: answer.certs.spiffeId, generation: answer.certs.generation };
+  }
+
+  get status(): string {
+    return String(this.#headers['grpc-status']);
+  }
+}
+
+export interface Attempt {
+  readonly wish?: Partial<JoinWish>;
+  /** What is presented, the leaf first, and with whose key is signed. */
+  readonly chain?: readonly Uint8Array[];
+  readonly signWith?: KeyObject;
+  readonly publicKey?: Uint8Array;
+  readonly clientNonce?: Uint8Array;
+  /** In the place of the true ones. */
+  readonly exporter?: Uint8Array;
+  readonly transcript?: (right: Buffer) => Uint8Array;
+  readonly signature?: (right: Buffer) => Uint8Array;
+}
+
+const wish: JoinWish = { token: 'ci-runners', role: 'bot', name: '' };
+const schema = RegisterUsingSPIFFEMethodRequestSchema;
+
+export const ownKey = generateKeyPairSync('ec', { namedCurve: 'prime256v1' }).privateKey;
+
+export function initMessage(attempt: Attempt, clientNonce: Uint8Array): Uint8Array {
+  const [x509Svid = Buffer.alloc(0), ...intermediates] = attempt.chain ?? [runner.der];
+  const publicKey = attempt.publicKey ?? PublicKey.of(ownKey).spki;
+  return toBinary(
+    schema,
+    create(schema, {
+      payload: {
+        case: 'init',
+        value: {
+          joinRequest: { ...wish, ...attempt.wish, publicKey, clientNonce },
+          x509Svid,
+          intermediates,
+        },
+      },
+    }),
+  );
+}
+
+export function solutionMessage(signedNonce: Uint8Array): Uint8Array {
+  const payload = { case: 'challengeSolution', value: { signedNonce } } as const;
+  return toBinary(schema, create(schema, { payload }));
+}
+
+/** A whole join with the method spiffe, right in every way but for what the test changes. */
+export async function attemptJoin(
+  session: ClientHttp2Session,
+  attempt: Attempt = {},
+): Promise<Outcome> {
+  const call = new RawCall(session);
+  const clientNonce = attempt.clientNonce ?? (await systemRandom.bytes(32));
+  call.send(initMessage(attempt, clientNonce));
+  const first = await call.read();
+  if (first === undefined) return { status: call.status, message: '' };
+  const answer = readAnswer(first);
+  if (!('nonce' in answer)) throw new Error('an SVID for nothing');
+  const leaf = attempt.chain === undefined ? runner.der : (attempt.chain[0] ?? Buffer.alloc(0));
+  const right = joinTranscript(
+    { ...wish, ...attempt.wish },
+    {
+      method: paths.spiffe,
+      trustDomain: 'lubeck.example',
+      publicKey: attempt.publicKey ?? PublicKey.of(ownKey).spki,
+      credential: hash('sha256', leaf, 'buffer'),
+      clientNonce,
+      serverNonce: answer.nonce,
+      exporter: attempt.exporter ?? exporterOf(session),
+    },
+  );
+  const transcript = attempt.transcript?.(right) ?? right;
+  const signature = signTranscript(transcript, attempt.signWith ?? runner.key);
+  call.send(solutionMessage(attempt.signature?.(signature) ?? signature));
+  return await call.outcome();
+}
+
+export function svidOf(leaf: Forged, ...above: readonly Forged[]): Attempt {
+  return { chain: [leaf, ...above].map(({ der }) => der), signWith: leaf.key };
+}

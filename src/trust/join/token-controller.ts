@@ -1,0 +1,78 @@
+// Tells in the status of a JoinToken whether anybody can join with it now, and looks again when it
+// expires.
+
+import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import { secretsCollection, type TokenBook, tokensCollection } from './token-book.ts';
+
+type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & { readonly tokens: TokenBook };
+
+const controllerName = 'join-tokens';
+const leaseName = 'controller.join-tokens';
+
+export function tokenController({ store, clock, resources, tokens }: Parts): Controller {
+  const client = resources<JoinToken>(joinTokenKind);
+  return {
+    name: controllerName,
+    lease: leaseName,
+    sources: [
+      new StoreSource({ store, clock, collection: tokensCollection }),
+      new StoreSource({ store, clock, collection: secretsCollection }),
+    ],
+    reconcile: async (name, { epoch }) => {
+      const nowMs = clock.now();
+      const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
+      let expiresAtMs: number | undefined;
+      await client.patchStatus(
+        name,
+        ({ metadata, spec, status }) => {
+          expiresAtMs = spec.expiresAt === undefined ? undefined : Date.parse(spec.expiresAt);
+          const expired = expiresAtMs !== undefined && nowMs >= expiresAtMs;
+          const secretMissing = spec.method === 'secret' && tokens.secret(name) === undefined;
+          let { conditions } = status ?? {};
+          for (const each of conditionsOf(spec, expired, secretMissing)) {
+            const observedGeneration = metadata.generation;
+            conditions = setCondition(conditions, { ...each, observedGeneration }, nowMs);
+          }
+          return { ...status, ...(conditions === undefined ? {} : { conditions }) };
+        },
+        { controller: controllerName, ...fence },
+      );
+      if (expiresAtMs === undefined || expiresAtMs <= nowMs) return undefined;
+      return { requeueAfterMs: expiresAtMs - nowMs };
+    },
+  };
+}
+
+function conditionsOf(
+  spec: JoinToken['spec'],
+  expired: boolean,
+  secretMissing: boolean,
+): readonly ConditionUpdate[] {
+  const until = spec.expiresAt === undefined ? 'until it is deleted' : `until ${spec.expiresAt}`;
+  const ready: Omit<ConditionUpdate, 'type'> = expired
+    ? { status: 'False', reason: 'Expired', message: `It expired at ${spec.expiresAt}.` }
+    : secretMissing
+      ? {
+          status: 'False',
+          reason: 'SecretMissing',
+          message: 'It has no secret yet: make one with hansa join token secret NAME.',
+        }
+      : {
+          status: 'True',
+          reason: 'Usable',
+          message: `Whoever proves what it asks for becomes ${spec.roles.join(' or ')}, ${until}.`,
+        };
+  return [
+    { type: 'Ready', ...ready },
+    {
+      type: 'Expired',
+      status: expired ? 'True' : 'False',
+      reason: expired ? 'Expired' : 'Current',
+      message: expired ? `It expired at ${spec.expiresAt}.` : `It works ${until}.`,
+    },
+  ];
+}

@@ -1,0 +1,86 @@
+// What a client signs to join or to renew. Never a bare nonce of the server: that would make the
+// client sign whatever a server sends. Pure.
+//
+//   64 spaces, "hansa join v1", one zero byte, and for each field: the length of its label, the
+//   label, the length of its value, the value. Lengths are four bytes, the highest first.
+//
+// The spaces are those of TLS 1.3 (RFC 8446 §4.4.3): nothing else that the key of an SVID signs
+// begins so and goes on with these words, so that no signature can be used in another place.
+
+export type TranscriptField = readonly [label: string, value: Uint8Array | string];
+
+/** A label for use without registration (RFC 5705 §4). */
+export const exporterLabel = 'EXPERIMENTAL-hansa-join-v1';
+export const exporterBytes = 32;
+export const nonceBytes = 32;
+
+const beginning = Buffer.from(`${' '.repeat(64)}hansa join v1\0`, 'latin1');
+
+export function encodeTranscript(fields: readonly TranscriptField[]): Buffer {
+  const parts: Uint8Array[] = [beginning];
+  for (const [label, value] of fields) {
+    for (const text of [label, value]) {
+      const bytes = typeof text === 'string' ? Buffer.from(text) : text;
+      const length = Buffer.allocUnsafe(4);
+      length.writeUInt32BE(bytes.byteLength);
+      parts.push(length, bytes);
+    }
+  }
+  return Buffer.concat(parts);
+}
+
+/** What both ends know of one conversation. */
+export interface Conversation {
+  /** The path of the gRPC method: a signature for one is none for another. */
+  readonly method: string;
+  /** Of the server, as the client expects it. */
+  readonly trustDomain: string;
+  readonly publicKey: Uint8Array;
+  /** SHA-256 of what the client proves to hold: of the SVID, or of the key of a secret. */
+  readonly credential: Uint8Array;
+  readonly clientNonce: Uint8Array;
+  readonly serverNonce: Uint8Array;
+  readonly exporter: Uint8Array;
+}
+
+export interface JoinWish {
+  readonly token: string;
+  readonly role: string;
+  readonly name: string;
+}
+
+export interface RenewWish {
+  readonly instance: string;
+  readonly generation: bigint;
+}
+
+export function joinTranscript(wish: JoinWish, conversation: Conversation): Buffer {
+  return encodeTranscript([
+    ['method', conversation.method],
+    ['trust-domain', conversation.trustDomain],
+    ['token', wish.token],
+    ['role', wish.role],
+    ['name', wish.name],
+    ...rest(conversation),
+  ]);
+}
+
+export function renewTranscript(wish: RenewWish, conversation: Conversation): Buffer {
+  return encodeTranscript([
+    ['method', conversation.method],
+    ['trust-domain', conversation.trustDomain],
+    ['instance', wish.instance],
+    ['generation', wish.generation.toString()],
+    ...rest(conversation),
+  ]);
+}
+
+function rest(conversation: Conversation): readonly TranscriptField[] {
+  return [
+    ['public-key', conversation.publicKey],
+    ['credential', conversation.credential],
+    ['client-nonce', conversation.clientNonce],
+    ['server-nonce', conversation.serverNonce],
+    ['tls-exporter', conversation.exporter],
+  ];
+}
