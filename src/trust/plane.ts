@@ -3,6 +3,7 @@
 // The authority itself, SVIDs and how chains are judged are in core/identity; how sites become peers
 // is for peering, which this plane meets in the store only.
 
+import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
@@ -12,6 +13,8 @@ import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
+import { admitToken } from './join/admit-token.ts';
+import { joining } from './join/join.ts';
 import { mintCalls } from './mint/mint-service.ts';
 import { Rotation } from './rotation/rotation.ts';
 import { rotationController } from './rotation/rotation-controller.ts';
@@ -22,7 +25,7 @@ import { workloadServices } from './workload/workload-services.ts';
 
 export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plane => ({
   name: 'trust',
-  kinds: [spiffeFederationKind, workloadEntryKind],
+  kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
     const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
@@ -35,22 +38,31 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     // First, because it may refuse what the operator gave.
     const web = settings.web && (await startWebCertificate(settings.web, context));
     const workloads = await workloadServices({ ...context, jwtIssuer: settings.jwtIssuer });
+    const joins = joining(context);
     return {
       controllers: [
         federationSync(context, new FederationMetrics(metrics)),
         rotationController(rotationParts),
         ...workloads.controllers,
+        ...joins.controllers,
         ...(web?.controllers ?? []),
       ],
-      routes: [...bundleRoutes(publisher), ...rotationRoutes(rotationParts), ...workloads.routes],
+      routes: [
+        ...bundleRoutes(publisher),
+        ...rotationRoutes(rotationParts),
+        ...workloads.routes,
+        ...joins.routes,
+      ],
       adminCalls: mintCalls(context),
+      rpcs: joins.rpcs,
       ...(web && { webCertificate: web.certificate }),
       health: new Map([...workloads.health, ...(web?.health ?? [])]),
       endpoints: workloads.endpoints,
       admit: (kind, next, live) => {
         if (kind === spiffeFederationKind) {
           admitFederation(next, authority.bundle, clock.now(), live);
-        } else workloads.admit(kind, next, live);
+        } else if (kind === joinTokenKind) admitToken(next);
+        else workloads.admit(kind, next, live);
       },
       stop: () => {
         unpublish();
