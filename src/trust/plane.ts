@@ -20,6 +20,7 @@ import { Rotation } from './rotation/rotation.ts';
 import { rotationController } from './rotation/rotation-controller.ts';
 import { rotationRoutes } from './rotation/rotation-routes.ts';
 import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
+import { oidcDiscoveryRoutes } from './web/oidc-discovery.ts';
 import { startWebCertificate } from './web/web-certificate.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
@@ -28,6 +29,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
+    const { jwtIssuer: issuer, refreshHintSeconds: maxAgeSeconds } = settings;
     const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
@@ -37,7 +39,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
     const web = settings.web && (await startWebCertificate(settings.web, context));
-    const workloads = await workloadServices({ ...context, jwtIssuer: settings.jwtIssuer });
+    const workloads = await workloadServices({ ...context, jwtIssuer: issuer });
     const joins = joining(context);
     return {
       controllers: [
@@ -49,6 +51,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       ],
       routes: [
         ...bundleRoutes(publisher),
+        ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, maxAgeSeconds })),
         ...rotationRoutes(rotationParts),
         ...workloads.routes,
         ...joins.routes,

@@ -106,6 +106,13 @@ export async function startWorkloadSite(
         put: [{ collection: 'federationpeers', name, encode: () => bytes }],
       });
     },
+    /** One step of a rotation of the JWT keys, by hand. */
+    rotate: async (step: 'prepare' | 'activate' | 'taint' | 'revoke'): Promise<void> => {
+      const answer = await admin.request('POST', `/hansa/v1/trust/authorities/${step}`, {
+        body: { kind: 'jwt' },
+      });
+      if (answer.status !== 200) throw new Error(`${step}: ${answer.text}`);
+    },
     delete: (plural: string, name: string): Promise<Answer> =>
       admin.request('DELETE', `${resources}/${plural}/${name}`),
     /** The judge under a path of its own. */
@@ -142,7 +149,12 @@ export interface Ended {
   readonly lines: readonly unknown[];
 }
 
-function finish(command: string, args: readonly string[], env: NodeJS.ProcessEnv): Promise<Ended> {
+/** Runs to its end, and takes what it prints as JSON, one value a line. */
+export function finish(
+  command: string,
+  args: readonly string[],
+  env: NodeJS.ProcessEnv,
+): Promise<Ended> {
   return new Promise((resolve) => {
     const child = execFile(command, args, { env, timeout: 30_000 }, (error, stdout, stderr) => {
       const lines = stdout.split('\n').filter((line) => line !== '');

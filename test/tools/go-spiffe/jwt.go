@@ -2,9 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
+	"os"
 	"sort"
 	"time"
 
+	"github.com/spiffe/go-spiffe/v2/bundle/jwtbundle"
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 	"github.com/spiffe/go-spiffe/v2/svid/jwtsvid"
 	"github.com/spiffe/go-spiffe/v2/workloadapi"
@@ -67,6 +70,17 @@ func tokenBundles(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	showTokenBundles(set)
+	return nil
+}
+
+type tokenWatcher struct{}
+
+func (tokenWatcher) OnJWTBundlesUpdate(set *jwtbundle.Set) { showTokenBundles(set) }
+
+func (tokenWatcher) OnJWTBundlesWatchError(err error) { show(contextJSON{Error: err.Error()}) }
+
+func showTokenBundles(set *jwtbundle.Set) {
 	keys := map[string][]string{}
 	for _, one := range set.Bundles() {
 		ids := []string{}
@@ -77,5 +91,42 @@ func tokenBundles(ctx context.Context) error {
 		keys[one.TrustDomain().Name()] = ids
 	}
 	show(map[string]any{"jwtBundles": keys})
+}
+
+type judgement struct {
+	Audience string                     `json:"audience"`
+	Bundles  map[string]json.RawMessage `json:"bundles"`
+	Tokens   []string                   `json:"tokens"`
+}
+
+// judgeTokens prints an ID or a refusal for each token, by bundles from a file and no site.
+func judgeTokens(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	var asked judgement
+	if err := json.Unmarshal(text, &asked); err != nil {
+		return err
+	}
+	set := jwtbundle.NewSet()
+	for name, jwks := range asked.Bundles {
+		domain, err := spiffeid.TrustDomainFromString(name)
+		if err != nil {
+			return err
+		}
+		bundle, err := jwtbundle.Parse(domain, jwks)
+		if err != nil {
+			return err
+		}
+		set.Add(bundle)
+	}
+	for _, token := range asked.Tokens {
+		if svid, err := jwtsvid.ParseAndValidate(token, set, []string{asked.Audience}); err != nil {
+			show(map[string]string{"refusal": err.Error()})
+		} else {
+			show(map[string]string{"id": svid.ID.String()})
+		}
+	}
 	return nil
 }

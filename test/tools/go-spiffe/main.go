@@ -10,6 +10,8 @@
 //	go-spiffe jwt AUDIENCE [SUBJECT]        JWT-SVIDs
 //	go-spiffe jwt-validate AUDIENCE TOKEN   judged by the Workload API, and by go-spiffe with its bundles
 //	go-spiffe jwt-bundles                   key IDs by trust domain
+//	go-spiffe jwt-bundles-watch             and every change of them, until it is killed
+//	go-spiffe jwt-judge FILE                go-spiffe alone about tokens: {audience, bundles, tokens}
 //	go-spiffe bundle URL DOMAIN PROFILE…    a bundle endpoint, once
 //	go-spiffe bundle-watch URL DOMAIN PROFILE…   and again several times a second, until it is killed
 //
@@ -53,7 +55,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	command, args := args[0], args[1:]
 	wanted := map[string]int{"fetch": 0, "watch": 0, "bundles": 0, "server": 2, "client": 2, "calls": 2,
-		"jwt": 1, "jwt-validate": 2, "jwt-bundles": 0, "bundle": 3, "bundle-watch": 3}
+		"jwt": 1, "jwt-validate": 2, "jwt-bundles": 0, "jwt-bundles-watch": 0, "jwt-judge": 1,
+		"bundle": 3, "bundle-watch": 3}
 	count, known := wanted[command]
 	if !known || len(args) < count {
 		return fmt.Errorf("there is no command %q with %d arguments", command, len(args))
@@ -85,6 +88,10 @@ func run(ctx context.Context, args []string) error {
 		return validateToken(ctx, args[0], args[1])
 	case "jwt-bundles":
 		return tokenBundles(ctx)
+	case "jwt-bundles-watch":
+		return workloadapi.WatchJWTBundles(ctx, tokenWatcher{})
+	case "jwt-judge":
+		return judgeTokens(args[0])
 	case "bundle-watch":
 		return watchBundle(ctx, args[0], args[1], args[2:])
 	default:
