@@ -133,19 +133,19 @@ suite('go-spiffe and JWT-SVIDs', { skip }, () => {
     const keys = async (): Promise<readonly string[]> =>
       (await watch.next<Keys>()).jwtBundles['lubeck.example'] ?? [];
     const [first] = await keys();
-    const before = await tokenOf(lubeck, web, 'a');
+    const early = await tokenOf(lubeck, web, 'a');
     await lubeck.rotate('prepare');
     assert.equal((await keys()).length, 2);
     await lubeck.rotate('activate');
     const later = await tokenOf(lubeck, web, 'b');
-    assert.equal((await judge('a', before.token)).ownId, 'spiffe://lubeck.example/web');
+    assert.equal((await judge('a', early.token)).ownId, 'spiffe://lubeck.example/web');
     assert.equal((await judge('b', later.token)).ownId, 'spiffe://lubeck.example/web');
     await lubeck.rotate('taint');
     await lubeck.rotate('revoke');
     const left = await keys();
     assert.equal(left.length, 1);
     assert.notEqual(left[0], first);
-    const verdict = await judge('a', before.token);
+    const verdict = await judge('a', early.token);
     assert.match(verdict.refusal ?? '', /unknown-key/);
     assert.match(verdict.ownRefusal ?? '', /no JWT authority/);
     assert.equal((await judge('b', later.token)).ownId, 'spiffe://lubeck.example/web');

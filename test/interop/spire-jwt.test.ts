@@ -1,0 +1,146 @@
+// JWT-SVIDs and SPIRE: `spire-agent api` as a client of a site's Workload API, and tokens that cross
+// between a site and a SPIRE which federate, judged on both sides.
+
+import assert from 'node:assert/strict';
+import { writeFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import {
+  type Daemon,
+  execute,
+  hansa,
+  type Ran,
+  startDaemon,
+  temporaryFolder,
+} from '../e2e/daemon.ts';
+import {
+  findProgram,
+  missingSpire,
+  type SpireAgent,
+  type SpireServer,
+  startSpire,
+  startSpireAgent,
+} from './spire.ts';
+
+const uid = process.getuid?.() ?? 0;
+const db = 'spiffe://lubeck.example/db';
+const web = 'spiffe://hamburg.example/web';
+
+suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent') }, () => {
+  let site: Daemon;
+  let spire: SpireServer;
+  let agent: SpireAgent;
+
+  before(async () => {
+    [site, spire] = await Promise.all([
+      startDaemon(join(temporaryFolder(), 'lubeck')),
+      startSpire('hamburg.example'),
+    ]);
+    const path = join(spire.folder, 'lubeck.json');
+    await writeFile(path, await run('trust', 'bundle', 'show'));
+    await spire.run(
+      'bundle',
+      'set',
+      '-id=spiffe://lubeck.example',
+      '-format=spiffe',
+      `-path=${path}`,
+    );
+    await spire.run(
+      'entry',
+      'create',
+      '-parentID=spiffe://hamburg.example/agent',
+      `-spiffeID=${web}`,
+      `-selector=unix:uid:${uid}`,
+      '-federatesWith=spiffe://lubeck.example',
+    );
+    agent = await startSpireAgent(spire);
+    await apply('SPIFFEFederation', 'hamburg.example', {
+      bundleSource: { static: { bundle: await spire.bundle() } },
+    });
+    await run('wait', 'spiffefederation', 'hamburg.example', '--for', 'condition=Ready');
+    await apply('WorkloadEntry', 'db', {
+      spiffeID: db,
+      selectors: [`unix:uid:${uid}`],
+      federatesWith: ['hamburg.example'],
+    });
+    await untilRegistered();
+  });
+  after(async () => {
+    await agent?.stop();
+    await Promise.all([spire?.stop(), site?.signal('SIGTERM')]);
+  });
+
+  const run = async (...args: readonly string[]): Promise<string> => {
+    const ran = await hansa([...args, '--data-dir', site.dataDir]);
+    assert.equal(ran.code, 0, ran.stderr);
+    return ran.stdout;
+  };
+  const apply = async (kind: string, name: string, spec: object): Promise<void> => {
+    const object = { apiVersion: 'hansa.dev/v1alpha1', kind, metadata: { name }, spec };
+    const ran = await hansa(['apply', '-f', '-', '--data-dir', site.dataDir], {
+      stdin: JSON.stringify(object),
+    });
+    assert.equal(ran.code, 0, ran.stderr);
+  };
+
+  const ofSite = (): string => join(site.dataDir, 'workload.sock');
+  const api = (socket: string, ...args: readonly string[]): Promise<Ran> =>
+    execute(findProgram('spire-agent') ?? '', ['api', ...args, '-socketPath', socket]);
+  /** An agent of SPIRE asks its server for its entries every few seconds. */
+  const untilRegistered = async (): Promise<void> => {
+    const deadline = performance.now() + 60_000;
+    for (;;) {
+      const { code, stderr } = await api(agent.socket, 'fetch', 'jwt', '-audience', 'reports');
+      if (code === 0) return;
+      if (performance.now() > deadline) throw new Error(stderr);
+      await new Promise((resolve) => setTimeout(resolve, 250));
+    }
+  };
+  const fetchToken = async (socket: string): Promise<string> => {
+    const { code, stdout, stderr } = await api(socket, 'fetch', 'jwt', '-audience', 'reports');
+    assert.equal(code, 0, stderr);
+    const token = /^\s*(eyJ\S+)$/m.exec(stdout)?.[1];
+    assert.notEqual(token, undefined, stdout);
+    return token as string;
+  };
+  const validate = (socket: string, token: string, audience = 'reports'): Promise<Ran> =>
+    api(socket, 'validate', 'jwt', '-audience', audience, '-svid', token);
+
+  test('the client of SPIRE fetches a token from the site, with the bundles', async () => {
+    const { code, stdout, stderr } = await api(ofSite(), 'fetch', 'jwt', '-audience', 'reports');
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /token\(spiffe:\/\/lubeck\.example\/db\):/);
+    assert.match(stdout, /bundle\(spiffe:\/\/lubeck\.example\):/);
+    assert.match(stdout, /bundle\(spiffe:\/\/hamburg\.example\):/);
+  });
+
+  test('the client of SPIRE has a token validated by the site, and refused for another audience', async () => {
+    const token = await fetchToken(ofSite());
+    const good = await validate(ofSite(), token);
+    assert.equal(good.code, 0, good.stderr);
+    assert.match(good.stdout, /SPIFFE ID\s*: spiffe:\/\/lubeck\.example\/db/);
+    const bad = await validate(ofSite(), token, 'db');
+    assert.notEqual(bad.code, 0);
+    assert.match(bad.stdout + bad.stderr, /audience; JWT-SVID §3\.2/);
+  });
+
+  test('a token of SPIRE is believed by the site', async () => {
+    const { code, stdout, stderr } = await validate(ofSite(), await fetchToken(agent.socket));
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`SPIFFE ID\\s*: ${web}`));
+  });
+
+  test('a token of the site is believed by SPIRE', async () => {
+    const { code, stdout, stderr } = await validate(agent.socket, await fetchToken(ofSite()));
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, new RegExp(`SPIFFE ID\\s*: ${db}`));
+  });
+
+  test('a token of SPIRE is refused by the site as soon as the workload federates with nobody', async () => {
+    const token = await fetchToken(agent.socket);
+    await apply('WorkloadEntry', 'db', { spiffeID: db, selectors: [`unix:uid:${uid}`] });
+    const { code, stdout, stderr } = await validate(ofSite(), token);
+    assert.notEqual(code, 0);
+    assert.match(stdout + stderr, /no bundle of its trust domain hamburg\.example/);
+  });
+});
