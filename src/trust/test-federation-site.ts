@@ -15,7 +15,12 @@ import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { type Forged, forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
 import { testSite } from '../core/identity/test-vault.ts';
-import type { Transport, TransportResponse } from '../core/identity/transport.ts';
+import type {
+  Transport,
+  TransportRequest,
+  TransportResponse,
+  WebRules,
+} from '../core/identity/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
@@ -27,6 +32,7 @@ import { ResourceWriter } from '../server/resources/writer.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
+import { refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
 const silent: Log = {
   debug: () => undefined,
@@ -47,6 +53,9 @@ export class TestEndpoint {
   /** An answer waits for it. */
   delay: Promise<void> | undefined;
   requests = 0;
+  /** What was asked last, and by which rules of the Web PKI. */
+  asked: TransportRequest | undefined;
+  web: WebRules | undefined;
 
   constructor(trustDomain: string) {
     this.trustDomain = trustDomain;
@@ -69,6 +78,14 @@ export class TestEndpoint {
 
   ok(body: string): TransportResponse {
     return { status: 200, headers: {}, body: Buffer.from(body) };
+  }
+
+  webSpec(httpsWeb: object = {}): SPIFFEFederation['spec'] {
+    return {
+      bundleSource: { httpsWeb: { bundleEndpointURL: this.url, ...httpsWeb } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    };
   }
 
   spec(extra: object = {}): SPIFFEFederation['spec'] {
@@ -108,7 +125,7 @@ export async function federationSite() {
   const refusals: AuditDraft[] = [];
   const endpoints = new Map<string, TestEndpoint>();
   const transport: Transport = {
-    connect: async ({ url, verify, timeoutMs, asSite }) => {
+    connect: async ({ url, verify, timeoutMs, asSite, web }) => {
       const unreachable = (why: string, code?: string): HansaError =>
         new HansaError('HANSA_UNREACHABLE', `Cannot call ${url.host}: ${why}.`, {
           cause: Object.assign(new Error(why), { code }),
@@ -120,11 +137,13 @@ export async function federationSite() {
       if (answer === 'refused') throw unreachable('nobody answers', 'ECONNREFUSED');
       const leaf = endpoint.presents ?? forgeLeaf(endpoint.root, endpoint.id);
       if (asSite) throw new Error('a bundle is fetched as nobody');
-      verify([leaf.certificate]);
+      verify(web === undefined ? [leaf.certificate] : []);
+      endpoint.web = web;
       return {
         peerChain: [leaf.certificate],
         close: () => undefined,
-        request: async (_request, maxBytes) => {
+        request: async (request, maxBytes) => {
+          endpoint.asked = request;
           if (answer === 'silence') {
             await new Promise<void>((resolve) => clock.timer(timeoutMs, resolve));
             throw unreachable('it did not answer');
@@ -199,6 +218,26 @@ export async function federationSite() {
     change: (name: string, next: (spec: SPIFFEFederation['spec']) => SPIFFEFederation['spec']) =>
       federations.patchSpec(name, (current) => next(current.spec), as),
     remove: (name: string) => federations.delete(name, as),
+    /** As `hansa trust refresh` does. */
+    refresh: (name: string, wish: Partial<RefreshRequest> = {}) =>
+      store.commit({
+        put: [
+          {
+            collection: refreshCollection,
+            name,
+            encode: () =>
+              Buffer.from(
+                JSON.stringify({
+                  requestedAt: '',
+                  by: 'test',
+                  acceptRollback: false,
+                  rebootstrap: false,
+                  ...wish,
+                }),
+              ),
+          },
+        ],
+      }),
     /** The status as whoever reads it sees it; fails where there is none. */
     status: async (name: string) => {
       const federation = await federations.get(name);

@@ -110,7 +110,7 @@ function wordsOf(code: string): string {
   }
 }
 
-/** Throws HANSA_INVALID-worthy words where a PEM text is not what `caBundle` must be. */
+/** Throws a TypeError that says why a text is not what `caBundle` must be. */
 export function webAuthorities(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) throw new TypeError('it holds no certificate in PEM');
