@@ -1,0 +1,128 @@
+// The folder of somebody who joined: svid.pem, svid.key, bundle.pem, and join.json with what a renewal
+// needs. All of it changes together, also where the machine stops in the middle: new files are laid
+// beside the old ones, join.json.next last, and then moved; whoever comes next moves the rest.
+
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import {
+  chmodSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import type { Random } from '../core/clock/clock.ts';
+import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
+import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
+import type { Joined } from '../trust/join/join-client.ts';
+import { fileProblem } from './file-problem.ts';
+import { usageError } from './usage.ts';
+
+/** What join.json holds. */
+export interface Membership {
+  readonly server: string;
+  readonly trustDomain: string;
+  readonly spiffeId: string;
+  readonly instance: string;
+  readonly generation: string;
+}
+
+const files = ['svid.key', 'svid.pem', 'bundle.pem', 'join.json'] as const;
+type FileName = (typeof files)[number];
+/** Nobody but their owner reads any of them. */
+const fileMode = 0o600;
+
+export class JoinFolder {
+  readonly path: string;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#do('use', () => {
+      mkdirSync(path, { recursive: true, mode: 0o700 });
+      if (existsSync(this.#next('join.json'))) this.#move();
+    });
+  }
+
+  /** Undefined where nobody joined with it. */
+  get membership(): Membership | undefined {
+    const path = join(this.path, 'join.json');
+    if (!existsSync(path)) return undefined;
+    const read = JSON.parse(this.read('join.json')) as Membership;
+    if (
+      [read.server, read.trustDomain, read.instance, read.generation].every(
+        (each) => typeof each === 'string',
+      )
+    ) {
+      return read;
+    }
+    throw usageError(`${path} is not as hansa join wrote it. Join again with another folder.`);
+  }
+
+  read(name: FileName): string {
+    return this.#do('read', () => readFileSync(join(this.path, name), 'utf8'));
+  }
+
+  /**
+   * The key that is to be certified, kept before anybody is asked: the one of an attempt whose answer
+   * did not arrive, or a new one.
+   */
+  async nextKey(random: Random): Promise<KeyObject> {
+    const path = this.#next('svid.key');
+    if (existsSync(path)) {
+      try {
+        return createPrivateKey(readFileSync(path));
+      } catch {
+        // Half of a file: nobody was asked with it.
+      }
+    }
+    const key = await generateP256(random);
+    this.#do('write', () => this.#lay('svid.key', privateKeyPem(exportPkcs8(key))));
+    return key;
+  }
+
+  /** With the key of `nextKey`. */
+  keep(joined: Joined, server: URL): void {
+    const membership: Membership = {
+      server: server.origin,
+      trustDomain: joined.id.trustDomain.name,
+      spiffeId: joined.id.toString(),
+      instance: joined.instance,
+      generation: joined.generation.toString(),
+    };
+    this.#do('write', () => {
+      this.#lay('svid.pem', joined.chain.map(({ der }) => certificatePem(der)).join(''));
+      this.#lay('bundle.pem', joined.bundle.pem);
+      this.#lay('join.json', `${JSON.stringify(membership, null, 2)}\n`);
+      this.#move();
+    });
+  }
+
+  #lay(name: FileName, content: string): void {
+    const next = this.#next(name);
+    rmSync(next, { force: true });
+    writeFileSync(next, content, { mode: fileMode, flag: 'wx' });
+    chmodSync(next, fileMode);
+  }
+
+  /** Safe to do again. */
+  #move(): void {
+    for (const name of files) {
+      const next = this.#next(name);
+      if (existsSync(next)) renameSync(next, join(this.path, name));
+    }
+  }
+
+  #next(name: FileName): string {
+    return join(this.path, `${name}.next`);
+  }
+
+  #do<T>(what: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw usageError(`Cannot ${what} ${this.path}: ${fileProblem(error)}.`);
+    }
+  }
+}

@@ -1,0 +1,124 @@
+// How `hansa join` comes to trust a site before it says anything to it: by a bundle that was brought
+// here, or by the fingerprint of the bundle that the site publishes.
+
+import { readFileSync } from 'node:fs';
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { Bundle, maxAuthorities } from '../core/identity/bundle.ts';
+import { parseCertificatesPem } from '../core/identity/pem.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { validateChain } from '../core/identity/svid-validator.ts';
+import { TlsTransport } from '../core/identity/tls-transport.ts';
+import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
+import type { JoinServer } from '../trust/join/join-client.ts';
+import type { Io } from './cli.ts';
+import { fileProblem } from './file-problem.ts';
+import { usageError } from './usage.ts';
+
+export interface ServerOptions {
+  readonly server?: string;
+  readonly trustDomain?: string;
+  readonly bundle?: string;
+  readonly fingerprint?: string;
+}
+
+const fetchMs = 10_000;
+
+export async function findServer(io: Io, options: ServerOptions): Promise<JoinServer> {
+  const url = parseServer(options.server);
+  if (options.trustDomain === undefined) {
+    throw usageError('Name the trust domain of the site with --trust-domain.');
+  }
+  const trustDomain = TrustDomain.parse(options.trustDomain);
+  const { bundle, fingerprint } = options;
+  if (bundle !== undefined && fingerprint === undefined) {
+    return { url, bundle: readBundle(readGiven(bundle, '--bundle'), trustDomain, bundle) };
+  }
+  if (fingerprint !== undefined && bundle === undefined) {
+    return { url, bundle: await fetchPinned(io, url, trustDomain, fingerprint) };
+  }
+  throw usageError(
+    'Say how the site is recognized: --bundle with its bundle (hansa trust bundle show), or --fingerprint (hansa trust bundle fingerprint).',
+  );
+}
+
+export function parseServer(text: string | undefined): URL {
+  const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
+    throw usageError(
+      `--server is ${JSON.stringify(text ?? '')}: accepted is the https URL of the federation listener, for example https://lubeck.example:8443.`,
+    );
+  }
+  return url;
+}
+
+export function readGiven(path: string, flag: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw usageError(`Cannot read ${path} (${flag}): ${fileProblem(error)}.`);
+  }
+}
+
+/** A SPIFFE bundle, or PEM. */
+export function readBundle(text: string, trustDomain: TrustDomain, path: string): Bundle {
+  if (text.trimStart().startsWith('{')) return parseSpiffeBundle(text, trustDomain).bundle;
+  const authorities = parseCertificatesPem(text, maxAuthorities);
+  if (authorities.length === 0) {
+    throw usageError(`${path} holds no bundle: accepted are a SPIFFE bundle and PEM.`);
+  }
+  return new Bundle(trustDomain, authorities);
+}
+
+/** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
+async function fetchPinned(
+  io: Io,
+  url: URL,
+  trustDomain: TrustDomain,
+  fingerprint: string,
+): Promise<Bundle> {
+  const transport = new TlsTransport({
+    clock: io.clock,
+    credential: () => {
+      throw new TypeError('a bundle is fetched as nobody');
+    },
+  });
+  const connection = await transport.connect({
+    url,
+    verify: () => undefined,
+    asSite: false,
+    timeoutMs: fetchMs,
+  });
+  try {
+    const { status, body } = await connection.request({ method: 'GET', path: '/' }, maxBundleBytes);
+    if (status !== 200) {
+      throw new HansaError(
+        'HANSA_UNREACHABLE',
+        `Cannot fetch the bundle of ${url.origin}: it answered ${status}. Is this the federation listener of a site?`,
+      );
+    }
+    const { bundle } = parseSpiffeBundle(body.toString('utf8'), trustDomain);
+    const found = fingerprintOf(keyDigests(bundle));
+    if (found !== fingerprint.trim().toLowerCase()) {
+      throw new HansaError(
+        'HANSA_PEER_UNTRUSTED',
+        `Cannot join at ${url.origin}: its bundle has the fingerprint ${found}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
+      );
+    }
+    const svid = validateChain(
+      connection.peerChain,
+      { bundleFor: (asked) => (asked.equals(trustDomain) ? bundle : undefined) },
+      io.clock.now(),
+    );
+    if (!svid.id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
+      throw new HansaError(
+        'HANSA_PEER_UNTRUSTED',
+        `Cannot join at ${url.origin}: ${svid.id.toString()} answers, which is not a site.`,
+      );
+    }
+    return bundle;
+  } finally {
+    connection.close();
+  }
+}

@@ -1,0 +1,393 @@
+// hansa join: become an agent or a bot of a site, and renew; and for operators of a site, who may, and
+// who did.
+
+import { createPrivateKey } from 'node:crypto';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { joinTokenKind } from '../api/kinds/join-token.ts';
+import { apiVersion, timestamp } from '../api/object.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { parseCertificatesPem } from '../core/identity/pem.ts';
+import { maxChainLength } from '../core/identity/svid-validator.ts';
+import type { Joined, SvidCredential } from '../trust/join/join-client.ts';
+import type { MemberSummary } from '../trust/join/join-routes.ts';
+import type { Cli } from './cli.ts';
+import { parseDurationFlag } from './duration-flag.ts';
+import { JoinFolder } from './join-folder.ts';
+import {
+  findServer,
+  parseServer,
+  readBundle,
+  readGiven,
+  type ServerOptions,
+} from './join-server.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
+
+import { usageError } from './usage.ts';
+
+const base = '/hansa/v1/join';
+
+export function joinCommand(cli: Cli): Command {
+  return new Command('join')
+    .description('become an agent or a bot of a site, and see who did')
+    .addCommand(runCommand(cli), { isDefault: true })
+    .addCommand(renewCommand(cli))
+    .addCommand(tokenCommand(cli))
+    .addCommand(listCommand(cli))
+    .addCommand(forgetCommand(cli))
+    .addHelpText(
+      'after',
+      `
+Without one of these words it joins; hansa join run --help tells how.
+
+Example:
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
+    --token machines --name crane-1 --secret-file ./secret --write ./identity`,
+    );
+}
+
+interface RunOptions extends ServerOptions {
+  readonly token?: string;
+  readonly role?: string;
+  readonly name?: string;
+  readonly svid?: string;
+  readonly key?: string;
+  readonly socket?: string;
+  readonly secretFile?: string;
+  readonly write?: string;
+  readonly output: OutputFormat;
+}
+
+function runCommand(cli: Cli): Command {
+  return new Command('run')
+    .description('join a site (the word run may be left out)')
+    .option('--server <url>', "the URL of the site's federation listener")
+    .option('--trust-domain <name>', 'the trust domain of the site')
+    .option('--bundle <file>', 'the bundle of the site: SPIFFE or PEM')
+    .option('--fingerprint <line>', 'or the fingerprint of that bundle')
+    .option('--token <name>', 'the JoinToken to use')
+    .addOption(
+      new Option('--role <role>', 'agent, or bot (agent where there is a --name)').choices([
+        'agent',
+        'bot',
+      ]),
+    )
+    .option('--name <name>', 'the name of the agent; a bot has that of its token')
+    .option('--svid <file>', 'prove an identity: an X.509-SVID with its intermediates, PEM')
+    .option('--key <file>', 'its key, PEM')
+    .option('--socket <path>', 'or take the SVID from the Workload API of its own site')
+    .option('--secret-file <file>', 'or prove the secret of the token')
+    .option('--write <folder>', 'where svid.pem, svid.key and bundle.pem are kept')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The site is verified first: it must present spiffe://TRUST-DOMAIN/hansa/site under the bundle. Then
+what was asked for is proven; neither the key nor the secret leaves this machine. If the answer does
+not arrive, say the same command again. Renew before the SVID ends with hansa join renew.
+
+Examples:
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
+    --token machines --name crane-1 --secret-file ./secret --write ./identity
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --fingerprint 7f:3a:… \\
+    --token ci-runners --role bot --socket /run/bruges/workload.sock --write ./identity`,
+    )
+    .action(async (options: RunOptions) => {
+      const { io } = cli;
+      const wish = wishOf(options);
+      if (options.write === undefined) throw usageError('Say where to keep the SVID with --write.');
+      const prove = await proofOf(cli, options);
+      const folder = new JoinFolder(resolve(io.cwd, options.write));
+      const { membership } = folder;
+      if (membership !== undefined) {
+        throw usageError(
+          `${folder.path} belongs to ${membership.spiffeId} already. Renew it with hansa join renew, or choose another folder.`,
+        );
+      }
+      const server = await findServer(io, options);
+      const key = await folder.nextKey(io.random);
+      const { clock, random } = io;
+      const joined = await prove({ server, clock, random, key, signal: io.interruption() }, wish);
+      folder.keep(joined, server.url);
+      show(cli, joined, folder, options.output);
+    });
+}
+
+function wishOf({ token, name = '', role }: RunOptions): {
+  token: string;
+  role: string;
+  name: string;
+} {
+  if (token === undefined) throw usageError('Name the token to join with: --token.');
+  const chosen = role ?? (name === '' ? 'bot' : 'agent');
+  if (chosen === 'agent' && name === '') throw usageError('An agent needs a --name.');
+  if (chosen === 'bot' && name !== '') {
+    throw usageError('A bot has the name that its token gives: leave --name out.');
+  }
+  return { token, role: chosen, name };
+}
+
+type Client = typeof import('../trust/join/join-client.ts');
+type Prove = (
+  parts: Parameters<Client['joinBySvid']>[0],
+  wish: Parameters<Client['joinBySvid']>[1],
+) => Promise<Joined>;
+
+/** What was given is read before anybody is called. */
+async function proofOf(cli: Cli, options: RunOptions): Promise<Prove> {
+  const { svid, key, socket, secretFile } = options;
+  const given = [svid ?? key, socket, secretFile].filter((each) => each !== undefined);
+  if (given.length !== 1 || (svid === undefined) !== (key === undefined)) {
+    throw usageError(
+      'Say what is proven, in one way: --svid with --key, or --socket, or --secret-file.',
+    );
+  }
+  // Loaded here, so that no other command waits for it.
+  const client = await import('../trust/join/join-client.ts');
+  if (secretFile !== undefined) {
+    const { decodeSecret } = await import('../trust/join/secret.ts');
+    const seed = decodeSecret(readGiven(resolve(cli.io.cwd, secretFile), '--secret-file'));
+    return (parts, wish) => client.joinBySecret(parts, wish, seed);
+  }
+  const credential =
+    socket === undefined
+      ? readSvid(cli, svid ?? '', key ?? '')
+      : await fetchSvid(cli, resolve(cli.io.cwd, socket));
+  return (parts, wish) => client.joinBySvid(parts, wish, credential);
+}
+
+function readSvid(cli: Cli, svid: string, key: string): SvidCredential {
+  const chain = parseCertificatesPem(
+    readGiven(resolve(cli.io.cwd, svid), '--svid'),
+    maxChainLength,
+  );
+  if (chain.length === 0) throw usageError(`${svid} (--svid) holds no certificate in PEM.`);
+  const pem = readGiven(resolve(cli.io.cwd, key), '--key');
+  try {
+    return { chain, key: createPrivateKey(pem) };
+  } catch {
+    // Without its cause, which may quote the key.
+    throw usageError(`${key} (--key) holds no private key in PEM.`);
+  }
+}
+
+async function fetchSvid(cli: Cli, socket: string): Promise<SvidCredential> {
+  const { watchSvids } = await import('../trust/workload/workload-client.ts');
+  for await (const { svids } of watchSvids(socket, cli.io.interruption())) {
+    const [first] = svids;
+    if (first === undefined) continue;
+    const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
+    return { chain: first.chain, key };
+  }
+  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
+}
+
+function renewCommand(cli: Cli): Command {
+  return new Command('renew')
+    .description('renew the SVID in a folder, with a new key')
+    .option('--server <url>', 'where the site is now, if it moved')
+    .requiredOption('--write <folder>', 'the folder that hansa join wrote')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Each SVID renews once, and only while it lives: run it every half hour. If the answer does not
+arrive, say the same command again.
+
+Example:
+  hansa join renew --write ./identity`,
+    )
+    .action(
+      async (options: {
+        readonly server?: string;
+        readonly write: string;
+        readonly output: OutputFormat;
+      }) => {
+        const { io } = cli;
+        const folder = new JoinFolder(resolve(io.cwd, options.write));
+        const { membership } = folder;
+        if (membership === undefined) {
+          throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
+        }
+        const url = parseServer(options.server ?? membership.server);
+        const trustDomain = TrustDomain.parse(membership.trustDomain);
+        const bundle = readBundle(folder.read('bundle.pem'), trustDomain, 'bundle.pem');
+        const chain = parseCertificatesPem(folder.read('svid.pem'), maxChainLength);
+        const { renewSvid } = await import('../trust/join/join-client.ts');
+        const key = await folder.nextKey(io.random);
+        const { clock, random } = io;
+        const joined = await renewSvid(
+          { server: { url, bundle }, clock, random, key, signal: io.interruption() },
+          { instance: membership.instance, generation: BigInt(membership.generation) },
+          { chain, key: createPrivateKey(folder.read('svid.key')) },
+        );
+        folder.keep(joined, url);
+        show(cli, joined, folder, options.output);
+      },
+    );
+}
+
+function show(cli: Cli, joined: Joined, folder: JoinFolder, output: OutputFormat): void {
+  const told = {
+    spiffeId: joined.id.toString(),
+    notAfter: timestamp(joined.notAfterMs),
+    serialNumber: joined.chain[0]?.serialHex ?? '',
+    generation: joined.generation.toString(),
+    folder: folder.path,
+  };
+  const rendered = renderValue(told, output);
+  cli.print(rendered ?? printable(`${told.spiffeId} until ${told.notAfter} is in ${told.folder}.`));
+}
+
+function tokenCommand(cli: Cli): Command {
+  return new Command('token')
+    .description('tokens with a secret (others are made with hansa apply)')
+    .addCommand(createCommand(cli))
+    .addCommand(secretCommand(cli));
+}
+
+interface CreateOptions {
+  readonly role: readonly ('agent' | 'bot')[];
+  readonly botName?: string;
+  readonly ttl: number;
+  readonly output: OutputFormat;
+}
+
+/** A day: long enough to carry a secret to a machine, short enough to forget about it. */
+const defaultTtlMs = 24 * 3_600_000;
+
+function createCommand(cli: Cli): Command {
+  return new Command('create')
+    .description('make a token and its secret, which is shown once')
+    .argument('<name>', 'of the token')
+    .addOption(
+      new Option('--role <role...>', 'what one may become with it')
+        .choices(['agent', 'bot'])
+        .default(['agent'], 'agent'),
+    )
+    .option('--bot-name <name>', 'the name of the bot, for the role bot')
+    .addOption(
+      new Option('--ttl <duration>', 'how long one may join with it')
+        .argParser(parseDurationFlag)
+        .default(defaultTtlMs, '24h'),
+    )
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The secret goes to standard output and is kept nowhere: the site holds a digest of its public key.
+
+Examples:
+  hansa join token create machines > secret
+  hansa join token create ci --role bot --bot-name ci --ttl 15m`,
+    )
+    .action((name: string, options: CreateOptions, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { role: roles, botName } = options;
+        const expiresAt = timestamp(cli.io.clock.now() + options.ttl);
+        await client.create(joinTokenKind, {
+          apiVersion,
+          kind: joinTokenKind.kind,
+          metadata: { name },
+          spec: {
+            method: 'secret',
+            roles: [...roles],
+            expiresAt,
+            ...(botName === undefined ? {} : { botName }),
+          },
+        });
+        await makeSecret(cli, command, name, options.output);
+      }),
+    );
+}
+
+function secretCommand(cli: Cli): Command {
+  return new Command('secret')
+    .description('make a new secret for a token; the one before it is void')
+    .argument('<name>', 'of a token with the method secret')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExample:\n  hansa join token secret machines > secret')
+    .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
+      makeSecret(cli, command, name, options.output),
+    );
+}
+
+async function makeSecret(
+  cli: Cli,
+  command: Command,
+  name: string,
+  output: OutputFormat,
+): Promise<void> {
+  await cli.withClient(command, async (client) => {
+    const path = `${base}/secrets/${encodeURIComponent(name)}`;
+    const { body } = await client.request({ method: 'POST', path });
+    const made = body as { readonly secret: string; readonly expiresAt: string };
+    cli.print(renderValue(made, output) ?? printable(made.secret));
+    cli.note(printable(`It works until ${made.expiresAt} and is not shown again.`));
+  });
+}
+
+const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL'];
+
+function listCommand(cli: Cli): Command {
+  return new Command('list')
+    .description('list agents, and bots that are alive')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExample:\n  hansa join list')
+    .action((options: { readonly output: OutputFormat }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { body } = await client.request({ path: `${base}/members` });
+        const { members } = body as { readonly members: readonly MemberSummary[] };
+        const rendered = renderValue({ members }, options.output);
+        if (rendered !== undefined) {
+          cli.print(rendered);
+          return;
+        }
+        if (members.length === 0) {
+          cli.note('Nobody has joined. Make a token with: hansa join token create --help');
+          return;
+        }
+        const rows = members.map((each) =>
+          [
+            each.role,
+            each.name,
+            each.token,
+            each.provenBy,
+            String(each.generation),
+            each.renewedAt,
+            each.notAfter,
+          ].map((cell) => printable(cell)),
+        );
+        cli.print(renderColumns([headings, ...rows]));
+      }),
+    );
+}
+
+function forgetCommand(cli: Cli): Command {
+  return new Command('forget')
+    .description('forget an agent: it cannot renew, and its name is free')
+    .argument('<name>', 'of the agent')
+    .addHelpText(
+      'after',
+      `
+The SVID that it holds works until it ends, an hour at most.
+
+Example:
+  hansa join forget crane-1`,
+    )
+    .action((name: string, _options: unknown, command: Command) =>
+      cli.withClient(command, async (client) => {
+        await cli.confirm(command, `Forget the agent ${printable(name)}?`);
+        const path = `${base}/agents/${encodeURIComponent(name)}`;
+        await client.request({ method: 'DELETE', path });
+        cli.print(printable(`agent ${name} is forgotten.`));
+      }),
+    );
+}
