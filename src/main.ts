@@ -4,6 +4,7 @@ import packageJson from '../package.json' with { type: 'json' };
 import { allKinds } from './api/kinds/all-kinds.ts';
 import { createRegistry } from './api/registry.ts';
 import { grantCommand } from './cli/grant.ts';
+import { joinCommand } from './cli/join.ts';
 import { peerCommand } from './cli/peer.ts';
 import { processIo } from './cli/process-io.ts';
 import { runCli } from './cli/program.ts';
@@ -14,7 +15,7 @@ import { trustCommand } from './cli/trust.ts';
 process.exitCode = await runCli(process.argv.slice(2), processIo(), {
   registry: createRegistry(allKinds),
   version: packageJson.version,
-  commands: [statusCommand, peerCommand, grantCommand, trustCommand, svidCommand],
+  commands: [statusCommand, peerCommand, grantCommand, trustCommand, svidCommand, joinCommand],
   planes: async (trust) => {
     const [{ trustPlane }, { peeringPlane }] = await Promise.all([
       import('./trust/plane.ts'),
