@@ -59,6 +59,7 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_INVITATION_REDEEMED: 'conflict',
   HANSA_INVITATION_REFUSED: 'forbidden',
   HANSA_AUTHORITY_STATE: 'conflict',
+  HANSA_LIMIT: 'conflict',
   HANSA_PEER_STATE: 'conflict',
   HANSA_PEER_REFUSED: 'forbidden',
   HANSA_PEER_UNTRUSTED: 'untrusted',

@@ -251,7 +251,16 @@ export class Handshake {
       }
       // Whoever is to be suspended as soon as it can be is not believed before that.
       const quarantined = peer.spec.desiredState === 'suspended';
-      await federations.keep(peer, this.#bootstrap(peer), quarantined);
+      try {
+        await federations.keep(peer, this.#bootstrap(peer), quarantined);
+      } catch (error) {
+        // Nobody but an operator can make room: it must be told where one looks.
+        if (hasCode(error, 'HANSA_LIMIT')) {
+          const reason = error.message;
+          await peers.note(name, (status) => ({ ...status, reason }));
+        }
+        throw error;
+      }
       peer = await peers.step(name, 'enroll', 'bundles are exchanged');
     }
     const wanted = peer?.spec.desiredState;

@@ -80,11 +80,16 @@ export class PlaneHost {
   }
 
   /** Asks the plane of this kind about a spec that is new; deletions and changes of status pass. */
-  admit(kind: Kind, next: Draft | undefined, live: Draft | undefined): void {
+  admit(
+    kind: Kind,
+    next: Draft | undefined,
+    live: Draft | undefined,
+    warn: (text: string) => void = () => undefined,
+  ): void {
     if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return;
     for (const { plane, running } of this.#running) {
       if (running.admit === undefined || !plane.kinds.includes(kind)) continue;
-      running.admit(kind, next as unknown as Resource, live as Resource | undefined);
+      running.admit(kind, next as unknown as Resource, live as Resource | undefined, warn);
     }
   }
 

@@ -107,8 +107,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     clock,
     random,
     auditRow: auditWrites(audit),
-    admit: (caller, kind, next, live) => {
-      planes.admit(kind, next, live);
+    admit: (caller, kind, next, live, warn) => {
+      planes.admit(kind, next, live, warn);
       return checkEscalation(authorizer, caller, kind.kind, next, live);
     },
   });

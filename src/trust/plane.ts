@@ -12,6 +12,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
+import { FederationLimit } from './federation-limit.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { admitToken } from './join/admit-token.ts';
 import { joining } from './join/join.ts';
@@ -34,6 +35,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
     observeFederations(metrics, store, clock);
+    const limit = new FederationLimit(store, settings.maxFederations, context.log, metrics);
     const rotation = new Rotation(context, settings.authority);
     const rotationParts = { ...context, publisher, rotation };
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
@@ -61,11 +63,12 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       ...(web && { webCertificate: web.certificate }),
       health: new Map([...workloads.health, ...(web?.health ?? [])]),
       endpoints: workloads.endpoints,
-      admit: (kind, next, live) => {
+      admit: (kind, next, live, warn) => {
         if (kind === spiffeFederationKind) {
+          if (live === undefined) limit.admit(next.metadata.name, warn);
           admitFederation(next, authority.bundle, clock.now(), live);
         } else if (kind === joinTokenKind) admitToken(next);
-        else workloads.admit(kind, next, live);
+        else workloads.admit(kind, next, live, warn);
       },
       stop: () => {
         unpublish();

@@ -24,6 +24,11 @@ export const errorCatalog = {
     remedy:
       'Correct every field that the message lists. `kubectl explain KIND.spec` or `hansa explain KIND` tells what is accepted.',
   },
+  HANSA_LIMIT: {
+    meaning: 'There are as many objects of this kind as the site is set to hold.',
+    remedy:
+      'Delete one that is not needed, or start the server with the higher limit that the message names.',
+  },
   HANSA_NOT_FOUND: {
     meaning: 'There is no such object or path.',
     remedy: 'Check the spelling of kind and name with `hansa get KIND`.',

@@ -141,12 +141,14 @@ export interface RunningPlane {
   /**
    * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
    * the object as it would be stored, before the commit, and with what it takes the place of. Throws
-   * to refuse (HANSA_INVALID). Must be quick and without I/O.
+   * to refuse (HANSA_INVALID); what is allowed but unwise goes to `warn`. Must be quick and without
+   * I/O.
    */
   readonly admit?: (
     kind: Kind,
     next: Pick<Resource, 'metadata' | 'spec'>,
     live: Pick<Resource, 'spec'> | undefined,
+    warn: (text: string) => void,
   ) => void;
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;

@@ -14,6 +14,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_BAD_REQUEST: { status: 400, reason: 'BadRequest' },
   HANSA_UNAUTHENTICATED: { status: 401, reason: 'Unauthorized' },
   HANSA_FORBIDDEN: { status: 403, reason: 'Forbidden' },
+  HANSA_LIMIT: { status: 403, reason: 'LimitReached' },
   HANSA_NOT_FOUND: { status: 404, reason: 'NotFound' },
   HANSA_METHOD_NOT_ALLOWED: { status: 405, reason: 'MethodNotAllowed' },
   HANSA_NOT_ACCEPTABLE: { status: 406, reason: 'NotAcceptable' },

@@ -55,6 +55,8 @@ export type Admission = (
   kind: Kind,
   next: Draft | undefined,
   live: Draft | undefined,
+  /** Tells the caller what is allowed but unwise. */
+  warn?: (text: string) => void,
 ) => readonly Expectation[];
 
 export interface WriterParts {
@@ -146,7 +148,7 @@ export class ResourceWriter {
     });
     refuseInvalid(kind, next, undefined);
     for (const warning of finalizerWarnings(next.metadata)) context.warn?.(warning);
-    const expectations = this.#parts.admit(context.caller, kind, next, undefined);
+    const expectations = this.#parts.admit(context.caller, kind, next, undefined, context.warn);
     const existing = this.#parts.store.get(kind.plural, name);
     if (existing !== undefined) {
       throw alreadyExists(kind, name, objectOf(existing).metadata.deletionTimestamp !== undefined);
@@ -226,7 +228,7 @@ export class ResourceWriter {
     ) as Draft;
     refuseInvalid(kind, next, live, subresource);
     for (const warning of finalizerWarnings(next.metadata, live.metadata)) context.warn?.(warning);
-    const expectations = this.#parts.admit(context.caller, kind, next, live);
+    const expectations = this.#parts.admit(context.caller, kind, next, live, context.warn);
     if (isDeletionDue(next)) {
       if (!context.options.dryRun)
         await this.#commit(kind, subresource, undefined, entry, expectations, context);
