@@ -1,5 +1,5 @@
-// A real SPIRE: a server in a folder and on ports of its own that serves its bundle by https_spiffe,
-// and an agent.
+// A real SPIRE: a server in a folder and on ports of its own that serves its bundle by https_spiffe or
+// https_web, and an agent.
 // SPIRE is not built here: the tests that need it look for its programs on the PATH and in the
 // ignored folder .tools/bin.
 
@@ -56,7 +56,17 @@ export interface SpireServer {
 
 const readyWithinMs = 30_000;
 
-export async function startSpire(trustDomain: string): Promise<SpireServer> {
+export interface SpireOptions {
+  /** Files in PEM, for https_web in the place of https_spiffe. */
+  readonly web?: { readonly certificateFile: string; readonly keyFile: string };
+  /** Whom it believes as the Web PKI: a file in PEM. */
+  readonly webRootsFile?: string;
+}
+
+export async function startSpire(
+  trustDomain: string,
+  options: SpireOptions = {},
+): Promise<SpireServer> {
   const program = findProgram('spire-server');
   if (program === undefined) throw new Error('there is no spire-server here');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-'));
@@ -77,7 +87,7 @@ export async function startSpire(trustDomain: string): Promise<SpireServer> {
       address = "127.0.0.1"
       port = ${federation}
       refresh_hint = "60s"
-      profile "https_spiffe" {}
+      ${profileOf(options)}
     }
   }
 }
@@ -88,20 +98,23 @@ plugins {
 }
 `,
   );
-  const { pid, log, end } = start(program, configuration, folder);
+  const { webRootsFile } = options;
+  const env = webRootsFile === undefined ? {} : { SSL_CERT_FILE: webRootsFile };
+  const server = start(program, configuration, folder, env);
+  const { pid } = server;
   const run = (...command: readonly string[]): Promise<string> =>
     execute(program, [...command, '-socketPath', socket]);
   const stop = async (): Promise<void> => {
-    await end();
+    await server.end();
     await rm(folder, { recursive: true, force: true });
   };
-  await untilHealthy(() => run('healthcheck'), log).catch(async (error: unknown) => {
+  await untilHealthy(() => run('healthcheck'), server).catch(async (error: unknown) => {
     await stop();
     throw error;
   });
   return {
     trustDomain,
-    bundleEndpoint: `https://127.0.0.1:${federation}/`,
+    bundleEndpoint: `https://${options.web === undefined ? '127.0.0.1' : 'localhost'}:${federation}/`,
     port: api,
     socket,
     pid,
@@ -110,6 +123,11 @@ plugins {
     bundle: () => run('bundle', 'show', '-format', 'spiffe'),
     stop,
   };
+}
+
+function profileOf({ web }: SpireOptions): string {
+  if (web === undefined) return 'profile "https_spiffe" {}';
+  return `profile "https_web" { serving_cert_file { cert_file_path = "${web.certificateFile}" key_file_path = "${web.keyFile}" file_sync_interval = "5s" } }`;
 }
 
 export interface SpireAgent {
@@ -152,12 +170,13 @@ plugins {
 }
 `,
   );
-  const { pid, log, end } = start(program, configuration, folder);
+  const agent = start(program, configuration, folder);
+  const { pid } = agent;
   const stop = async (): Promise<void> => {
-    await end();
+    await agent.end();
     await rm(folder, { recursive: true, force: true });
   };
-  await untilHealthy(() => execute(program, ['healthcheck', '-socketPath', socket]), log).catch(
+  await untilHealthy(() => execute(program, ['healthcheck', '-socketPath', socket]), agent).catch(
     async (error: unknown) => {
       await stop();
       throw error;
@@ -170,9 +189,16 @@ function start(
   program: string,
   configuration: string,
   cwd: string,
-): { readonly pid: number; readonly log: () => string; readonly end: () => Promise<void> } {
+  env: NodeJS.ProcessEnv = {},
+): {
+  readonly pid: number;
+  readonly log: () => string;
+  readonly hasEnded: () => boolean;
+  readonly end: () => Promise<void>;
+} {
   const child = spawn(program, ['run', '-config', configuration], {
     cwd,
+    env: { ...process.env, ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   let log = '';
@@ -181,17 +207,22 @@ function start(
       log = (log + text).slice(-65_536);
     });
   }
-  return { pid: child.pid ?? 0, log: () => log, end: () => endProcess(child) };
+  const hasEnded = (): boolean => child.exitCode !== null || child.signalCode !== null;
+  return { pid: child.pid ?? 0, log: () => log, hasEnded, end: () => endProcess(child) };
 }
 
-async function untilHealthy(check: () => Promise<unknown>, log: () => string): Promise<void> {
+async function untilHealthy(
+  check: () => Promise<unknown>,
+  { log, hasEnded }: Pick<ReturnType<typeof start>, 'log' | 'hasEnded'>,
+): Promise<void> {
   const deadline = performance.now() + readyWithinMs;
   for (;;) {
     try {
       await check();
       return;
     } catch {
-      if (performance.now() > deadline) throw new Error(`it did not become healthy: ${log()}`);
+      if (hasEnded() || performance.now() > deadline)
+        throw new Error(`it did not become healthy: ${log()}`);
       await sleep(100);
     }
   }
