@@ -30,7 +30,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
-    const { jwtIssuer: issuer, refreshHintSeconds: maxAgeSeconds } = settings;
+    const { jwtIssuer: issuer } = settings;
     const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
@@ -53,7 +53,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       ],
       routes: [
         ...bundleRoutes(publisher),
-        ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, maxAgeSeconds })),
+        ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, settings })),
         ...rotationRoutes(rotationParts),
         ...workloads.routes,
         ...joins.routes,

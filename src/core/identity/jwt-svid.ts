@@ -142,12 +142,15 @@ function readBase64url(text: string, part: string): Buffer {
   return bytes;
 }
 
+/** A mark of byte order is no white space of JSON, and is left for JSON.parse to refuse. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 function readObject(encoded: string, part: string): Claims {
   const bytes = readBase64url(encoded, part);
   let text: string;
   let value: unknown;
   try {
-    text = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+    text = utf8.decode(bytes);
     value = JSON.parse(text);
   } catch (cause) {
     throw refuseJwt('json', `its ${part} is not JSON in UTF-8`, cause);

@@ -18,9 +18,11 @@ const rsa: JwtAuthority = {
   publicKey: generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey,
 };
 
+const settings = { refreshHintSeconds: 300, authority: { spreadSeconds: 600 } };
+
 function scene(issuer = 'https://lubeck.example') {
   const authority = { bundle: new Bundle(lubeck, [root.certificate], [ec]) };
-  return { authority, routes: oidcDiscoveryRoutes({ issuer, authority, maxAgeSeconds: 300 }) };
+  return { authority, routes: oidcDiscoveryRoutes({ issuer, authority, settings }) };
 }
 
 async function get(
@@ -95,6 +97,14 @@ test('whoever has the keys already is told so, until they change', async () => {
   const changed = await get(routes, '/keys', { 'if-none-match': etag });
   assert.equal(changed.status, 200);
   assert.notEqual(changed.headers?.['etag'], etag);
+});
+
+test('nobody may hold the keys for longer than a new one is published before it signs', async () => {
+  const { authority } = scene();
+  const hasty = { refreshHintSeconds: 300, authority: { spreadSeconds: 60 } };
+  const routes = oidcDiscoveryRoutes({ issuer: 'https://a.example', authority, settings: hasty });
+  const { headers } = await get(routes, '/keys');
+  assert.equal(headers?.['cache-control'], 'public, max-age=30');
 });
 
 test('the bytes are made once for a bundle', async () => {

@@ -12,8 +12,10 @@ export interface OidcDiscoveryParts {
   /** An https URL without a slash at its end: the `iss` of the tokens. */
   readonly issuer: string;
   readonly authority: { readonly bundle: Bundle };
-  /** How long others may hold the keys. A key is published for longer before it signs. */
-  readonly maxAgeSeconds: number;
+  readonly settings: {
+    readonly refreshHintSeconds: number;
+    readonly authority: { readonly spreadSeconds: number };
+  };
 }
 
 interface Answers {
@@ -43,9 +45,14 @@ export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRo
   ];
 }
 
-function answersOf(bundle: Bundle, { issuer, maxAgeSeconds }: OidcDiscoveryParts): Answers {
+/** How long others may hold the keys: a new one is published for at least twice as long before it signs. */
+function maxAgeSeconds({ refreshHintSeconds, authority }: OidcDiscoveryParts['settings']): number {
+  return Math.min(refreshHintSeconds, Math.floor(authority.spreadSeconds / 2));
+}
+
+function answersOf(bundle: Bundle, { issuer, settings }: OidcDiscoveryParts): Answers {
   const authorities = [...bundle.jwtAuthorities.values()];
-  const headers = { 'cache-control': `public, max-age=${maxAgeSeconds}` };
+  const headers = { 'cache-control': `public, max-age=${maxAgeSeconds(settings)}` };
   const answer = (contentType: string, value: unknown): ReadyAnswer =>
     new ReadyAnswer(Buffer.from(JSON.stringify(value)), { contentType, headers });
   return {
