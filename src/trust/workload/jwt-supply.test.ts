@@ -87,6 +87,15 @@ describe('the supply of JWT-SVIDs', () => {
     assert.equal(claimsOf(token)['iss'], 'https://lubeck.example');
   });
 
+  test('holds a bounded number of tokens, and gives up the oldest', async () => {
+    const { supply, issued } = await scene();
+    for (let at = 0; at < 4097; at++) await supply.svidOf(web, [`a${at}`]);
+    await supply.svidOf(web, ['a4096']);
+    assert.equal(issued.length, 4097);
+    await supply.svidOf(web, ['a0']);
+    assert.equal(issued.length, 4098);
+  });
+
   test('records sixty tokens of an entry in a minute, and tells how many more there were', async () => {
     const { supply, clock, issued } = await scene();
     for (let at = 0; at < 75; at++) await supply.svidOf(web, [`a${at}`]);
@@ -94,8 +103,8 @@ describe('the supply of JWT-SVIDs', () => {
     assert.equal(issued.filter((record) => record !== undefined).length, 60);
     await clock.advance(61_000);
     await supply.svidOf(web, ['later']);
-    assert.equal(issued.at(-1)?.uncounted, 15);
+    assert.equal(issued.at(-1)?.unrecorded, 15);
     await supply.svidOf(web, ['still later']);
-    assert.equal(issued.at(-1)?.uncounted, 0);
+    assert.equal(issued.at(-1)?.unrecorded, 0);
   });
 });

@@ -23,10 +23,10 @@ export interface JwtRecord {
   readonly svid: IssuedJwtSvid;
   readonly audience: readonly string[];
   /** How many of the same entry came before it and were only counted. */
-  readonly uncounted: number;
+  readonly unrecorded: number;
 }
 
-/** About 4 MB of tokens. The oldest go first. */
+/** About 4 MB of tokens, and as many entries. The oldest go first. */
 const maxHeld = 4096;
 /**
  * So many tokens of one entry are recorded in a minute, each with its audience; the rest is told as a
@@ -43,7 +43,7 @@ interface Held {
 interface Recorded {
   readonly sinceMs: number;
   count: number;
-  uncounted: number;
+  unrecorded: number;
 }
 
 export class JwtSupply {
@@ -79,16 +79,9 @@ export class JwtSupply {
       issuer,
       nowMs,
     });
-    this.#hold(key, { svid, renewAtMs: (svid.issuedAtMs + svid.expiresAtMs) / 2 });
+    setLast(this.#held, key, { svid, renewAtMs: (svid.issuedAtMs + svid.expiresAtMs) / 2 });
     this.#options.issued(entry, this.#record(entry, svid, audience, nowMs));
     return svid;
-  }
-
-  #hold(key: string, held: Held): void {
-    // To the end of the order in which they go.
-    this.#held.delete(key);
-    this.#held.set(key, held);
-    if (this.#held.size > maxHeld) this.#held.delete(this.#held.keys().next().value as string);
   }
 
   #record(
@@ -99,20 +92,23 @@ export class JwtSupply {
   ): JwtRecord | undefined {
     let known = this.#recorded.get(uid);
     if (known === undefined || Math.abs(nowMs - known.sinceMs) >= minuteMs) {
-      // Bounded by what was asked for within a minute.
-      for (const [other, { sinceMs, uncounted }] of this.#recorded) {
-        if (uncounted === 0 && Math.abs(nowMs - sinceMs) >= minuteMs) this.#recorded.delete(other);
-      }
-      known = { sinceMs: nowMs, count: 0, uncounted: known?.uncounted ?? 0 };
-      this.#recorded.set(uid, known);
+      known = { sinceMs: nowMs, count: 0, unrecorded: known?.unrecorded ?? 0 };
+      setLast(this.#recorded, uid, known);
     }
     if (known.count >= recordsPerMinute) {
-      known.uncounted += 1;
+      known.unrecorded += 1;
       return undefined;
     }
     known.count += 1;
-    const { uncounted } = known;
-    known.uncounted = 0;
-    return { svid, audience, uncounted };
+    const { unrecorded } = known;
+    known.unrecorded = 0;
+    return { svid, audience, unrecorded };
   }
+}
+
+/** As the newest, so that of too many the oldest goes. */
+function setLast<V>(map: Map<string, V>, key: string, value: V): void {
+  map.delete(key);
+  map.set(key, value);
+  if (map.size > maxHeld) map.delete(map.keys().next().value as string);
 }

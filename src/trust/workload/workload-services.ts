@@ -100,8 +100,8 @@ export async function workloadServices(
     issued: (entry, record) => {
       count.jwtIssued();
       if (record === undefined) return;
-      const { svid, audience, uncounted } = record;
-      const more = uncounted === 0 ? '' : `; and ${uncounted} more before it`;
+      const { svid, audience, unrecorded } = record;
+      const more = unrecorded === 0 ? '' : `; and ${unrecorded} more before it`;
       audit.later({
         actor: siteActor,
         verb: 'svid.issue',
