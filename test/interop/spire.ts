@@ -162,6 +162,7 @@ export async function startSpireAgent(server: SpireServer): Promise<SpireAgent> 
   trust_domain = "${server.trustDomain}"
   trust_bundle_path = "${folder}/bundle.pem"
   join_token = "${token}"
+  experimental { sync_interval = "1s" }
 }
 plugins {
   KeyManager "memory" { plugin_data {} }

@@ -1,0 +1,125 @@
+// While a workload of SPIRE and a workload of a site call each other without a pause, each side puts
+// a new authority in the place of its old one, step by step, and the other follows: not one handshake
+// fails.
+
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { temporaryFolder } from '../e2e/daemon.ts';
+import { missingSpire } from './spire.ts';
+import { db, type Follower, type SpirePair, startSpirePair, until, web } from './spire-pair.ts';
+import { missingTools } from './tool.ts';
+
+interface Context {
+  readonly svids?: readonly { readonly id: string; readonly serial: string }[];
+  readonly bundles?: Readonly<Record<string, number>>;
+}
+
+interface Calls {
+  readonly calls: number;
+  readonly failures: readonly string[];
+  /** How many authorities the server's certificates were of. */
+  readonly issuers: number;
+}
+
+const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools('go-spiffe'));
+
+suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
+  let pair: SpirePair;
+  let fromSpire: Follower;
+  let fromSite: Follower;
+  let atSpire: Latest;
+  let atSite: Latest;
+
+  before(async () => {
+    pair = await startSpirePair(join(temporaryFolder(), 'lubeck'));
+    const [dbAddress, webAddress] = await Promise.all([
+      serve('site', web).then((address) => `https://${address}/`),
+      serve('spire', db).then((address) => `https://${address}/`),
+    ]);
+    atSite = new Latest(await pair.follow('site', 'watch'));
+    atSpire = new Latest(await pair.follow('spire', 'watch'));
+    await atSite.until(({ bundles }) => bundles?.['hamburg.example'] === 1);
+    await atSpire.until(({ bundles }) => bundles?.['lubeck.example'] === 1);
+    fromSpire = await pair.follow('spire', 'calls', dbAddress, db);
+    fromSite = await pair.follow('site', 'calls', webAddress, web);
+    for (const calls of [fromSpire, fromSite]) {
+      assert.deepEqual(await calls.next<object>(), { calling: true });
+    }
+  });
+  after(() => pair?.stop());
+
+  const serve = async (side: 'site' | 'spire', authorized: string): Promise<string> => {
+    const server = await pair.follow(side, 'server', '127.0.0.1:0', authorized);
+    return (await server.next<{ readonly address: string }>()).address;
+  };
+
+  test('of the site is followed by SPIRE', async () => {
+    const old = atSite.serialOf(db);
+    await pair.run('trust', 'rotate', 'prepare');
+    await pair.spireRefreshes();
+    await atSpire.until(({ bundles }) => bundles?.['lubeck.example'] === 2);
+    await pair.run('trust', 'rotate', 'activate');
+    await pair.run('trust', 'rotate', 'taint');
+    await atSite.until(({ svids }) => svids?.[0]?.serial !== old);
+    await pair.run('trust', 'rotate', 'revoke');
+    // The endpoint itself presents a certificate of the new authority by now.
+    await pair.spireRefreshes();
+    await atSpire.until(({ bundles }) => bundles?.['lubeck.example'] === 1);
+  });
+
+  test('of SPIRE is followed by the site', async () => {
+    const serial = atSpire.serialOf(web);
+    const x509 = async (...args: readonly string[]): Promise<string> =>
+      pair.spire.run('localauthority', 'x509', ...args, '-output', 'json');
+    const { active } = JSON.parse(await x509('show')) as {
+      readonly active: { readonly authority_id: string };
+    };
+    const { prepared_authority: prepared } = JSON.parse(await x509('prepare')) as {
+      readonly prepared_authority: { readonly authority_id: string };
+    };
+    await pair.siteRefreshes();
+    await atSite.until(({ bundles }) => bundles?.['hamburg.example'] === 2);
+    // SPIRE's own agent and workloads must hold it too before anything is signed with it.
+    await atSpire.until(({ bundles }) => bundles?.['hamburg.example'] === 2);
+    await x509('activate', '-authorityID', prepared.authority_id);
+    await x509('taint', '-authorityID', active.authority_id);
+    await atSpire.until(({ svids }) => svids?.[0]?.serial !== serial);
+    await x509('revoke', '-authorityID', active.authority_id);
+    await until(async () => {
+      await pair.siteRefreshes();
+      return (await pair.federation()).status?.authorities?.length === 1;
+    });
+    await atSite.until(({ bundles }) => bundles?.['hamburg.example'] === 1);
+  });
+
+  test('fails not one call, in either direction', async () => {
+    for (const calls of [fromSpire, fromSite]) {
+      calls.interrupt();
+      const made = await calls.next<Calls>();
+      assert.deepEqual(made.failures, []);
+      assert(made.calls > 50, `${made.calls} calls`);
+      assert.equal(made.issuers, 2);
+    }
+  });
+});
+
+/** The newest state that a workload was told. */
+class Latest {
+  #context: Context = {};
+  readonly #lines: Follower;
+
+  constructor(lines: Follower) {
+    this.#lines = lines;
+  }
+
+  serialOf(id: string): string {
+    const svid = this.#context.svids?.find((each) => each.id === id);
+    assert(svid !== undefined, id);
+    return svid.serial;
+  }
+
+  async until(isSo: (context: Context) => boolean): Promise<void> {
+    while (!isSo(this.#context)) this.#context = await this.#lines.next<Context>();
+  }
+}
