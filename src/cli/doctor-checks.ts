@@ -14,15 +14,9 @@ import type { ServerConfig } from '../server/config.ts';
 import { formatListenAddress, type ListenAddress } from '../server/config-values.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
 import type { SiteClient } from './client.ts';
+import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { checkWeb } from './doctor-web.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
-
-export interface Finding {
-  readonly check: string;
-  /** A warning is worth knowing; a problem makes the exit code. */
-  readonly level: 'ok' | 'warning' | 'problem';
-  readonly text: string;
-  readonly remedy?: string;
-}
 
 export interface Patient {
   readonly config: ServerConfig;
@@ -34,20 +28,6 @@ export interface Patient {
 }
 
 export type CheckUp = (patient: Patient) => Promise<Finding[]>;
-
-const ok = (check: string, text: string): Finding => ({ check, level: 'ok', text });
-const warning = (check: string, text: string, remedy: string): Finding => ({
-  check,
-  level: 'warning',
-  text,
-  remedy,
-});
-const problem = (check: string, text: string, remedy: string): Finding => ({
-  check,
-  level: 'problem',
-  text,
-  remedy,
-});
 
 async function checkDaemon({ client, running, config }: Patient): Promise<Finding[]> {
   if (!running) {
@@ -284,9 +264,13 @@ async function checkServing({ config, clock }: Patient, url: string): Promise<Fi
 }
 
 async function checkPorts(config: ServerConfig): Promise<Finding[]> {
-  const listeners: [key: 'api' | 'federation' | 'metrics', address: ListenAddress | 'off'][] = [
+  const listeners: [
+    key: 'api' | 'federation' | 'web' | 'metrics',
+    address: ListenAddress | 'off',
+  ][] = [
     ['api', config.api],
     ['federation', config.federation],
+    ['web', config.web],
     ['metrics', config.metrics],
   ];
   const findings: Finding[] = [];
@@ -340,6 +324,7 @@ export const checkUps: readonly CheckUp[] = [
   checkStore,
   checkAuthority,
   checkListeners,
+  checkWeb,
   checkEventLoop,
 ];
 
