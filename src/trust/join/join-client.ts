@@ -15,8 +15,9 @@ import { HansaError } from '../../core/errors/error.ts';
 import { Bundle } from '../../core/identity/bundle.ts';
 import { Certificate } from '../../core/identity/certificate.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
+import { brokenRule } from '../../core/identity/rules.ts';
 import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
-import { connectSvid } from '../../core/identity/tls-client.ts';
+import { connectSvid, type SvidConnection } from '../../core/identity/tls-client.ts';
 import { signTranscript } from './proof.ts';
 import { RpcClientCall } from './rpc-client.ts';
 import { secretPrivateKey } from './secret.ts';
@@ -173,15 +174,7 @@ export function renewSvid(
 async function converse(parts: JoinClientParts, method: Method): Promise<Joined> {
   const { server, clock, random, signal } = parts;
   const { trustDomain } = server.bundle;
-  const { socket } = await connectSvid({
-    host: server.url.hostname.replace(/^\[|\]$/g, ''),
-    port: server.url.port === '' ? 443 : Number(server.url.port),
-    expected: SpiffeId.of(trustDomain, 'hansa', 'site'),
-    bundles: { bundleFor: (asked) => (asked.equals(trustDomain) ? server.bundle : undefined) },
-    clock,
-    alpnProtocols: ['h2'],
-    ...(signal === undefined ? {} : { signal }),
-  });
+  const { socket } = await connectSite(server, clock, signal);
   // The exporter of older versions does not bind to one connection (RFC 7627 §1).
   if (socket.getProtocol() !== 'TLSv1.3' || socket.alpnProtocol !== 'h2') {
     socket.destroy();
@@ -216,6 +209,34 @@ async function converse(parts: JoinClientParts, method: Method): Promise<Joined>
   } finally {
     signal?.removeEventListener('abort', cancel);
     call.close();
+  }
+}
+
+async function connectSite(
+  { url, bundle }: JoinServer,
+  clock: Clock,
+  signal: AbortSignal | undefined,
+): Promise<SvidConnection> {
+  const { trustDomain } = bundle;
+  const expected = SpiffeId.of(trustDomain, 'hansa', 'site');
+  try {
+    return await connectSvid({
+      host: url.hostname.replace(/^\[|\]$/g, ''),
+      port: url.port === '' ? 443 : Number(url.port),
+      expected,
+      bundles: { bundleFor: (asked) => (asked.equals(trustDomain) ? bundle : undefined) },
+      clock,
+      alpnProtocols: ['h2'],
+      ...(signal === undefined ? {} : { signal }),
+    });
+  } catch (cause) {
+    if (brokenRule(cause) === undefined) throw cause;
+    const found = (cause as HansaError).details?.causes?.[0]?.message ?? '';
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `Cannot join at ${url.origin}: who answers is not ${expected.toString()} by the bundle that was given (${found}). Nothing was sent.`,
+      { cause },
+    );
   }
 }
 
