@@ -11,6 +11,7 @@ import { HansaError } from '../core/errors/error.ts';
 import { nearest } from '../server/config-nearest.ts';
 import type { Io } from './cli.ts';
 import { fileProblem } from './file-problem.ts';
+import { convertForeign } from './foreign-manifests.ts';
 import { usageError } from './usage.ts';
 
 export interface Manifest {
@@ -139,6 +140,8 @@ function manifestsOf(value: unknown, where: string, registry: Registry): Manifes
     throw new HansaError('HANSA_BAD_REQUEST', `${where}: ${why}`);
   };
   if (!isRecord(value)) return refuse('a manifest must be an object with apiVersion and kind.');
+  const converted = convertForeign(value, refuse);
+  if (converted !== undefined) return manifestsOf(converted, where, registry);
   const { apiVersion: version, kind: kindName, metadata } = value;
   if (kindName === 'List' && Array.isArray(value['items'])) {
     return everyOf(value['items'], (item: unknown) => manifestsOf(item, where, registry));

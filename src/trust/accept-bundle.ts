@@ -2,13 +2,19 @@
 // of the one that is held. Pure.
 
 import { timestamp } from '../api/object.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { sharesAuthority } from '../core/identity/store-bundles.ts';
 
-export type BundleProblem = 'malformed' | 'empty' | 'expired' | 'sequence' | 'own-authority';
+export type BundleProblem =
+  | 'malformed'
+  | 'empty'
+  | 'expired'
+  | 'sequence'
+  | 'own-authority'
+  | 'trust-domain';
 
 export interface Candidate {
   readonly document: string | Uint8Array;
@@ -32,6 +38,14 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
       trustDomain,
       'own-authority',
       `it holds an authority of ${own.trustDomain.name}, this very site`,
+    );
+  }
+  const stranger = strangerIn(read.bundle);
+  if (stranger !== undefined) {
+    throw refuse(
+      trustDomain,
+      'trust-domain',
+      `its authorities are of ${excerpt(stranger)}. Check the URL: another trust domain answers there`,
     );
   }
   // JWT authorities have no expiry: they alone do not expire.
@@ -61,7 +75,26 @@ export function bundleProblem(error: HansaError): BundleProblem {
   return problems.find((problem) => problem === reason) ?? 'malformed';
 }
 
-const problems: readonly BundleProblem[] = ['empty', 'expired', 'sequence', 'own-authority'];
+const problems: readonly BundleProblem[] = [
+  'empty',
+  'expired',
+  'sequence',
+  'own-authority',
+  'trust-domain',
+];
+
+/**
+ * An authority may say of which trust domain it is (X.509-SVID §3.2): where some do, and none is of
+ * this one, the bundle is another's, for a bundle itself does not say (SPIFFE Federation §5.1).
+ */
+function strangerIn({ authorities, trustDomain }: Bundle): string | undefined {
+  const named = authorities.flatMap(
+    ({ extensions }) => extensions.subjectAlternativeName?.uris ?? [],
+  );
+  const isOurs = (uri: string): boolean =>
+    uri === trustDomain.id || uri.startsWith(`${trustDomain.id}/`);
+  return named.some(isOurs) ? undefined : named[0];
+}
 
 function refuse(trustDomain: TrustDomain, problem: BundleProblem, why: string): HansaError {
   return new HansaError(

@@ -6,8 +6,9 @@ import { pruneObject, type Untyped, validateObject } from '../api/resource-schem
 import { TrustDomain } from '../api/trust-domain.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle.ts';
+import { certificatePem } from '../core/identity/pem.ts';
 import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { type Forged, forgeRoot } from '../core/identity/test-forge.ts';
+import { forge, type Forged, forgeRoot } from '../core/identity/test-forge.ts';
 import { admitFederation } from './admit-federation.ts';
 
 const ours = forgeRoot('lubeck.example');
@@ -71,9 +72,67 @@ suite('a SPIFFEFederation is accepted', () => {
   });
   test('with a name that has an underscore', () =>
     assert.deepEqual(
-      problems({ bundleSource: { static: { bundle: documentOf(theirs) } } }, 'bruges_1.example'),
+      problems(
+        { bundleSource: { static: { bundle: documentOf(forgeRoot('bruges_1.example')) } } },
+        'bruges_1.example',
+      ),
       [],
     ));
+});
+
+const web = (changes: object = {}) => ({
+  bundleSource: { httpsWeb: { bundleEndpointURL: 'https://bruges.example/', ...changes } },
+});
+const pin = `sha256/${'A'.repeat(43)}=`;
+const privateAuthority = certificatePem(forge({ ca: true }).der);
+
+suite('a SPIFFEFederation by httpsWeb is accepted', () => {
+  test('with nothing but a URL', () => assert.deepEqual(problems(web()), []));
+  test('with a private authority and pinned keys', () => {
+    assert.deepEqual(problems(web({ caBundle: privateAuthority, pinnedKeys: [pin] })), []);
+  });
+});
+
+suite('a SPIFFEFederation by httpsWeb is refused', () => {
+  const at = 'spec.bundleSource.httpsWeb';
+  const refused: Record<string, [unknown, string]> = {
+    'without a URL': [web({ bundleEndpointURL: undefined }), `${at}.bundleEndpointURL`],
+    'with http': [web({ bundleEndpointURL: 'http://bruges.example/' }), `${at}.bundleEndpointURL`],
+    'with a user in its URL': [
+      web({ bundleEndpointURL: 'https://me@bruges.example/' }),
+      `${at}.bundleEndpointURL`,
+    ],
+    'with an authority that is no PEM': [web({ caBundle: 'x' }), `${at}.caBundle`],
+    'with an authority that is none': [
+      web({ caBundle: certificatePem(forge({ ca: false }).der) }),
+      `${at}.caBundle`,
+    ],
+    'with a pin of another hash': [
+      web({ pinnedKeys: [`sha1/${'A'.repeat(27)}=`] }),
+      `${at}.pinnedKeys[0]`,
+    ],
+    'with a pin that is too short': [web({ pinnedKeys: ['sha256/AAAA'] }), `${at}.pinnedKeys[0]`],
+    'with no pin in its list of pins': [web({ pinnedKeys: [] }), `${at}.pinnedKeys`],
+    'beside another source': [
+      { bundleSource: { ...web().bundleSource, ...endpoint().bundleSource } },
+      'spec.bundleSource',
+    ],
+  };
+  for (const [what, [spec, field]] of Object.entries(refused)) {
+    test(what, () => assert.deepEqual(problems(spec), [field]));
+  }
+});
+
+test('a SPIFFEFederation by httpsSpiffe without an ID tells what to write', () => {
+  const { endpointSpiffeID: _none, ...httpsSpiffe } = endpoint().bundleSource.httpsSpiffe;
+  const object = {
+    apiVersion,
+    kind: 'SPIFFEFederation',
+    metadata: { name: 'bruges.example' },
+    spec: { bundleSource: { httpsSpiffe } },
+  } as unknown as Untyped;
+  const [error] = validateObject(spiffeFederationKind, object);
+  assert.match(JSON.stringify(error), /spiffe:\/\/TRUST-DOMAIN\/spire\/server/);
 });
 
 suite('a SPIFFEFederation whose bootstrap has expired since', () => {
@@ -152,6 +211,10 @@ suite('a SPIFFEFederation is refused', () => {
         },
       },
       'spec.bundleSource.static.bundle',
+    ],
+    'with the bundle of another trust domain': [
+      endpoint({ bundleBootstrap: documentOf(forgeRoot('reval.example')) }),
+      `${httpsSpiffe}.bundleBootstrap`,
     ],
     'with a bundle whose authorities have all expired': [
       endpoint({

@@ -17,6 +17,7 @@ import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { admitToken } from './join/admit-token.ts';
 import { joining } from './join/join.ts';
 import { mintCalls } from './mint/mint-service.ts';
+import { refreshRoutes } from './refresh-routes.ts';
 import { Rotation } from './rotation/rotation.ts';
 import { rotationController } from './rotation/rotation-controller.ts';
 import { rotationRoutes } from './rotation/rotation-routes.ts';
@@ -54,6 +55,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       routes: [
         ...bundleRoutes(publisher),
         ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, settings })),
+        ...refreshRoutes(context),
         ...rotationRoutes(rotationParts),
         ...workloads.routes,
         ...joins.routes,

@@ -248,7 +248,7 @@ export const spiffeFederationKind = defineKind({
             class: required(
               s.string({
                 description:
-                  'dns: the name is unknown. connect: nobody answers. unreachable: the connection or the answer broke off, or took too long. identity: another answers than expected. http: the answer is not a bundle but an HTTP status. redirect: the answer leads where no bundle may come from. content-type: the answer says that it is no JSON. size: the answer is too large. malformed: the answer cannot be read. empty: no authority in it can be believed. expired: all its authorities have expired. sequence: it is older than the one held. own-authority: it holds an authority of this site. internal: a fault of this site.',
+                  'dns: the name is unknown. connect: nobody answers. unreachable: the connection or the answer broke off, or took too long. identity: another answers than expected. http: the answer is not a bundle but an HTTP status. redirect: the answer leads where no bundle may come from. content-type: the answer says that it is no JSON. size: the answer is too large. malformed: the answer cannot be read. empty: no authority in it can be believed. expired: all its authorities have expired. sequence: it is older than the one held. own-authority: it holds an authority of this site. trust-domain: its authorities say that they are of another trust domain. internal: a fault of this site.',
                 enum: [
                   'dns',
                   'connect',
@@ -263,6 +263,7 @@ export const spiffeFederationKind = defineKind({
                   'expired',
                   'sequence',
                   'own-authority',
+                  'trust-domain',
                   'internal',
                 ],
               }),

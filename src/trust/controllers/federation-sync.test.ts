@@ -326,6 +326,13 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
         peer.answer = () => peer.ok(peer.document([old], 2));
       },
     },
+    'it answers with the bundle of another trust domain': {
+      class: 'trust-domain',
+      make: () => {
+        const other = forgeRoot('reval.example');
+        peer.answer = () => peer.ok(peer.document([other], 2));
+      },
+    },
     'its sequence goes backwards': {
       class: 'sequence',
       make: () => (peer.answer = () => peer.ok(peer.document([forgeRoot(name)], 0))),

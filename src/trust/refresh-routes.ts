@@ -1,0 +1,160 @@
+// What operators ask of the sync: `hansa trust refresh`, and what follows `hansa trust bundle
+// bootstrap`. Whoever may change a federation may ask; what was asked is in the audit log.
+
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../api/object.ts';
+import { changeDraft } from '../core/access/audit-draft.ts';
+import { Authorizer } from '../core/access/authorizer.ts';
+import { forbidden } from '../core/access/denial.ts';
+import type { Caller } from '../core/access/identity.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { sourceOf } from '../core/identity/bundle-life.ts';
+import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import { FederationFacts } from './federation-facts.ts';
+import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
+
+const path = '/hansa/v1/trust/refresh/*';
+const maxBodyBytes = 4096;
+/** Longer than any fetch takes, shorter than clients wait. */
+const longestWaitSeconds = 30;
+
+type Parts = Pick<PlaneContext, 'store' | 'clock' | 'audit' | 'resources'>;
+
+/** What the API answers. */
+export interface RefreshAnswer {
+  readonly trustDomain: string;
+  /** Whether it was looked at; false where nobody has come to it yet. */
+  readonly done: boolean;
+  readonly status: SPIFFEFederation['status'];
+}
+
+export function refreshRoutes(parts: Parts): readonly PlaneRoute[] {
+  const authorizer = new Authorizer({ store: parts.store, kinds: [spiffeFederationKind] });
+  return [
+    {
+      listener: 'api',
+      method: 'POST',
+      path,
+      handle: async (request) => ({
+        status: 200,
+        contentType: 'application/json',
+        body: JSON.stringify(await refresh(parts, authorised(authorizer, request), request)),
+      }),
+    },
+  ];
+}
+
+async function refresh(
+  parts: Parts,
+  caller: Caller,
+  request: PlaneRequest,
+): Promise<RefreshAnswer> {
+  const { store, clock, audit } = parts;
+  const { segment: name, address } = request;
+  const federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
+  const wish = await wishOf(request);
+  const federation = await federations.get(name);
+  if (federation === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `This site has no SPIFFEFederation ${name}.`);
+  }
+  if (wish.rebootstrap && sourceOf(federation) !== 'https_spiffe') {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot bootstrap ${name} anew: only a federation by httpsSpiffe begins with a bundle of its spec.`,
+    );
+  }
+  const waiting = pendingRefresh(store, name)?.request;
+  const asked: RefreshRequest = {
+    requestedAt: timestamp(clock.now()),
+    by: caller.user,
+    // What somebody else asked for a moment ago is not taken back.
+    acceptRollback: wish.acceptRollback || waiting?.acceptRollback === true,
+    rebootstrap: wish.rebootstrap || waiting?.rebootstrap === true,
+  };
+  const collection = refreshCollection;
+  await store.commit({
+    put: [{ collection, name, encode: () => Buffer.from(JSON.stringify(asked)) }],
+    audit: [
+      audit.record(
+        changeDraft(caller, address === undefined ? {} : { address }, {
+          verb: `${spiffeFederationKind.auditName}.refresh`,
+          kind: spiffeFederationKind.kind,
+          name,
+          reason: reasonOf(asked),
+        }),
+      ),
+    ],
+  });
+  const done = await gone(parts, name, wish.waitSeconds);
+  const now = await federations.get(name);
+  const status = now && new FederationFacts(store).live(now).status;
+  return { trustDomain: name, done, status };
+}
+
+function reasonOf({ acceptRollback, rebootstrap }: RefreshRequest): string {
+  if (rebootstrap) return 'begins anew with the bootstrap of its spec';
+  return acceptRollback ? 'a sequence that goes back is accepted' : 'asked for now';
+}
+
+interface Wish {
+  readonly acceptRollback: boolean;
+  readonly rebootstrap: boolean;
+  readonly waitSeconds: number;
+}
+
+async function wishOf(request: PlaneRequest): Promise<Wish> {
+  const refuse = (why: string): never => {
+    throw new HansaError('HANSA_BAD_REQUEST', `Cannot understand what is asked: ${why}.`);
+  };
+  const bytes = await request.body(maxBodyBytes);
+  let value: unknown = {};
+  try {
+    if (bytes.byteLength > 0) value = JSON.parse(bytes.toString('utf8'));
+  } catch {
+    refuse('the body is not JSON');
+  }
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
+    return refuse('the body is not an object');
+  }
+  const {
+    acceptRollback = false,
+    rebootstrap = false,
+    waitSeconds = 0,
+    ...others
+  } = value as Record<string, unknown>;
+  const [unknown] = Object.keys(others);
+  if (unknown !== undefined) refuse(`there is no ${JSON.stringify(unknown.slice(0, 64))}`);
+  if (typeof acceptRollback !== 'boolean') return refuse('acceptRollback is not true or false');
+  if (typeof rebootstrap !== 'boolean') return refuse('rebootstrap is not true or false');
+  if (typeof waitSeconds !== 'number' || !(waitSeconds >= 0 && waitSeconds <= longestWaitSeconds)) {
+    return refuse(`waitSeconds is not a number up to ${longestWaitSeconds}`);
+  }
+  return { acceptRollback, rebootstrap, waitSeconds };
+}
+
+/** Whether the request was acted on within the time. */
+function gone({ store, clock }: Parts, name: string, waitSeconds: number): Promise<boolean> {
+  const isGone = (): boolean => store.get(refreshCollection, name) === undefined;
+  if (waitSeconds === 0 || isGone()) return Promise.resolve(isGone());
+  return new Promise((resolve) => {
+    const finish = (): void => {
+      watch.stop();
+      timer.cancel();
+      resolve(isGone());
+    };
+    const watch = store.watch(refreshCollection, store.revision, {
+      changes: () => {
+        if (isGone()) finish();
+      },
+      ended: finish,
+    });
+    const timer = clock.timer(waitSeconds * 1000, finish);
+  });
+}
+
+function authorised(authorizer: Authorizer, { caller, segment }: PlaneRequest): Caller {
+  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
+  const asked = { verb: 'update', plural: spiffeFederationKind.plural, name: segment };
+  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
+  return caller;
+}
