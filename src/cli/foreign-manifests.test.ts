@@ -104,7 +104,7 @@ suite('a token', () => {
     const endless = convert(
       token().replace('name: s', 'expires: "0001-01-01T00:00:00Z"\n  name: s'),
     );
-    assert.equal((endless?.['spec'] as JsonObject)['expiresAt'], undefined);
+    assert.doesNotMatch(JSON.stringify(endless), /expiresAt/);
   });
 });
 

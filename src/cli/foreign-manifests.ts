@@ -152,7 +152,7 @@ class Reader {
   texts(field: string): readonly string[] {
     const value = this.take(field);
     return Array.isArray(value) && value.every((each) => typeof each === 'string')
-      ? (value as string[])
+      ? value
       : this.#wrong(field, 'a list of texts', value);
   }
 
