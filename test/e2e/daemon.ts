@@ -59,6 +59,7 @@ function cleanEnvironment(): NodeJS.ProcessEnv {
 export interface Endpoints {
   readonly trustDomain: string;
   readonly api: string;
+  readonly federation: string;
   readonly metrics: string;
 }
 

@@ -1,0 +1,248 @@
+// hansa join, as a user types it, against two daemons: by a secret, by an SVID of the other site, and
+// what is said to whoever gets it wrong.
+
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import { createPrivateKey, X509Certificate } from 'node:crypto';
+import {
+  cpSync,
+  existsSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+
+const folder = temporaryFolder();
+const data = { lubeck: join(folder, 'lubeck'), bruges: join(folder, 'bruges') };
+const at = (name: string): string => join(folder, name);
+const daemons: Daemon[] = [];
+let server: string;
+
+const lubeck = (...args: readonly string[]) => hansa([...args, '--data-dir', data.lubeck]);
+const bruges = (...args: readonly string[]) => hansa([...args, '--data-dir', data.bruges]);
+const joinAs = (...args: readonly string[]) =>
+  hansa(['join', '--server', server, '--trust-domain', 'lubeck.example', ...args]);
+const bySecret = (name: string, into: string, ...more: readonly string[]) =>
+  joinAs(
+    '--bundle',
+    at('lubeck.json'),
+    '--token',
+    'machines',
+    '--name',
+    name,
+    '--secret-file',
+    at('secret'),
+    '--write',
+    at(into),
+    ...more,
+  );
+
+async function apply(dataDir: string, manifest: string): Promise<void> {
+  const { code, stderr } = await hansa(['apply', '-f', '-', '--data-dir', dataDir], {
+    stdin: manifest,
+  });
+  assert.equal(code, 0, stderr);
+}
+
+suite('hansa join', () => {
+  before(async () => {
+    daemons.push(
+      await startDaemon(data.lubeck),
+      await startDaemon(data.bruges, ['--trust-domain', 'bruges.example']),
+    );
+    server = (daemons[0] as Daemon).endpoints.federation;
+    writeFileSync(at('lubeck.json'), (await lubeck('trust', 'bundle', 'show')).stdout);
+    const made = await lubeck('join', 'token', 'create', 'machines');
+    assert.equal(made.code, 0, made.stderr);
+    assert.match(made.stdout, /^hansajoin1\.[\w-]{43}\n$/);
+    assert.match(made.stderr, /is not shown again/);
+    writeFileSync(at('secret'), made.stdout);
+    const bundle = (await bruges('trust', 'bundle', 'show')).stdout.trim();
+    await apply(
+      data.lubeck,
+      `apiVersion: hansa.dev/v1alpha1
+kind: SPIFFEFederation
+metadata: {name: bruges.example}
+spec: {bundleSource: {static: {bundle: '${bundle}'}}}
+---
+apiVersion: hansa.dev/v1alpha1
+kind: JoinToken
+metadata: {name: ci-runners}
+spec:
+  method: spiffe
+  roles: [bot]
+  botName: ci
+  expiresAt: 2099-01-01T00:00:00Z
+  spiffe: {allow: [{spiffeID: "spiffe://bruges.example/ci/*"}]}
+`,
+    );
+    await apply(
+      data.bruges,
+      `apiVersion: hansa.dev/v1alpha1
+kind: WorkloadEntry
+metadata: {name: runner}
+spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${process.getuid?.() ?? 0}"]}
+`,
+    );
+    for (const [kind, name] of [
+      ['spiffefederation', 'bruges.example'],
+      ['jointoken', 'ci-runners'],
+      ['jointoken', 'machines'],
+    ] as const) {
+      const { code, stderr } = await lubeck('wait', kind, name, '--for', 'condition=Ready');
+      assert.equal(code, 0, stderr);
+    }
+  });
+  after(() => Promise.all(daemons.map((daemon) => daemon.signal('SIGTERM'))));
+
+  test('by a secret writes what openssl believes, for its owner alone', async () => {
+    const { code, stdout, stderr } = await bySecret('crane-1', 'crane-1');
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^spiffe:\/\/lubeck\.example\/hansa\/agent\/crane-1 until /);
+    const identity = at('crane-1');
+    assert.deepEqual(readdirSync(identity).toSorted(), [
+      'bundle.pem',
+      'join.json',
+      'svid.key',
+      'svid.pem',
+    ]);
+    for (const file of readdirSync(identity)) {
+      assert.equal(statSync(join(identity, file)).mode & 0o777, 0o600, file);
+    }
+    const certificate = new X509Certificate(readFileSync(join(identity, 'svid.pem')));
+    const key = createPrivateKey(readFileSync(join(identity, 'svid.key')));
+    assert.ok(certificate.checkPrivateKey(key));
+    const files = ['-CAfile', join(identity, 'bundle.pem'), join(identity, 'svid.pem')];
+    assert.match(execFileSync('openssl', ['verify', ...files]).toString(), /: OK/);
+  });
+
+  test('by the SVID of the own site’s socket, at a site that is known by its fingerprint', async () => {
+    const fingerprint = (await lubeck('trust', 'bundle', 'fingerprint')).stdout.trim();
+    const socket = join(data.bruges, 'workload.sock');
+    const { code, stdout, stderr } = await joinAs(
+      ...['--fingerprint', fingerprint, '--token', 'ci-runners', '--socket', socket],
+      ...['--write', at('ci'), '-o', 'json'],
+    );
+    assert.equal(code, 0, stderr);
+    const { spiffeId } = JSON.parse(stdout) as { readonly spiffeId: string };
+    assert.equal(spiffeId, 'spiffe://lubeck.example/hansa/bot/ci');
+    const listed = (await lubeck('join', 'list')).stdout;
+    assert.match(listed, /bot +ci +ci-runners +spiffe:\/\/bruges\.example\/ci\/runner/);
+    const audited = (await lubeck('audit', 'list', '-o', 'json')).stdout;
+    assert.match(audited, /"verb": ?"bot\.join"/);
+  });
+
+  test('by an SVID in files', async () => {
+    const minted = await bruges('svid', 'mint', 'spiffe://bruges.example/ci/x', '--write', at('x'));
+    assert.equal(minted.code, 0, minted.stderr);
+    const files = ['--svid', join(at('x'), 'svid.pem'), '--key', join(at('x'), 'svid.key')];
+    const { code, stderr } = await joinAs(
+      ...['--bundle', join(data.lubeck, 'ca.pem'), '--token', 'ci-runners', ...files],
+      ...['--write', at('ci-x')],
+    );
+    assert.equal(code, 0, stderr);
+  });
+
+  test('renews, and a copy of the folder from before does not', async () => {
+    await bySecret('crane-2', 'crane-2');
+    cpSync(at('crane-2'), at('stolen'), { recursive: true });
+    const before = readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8');
+    const { code, stderr } = await hansa(['join', 'renew', '--write', at('crane-2')]);
+    assert.equal(code, 0, stderr);
+    assert.notEqual(readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8'), before);
+    assert.match(readFileSync(join(at('crane-2'), 'join.json'), 'utf8'), /"generation": "2"/);
+    const stolen = await hansa(['join', 'renew', '--write', at('stolen')]);
+    assert.equal(stolen.code, 7);
+    assert.match(stolen.stderr, /The join was refused/);
+    assert.equal((await hansa(['join', 'renew', '--write', at('crane-2')])).code, 0);
+  });
+
+  test('goes on where it was cut off between two files', async () => {
+    await bySecret('crane-3', 'crane-3');
+    const file = (name: string): string => join(at('crane-3'), name);
+    for (const name of ['svid.pem', 'bundle.pem', 'join.json']) {
+      renameSync(file(name), file(`${name}.next`));
+    }
+    const { code, stderr } = await hansa(['join', 'renew', '--write', at('crane-3')]);
+    assert.equal(code, 0, stderr);
+    assert.ok(!existsSync(file('join.json.next')));
+  });
+
+  test('asks again for the same key where an answer did not arrive', async () => {
+    await bySecret('crane-4', 'crane-4');
+    // As if nothing but the key had been written.
+    cpSync(join(at('crane-4'), 'svid.key'), join(at('again'), 'svid.key.next'), {
+      recursive: true,
+    });
+    const { code, stderr } = await bySecret('crane-4', 'again');
+    assert.equal(code, 0, stderr);
+  });
+
+  test('never replaces an agent, until the operator forgets it', async () => {
+    await bySecret('crane-5', 'crane-5');
+    const taken = await bySecret('crane-5', 'other');
+    assert.equal(taken.code, 5);
+    assert.match(taken.stderr, /There is an agent crane-5 already.*HANSA_ALREADY_EXISTS/s);
+    assert.equal((await lubeck('join', 'forget', 'crane-5', '--yes')).code, 0);
+    assert.equal((await bySecret('crane-5', 'other')).code, 0);
+    const renewal = await hansa(['join', 'renew', '--write', at('crane-5')]);
+    assert.equal(renewal.code, 7);
+    assert.equal((await lubeck('join', 'forget', 'nobody', '--yes')).code, 4);
+  });
+
+  test('says nothing to a server that is not the site', async () => {
+    const wrong = await hansa([
+      ...['join', '--server', server, '--trust-domain', 'bruges.example'],
+      ...['--bundle', join(data.bruges, 'ca.pem'), '--token', 'machines', '--name', 'a'],
+      ...['--secret-file', at('secret'), '--write', at('wrong')],
+    ]);
+    assert.equal(wrong.code, 11);
+    assert.match(wrong.stderr, /is not spiffe:\/\/bruges\.example\/hansa\/site.*Nothing was sent/s);
+    const pinned = await joinAs(
+      ...['--fingerprint', 'aa:bb', '--token', 'machines', '--name', 'a'],
+      ...['--secret-file', at('secret'), '--write', at('wrong')],
+    );
+    assert.equal(pinned.code, 11);
+    assert.match(pinned.stderr, /its bundle has the fingerprint /);
+  });
+
+  test('refuses what cannot be meant before it calls anybody', async () => {
+    writeFileSync(at('no-secret'), 'swordfish');
+    for (const [args, code, words] of [
+      [['--token', 'machines', '--name', 'a'], 2, /Say where to keep/],
+      [['--write', at('w')], 2, /Name the token/],
+      [['--token', 't', '--role', 'agent', '--write', at('w')], 2, /needs a --name/],
+      [['--token', 't', '--role', 'bot', '--name', 'a', '--write', at('w')], 2, /leave --name out/],
+      [['--token', 't', '--write', at('w')], 2, /in one way/],
+      [['--token', 't', '--write', at('w'), '--svid', at('secret')], 2, /in one way/],
+      [['--token', 't', '--write', at('w'), '--secret-file', at('none')], 2, /no such file/],
+      [['--token', 't', '--write', at('w'), '--secret-file', at('no-secret')], 3, /not the secret/],
+      [['--token', 't', '--write', at('w'), '--secret-file', at('secret')], 2, /--bundle with its/],
+    ] as const) {
+      const ended = await joinAs(...args);
+      assert.equal(ended.code, code, `${args.join(' ')}: ${ended.stderr}`);
+      assert.match(ended.stderr, words);
+      assert.doesNotMatch(ended.stderr, /swordfish/);
+    }
+    const bad = await hansa([
+      'join',
+      '--server',
+      'http://a',
+      '--token',
+      't',
+      '--secret-file',
+      at('secret'),
+      '--write',
+      at('w'),
+    ]);
+    assert.match(bad.stderr, /accepted is the https URL/);
+    const again = await bySecret('crane-9', 'crane-1');
+    assert.equal(again.code, 2);
+    assert.match(again.stderr, /belongs to spiffe:\/\/lubeck\.example\/hansa\/agent\/crane-1/);
+  });
+});
