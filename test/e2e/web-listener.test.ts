@@ -32,8 +32,14 @@ function place(folder: string): Place {
   const keyFile = join(folder, 'tls.key');
   return {
     flags: [
-      ...['--web', '127.0.0.1:0', '--jwt-issuer', 'https://lubeck.example'],
-      ...['--serving-cert-cert-file', certFile, '--serving-cert-key-file', keyFile],
+      '--web',
+      '127.0.0.1:0',
+      '--jwt-issuer',
+      'https://lubeck.example',
+      '--serving-cert-cert-file',
+      certFile,
+      '--serving-cert-key-file',
+      keyFile,
     ],
     write: (pair, key = pair) => {
       writeFileSync(keyFile, credentialOf(key).privateKey);
@@ -147,9 +153,18 @@ suite('a site that is started with a certificate', { timeout: 60_000 }, () => {
       const files = place(join(folder, what.replaceAll(' ', '-')));
       prepare(files);
       const { code, stderr } = await hansa([
-        ...['server', '--data-dir', join(folder, `site ${what}`)],
-        ...['--trust-domain', 'lubeck.example', '--api', '127.0.0.1:0', '--metrics', 'off'],
-        ...['--federation', 'off', ...files.flags],
+        'server',
+        '--data-dir',
+        join(folder, `site ${what}`),
+        '--trust-domain',
+        'lubeck.example',
+        '--api',
+        '127.0.0.1:0',
+        '--metrics',
+        'off',
+        '--federation',
+        'off',
+        ...files.flags,
       ]);
       assert.notEqual(code, 0);
       assert.match(stderr, /Cannot start the web listener: /);

@@ -106,9 +106,9 @@ suite('go-spiffe as a client of the web listener', { skip, timeout: 60_000 }, ()
       const updates = linesOf(child);
       const first = await updates();
       assert.equal(first.error, undefined);
-      const before = await presented();
+      const shown = await presented();
       pki.renew();
-      while ((await presented()) === before) await new Promise((again) => setTimeout(again, 20));
+      while ((await presented()) === shown) await new Promise((again) => setTimeout(again, 20));
       const { code, stderr } = await hansa([
         'trust',
         'rotate',
@@ -133,6 +133,6 @@ function linesOf(child: ChildProcess): () => Promise<Fetched> {
   return async () => {
     const { value, done } = await lines.next();
     assert.equal(done, false, 'go-spiffe ended');
-    return JSON.parse(value as string) as Fetched;
+    return JSON.parse(value) as Fetched;
   };
 }
