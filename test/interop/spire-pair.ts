@@ -15,11 +15,6 @@ export const db = 'spiffe://lubeck.example/db';
 export const web = 'spiffe://hamburg.example/web';
 const uid = process.getuid?.() ?? 0;
 
-export interface Follower extends LineReader {
-  /** Ends it as a user does. */
-  interrupt(): void;
-}
-
 export async function startSpirePair(dataDir: string) {
   const site = await startDaemon(dataDir);
   const running = new Set<ChildProcess>();
@@ -72,13 +67,13 @@ export async function startSpirePair(dataDir: string) {
   const judge = async (side: Side, ...args: readonly string[]): Promise<Ran> =>
     execute(await requireTool('go-spiffe'), args, { env: envOf(side) });
   /** go-spiffe as a workload of that side, until it is interrupted. */
-  const follow = async (side: Side, ...args: readonly string[]): Promise<Follower> => {
+  const follow = async (side: Side, ...args: readonly string[]): Promise<LineReader> => {
     const child = spawn(await requireTool('go-spiffe'), args, {
       env: { ...process.env, ...envOf(side) },
       stdio: ['ignore', 'pipe', 'inherit'],
     });
     running.add(child);
-    return Object.assign(new LineReader(child), { interrupt: () => child.kill('SIGINT') });
+    return new LineReader(child);
   };
   /** `spire-agent api …` as a client of that side. */
   const api = (side: Side, ...args: readonly string[]): Promise<Ran> =>

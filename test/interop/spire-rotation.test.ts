@@ -7,8 +7,9 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { temporaryFolder } from '../e2e/daemon.ts';
 import { missingSpire } from './spire.ts';
-import { db, type Follower, type SpirePair, startSpirePair, until, web } from './spire-pair.ts';
+import { db, type SpirePair, startSpirePair, until, web } from './spire-pair.ts';
 import { missingTools } from './tool.ts';
+import type { LineReader } from './workload-site.ts';
 
 interface Context {
   readonly svids?: readonly { readonly id: string; readonly serial: string }[];
@@ -26,8 +27,8 @@ const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools(
 
 suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
   let pair: SpirePair;
-  let fromSpire: Follower;
-  let fromSite: Follower;
+  let fromSpire: LineReader;
+  let fromSite: LineReader;
   let atSpire: Latest;
   let atSite: Latest;
 
@@ -107,9 +108,9 @@ suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
 /** The newest state that a workload was told. */
 class Latest {
   #context: Context = {};
-  readonly #lines: Follower;
+  readonly #lines: LineReader;
 
-  constructor(lines: Follower) {
+  constructor(lines: LineReader) {
     this.#lines = lines;
   }
 

@@ -106,10 +106,13 @@ export async function startWorkloadSite(
         put: [{ collection: 'federationpeers', name, encode: () => bytes }],
       });
     },
-    /** One step of a rotation of the JWT keys, by hand. */
-    rotate: async (step: 'prepare' | 'activate' | 'taint' | 'revoke'): Promise<void> => {
+    /** One step of a rotation by hand, of the JWT keys unless told. */
+    rotate: async (
+      step: 'prepare' | 'activate' | 'taint' | 'revoke',
+      kind: 'x509' | 'jwt' = 'jwt',
+    ): Promise<void> => {
       const answer = await admin.request('POST', `/hansa/v1/trust/authorities/${step}`, {
-        body: { kind: 'jwt' },
+        body: { kind },
       });
       if (answer.status !== 200) throw new Error(`${step}: ${answer.text}`);
     },
@@ -169,11 +172,13 @@ export function finish(
 
 /** What a program prints, a JSON value a line. */
 export class LineReader {
+  readonly #child: ChildProcess;
   readonly #lines: string[] = [];
   #ended = false;
   #wake = (): void => undefined;
 
   constructor(child: ChildProcess) {
+    this.#child = child;
     let rest = '';
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       const lines = (rest + text).split('\n');
@@ -185,6 +190,11 @@ export class LineReader {
       this.#ended = true;
       this.#wake();
     });
+  }
+
+  /** Ends the program as a user does. */
+  interrupt(): void {
+    this.#child.kill('SIGINT');
   }
 
   async next<T>(): Promise<T> {
