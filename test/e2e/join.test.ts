@@ -125,8 +125,16 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     const fingerprint = (await lubeck('trust', 'bundle', 'fingerprint')).stdout.trim();
     const socket = join(data.bruges, 'workload.sock');
     const { code, stdout, stderr } = await joinAs(
-      ...['--fingerprint', fingerprint, '--token', 'ci-runners', '--socket', socket],
-      ...['--write', at('ci'), '-o', 'json'],
+      '--fingerprint',
+      fingerprint,
+      '--token',
+      'ci-runners',
+      '--socket',
+      socket,
+      '--write',
+      at('ci'),
+      '-o',
+      'json',
     );
     assert.equal(code, 0, stderr);
     const { spiffeId } = JSON.parse(stdout) as { readonly spiffeId: string };
@@ -142,8 +150,13 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     assert.equal(minted.code, 0, minted.stderr);
     const files = ['--svid', join(at('x'), 'svid.pem'), '--key', join(at('x'), 'svid.key')];
     const { code, stderr } = await joinAs(
-      ...['--bundle', join(data.lubeck, 'ca.pem'), '--token', 'ci-runners', ...files],
-      ...['--write', at('ci-x')],
+      '--bundle',
+      join(data.lubeck, 'ca.pem'),
+      '--token',
+      'ci-runners',
+      ...files,
+      '--write',
+      at('ci-x'),
     );
     assert.equal(code, 0, stderr);
   });
@@ -151,10 +164,10 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
   test('renews, and a copy of the folder from before does not', async () => {
     await bySecret('crane-2', 'crane-2');
     cpSync(at('crane-2'), at('stolen'), { recursive: true });
-    const before = readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8');
+    const first = readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8');
     const { code, stderr } = await hansa(['join', 'renew', '--write', at('crane-2')]);
     assert.equal(code, 0, stderr);
-    assert.notEqual(readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8'), before);
+    assert.notEqual(readFileSync(join(at('crane-2'), 'svid.pem'), 'utf8'), first);
     assert.match(readFileSync(join(at('crane-2'), 'join.json'), 'utf8'), /"generation": "2"/);
     const stolen = await hansa(['join', 'renew', '--write', at('stolen')]);
     assert.equal(stolen.code, 7);
@@ -197,15 +210,35 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
 
   test('says nothing to a server that is not the site', async () => {
     const wrong = await hansa([
-      ...['join', '--server', server, '--trust-domain', 'bruges.example'],
-      ...['--bundle', join(data.bruges, 'ca.pem'), '--token', 'machines', '--name', 'a'],
-      ...['--secret-file', at('secret'), '--write', at('wrong')],
+      'join',
+      '--server',
+      server,
+      '--trust-domain',
+      'bruges.example',
+      '--bundle',
+      join(data.bruges, 'ca.pem'),
+      '--token',
+      'machines',
+      '--name',
+      'a',
+      '--secret-file',
+      at('secret'),
+      '--write',
+      at('wrong'),
     ]);
     assert.equal(wrong.code, 11);
     assert.match(wrong.stderr, /is not spiffe:\/\/bruges\.example\/hansa\/site.*Nothing was sent/s);
     const pinned = await joinAs(
-      ...['--fingerprint', 'aa:bb', '--token', 'machines', '--name', 'a'],
-      ...['--secret-file', at('secret'), '--write', at('wrong')],
+      '--fingerprint',
+      'aa:bb',
+      '--token',
+      'machines',
+      '--name',
+      'a',
+      '--secret-file',
+      at('secret'),
+      '--write',
+      at('wrong'),
     );
     assert.equal(pinned.code, 11);
     assert.match(pinned.stderr, /its bundle has the fingerprint /);
