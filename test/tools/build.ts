@@ -52,6 +52,7 @@ const tools = {
   'join-client': { module: 'join-client', package: '.' },
   pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   mint: { module: 'mint', package: '.' },
+  streams: { module: 'streams', package: '.' },
   oidc: { module: 'oidc', package: '.' },
 } as const satisfies Record<string, Recipe>;
 

@@ -1,0 +1,173 @@
+// Two sites as processes of their own that become peers, for what is measured between sites.
+
+import { createServer, type AddressInfo } from 'node:net';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { adminClient, type Answer, type ApiClient, resources } from '../test/e2e/api-client.ts';
+import { type Daemon, startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
+import { WorkloadStream } from './workload-stream.ts';
+
+const withinMs = 20_000;
+const peering = '/hansa/v1/peering';
+const uid = process.getuid?.() ?? 0;
+const apiVersion = 'hansa.dev/v1alpha1';
+
+export interface BenchSite {
+  readonly trustDomain: string;
+  readonly daemon: Daemon;
+  readonly admin: ApiClient;
+  readonly workload: WorkloadStream;
+}
+
+export async function openSite(name: string, path: string): Promise<BenchSite> {
+  const trustDomain = `${name}.example`;
+  const address = `127.0.0.1:${await freePort()}`;
+  const daemon = await startDaemon(join(temporaryFolder(), name), [
+    '--trust-domain',
+    trustDomain,
+    '--federation',
+    address,
+    '--advertise',
+    `https://${address}`,
+  ]);
+  const admin = adminClient(daemon.dataDir);
+  // Of every federation, so that it names none: an invited site that is named already has to be
+  // confirmed by hand.
+  const spiffeID = `spiffe://${trustDomain}/${path}`;
+  const selectors = [`unix:uid:${uid}`];
+  await create(admin, 'WorkloadEntry', 'workloadentries', path, {
+    spiffeID,
+    selectors,
+    federatesWith: ['*'],
+  });
+  const workload = new WorkloadStream(join(daemon.dataDir, 'workload.sock'));
+  return { trustDomain, daemon, admin, workload };
+}
+
+function freePort(): Promise<number> {
+  return new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address() as AddressInfo;
+      server.close(() => resolve(port));
+    });
+  });
+}
+
+export async function create(
+  admin: ApiClient,
+  kind: string,
+  plural: string,
+  name: string,
+  spec: object,
+): Promise<void> {
+  await done(
+    admin.request('POST', `${resources}/${plural}`, {
+      body: { apiVersion, kind, metadata: { name }, spec },
+    }),
+  );
+}
+
+export async function done(request: Promise<Answer>): Promise<Answer> {
+  const answer = await request;
+  if (answer.status >= 300) throw new Error(`refused with ${answer.status}: ${answer.text}`);
+  return answer;
+}
+
+async function isActive(site: BenchSite, peer: BenchSite): Promise<boolean> {
+  const answer = await site.admin.get(`${resources}/federationpeers/${peer.trustDomain}`);
+  const { status } = answer.body;
+  return (status as { readonly state?: string } | undefined)?.state === 'active';
+}
+
+async function isGone(site: BenchSite, peer: BenchSite): Promise<boolean> {
+  const kinds = ['federationpeers', 'spiffefederations'];
+  const answers = await Promise.all(
+    kinds.map((kind) => site.admin.get(`${resources}/${kind}/${peer.trustDomain}`)),
+  );
+  return answers.every(({ status }) => status === 404);
+}
+
+export async function until(isSo: () => Promise<boolean>, what: string): Promise<void> {
+  const deadline = performance.now() + withinMs;
+  while (!(await isSo())) {
+    if (performance.now() > deadline) throw new Error(`${what} did not come true in time`);
+    await sleep(2);
+  }
+}
+
+export interface Times {
+  readonly activeMs: number;
+  readonly usableMs: number;
+}
+
+/** What `hansa peer accept` sends, then a grant, without the start of a process for each. */
+export async function becomePeers(lubeck: BenchSite, bruges: BenchSite): Promise<Times> {
+  const invited = await done(
+    lubeck.admin.request('POST', `${peering}/invite`, { body: { for: bruges.trustDomain } }),
+  );
+  const { invitation } = JSON.parse(invited.text) as { readonly invitation: string };
+  const started = performance.now();
+  for (const step of ['preview', 'accept']) {
+    await done(bruges.admin.request('POST', `${peering}/${step}`, { body: { invitation } }));
+  }
+  await until(() => isActive(lubeck, bruges), 'active at the inviter');
+  await until(() => isActive(bruges, lubeck), 'active at the acceptor');
+  const activeMs = performance.now() - started;
+  await create(lubeck.admin, 'FederationGrant', 'federationgrants', 'bruges-db', {
+    peer: bruges.trustDomain,
+    offers: ['db'],
+    nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+    networks: { unrestricted: true },
+    sourceCIDRs: { unrestricted: true },
+  });
+  await Promise.all([
+    lubeck.workload.until(bruges.trustDomain, 1),
+    bruges.workload.until(lubeck.trustDomain, 1),
+  ]);
+  return { activeMs, usableMs: performance.now() - started };
+}
+
+/** Everything of the peering is forgotten at both sides. */
+export async function part(lubeck: BenchSite, bruges: BenchSite): Promise<void> {
+  await done(lubeck.admin.request('DELETE', `${resources}/federationgrants/bruges-db`));
+  for (const [site, peer] of [
+    [lubeck, bruges],
+    [bruges, lubeck],
+  ] as const) {
+    await done(site.admin.request('DELETE', `${resources}/federationpeers/${peer.trustDomain}`));
+  }
+  for (const [site, peer] of [
+    [lubeck, bruges],
+    [bruges, lubeck],
+  ] as const) {
+    await site.workload.until(peer.trustDomain, 0);
+    await until(() => isGone(site, peer), `${peer.trustDomain} forgotten`);
+  }
+}
+
+/** Two new sites that know nothing of each other, while `use` runs. */
+export async function withSites<T>(
+  use: (lubeck: BenchSite, bruges: BenchSite) => Promise<T>,
+): Promise<T> {
+  const sites: BenchSite[] = [];
+  try {
+    sites.push(await openSite('lubeck', 'db'), await openSite('bruges', 'web'));
+    const [lubeck, bruges] = sites as [BenchSite, BenchSite];
+    await create(lubeck.admin, 'ServiceOffer', 'serviceoffers', 'db', {
+      spiffeID: 'spiffe://lubeck.example/db',
+    });
+    return await use(lubeck, bruges);
+  } finally {
+    for (const { workload, admin, daemon } of sites) {
+      workload.close();
+      admin.close();
+      await daemon.signal('SIGTERM');
+    }
+  }
+}
+
+/** Makes an authority that is published from now on. */
+export async function prepareAuthority({ admin }: BenchSite): Promise<void> {
+  const path = '/hansa/v1/trust/authorities';
+  await done(admin.request('POST', path));
+}
