@@ -49,6 +49,7 @@ const tools = {
   etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
   'ext-authz': { module: 'ext-authz', package: '.' },
+  sds: { module: 'sds', package: '.' },
   'join-client': { module: 'join-client', package: '.' },
   pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   mint: { module: 'mint', package: '.' },

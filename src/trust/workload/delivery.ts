@@ -12,6 +12,7 @@ import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import { entitlements } from '../entitlement.ts';
+import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
 import type { Relations, StoreRelations } from '../relations.ts';
 import {
   askedTrustDomains,
@@ -149,7 +150,7 @@ export class Delivery {
     const { bundles, trustDomain } = this.#options;
     return {
       bundleFor: (asked) =>
-        asked.equals(trustDomain) || this.#givenTo(this.entriesOf(process)).includes(asked.name)
+        asked.equals(trustDomain) || this.#givenTo(this.entriesOf(process)).has(asked.name)
           ? bundles.bundleFor(asked)
           : undefined,
     };
@@ -272,12 +273,14 @@ export class Delivery {
     }
     // Read last, so that nothing that changed while SVIDs were issued is missed.
     const states = this.#currentStates();
+    const given = this.#givenTo(entries);
     const federated: Bundle[] = [];
-    for (const name of this.#givenTo(entries)) {
+    for (const name of given.keys()) {
       const bundle = this.#options.bundles.bundleFor(TrustDomain.parse(name));
       if (bundle !== undefined) federated.push(bundle);
     }
-    const state = new WorkloadState(entries, svids, this.#ownBundle(), federated);
+    const peers = this.#peersAmong(given, entries);
+    const state = new WorkloadState(entries, svids, this.#ownBundle(), federated, peers);
     states.set(key, state);
     return state;
   }
@@ -298,9 +301,10 @@ export class Delivery {
     return this.#computed.states;
   }
 
-  #givenTo(entries: readonly UsableEntry[]): readonly string[] {
+  /** The trust domains whose bundles are given, in order, each with whether it is a peer. */
+  #givenTo(entries: readonly UsableEntry[]): ReadonlyMap<string, boolean> {
     const { relations, clock } = this.#options;
-    const given = new Set<string>();
+    const given = new Map<string, boolean>();
     for (const entry of entries) {
       const asked = askedTrustDomains(entry, relations.current);
       if (asked.length === 0) continue;
@@ -310,12 +314,29 @@ export class Delivery {
         relations.current,
         clock.now(),
       );
-      for (const decision of decisions) if (decision.given) given.add(decision.trustDomain);
+      for (const decision of decisions) {
+        if (decision.given) {
+          given.set(decision.trustDomain, decision.reason !== 'FederatedWithoutPeer');
+        }
+      }
       if (changesAtMs !== undefined && changesAtMs < (this.#grantsChangeAtMs ?? Infinity)) {
         this.#grantsChangeAtMs = changesAtMs;
       }
     }
-    return [...given].toSorted();
+    return new Map([...given].toSorted(([one], [other]) => (one < other ? -1 : 1)));
+  }
+
+  #peersAmong(
+    given: ReadonlyMap<string, boolean>,
+    entries: readonly UsableEntry[],
+  ): ReadonlyMap<string, PeerIdentities> {
+    const { relations, clock } = this.#options;
+    const ids = entries.map(({ id }) => id.toString());
+    const peers = new Map<string, PeerIdentities>();
+    for (const [name, isPeer] of given) {
+      if (isPeer) peers.set(name, peerIdentities(ids, name, relations.current, clock.now()));
+    }
+    return peers;
   }
 
   #end(group: Group, tell: (subscriber: Subscriber) => void): void {

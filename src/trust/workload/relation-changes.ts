@@ -27,7 +27,11 @@ export interface RelationChangesOptions {
 }
 
 interface Stored {
-  readonly metadata: { readonly labels?: unknown; readonly deletionTimestamp?: string };
+  readonly metadata: {
+    readonly generation?: number;
+    readonly labels?: unknown;
+    readonly deletionTimestamp?: string;
+  };
   readonly spec?: unknown;
   readonly status?: {
     readonly state?: string;
@@ -107,7 +111,9 @@ export function concernOf(collection: string, entry: Entry, bundles: BundleSourc
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
     const conditions = status?.conditions?.map((one) => `${one.type} ${one.status}`);
-    return JSON.stringify([going, metadata.labels, bundle?.hash, conditions]);
+    // The spec by its generation: it holds whole bundles.
+    const { generation, labels } = metadata;
+    return JSON.stringify([going, generation, labels, bundle?.hash, conditions]);
   }
   if (collection === federationPeerKind.plural) {
     return JSON.stringify([going, spec, status?.state, status?.offers]);

@@ -92,6 +92,11 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
     };
     const listener = new ServerListenerBuilder()
       .withOnReceiveMetadata(admit)
+      .withOnReceiveMessage((message, next) => {
+        // Where requests are a stream, the first of them is enough: there may never be another.
+        if (method.requestStream) late?.cancel();
+        next(message);
+      })
       .withOnReceiveHalfClose((next) => {
         late?.cancel();
         next();

@@ -14,10 +14,10 @@ import {
   X509BundlesRequestSchema,
   X509SVIDRequestSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import { HansaError } from '../../core/errors/error.ts';
 import type { Delivery } from './delivery.ts';
 import { grpcStatus } from './grpc-status.ts';
 import { LatestWriter } from './latest-writer.ts';
+import { anotherProcess, connectionGone, noIdentity, noSvidNow } from './stream-refusals.ts';
 import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
 import type { WorkloadState } from './workload-state.ts';
 
@@ -96,7 +96,7 @@ export function serveStates(options: WorkloadApiOptions, call: StreamCall, view:
     if (error !== undefined) call.emit('error', grpcStatus(error));
   };
   if (connection === undefined) {
-    end(new HansaError('HANSA_UNAVAILABLE', 'The connection is gone.'));
+    end(connectionGone());
     return;
   }
   const writer = new LatestWriter({ write: (message, sent) => call.write(message, sent) });
@@ -106,32 +106,13 @@ export function serveStates(options: WorkloadApiOptions, call: StreamCall, view:
     needsSvids: view.needsSvids,
     versionOf: (state) => view.versionOf(state),
     send: (state) => {
-      // A child may hold the connection of a process that is gone, or of another program: it must
-      // come by itself.
       if (connection.isSame()) writer.send(view.messageOf(state));
-      else
-        end(
-          new HansaError(
-            'HANSA_UNAUTHENTICATED',
-            'The process that asked has ended, or runs another program.',
-          ),
-        );
+      else end(anotherProcess());
     },
     denied: () => {
       denied(connection, view.what);
-      end(
-        new HansaError(
-          'HANSA_FORBIDDEN',
-          `No identity is registered for this process (${connection.process.description}).`,
-        ),
-      );
+      end(noIdentity(connection.process));
     },
-    failed: () =>
-      end(
-        new HansaError(
-          'HANSA_UNAVAILABLE',
-          'No SVID can be issued now. Try again; the log of the site tells why.',
-        ),
-      ),
+    failed: () => end(noSvidNow()),
   });
 }

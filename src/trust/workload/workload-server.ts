@@ -4,6 +4,11 @@
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { Log } from '../../core/log/log.ts';
+import {
+  secretService,
+  secretServiceDefinition,
+  type SecretServiceOptions,
+} from '../sds/secret-service.ts';
 import { ExecutableHashes } from './apply/executable-hash.ts';
 import { openWorkloadSocket } from './apply/workload-socket.ts';
 import {
@@ -27,6 +32,7 @@ export interface WorkloadServerOptions {
   readonly refused: StreamGuardOptions['refused'];
   readonly workloads: JwtProfileOptions;
   readonly authorization: AuthorizationApiOptions;
+  readonly secrets: SecretServiceOptions;
 }
 
 export interface WorkloadServer {
@@ -65,6 +71,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
     ...jwtProfile(options.workloads),
   });
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
+  server.addService(secretServiceDefinition, secretService(options.secrets));
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());

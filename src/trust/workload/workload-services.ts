@@ -4,6 +4,7 @@
 import { join } from 'node:path';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
+import { excerpt } from '../../api/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { JwtRule } from '../../core/identity/jwt-rules.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -148,6 +149,20 @@ export async function workloadServices(
         refuse.fetch(connection, kind);
       },
     },
+    secrets: {
+      delivery,
+      connections,
+      denied: (connection, what) => {
+        count.refused('entry');
+        refuse.fetch(connection, what);
+      },
+      sent: () => count.secrets('sent'),
+      rejected: (connection, why) => {
+        count.secrets('rejected');
+        refuse.rejected(connection, why);
+      },
+      missing: (connection, names) => refuse.missing(connection, names),
+    },
     authorization: {
       delivery,
       connections,
@@ -210,6 +225,11 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
     help: 'Answers of ext_authz: allowed, or what was denied.',
     labels: ['result'],
   });
+  const secrets = metrics.counter<'result'>({
+    name: 'hansa_workload_secret_responses_total',
+    help: 'Responses of the secret discovery service: sent, and rejected by an Envoy.',
+    labels: ['result'],
+  });
   const gauge = (name: string, help: string, read: () => number): void =>
     metrics.observe({ name, help }, (report) => report({}, read()));
   gauge('hansa_workload_streams', 'Open calls on the workload socket.', () => connections.streams);
@@ -227,6 +247,7 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
     pushed: (streams: number) => pushes.add({}, streams),
     refused: (reason: string) => refusals.add({ reason }),
     checked: (result: string) => checks.add({ result }),
+    secrets: (result: 'sent' | 'rejected') => secrets.add({ result }),
   };
 }
 
@@ -247,6 +268,8 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
   const calls = new OccasionalLog(log, clock, 'a call on the workload socket was refused');
   const fetches = new OccasionalLog(log, clock, 'a workload was refused: no entry matches it');
   const accesses = new OccasionalLog(log, clock, 'access to an offer was denied');
+  const rejections = new OccasionalLog(log, clock, 'an Envoy could not use its secrets');
+  const unknown = new OccasionalLog(log, clock, 'an Envoy asks for secrets that it does not get');
   return {
     call: (why: GuardRefusal, process: WorkloadProcess | undefined): void => {
       calls.write({ why, process: process?.description });
@@ -266,6 +289,14 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
         reason: `no entry matches ${process.description}`,
       });
     },
+    rejected: ({ process }: WorkloadConnection, why: string): void =>
+      rejections.write({ why, process: process.description }),
+    missing: ({ process }: WorkloadConnection, names: readonly string[]): void =>
+      unknown.write({
+        names: names.slice(0, 5).map((name) => excerpt(name)),
+        count: names.length,
+        process: process.description,
+      }),
     access: (
       { reason, id }: Extract<AccessDecision, { allowed: false }>,
       { offer, sourceAddress: address }: AccessQuestion,

@@ -10,6 +10,7 @@ import {
 } from '../../../proto/gen/workload_pb.ts';
 import type { Bundle } from '../../core/identity/bundle.ts';
 import { encodeJwtBundle } from '../../core/identity/spiffe-bundle.ts';
+import type { PeerIdentities } from '../peer-identities.ts';
 import type { UsableEntry } from './matching-entries.ts';
 import type { SuppliedSvid } from './svid-supply.ts';
 
@@ -27,6 +28,8 @@ export class WorkloadState {
   readonly own: Bundle;
   /** Of other trust domains, in order. */
   readonly federated: readonly Bundle[];
+  /** Those of them that are peers, with whom of each the workload has to do. */
+  readonly peers: ReadonlyMap<string, PeerIdentities>;
   #bundlesVersion: string | undefined;
   #svidVersion: string | undefined;
   #svidResponse: Uint8Array | undefined;
@@ -39,11 +42,13 @@ export class WorkloadState {
     svids: readonly HintedSvid[],
     own: Bundle,
     federated: readonly Bundle[],
+    peers: ReadonlyMap<string, PeerIdentities>,
   ) {
     this.entries = entries;
     this.svids = svids;
     this.own = own;
     this.federated = federated;
+    this.peers = peers;
   }
 
   /** Differs where the bytes of `bundlesResponse` say something else. */

@@ -1,0 +1,211 @@
+// What one state of a workload is in the words of Envoy's secret discovery service, by the names
+// that SPIRE gave them, so that a configuration made for SPIRE works as it is:
+//
+//   default                 the default X.509-SVID with its key
+//   spiffe://TD/PATH        the X.509-SVID with this identity
+//   ROOTCA, spiffe://OWN    how certificates of our own trust domain are verified
+//   spiffe://TD             how those of another trust domain are, of a peer only whom grants name
+//   ALL                     all of these together
+//
+// Certificates are verified by Envoy's SPIFFE validator alone, which picks the authorities by trust
+// domain: with a plain list of authorities each could sign for all. Everything is made once for a
+// state, when it is first asked for. Pure.
+
+import { createHash } from 'node:crypto';
+import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import {
+  SecretSchema,
+  SPIFFECertValidatorConfigSchema,
+  SubjectAltNameMatcherSchema,
+} from '../../../proto/gen/sds_pb.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import type { Bundle } from '../../core/identity/bundle.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import type { SuppliedSvid } from '../workload/svid-supply.ts';
+import type { WorkloadState } from '../workload/workload-state.ts';
+import type { PeerIdentities } from '../peer-identities.ts';
+
+const tls = 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3';
+export const secretType = `${tls}.Secret`;
+const validatorType = `${tls}.SPIFFECertValidatorConfig`;
+const validatorName = 'envoy.tls.cert_validator.spiffe';
+/** SubjectAltNameMatcher.SanType */
+const uriSan = 3;
+/** RFC 6761: no trust domain can be called so. */
+const nobodysId = 'spiffe://nobody.invalid';
+
+export const defaultSvidName = 'default';
+export const ownBundleName = 'ROOTCA';
+export const allBundlesName = 'ALL';
+
+export interface NamedSecret {
+  readonly name: string;
+  /** Of the content: differs where the bytes do. */
+  readonly version: string;
+  /** A Secret. */
+  readonly bytes: Uint8Array<ArrayBuffer>;
+}
+
+type Content = Pick<MessageInitShape<typeof SecretSchema>, 'type'>;
+type Matchers = readonly MessageInitShape<typeof SubjectAltNameMatcherSchema>[];
+
+export class WorkloadSecrets {
+  readonly #state: WorkloadState;
+  readonly #made = new Map<string, NamedSecret>();
+
+  /** Differs where any secret does. */
+  readonly version: string;
+
+  constructor(state: WorkloadState) {
+    this.#state = state;
+    const shown = JSON.stringify([state.svidVersion, ...state.peers]);
+    this.version = digest(Buffer.from(shown));
+  }
+
+  /** Undefined where the workload has no such secret. */
+  get(name: string): NamedSecret | undefined {
+    let made = this.#made.get(name);
+    if (made === undefined) {
+      const content = this.#make(name);
+      // Names are the caller's: only those that stand for something are kept.
+      if (content === undefined) return undefined;
+      made = named(name, content);
+      this.#made.set(name, made);
+    }
+    return made;
+  }
+
+  /**
+   * In the place of a trust domain's context that an Envoy has, and shall have no more: nobody passes
+   * it. Envoy keeps what it was given until it is given another. Undefined for other names.
+   */
+  nobody(name: string): NamedSecret | undefined {
+    if (!isTrustDomainId(name)) return undefined;
+    return named(name, validation([this.#state.own], [exact(nobodysId)]));
+  }
+
+  /** Every secret under its own name: what whoever names none is given. */
+  all(): readonly NamedSecret[] {
+    const { own, federated, svids } = this.#state;
+    const names = [
+      ...[own, ...federated].map(({ trustDomain }) => trustDomain.id),
+      ...svids.map(({ svid }) => svid.id.toString()),
+    ];
+    return [...new Set(names)].flatMap((name) => this.get(name) ?? []);
+  }
+
+  #make(name: string): Content | undefined {
+    const { own, federated, svids } = this.#state;
+    if (name === defaultSvidName) return svids[0] && certificate(svids[0].svid);
+    if (name === ownBundleName || name === own.trustDomain.id) return validation([own], []);
+    if (name === allBundlesName) return this.#makeAll();
+    const bundle = federated.find(({ trustDomain }) => trustDomain.id === name);
+    if (bundle !== undefined) {
+      const whom = this.#whom(bundle);
+      // Without anybody to match, Envoy would match everybody.
+      if (whom !== 'all' && whom.length === 0) return undefined;
+      return validation([bundle], whom === 'all' ? [] : whom.map((id) => exact(id)));
+    }
+    const found = svids.find(({ svid }) => svid.id.toString() === name);
+    return found && certificate(found.svid);
+  }
+
+  /** Without a peer there are no grants, and the bundle alone decides, as anywhere between trust domains. */
+  #whom({ trustDomain }: Bundle): PeerIdentities {
+    return this.#state.peers.get(trustDomain.name) ?? 'all';
+  }
+
+  /** Where a peer's identities are limited, all others must be named too, as one list is for all. */
+  #makeAll(): Content {
+    const { own, federated } = this.#state;
+    const usable = federated
+      .map((bundle) => ({ bundle, whom: this.#whom(bundle) }))
+      .filter(({ whom }) => whom === 'all' || whom.length > 0);
+    const bundles = [own, ...usable.map(({ bundle }) => bundle)];
+    if (usable.every(({ whom }) => whom === 'all')) return validation(bundles, []);
+    return validation(bundles, [
+      prefix(`${own.trustDomain.id}/`),
+      ...usable.flatMap(({ bundle, whom }) =>
+        whom === 'all' ? [prefix(`${bundle.trustDomain.id}/`)] : whom.map((id) => exact(id)),
+      ),
+    ]);
+  }
+}
+
+const states = new WeakMap<WorkloadState, WorkloadSecrets>();
+
+/** The same for the same state: a push to many Envoys encodes once. */
+export function secretsOf(state: WorkloadState): WorkloadSecrets {
+  let secrets = states.get(state);
+  if (secrets === undefined) {
+    secrets = new WorkloadSecrets(state);
+    states.set(state, secrets);
+  }
+  return secrets;
+}
+
+function isTrustDomainId(name: string): boolean {
+  try {
+    const id = SpiffeId.parse(name);
+    return id.path === '';
+  } catch {
+    return false;
+  }
+}
+
+function named(name: string, content: Content): NamedSecret {
+  const bytes = toBinary(SecretSchema, create(SecretSchema, { ...content, name }));
+  return { name, version: digest(bytes), bytes };
+}
+
+function certificate(svid: SuppliedSvid): Content {
+  return {
+    type: {
+      case: 'tlsCertificate',
+      value: {
+        certificateChain: inline(svid.chain.map((der) => certificatePem(der)).join('')),
+        privateKey: inline(privateKeyPem(svid.key)),
+      },
+    },
+  };
+}
+
+function validation(bundles: readonly Bundle[], matchers: Matchers): Content {
+  const trustDomains = bundles.map((bundle) => ({
+    name: bundle.trustDomain.name,
+    trustBundle: inline(bundle.pem),
+  }));
+  return {
+    type: {
+      case: 'validationContext',
+      value: {
+        customValidatorConfig: {
+          name: validatorName,
+          typedConfig: any(validatorType, SPIFFECertValidatorConfigSchema, { trustDomains }),
+        },
+        matchTypedSubjectAltNames: [...matchers],
+      },
+    },
+  };
+}
+
+function exact(id: string): Matchers[number] {
+  return { sanType: uriSan, matcher: { matchPattern: { case: 'exact', value: id } } };
+}
+
+function prefix(value: string): Matchers[number] {
+  return { sanType: uriSan, matcher: { matchPattern: { case: 'prefix', value } } };
+}
+
+function inline(text: string) {
+  return { specifier: { case: 'inlineBytes' as const, value: Buffer.from(text) } };
+}
+
+function any<S extends DescMessage>(typeUrl: string, schema: S, init: MessageInitShape<S>) {
+  return { typeUrl, value: toBinary(schema, create(schema, init)) };
+}
+
+/** Enough to tell versions apart, and no more than needs be shown of what holds a key. */
+function digest(bytes: Uint8Array): string {
+  return createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+}
