@@ -12,7 +12,7 @@ import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
 const acmeProtocol = 'acme-tls/1';
 
 export function webFront(parts: PlaneFrontParts): PlaneFront {
-  return new PlaneFront(parts, { name: 'web', whose: 'anybody, on the web listener' });
+  return new PlaneFront(parts, { name: 'web', whose: 'whoever asks the web listener' });
 }
 
 /**

@@ -41,7 +41,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const rotationParts = { ...context, publisher, rotation };
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
-    const web = settings.web && (await startWebCertificate(settings.web, context));
+    const web = await startWebCertificate(settings.web, context);
     const workloads = await workloadServices({ ...context, jwtIssuer: issuer });
     const joins = joining(context);
     return {

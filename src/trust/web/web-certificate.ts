@@ -16,16 +16,20 @@ export interface RunningWebCertificate {
   stop(): void;
 }
 
-/** Rejects with HANSA_CONFIG_INVALID where what the operator gave cannot be used. */
+/**
+ * Undefined where there is no web listener; its metrics are there either way. Rejects with
+ * HANSA_CONFIG_INVALID where what the operator gave cannot be used.
+ */
 export async function startWebCertificate(
-  settings: WebCertificateSettings,
+  settings: WebCertificateSettings | undefined,
   context: Pick<
     PlaneContext,
     'clock' | 'random' | 'log' | 'metrics' | 'store' | 'sealer' | 'transport' | 'version'
   >,
-): Promise<RunningWebCertificate> {
+): Promise<RunningWebCertificate | undefined> {
   const { clock, metrics } = context;
   const keeper = new WebCertificateKeeper(clock, metrics);
+  if (settings === undefined) return undefined;
   const health = new Map([['web-certificate', () => keeper.problem]]);
   if (settings.from === 'acme') {
     const acme = await AcmeCertificate.start(settings, keeper, context);
