@@ -2,6 +2,7 @@
 // the bundle, and refuses a site that is not the one it expects.
 
 import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -15,6 +16,7 @@ import {
   temporaryFolder,
 } from '../e2e/daemon.ts';
 import { missingTools, requireTool } from './tool.ts';
+import { LineReader } from './workload-site.ts';
 
 const skip = await missingTools('go-spiffe');
 
@@ -89,5 +91,38 @@ suite('go-spiffe as a client of the bundle endpoint', { skip }, () => {
     const { code, stderr } = await fetchFrom(other);
     assert.equal(code, 1);
     assert.match(stderr, /certificate signed by unknown authority/);
+  });
+
+  test('it watches on through a rotation of the site, by the bundle that it fetched last', async () => {
+    const { federation } = site.endpoints as unknown as { readonly federation: string };
+    const endpoint = 'spiffe://lubeck.example/hansa/site';
+    const child = spawn(
+      await requireTool('go-spiffe'),
+      ['bundle-watch', `${federation}/`, 'lubeck.example', endpoint, bootstrap],
+      { stdio: ['ignore', 'pipe', 'inherit'] },
+    );
+    try {
+      const updates = new LineReader(child);
+      const { authorities: first } = await updates.next<Fetched>();
+      assert.equal(first.length, 1);
+      const step = async (name: string): Promise<Fetched> => {
+        const ran = await hansa(['trust', 'rotate', name, '--data-dir', site.dataDir, '--yes']);
+        assert.equal(ran.code, 0, ran.stderr);
+        return updates.next<Fetched>();
+      };
+      assert.equal((await step('prepare')).authorities.length, 2);
+      for (const name of ['activate', 'taint']) {
+        const ran = await hansa(['trust', 'rotate', name, '--data-dir', site.dataDir, '--yes']);
+        assert.equal(ran.code, 0, ran.stderr);
+      }
+      const { authorities: last } = await step('revoke');
+      assert.equal(last.length, 1);
+      assert.notDeepEqual(last, first);
+      // Whoever still has the bundle from before does not believe the site any more.
+      const { stderr } = await fetchFrom(site);
+      assert.match(stderr, /certificate signed by unknown authority/);
+    } finally {
+      child.kill('SIGTERM');
+    }
   });
 });

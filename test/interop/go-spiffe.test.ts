@@ -104,19 +104,23 @@ suite('go-spiffe as a workload', { skip }, () => {
     assert.match(call.stderr, /bad certificate/);
   });
 
-  test('calls across trust domains exactly while both sites federate', async () => {
+  test('calls across trust domains exactly while both sites federate, and its entry names the other', async () => {
     const entry = {
       spiffeID: 'spiffe://bruges.example/web',
       selectors: [`unix:path:${abroad}`],
       federatesWith: ['lubeck.example'],
     };
     assert.equal((await bruges.apply(workloadEntryKind, 'web', entry)).status, 201);
-    await lubeck.apply(workloadEntryKind, 'db', {
-      spiffeID: 'spiffe://lubeck.example/db',
-      selectors: [`unix:path:${db}`],
-      federatesWith: ['*'],
-      ttlSeconds,
-    });
+    const federatesWith = async (...names: readonly string[]): Promise<void> => {
+      const answer = await lubeck.apply(workloadEntryKind, 'db', {
+        spiffeID: 'spiffe://lubeck.example/db',
+        selectors: [`unix:path:${db}`],
+        federatesWith: names,
+        ttlSeconds,
+      });
+      assert.equal(answer.status, 200, answer.text);
+    };
+    await federatesWith('*');
     const server = lubeck.follow(db, 'server', '127.0.0.1:0', 'bruges.example');
     const { address } = await server.next<{ readonly address: string }>();
     const call = () =>
@@ -141,6 +145,13 @@ suite('go-spiffe as a workload', { skip }, () => {
       body: 'hello spiffe://bruges.example/web',
       server: 'spiffe://lubeck.example/db',
     });
+    // The site still federates; the workload does not any more, and then again.
+    await federatesWith('reval.example');
+    assert.deepEqual((await watch.next<Context>()).bundles, { 'lubeck.example': 1 });
+    assert.equal((await call()).code, 1);
+    await federatesWith('bruges.example');
+    assert.deepEqual((await watch.next<Context>()).bundles, both);
+    assert.equal((await call()).code, 0);
     await lubeck.delete(spiffeFederationKind.plural, 'bruges.example');
     assert.deepEqual((await watch.next<Context>()).bundles, { 'lubeck.example': 1 });
     assert.equal((await call()).code, 1);

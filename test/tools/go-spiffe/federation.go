@@ -13,7 +13,9 @@ import (
 	"github.com/spiffe/go-spiffe/v2/spiffeid"
 )
 
-func profileOf(domain spiffeid.TrustDomain, profile []string) (federation.FetchOption, error) {
+// profileOf puts the bootstrap into held, by which the endpoint is believed from then on: whoever
+// adds what was fetched follows its rotations (SPIFFE Federation §5.2.2.4).
+func profileOf(domain spiffeid.TrustDomain, profile []string, held *spiffebundle.Set) (federation.FetchOption, error) {
 	if len(profile) == 1 {
 		pem, err := os.ReadFile(profile[0])
 		if err != nil {
@@ -33,7 +35,8 @@ func profileOf(domain spiffeid.TrustDomain, profile []string) (federation.FetchO
 	if err != nil {
 		return nil, err
 	}
-	return federation.WithSPIFFEAuth(bootstrap, endpoint), nil
+	held.Add(bootstrap)
+	return federation.WithSPIFFEAuth(held, endpoint), nil
 }
 
 func showBundle(found *spiffebundle.Bundle) {
@@ -61,7 +64,7 @@ func bundle(ctx context.Context, url, domain string, profile []string) error {
 	if err != nil {
 		return err
 	}
-	option, err := profileOf(trustDomain, profile)
+	option, err := profileOf(trustDomain, profile, spiffebundle.NewSet())
 	if err != nil {
 		return err
 	}
@@ -73,7 +76,10 @@ func bundle(ctx context.Context, url, domain string, profile []string) error {
 	return nil
 }
 
-type bundleWatcher struct{ last *spiffebundle.Bundle }
+type bundleWatcher struct {
+	held *spiffebundle.Set
+	last *spiffebundle.Bundle
+}
 
 // NextRefresh does not wait for the hint, which would take a minute at least.
 func (watcher *bundleWatcher) NextRefresh(time.Duration) time.Duration {
@@ -85,6 +91,7 @@ func (watcher *bundleWatcher) OnUpdate(found *spiffebundle.Bundle) {
 		return
 	}
 	watcher.last = found
+	watcher.held.Add(found)
 	showBundle(found)
 }
 
@@ -95,9 +102,10 @@ func watchBundle(ctx context.Context, url, domain string, profile []string) erro
 	if err != nil {
 		return err
 	}
-	option, err := profileOf(trustDomain, profile)
+	held := spiffebundle.NewSet()
+	option, err := profileOf(trustDomain, profile, held)
 	if err != nil {
 		return err
 	}
-	return federation.WatchBundle(ctx, trustDomain, url, &bundleWatcher{}, option)
+	return federation.WatchBundle(ctx, trustDomain, url, &bundleWatcher{held: held}, option)
 }
