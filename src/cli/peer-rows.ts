@@ -39,7 +39,9 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
 function bundleText({ bundle }: PeerSummary, nowMs: number): string {
   if (bundle === undefined) return 'none';
   const age = bundle.syncedAt === undefined ? '' : ` (${ageOf(bundle.syncedAt, nowMs)})`;
-  return `${bundle.fresh ? 'fresh' : 'stale'}${age}`;
+  if (bundle.fresh) return `fresh${age}`;
+  const leftMs = bundle.staleAt === undefined ? 0 : Date.parse(bundle.staleAt) - nowMs;
+  return leftMs > 0 ? `stale in ${humanDuration(leftMs)}` : `stale${age}`;
 }
 
 function ageOf(at: string | undefined, nowMs: number): string {

@@ -7,7 +7,6 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
-import { findCondition } from '../core/reconcile/conditions.ts';
 import type { OwnBundle } from '../trust/bundle-endpoint.ts';
 import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
 import type { Cli } from './cli.ts';
@@ -19,7 +18,10 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
+import { bootstrapCommand, verifyCommand } from './trust-bundle.ts';
+import { refreshCommand } from './trust-refresh.ts';
 import { rotateCommand } from './trust-rotate.ts';
+import { federationRow, ownRow, trustTable } from './trust-rows.ts';
 
 const bundlePath = '/hansa/v1/trust/bundle';
 
@@ -30,8 +32,11 @@ export function trustCommand(cli: Cli): Command {
       new Command('bundle')
         .description('the bundle of this site, or of a trust domain that it believes')
         .addCommand(showCommand(cli))
-        .addCommand(fingerprintCommand(cli)),
+        .addCommand(fingerprintCommand(cli))
+        .addCommand(verifyCommand(cli))
+        .addCommand(bootstrapCommand(cli)),
     )
+    .addCommand(refreshCommand(cli))
     .addCommand(rotateCommand(cli))
     .addCommand(statusCommand(cli));
 }
@@ -97,8 +102,8 @@ Examples:
 function statusCommand(cli: Cli): Command {
   return new Command('status')
     .description('tell which trust domains this site believes, and how fresh their bundles are')
-    .addOption(outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExamples:\n  hansa trust status')
+    .addOption(outputOption(['wide', 'json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa trust status\n  hansa trust status -o wide')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const [own, { items }] = await Promise.all([
@@ -107,63 +112,19 @@ function statusCommand(cli: Cli): Command {
         ]);
         const federations = items as readonly SPIFFEFederation[];
         const nowMs = cli.io.clock.now();
-        const rows = [ownRow(own.read, nowMs), ...federations.map((each) => rowOf(each, nowMs))];
+        const rows = [
+          ownRow(own.read, nowMs),
+          ...federations.map((each) => federationRow(each, nowMs)),
+        ];
         const rendered = renderValue({ trustDomains: rows }, options.output);
         if (rendered !== undefined) {
           cli.print(rendered);
           return;
         }
-        const cells = rows.map((row) =>
-          [row.trustDomain, row.source, row.state, row.synced, row.authorities, row.why].map(
-            (cell) => printable(cell),
-          ),
-        );
-        cli.print(renderColumns([headings, ...cells]));
+        const table = trustTable(rows, options.output.format === 'wide');
+        cli.print(renderColumns(table.map((row) => row.map((cell) => printable(cell)))));
       }),
     );
-}
-
-const headings = ['TRUST DOMAIN', 'SOURCE', 'BUNDLE', 'SYNCED', 'AUTHORITIES', 'WHY'];
-
-interface StatusRow {
-  readonly trustDomain: string;
-  readonly source: string;
-  readonly state: string;
-  readonly synced: string;
-  readonly authorities: string;
-  readonly why: string;
-}
-
-function ownRow({ bundle }: SpiffeBundle, nowMs: number): StatusRow {
-  const last = Math.max(...bundle.authorities.map(({ notAfterMs }) => notAfterMs));
-  return {
-    trustDomain: bundle.trustDomain.name,
-    source: 'this site',
-    state: last < nowMs ? 'expired' : 'own',
-    synced: '',
-    authorities: String(bundle.authorities.length),
-    why: '',
-  };
-}
-
-function rowOf({ metadata, spec, status }: SPIFFEFederation, nowMs: number): StatusRow {
-  const { syncedAt, lastError, authorityCount = 0, source = '' } = status ?? {};
-  const ready = findCondition(status?.conditions, 'Ready')?.status === 'True';
-  const fresh = findCondition(status?.conditions, 'Fresh')?.status === 'True';
-  return {
-    trustDomain: metadata.name,
-    source,
-    state: spec.quarantined ? 'quarantined' : ready ? (fresh ? 'fresh' : 'stale') : 'not ready',
-    synced: syncedAt === undefined ? 'never' : `${agoOf(nowMs - Date.parse(syncedAt))} ago`,
-    authorities: String(authorityCount),
-    why: lastError === undefined ? '' : lastError.message,
-  };
-}
-
-function agoOf(ms: number): string {
-  const seconds = Math.max(0, Math.round(ms / 1000));
-  if (seconds < 120) return `${seconds}s`;
-  return seconds < 7200 ? `${Math.round(seconds / 60)}m` : `${Math.round(seconds / 3600)}h`;
 }
 
 /** Read again here: what is printed as a bundle is one. */

@@ -11,6 +11,7 @@ import type { Caller } from '../core/access/identity.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
+import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
@@ -58,6 +59,8 @@ export interface PeerSummary {
   readonly bundle?: {
     readonly fresh: boolean;
     readonly syncedAt?: string;
+    /** From then on workloads are not given it. */
+    readonly staleAt?: string;
     readonly error?: string;
   };
 }
@@ -333,7 +336,9 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
   }
   const { status } = peer;
   const heardMs = heartbeats.lastHeardMs(peer);
-  const federation = (await federations.get(name))?.status;
+  const found = await federations.get(name);
+  const federation = found?.status;
+  const staleAtMs = found && bundleLife(found).staleAtMs;
   const fresh = federation?.conditions?.find(({ type }) => type === 'Fresh')?.status === 'True';
   return {
     name,
@@ -355,6 +360,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
           bundle: {
             fresh,
             ...(federation.syncedAt === undefined ? {} : { syncedAt: federation.syncedAt }),
+            ...(staleAtMs === undefined ? {} : { staleAt: timestamp(staleAtMs) }),
             ...(federation.lastError === undefined ? {} : { error: federation.lastError.message }),
           },
         }),

@@ -76,7 +76,7 @@ suite('two sites and their bundles', () => {
     ],
     'an endpoint without an identity': [
       () => apply(endpoint({ endpointSpiffeID: undefined })),
-      /endpointSpiffeID: Required value/,
+      /endpointSpiffeID must be set.*spiffe:\/\/TRUST-DOMAIN\/spire\/server/,
     ],
   };
   for (const [what, [attempt, why]] of Object.entries(refused)) {
@@ -92,7 +92,73 @@ suite('two sites and their bundles', () => {
     await run(lubeck, ['wait', 'sf', 'bruges.example', '--for', 'condition=EndpointReachable']);
     const { stdout } = await run(lubeck, ['trust', 'status']);
     assert.match(stdout, /^lubeck\.example +this site +own/m);
-    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\d+s ago +2$/m);
+    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\d+s ago +in \S+ +2$/m);
+    const wide = await run(lubeck, ['trust', 'status', '-o', 'wide']);
+    assert.match(wide.stdout, /SEQUENCE +EXPIRES +FAILURES/);
+    const table = await run(lubeck, ['get', 'sf']);
+    assert.match(table.stdout, /^NAME +SOURCE +READY +FRESH +SYNCED +NEXT +AUTHORITIES +AGE$/m);
+    assert.match(table.stdout, /^bruges\.example +https_spiffe +True +True +\d+s +\S+ +2 +\d+s$/m);
+  });
+
+  test('a refresh that is waited for tells what came of it, and moves no revision where nothing is new', async () => {
+    const before = await federation();
+    const { code, stdout, stderr } = await run(lubeck, [
+      'trust',
+      'refresh',
+      'bruges.example',
+      '--wait',
+    ]);
+    assert.equal(code, 0, stderr);
+    assert.match(stdout, /^The bundle of bruges\.example is fresh: 2 authorities, sequence 1\.$/m);
+    const after = await federation();
+    assert.equal(after.metadata.resourceVersion, before.metadata.resourceVersion);
+    assert((after.status?.syncedAt ?? '') >= (before.status?.syncedAt ?? ''));
+    const nobody = await run(lubeck, ['trust', 'refresh', 'nobody.example']);
+    assert.equal(nobody.code, 4);
+  });
+
+  test('a bundle is judged without a site', async () => {
+    const judged = await hansa(['trust', 'bundle', 'verify', '-'], { stdin: brugesBundle });
+    assert.equal(judged.code, 0, judged.stderr);
+    assert.match(judged.stdout, /^A bundle of bruges\.example: 1 X\.509 and 1 JWT authorities/);
+    const other = await hansa(
+      ['trust', 'bundle', 'verify', '-', '--trust-domain', 'reval.example'],
+      { stdin: brugesBundle },
+    );
+    assert.notEqual(other.code, 0);
+    assert.match(other.stderr, /its authorities are of spiffe:\/\/bruges\.example/);
+    const { keys, ...rest } = JSON.parse(brugesBundle) as { keys: object[] };
+    const odd = JSON.stringify({ ...rest, keys: [{ use: 'tea', kty: 'pot' }, ...keys] });
+    const leftOut = await hansa(['trust', 'bundle', 'verify', '-'], { stdin: odd });
+    assert.match(leftOut.stdout, /left out: key 0, because/);
+  });
+
+  test('a manifest of Teleport is converted, and one without an endpoint ID refused with a hint', async () => {
+    const manifest = (source: object) =>
+      JSON.stringify({
+        kind: 'spiffe_federation',
+        version: 'v1',
+        metadata: { name: 'reval.example' },
+        spec: { bundle_source: source },
+      });
+    const bundle_endpoint_url = 'https://127.0.0.1:1/webapi/spiffe/bundle.json';
+    const applied = await run(
+      lubeck,
+      ['apply', '-f', '-'],
+      manifest({ https_web: { bundle_endpoint_url } }),
+    );
+    assert.equal(applied.code, 0, applied.stderr);
+    const refresh = await run(lubeck, ['trust', 'refresh', 'reval.example', '--wait']);
+    assert.equal(refresh.code, 9);
+    assert.match(refresh.stderr, /nobody listens there/);
+    await run(lubeck, ['delete', 'sf', 'reval.example', '--yes']);
+    const refusedOne = await run(
+      lubeck,
+      ['apply', '-f', '-'],
+      manifest({ https_spiffe: { bundle_endpoint_url, bundle_bootstrap: brugesBundle } }),
+    );
+    assert.notEqual(refusedOne.code, 0);
+    assert.match(refusedOne.stderr, /endpoint_spiffe_id is missing/);
   });
 
   test('both sites name the same fingerprint of a bundle', async () => {
@@ -173,6 +239,27 @@ suite('two sites and their bundles', () => {
       ]);
       assert.equal(waited.code, 0, waited.stderr);
       assert.equal((await federation()).status?.bundle, brugesBundle);
+      // Until an operator says that it is the one, by what its own operator tells.
+      const { stdout: fingerprint } = await run(impostor, ['trust', 'bundle', 'fingerprint']);
+      const wrong = await run(lubeck, [
+        'trust',
+        'bundle',
+        'bootstrap',
+        'bruges.example',
+        '--fingerprint',
+        `00${fingerprint.trim().slice(2)}`,
+      ]);
+      assert.match(wrong.stderr, /its fingerprint is/);
+      const rebuilt = await run(lubeck, [
+        'trust',
+        'bundle',
+        'bootstrap',
+        'bruges.example',
+        '--fingerprint',
+        fingerprint.trim(),
+      ]);
+      assert.equal(rebuilt.code, 0, rebuilt.stderr);
+      assert.match(rebuilt.stdout, /is fresh: 2 authorities, sequence 1\./);
     } finally {
       await impostor.signal('SIGTERM');
     }

@@ -28,6 +28,7 @@ export interface NewResource<Spec> {
  * function of the current object; other errors are the caller's.
  */
 export interface ResourceClient<R extends Resource = Resource> {
+  /** With live facts in its status (src/api/live-status.ts); the functions below get what is stored. */
   get(name: string): Promise<R | undefined>;
   /** In order of names. */
   list(options?: { readonly labels?: Readonly<Record<string, string>> }): Promise<readonly R[]>;

@@ -2,6 +2,7 @@
 
 import { recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
+import { withLiveStatus } from '../../api/live-status.ts';
 import {
   apiVersion,
   type Json,
@@ -15,7 +16,7 @@ import { controllerCaller } from '../../core/access/identity.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { NewResource, ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
-import type { Store } from '../../core/store/store.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
 import { type Draft, objectOf } from './object-of.ts';
 import type { ResourceWriter, WriteContext, Written } from './writer.ts';
 
@@ -30,6 +31,10 @@ export function resourceClient<R extends Resource>(
   parts: ResourceClientParts,
 ): ResourceClient<R> {
   const { store, writer, clock } = parts;
+
+  /** With the facts of this moment, as everybody reads it. */
+  const live = (entry: Entry): Draft =>
+    withLiveStatus(kind, objectOf(entry), store.facts.get(kind.plural, entry.name));
 
   const change = (
     name: string,
@@ -73,12 +78,12 @@ export function resourceClient<R extends Resource>(
   return {
     get: async (name) => {
       const entry = store.get(kind.plural, name);
-      return entry && (objectOf(entry) as unknown as R);
+      return entry && (live(entry) as unknown as R);
     },
     list: async (options) =>
       store
         .list(kind.plural)
-        .entries.map(objectOf)
+        .entries.map(live)
         .filter((object) => hasLabels(object, options?.labels))
         .map((object) => object as unknown as R),
     create: async (object, as) => {

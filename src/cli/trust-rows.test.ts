@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
+import { federationRow, trustTable } from './trust-rows.ts';
+
+const nowMs = Date.UTC(2026, 0);
+const at = (seconds: number): string => new Date(nowMs + seconds * 1000).toISOString();
+
+const federation = (status: object, spec: object = {}): SPIFFEFederation =>
+  ({
+    metadata: { name: 'bruges.example', creationTimestamp: at(-86_400) },
+    spec: {
+      bundleSource: { httpsWeb: {} },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+      ...spec,
+    },
+    status: {
+      bundle: '{}',
+      refreshHintSeconds: 300,
+      source: 'https_web',
+      syncedAt: at(-12),
+      nextSyncAt: at(240),
+      authorityCount: 2,
+      authorities: [{ fingerprint: 'f', notAfter: at(86_400) }],
+      conditions: [
+        { type: 'Ready', status: 'True' },
+        { type: 'Fresh', status: 'True' },
+      ],
+      ...status,
+    },
+  }) as unknown as SPIFFEFederation;
+
+const state = (status: object, spec?: object): string =>
+  federationRow(federation(status, spec), nowMs).state;
+
+suite('a row of hansa trust status', () => {
+  test('tells when the endpoint was asked, and when it is asked again', () => {
+    const [headings, row] = trustTable([federationRow(federation({}), nowMs)], false);
+    assert.deepEqual(headings, [
+      'TRUST DOMAIN',
+      'SOURCE',
+      'BUNDLE',
+      'SYNCED',
+      'NEXT',
+      'AUTHORITIES',
+      'WHY',
+    ]);
+    assert.deepEqual(row, ['bruges.example', 'https_web', 'fresh', '12s ago', 'in 4m', '2', '']);
+  });
+
+  test('tells more where it is asked to', () => {
+    const row = federationRow(federation({ sequence: 7, consecutiveFailures: 3 }), nowMs);
+    const [, cells] = trustTable([row], true);
+    assert.deepEqual(cells?.slice(6, 9), ['7', 'in 24h', '3']);
+  });
+
+  test('tells how long a bundle that is overdue is still given, and when it is not', () => {
+    const overdue = [
+      { type: 'Ready', status: 'True' },
+      { type: 'Fresh', status: 'False' },
+    ];
+    assert.equal(state({ syncedAt: at(-900), conditions: overdue }), 'stale in 50m');
+    assert.equal(state({ syncedAt: at(-7200), conditions: overdue }), 'stale');
+    assert.equal(state({ authorities: [{ notAfter: at(-60) }] }), 'expired');
+  });
+
+  test('tells what is believed by nobody', () => {
+    assert.equal(state({}, { quarantined: true }), 'quarantined');
+    assert.equal(state({ bundle: undefined }), 'not ready');
+    const never = federationRow(
+      federation({
+        syncedAt: undefined,
+        bundle: undefined,
+        lastError: { message: 'nobody listens there' },
+      }),
+      nowMs,
+    );
+    assert.equal(never.synced, 'never');
+    assert.equal(never.why, 'nobody listens there');
+  });
+});
