@@ -168,6 +168,5 @@ export async function withSites<T>(
 
 /** Makes an authority that is published from now on. */
 export async function prepareAuthority({ admin }: BenchSite): Promise<void> {
-  const path = '/hansa/v1/trust/authorities';
-  await done(admin.request('POST', path));
+  await done(admin.request('POST', '/hansa/v1/trust/authorities/prepare'));
 }

@@ -1,0 +1,122 @@
+// What it costs to refresh the bundles of 1 to 10,000 federations: `node bench/federations.ts` prints
+// one JSON object a line. Every federation has an endpoint of its own trust domain on this machine; a
+// refresh is asked for over the admin socket, 64 at once, as `hansa trust refresh` does, and is done
+// when the endpoint was asked over a new connection, its SVID and bundle were verified and the status
+// was written. The endpoints take CPU time of the same machine.
+
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createInterface } from 'node:readline';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+import { adminClient, type ApiClient, resources } from '../test/e2e/api-client.ts';
+import { startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
+import type { Endpoint } from './federation-endpoints.ts';
+import { type Figure, rounded } from './figure.ts';
+import { done } from './peered-sites.ts';
+import { cpuSeconds, residentBytes } from './process-stat.ts';
+
+const counts = (process.argv[2] ?? '1,10,50,1000,10000').split(',').map(Number);
+const atOnce = 64;
+const settleMs = 2000;
+
+const most = Math.max(...counts);
+const program = fileURLToPath(new URL('federation-endpoints.ts', import.meta.url));
+const child = spawn(process.execPath, [program, String(most)], {
+  stdio: ['ignore', 'pipe', 'inherit'],
+});
+process.once('exit', () => child.kill());
+const endpoints: Endpoint[] = [];
+for await (const line of createInterface({ input: child.stdout })) {
+  if (line === '') break;
+  endpoints.push(JSON.parse(line) as Endpoint);
+}
+
+/** Of each item, so many at once. */
+async function each<T>(items: readonly T[], work: (item: T) => Promise<unknown>): Promise<void> {
+  const rest = items.values();
+  await Promise.all(
+    Array.from({ length: atOnce }, async () => {
+      for (const item of rest) await work(item);
+    }),
+  );
+}
+
+async function federate(admin: ApiClient, endpoint: Endpoint): Promise<void> {
+  const { trustDomain, url: bundleEndpointURL, bundle: bundleBootstrap } = endpoint;
+  const endpointSpiffeID = `spiffe://${trustDomain}/hansa/site`;
+  await done(
+    admin.request('POST', `${resources}/spiffefederations`, {
+      body: {
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'SPIFFEFederation',
+        metadata: { name: trustDomain },
+        spec: {
+          bundleSource: { httpsSpiffe: { bundleEndpointURL, endpointSpiffeID, bundleBootstrap } },
+        },
+      },
+    }),
+  );
+}
+
+async function refresh(admin: ApiClient, { trustDomain }: Endpoint): Promise<void> {
+  const answer = await done(
+    admin.request('POST', `/hansa/v1/trust/refresh/${trustDomain}`, { body: { waitSeconds: 30 } }),
+  );
+  const { done: isDone, status } = JSON.parse(answer.text) as {
+    readonly done: boolean;
+    readonly status?: { readonly lastError?: unknown };
+  };
+  if (!isDone || status?.lastError !== undefined) {
+    throw new Error(`${trustDomain} was not refreshed: ${answer.text}`);
+  }
+}
+
+const daemon = await startDaemon(join(temporaryFolder(), 'lubeck'), [
+  '--max-federations',
+  String(most),
+]);
+const admin = adminClient(daemon.dataDir);
+const { pid } = daemon;
+try {
+  const baseline = residentBytes([pid]);
+  let known = 0;
+  for (const count of counts) {
+    const more = endpoints.slice(known, count);
+    await each(more, (endpoint) => federate(admin, endpoint));
+    known = count;
+    const all = endpoints.slice(0, count);
+    // The first look at a new federation is its own; the measured one follows.
+    await each(all, (endpoint) => refresh(admin, endpoint));
+    await sleep(settleMs);
+    const spent = cpuSeconds([pid]);
+    const started = performance.now();
+    await each(all, (endpoint) => refresh(admin, endpoint));
+    const tookMs = performance.now() - started;
+    const cpu = cpuSeconds([pid]) - spent;
+    const rss = residentBytes([pid]);
+    const name = `federations: refresh of ${count.toLocaleString('en')}`;
+    print({
+      bench: name,
+      value: rounded(tookMs),
+      unit: 'ms',
+      cpuMicrosEach: rounded((cpu / count) * 1e6),
+    });
+    print({ bench: `${name}, memory of the site`, value: rounded(rss / 2 ** 20), unit: 'MiB' });
+    if (count === most) {
+      const kibibytes = (rss - baseline) / count / 1024;
+      const bench = 'federations: memory for each';
+      print({ bench, value: rounded(kibibytes), unit: 'KiB' });
+    }
+  }
+} finally {
+  admin.close();
+  await daemon.signal('SIGTERM');
+  child.kill();
+  await once(child, 'exit');
+}
+
+function print(figure: Figure): void {
+  process.stdout.write(`${JSON.stringify(figure)}\n`);
+}
