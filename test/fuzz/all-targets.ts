@@ -2,13 +2,17 @@
 
 import type { Target } from './target.ts';
 import { identityTargets } from './targets/identity.ts';
+import { joinTargets } from './targets/join.ts';
 import { peerTargets } from './targets/peers.ts';
 import { resourceTargets } from './targets/resources.ts';
+import { webTargets } from './targets/web.ts';
 import { workloadTargets } from './targets/workloads.ts';
 
 export const targets: readonly Target[] = [
   ...identityTargets,
+  ...joinTargets,
   ...peerTargets,
   ...resourceTargets,
+  ...webTargets,
   ...workloadTargets,
 ];

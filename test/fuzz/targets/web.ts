@@ -1,0 +1,76 @@
+// Parsers of what an ACME server says. It refuses with an AcmeProblem, which the client makes a
+// HansaError of.
+
+import { HansaError } from '../../../src/core/errors/error.ts';
+import {
+  parseAuthorization,
+  parseDirectory,
+  parseOrder,
+} from '../../../src/trust/web/acme/messages.ts';
+import { AcmeProblem, parseRetryAfter, problemOf } from '../../../src/trust/web/acme/problem.ts';
+import type { Target } from '../target.ts';
+
+const words = [
+  'urn:ietf:params:acme:error:rateLimited',
+  'type',
+  'detail',
+  'subproblems',
+  'status',
+  'pending',
+  'valid',
+  'invalid',
+  'ready',
+  'authorizations',
+  'finalize',
+  'certificate',
+  'identifier',
+  'dns',
+  'challenges',
+  'http-01',
+  'tls-alpn-01',
+  'token',
+  'url',
+  'https://acme.example/',
+  'http://acme.example/',
+  'https://user@acme.example/',
+  '\u001b[2J',
+];
+
+const answer = (name: string, parse: (body: Buffer) => unknown): Target => ({
+  name,
+  grammar: 'json',
+  dictionary: words,
+  maxBytes: 70_000,
+  run: (input) => {
+    try {
+      parse(input);
+    } catch (caught) {
+      if (!(caught instanceof AcmeProblem)) throw caught;
+      throw new HansaError('HANSA_UNAVAILABLE', caught.message);
+    }
+  },
+});
+
+export const webTargets: readonly Target[] = [
+  answer('acme-directory', parseDirectory),
+  answer('acme-order', parseOrder),
+  answer('acme-authorization', parseAuthorization),
+  answer('acme-problem', (body) => {
+    const { message, retryAfterMs } = problemOf({ status: 400, headers: {}, body }, 0);
+    if (message.length > 2000 || retryAfterMs !== undefined) throw new Error('it has no bound');
+    // oxlint-disable-next-line no-control-regex
+    if (/[\u0000-\u001f]/.test(message)) throw new Error('it can move a cursor');
+  }),
+  {
+    name: 'retry-after',
+    grammar: 'text',
+    dictionary: ['120', 'Fri, 31 Dec 1999 23:59:59 GMT', '-1', '1e9', 'Infinity', 'NaN'],
+    maxBytes: 200,
+    run: (input) => {
+      const waitMs = parseRetryAfter(input.toString('utf8'), 0);
+      if (waitMs !== undefined && !(waitMs >= 0 && waitMs <= 86_400_000)) {
+        throw new Error(`it waits ${waitMs} ms`);
+      }
+    },
+  },
+];
