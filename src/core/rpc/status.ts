@@ -24,6 +24,7 @@ const numbers: Partial<Record<ErrorCode, number>> = {
   HANSA_BAD_REQUEST: rpcStatus.invalidArgument,
   HANSA_INVALID: rpcStatus.invalidArgument,
   HANSA_CERTIFICATE_INVALID: rpcStatus.invalidArgument,
+  HANSA_JWT_INVALID: rpcStatus.invalidArgument,
   HANSA_NOT_FOUND: rpcStatus.notFound,
   HANSA_ALREADY_EXISTS: rpcStatus.alreadyExists,
   HANSA_UNAUTHENTICATED: rpcStatus.unauthenticated,

@@ -151,6 +151,7 @@ export async function joinSite() {
     members,
     checks,
     routes,
+    resources,
     url: new URL(`https://127.0.0.1:${port}`),
     createToken: (name: string, spec: JoinToken['spec']) =>
       resources<JoinToken>(joinTokenKind).create({ name, spec }, { controller: 'test' }),
