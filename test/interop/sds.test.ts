@@ -253,6 +253,13 @@ suite('an Envoy that asks for secrets', { skip }, () => {
     await revoke();
   });
 
+  test('can be set up as the example says, with names that are served', async () => {
+    const { lines, stderr } = await lubeck.run(envoy, 'config', 'examples/envoy/envoy.yaml');
+    assert.equal(lines.length, 1, stderr);
+    const { names } = lines[0] as { readonly names: readonly string[] };
+    assert.deepEqual(names, ['ALL', 'default', 'spiffe://bruges.example']);
+  });
+
   test('is denied where it is no workload of this site', async () => {
     const { code, error } = await fetch(stranger, 'default');
     assert.equal(code, 'PermissionDenied');

@@ -203,6 +203,8 @@ function fetchOnce(
       return;
     }
     options.sent();
+    const missing = request.resourceNames.filter((one) => secrets.get(one) === undefined);
+    if (missing.length > 0) options.missing(connection, missing);
     answer(undefined, response);
   };
 }

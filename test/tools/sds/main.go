@@ -6,6 +6,7 @@
 //	                            "stale" answers a response that is no longer the last
 //	sds delta SOCKET NAME...    the same in the dialect of changes; "subscribe NAME...", "unsubscribe NAME..."
 //	sds fetch SOCKET NAME...    one response
+//	sds config FILE             reads the configuration of an Envoy, and prints the names of the secrets in it
 //
 // Prints one line of JSON for each response: its version, nonce, and what its secrets say.
 package main
@@ -20,20 +21,34 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
+	bootstrap "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+	// What the configuration names by type.
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ext_authz/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/tcp_proxy/v3"
 	transport "github.com/envoyproxy/go-control-plane/envoy/extensions/transport_sockets/tls/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 	discovery "github.com/envoyproxy/go-control-plane/envoy/service/discovery/v3"
 	secret "github.com/envoyproxy/go-control-plane/envoy/service/secret/v3"
 	status "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/reflect/protopath"
+	"google.golang.org/protobuf/reflect/protorange"
+	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/types/known/anypb"
+	"sigs.k8s.io/yaml"
 )
 
 const secretType = "type.googleapis.com/envoy.extensions.transport_sockets.tls.v3.Secret"
@@ -56,7 +71,10 @@ func main() {
 
 func run(args []string) error {
 	if len(args) < 2 {
-		return fmt.Errorf("stream|delta|fetch SOCKET NAME...")
+		return fmt.Errorf("stream|delta|fetch SOCKET NAME..., or config FILE")
+	}
+	if args[0] == "config" {
+		return config(args[1])
 	}
 	connection, err := grpc.NewClient("unix:"+args[1], grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -80,6 +98,44 @@ func run(args []string) error {
 		return printState(response)
 	}
 	return fmt.Errorf("unknown command %q", args[0])
+}
+
+// Every field must be known and valid, also those of the extensions.
+func config(file string) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return err
+	}
+	document, err := yaml.YAMLToJSONStrict(text)
+	if err != nil {
+		return err
+	}
+	var found bootstrap.Bootstrap
+	if err := protojson.Unmarshal(document, &found); err != nil {
+		return err
+	}
+	if err := found.ValidateAll(); err != nil {
+		return err
+	}
+	names := map[string]bool{}
+	err = protorange.Range(found.ProtoReflect(), func(at protopath.Values) error {
+		message, ok := at.Index(-1).Value.Interface().(protoreflect.Message)
+		if !ok {
+			return nil
+		}
+		switch value := message.Interface().(type) {
+		case interface{ ValidateAll() error }:
+			if wanted, ok := value.(*transport.SdsSecretConfig); ok {
+				names[wanted.Name] = true
+			}
+			return value.ValidateAll()
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return printLine(map[string]any{"names": slices.Sorted(maps.Keys(names))})
 }
 
 // What a command changes while responses are read.
