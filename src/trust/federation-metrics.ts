@@ -3,7 +3,12 @@
 
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import { federationsCollection } from '../core/identity/store-bundles.ts';
+import { type BundleLife, bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
+import {
+  federationsCollection,
+  heldDocument,
+  liveSyncedAt,
+} from '../core/identity/store-bundles.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import type { Entry, Store } from '../core/store/store.ts';
@@ -43,22 +48,28 @@ export class FederationMetrics {
   }
 }
 
+const states = ['fresh', 'overdue', 'stale', 'expired', 'not-ready', 'quarantined'] as const;
+
 interface Seen {
+  readonly name: string;
   readonly state: (typeof states)[number];
   /** Undefined for a static bundle, whose age tells nothing. */
   readonly syncedAtMs: number | undefined;
+  readonly life: BundleLife;
 }
-
-const states = ['fresh', 'stale', 'not-ready', 'quarantined'] as const;
 
 /** Read when somebody scrapes; each version of a federation is parsed once. */
 export function observeFederations(metrics: Metrics, store: Store, clock: Clock): void {
-  const seen = new WeakMap<Entry, Seen>();
-  const all = (): readonly (readonly [string, Seen])[] =>
+  const parsed = new WeakMap<Entry, SPIFFEFederation>();
+  const all = (): readonly Seen[] =>
     store.list(federationsCollection).entries.map((entry) => {
-      const known = seen.get(entry) ?? read(entry);
-      seen.set(entry, known);
-      return [entry.name, known];
+      let federation = parsed.get(entry);
+      if (federation === undefined) {
+        federation = JSON.parse(entry.value.toString('utf8')) as SPIFFEFederation;
+        parsed.set(entry, federation);
+      }
+      const facts = store.facts.get(federationsCollection, entry.name);
+      return seenAt(federation, liveSyncedAt(federation, facts), clock.now());
     });
   metrics.observe(
     {
@@ -69,40 +80,65 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
     (report) => {
       const federations = all();
       for (const state of states) {
-        report({ state }, federations.filter(([, each]) => each.state === state).length);
+        report({ state }, federations.filter((each) => each.state === state).length);
       }
     },
   );
-  metrics.observe(
-    {
-      name: 'hansa_federation_bundle_age_seconds',
-      help: 'Time since the endpoint of a trust domain confirmed its bundle.',
-      labels: ['trust_domain'],
-    },
-    (report) => {
-      for (const [name, { syncedAtMs }] of all()) {
-        if (syncedAtMs === undefined) continue;
-        report({ trust_domain: name }, Math.max(0, clock.now() - syncedAtMs) / 1000);
+  const observe = (
+    name: string,
+    help: string,
+    secondsOf: (seen: Seen, nowMs: number) => number | undefined,
+  ): void =>
+    metrics.observe({ name, help, labels: ['trust_domain'] }, (report) => {
+      for (const seen of all()) {
+        const value = secondsOf(seen, clock.now());
+        if (value !== undefined) report({ trust_domain: seen.name }, value);
       }
-    },
+    });
+  const until = (moment: number | undefined, nowMs: number): number | undefined =>
+    moment === undefined ? undefined : (moment - nowMs) / 1000;
+  observe(
+    'hansa_federation_bundle_age_seconds',
+    'Time since the endpoint of a trust domain confirmed its bundle.',
+    ({ syncedAtMs }, nowMs) =>
+      syncedAtMs === undefined ? undefined : Math.max(0, nowMs - syncedAtMs) / 1000,
+  );
+  observe(
+    'hansa_federation_bundle_stale_in_seconds',
+    'Time until a bundle that is not confirmed is withheld from workloads; negative since then.',
+    ({ life }, nowMs) => until(life.staleAtMs, nowMs),
+  );
+  observe(
+    'hansa_federation_bundle_expires_in_seconds',
+    'Time until the last X.509 authority of a bundle expires; negative since then.',
+    ({ life }, nowMs) => until(life.expiredAtMs, nowMs),
   );
 }
 
-function read(entry: Entry): Seen {
-  const { spec, status } = JSON.parse(entry.value.toString('utf8')) as SPIFFEFederation;
-  const isTrue = (type: string): boolean =>
-    findCondition(status?.conditions, type)?.status === 'True';
+/** By the time itself: a scrape between two looks of the sync tells the truth too. */
+function seenAt(federation: SPIFFEFederation, syncedAt: string | undefined, nowMs: number): Seen {
+  const life = bundleLife(federation, syncedAt);
   return {
-    state: spec.quarantined
-      ? 'quarantined'
-      : !isTrue('Ready')
-        ? 'not-ready'
-        : isTrue('Fresh')
-          ? 'fresh'
-          : 'stale',
+    name: federation.metadata.name,
+    state: stateOf(federation, life, nowMs),
     syncedAtMs:
-      status?.source === 'https_spiffe' && status.syncedAt !== undefined
-        ? Date.parse(status.syncedAt)
-        : undefined,
+      sourceOf(federation) === 'static' || syncedAt === undefined
+        ? undefined
+        : Date.parse(syncedAt),
+    life,
   };
+}
+
+function stateOf(
+  federation: SPIFFEFederation,
+  { dueAtMs, staleAtMs, expiredAtMs }: BundleLife,
+  nowMs: number,
+): Seen['state'] {
+  if (federation.spec.quarantined) return 'quarantined';
+  if (heldDocument(federation) === undefined) return 'not-ready';
+  const isPast = (moment: number | undefined): boolean => moment !== undefined && nowMs >= moment;
+  if (isPast(expiredAtMs)) return 'expired';
+  if (isPast(staleAtMs)) return 'stale';
+  if (findCondition(federation.status?.conditions, 'Ready')?.status !== 'True') return 'not-ready';
+  return isPast(dueAtMs) ? 'overdue' : 'fresh';
 }

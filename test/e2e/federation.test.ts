@@ -101,7 +101,7 @@ suite('two sites and their bundles', () => {
   });
 
   test('a refresh that is waited for tells what came of it, and moves no revision where nothing is new', async () => {
-    const before = await federation();
+    const first = await federation();
     const { code, stdout, stderr } = await run(lubeck, [
       'trust',
       'refresh',
@@ -110,9 +110,9 @@ suite('two sites and their bundles', () => {
     ]);
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^The bundle of bruges\.example is fresh: 2 authorities, sequence 1\.$/m);
-    const after = await federation();
-    assert.equal(after.metadata.resourceVersion, before.metadata.resourceVersion);
-    assert((after.status?.syncedAt ?? '') >= (before.status?.syncedAt ?? ''));
+    const then = await federation();
+    assert.equal(then.metadata.resourceVersion, first.metadata.resourceVersion);
+    assert((then.status?.syncedAt ?? '') >= (first.status?.syncedAt ?? ''));
     const nobody = await run(lubeck, ['trust', 'refresh', 'nobody.example']);
     assert.equal(nobody.code, 4);
   });

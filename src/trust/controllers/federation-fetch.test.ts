@@ -211,3 +211,27 @@ suite('an operator', () => {
     assert.equal(site.store.get('trust.refresh', 'nobody.example'), undefined);
   });
 });
+
+test('hundreds of silent peers do not delay a healthy one either, from their second turn on', async () => {
+  for (let i = 0; i < 300; i++) {
+    const dead = site.endpoint(`dead${i}.example`);
+    dead.answer = () => 'silence';
+    await site.create(dead.trustDomain, dead.spec());
+  }
+  // Each has failed once by now, and is known for it.
+  await seconds(60);
+  await site.create(name, peer.spec());
+  await seconds(0.1);
+  assert.equal((await site.condition(name, 'Ready'))?.reason, 'BundleAccepted');
+});
+
+test('fifty silent peers do not delay a healthy one', async () => {
+  for (let i = 0; i < 50; i++) {
+    const dead = site.endpoint(`dead${i}.example`);
+    dead.answer = () => 'silence';
+    await site.create(dead.trustDomain, dead.spec());
+  }
+  await site.create(name, peer.spec());
+  await seconds(0.1);
+  assert.equal((await site.condition(name, 'Ready'))?.reason, 'BundleAccepted');
+});
