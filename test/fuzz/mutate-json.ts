@@ -74,7 +74,7 @@ export function mutateJson(
     } else set([made]);
   } else if (change === 5) {
     let nested = get();
-    for (let depth = random.pick([1, 8, 100, 600]); depth > 0; depth--) {
+    for (let depth = random.pick([1, 8, 100, 600, 4000]); depth > 0; depth--) {
       nested = random.chance(0.5) ? [nested] : { [word]: nested };
     }
     set(nested);

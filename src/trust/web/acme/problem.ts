@@ -43,7 +43,11 @@ export function problemIn(error: unknown): AcmeProblem {
   return new AcmeProblem(type, words);
 }
 
-function describe(problem: unknown): { readonly type: string; readonly words: string } {
+/** RFC 8555 §6.7.1 knows one level of subproblems; what a server nests below that is not looked at. */
+function describe(
+  problem: unknown,
+  withSubproblems = true,
+): { readonly type: string; readonly words: string } {
   if (!isObject(problem)) return { type: 'malformed', words: 'the server gave no reason' };
   const { type, detail, subproblems } = problem;
   const short =
@@ -51,9 +55,10 @@ function describe(problem: unknown): { readonly type: string; readonly words: st
       ? type.slice(namespace.length)
       : 'unknown';
   const told = typeof detail === 'string' && detail !== '' ? shown(detail) : 'no detail given';
-  const below = Array.isArray(subproblems)
-    ? subproblems.slice(0, maxSubproblems).map((each) => describe(each).words)
-    : [];
+  const below =
+    withSubproblems && Array.isArray(subproblems)
+      ? subproblems.slice(0, maxSubproblems).map((each) => describe(each, false).words)
+      : [];
   return { type: short, words: [`${short}: ${told}`, ...below].join('; ').slice(0, 4 * maxShown) };
 }
 
