@@ -69,7 +69,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     jwtKeyType: config.trust.authority.jwtKeyType,
     rootTtlSeconds: config.trust.authority.ttlSeconds,
     upstream: config.trust.authority.upstream,
-    audit: authorityAudit(audit, rotationActor, 'the one before expired while the site was down'),
+    audit: authorityAudit(audit, rotationActor, 'the site started without one that could sign'),
   });
   const credentials = await SiteCredentials.start({
     authority,

@@ -159,6 +159,18 @@ test('a replica that was overtaken takes its step from what the other wrote', as
   assert.equal(other.bundle.hash, one.bundle.hash);
 });
 
+test('what a newer version wrote is never overwritten', async () => {
+  const site = await testSite();
+  const one = await SiteAuthority.open({ ...site, trustDomain: lubeck, vault: shared(site.vault) });
+  const newer = { ...JSON.parse(String(site.vault.record)), version: 3 };
+  site.vault.record = Buffer.from(JSON.stringify(newer));
+  await assert.rejects(one.reload(), (caught) => hasCode(caught, 'HANSA_STORE_NEWER'));
+  await assert.rejects(one.prepare('x509', untold), (caught) =>
+    hasCode(caught, 'HANSA_STORE_NEWER'),
+  );
+  assert.deepEqual(JSON.parse(String(site.vault.record)), newer);
+});
+
 test('what another replica wrote is adopted when the vault tells of it', async () => {
   const site = await testSite();
   const other = await SiteAuthority.open({
@@ -229,6 +241,16 @@ test('a site whose authorities expired while it was down starts with new ones', 
   const svid = await again.issue({ spiffeId: web, publicKey });
   assert.equal(believe(again, svid, site.clock.now()), web.toString());
   assert.ok(again.jwtSigner.notAfterMs > site.clock.now());
+});
+
+test('a site that was down for long goes on with the authority that others hold already', async () => {
+  const site = await testSite();
+  await site.clock.advance(45 * 86_400_000);
+  const { id } = await site.authority.prepare('x509', untold);
+  await site.clock.advance(46 * 86_400_000);
+  const again = await SiteAuthority.open({ ...site, trustDomain: lubeck });
+  assert.equal(again.certificate.fingerprint, id);
+  assert.equal(states(again, 'x509'), 'active');
 });
 
 interface Spoiled {

@@ -123,15 +123,25 @@ test('an SVID lives an hour by default, and begins a minute ago for slow clocks'
   assert.equal(svid.notBeforeMs, nowMs - 60_000);
 });
 
-test('an SVID never outlives its authority, nor is issued after it', async () => {
-  const { authority, clock } = await testSite('lubeck.example', { rootTtlSeconds: 7200 });
+test('an SVID never outlives its authority, nor is issued before or after it', async () => {
+  const site = await testSite('lubeck.example', { rootTtlSeconds: 7200 });
+  const { authority, clock } = site;
+  const early = await SiteAuthority.open({
+    ...site,
+    trustDomain: authority.trustDomain,
+    clock: new VirtualClock(clock.now() - 3_600_000),
+  });
+  await assert.rejects(
+    early.issue({ spiffeId: web, publicKey }),
+    (caught) => hasCode(caught, 'HANSA_UNAVAILABLE') && /Check the clock/.test(caught.message),
+  );
   await clock.advance(5_400_000);
   const svid = await authority.issue({ spiffeId: web, publicKey });
   assert.equal(svid.notAfterMs, authority.certificate.notAfterMs);
   await clock.advance(1_800_000);
   await assert.rejects(
     authority.issue({ spiffeId: web, publicKey }),
-    (caught) => hasCode(caught, 'HANSA_UNAVAILABLE') && /expired at/.test(caught.message),
+    (caught) => hasCode(caught, 'HANSA_UNAVAILABLE') && /is valid from .* to /.test(caught.message),
   );
 });
 

@@ -8,6 +8,7 @@
 // CA: whoever held one could sign this trust domain's own identities.
 
 import { isDeepStrictEqual } from 'node:util';
+import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
@@ -86,7 +87,7 @@ export interface ReservedIssuer {
 
 export interface AuthorityOptions extends MakeOptions {
   readonly vault: AuthorityVault;
-  /** For what `open` itself must do: to replace what expired while the site was down. */
+  /** For what `open` itself must do: to replace what expired while the site was down, or add what an older version had not. */
   readonly audit?: AuthorityAudit;
 }
 
@@ -142,11 +143,11 @@ export class SiteAuthority {
     const authority = new SiteAuthority(options, { ...found, jwt });
     const audit: AuthorityAudit = options.audit ?? (() => []);
     if (jwt !== found.jwt) await authority.#keepFirstJwt(audit);
-    // A site that was down for long must be able to start.
+    // A site that was down for long must be able to start; where one was prepared, others hold it already.
     for (const kind of ['x509', 'jwt'] as const) {
       const active = authority.#record[kind].find(({ state }) => state === 'active');
       if (active !== undefined && options.clock.now() >= active.notAfterMs) {
-        await authority.replaceAtOnce(kind, { fresh: true }, audit);
+        await authority.replaceAtOnce(kind, { fresh: false }, audit);
       }
     }
     return authority;
@@ -313,10 +314,11 @@ export class SiteAuthority {
       );
     }
     const nowMs = Math.floor(this.#clock.now() / 1000) * 1000;
-    if (nowMs >= issuer.notAfterMs) {
+    if (nowMs < issuer.notBeforeMs || nowMs >= issuer.notAfterMs) {
+      const [from, until, now] = [issuer.notBeforeMs, issuer.notAfterMs, nowMs].map(timestamp);
       throw new HansaError(
         'HANSA_UNAVAILABLE',
-        `Cannot issue ${id.toString()}: the authority of ${this.trustDomain.name} expired at ${new Date(issuer.notAfterMs).toISOString()}. Check the clock, or rotate the authority.`,
+        `Cannot issue ${id.toString()}: the authority of ${this.trustDomain.name} is valid from ${from} to ${until}, and it is ${now}. Check the clock, or rotate the authority.`,
       );
     }
     const serial = this.#serials.take() ?? (await this.#serials.draw());
@@ -376,6 +378,8 @@ export class SiteAuthority {
   ): Promise<readonly PhaseStep[]> {
     return this.#inTurn(async () => {
       for (let attempt = 1; ; attempt++) {
+        // On what is there now, and on nothing where that cannot be read: a newer version may have written it.
+        await this.#adoptStored();
         const { set, steps } = await step(this.#record[kind], this.#clock.now());
         if (steps.length === 0) return steps;
         const kept = set.map(withoutSpentKey);
@@ -387,9 +391,8 @@ export class SiteAuthority {
           await this.#write(next, audit(steps.map((taken) => ({ ...taken, kind }))));
           return steps;
         } catch (error) {
+          // Where another replica was first, the step is taken from what it wrote.
           if (!hasCode(error, 'HANSA_CONFLICT') || attempt === maxAttempts) throw error;
-          // Another replica was first: the step is taken from what it wrote.
-          await this.#adoptStored();
         }
       }
     });
