@@ -57,3 +57,16 @@ test('what is published is answered at once, without a promise', async () => {
   const made = await publisher.current();
   assert.equal(publisher.current(), made);
 });
+
+test('a replica follows the sequence of another that published the same after something else', async () => {
+  const store = await open(new MemoryDatabase());
+  const late = { bundle: first };
+  const one = new BundlePublisher(store, { bundle: second });
+  const other = new BundlePublisher(store, late);
+  assert.equal((await one.current()).sequence, 1);
+  assert.equal((await other.current()).sequence, 2);
+  assert.equal((await one.current()).sequence, 1, 'the two do not outbid each other');
+  late.bundle = second;
+  assert.equal((await other.current()).sequence, 3);
+  assert.equal((await one.current()).sequence, 3);
+});

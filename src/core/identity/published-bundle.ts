@@ -3,7 +3,7 @@
 
 import { createHash } from 'node:crypto';
 import { hasCode } from '../errors/error.ts';
-import type { Store } from '../store/store.ts';
+import type { Entry, Store } from '../store/store.ts';
 import type { Bundle } from './bundle.ts';
 import { defaultRefreshHintSeconds, encodeSpiffeBundle } from './spiffe-bundle.ts';
 
@@ -35,7 +35,8 @@ export class BundlePublisher {
   readonly #authority: { readonly bundle: Bundle };
   #published: PublishedBundle | undefined;
   #publishing: Promise<PublishedBundle> | undefined;
-
+  /** What was last seen of the record. */
+  #looked: Entry | undefined;
   readonly #refreshHintSeconds: number;
 
   constructor(
@@ -50,12 +51,21 @@ export class BundlePublisher {
 
   /** At once, but for the first time and after a change of the authorities: then the sequence is written first. */
   current(): PublishedBundle | Promise<PublishedBundle> {
-    const { bundle } = this.#authority;
-    if (this.#published?.bundle === bundle) return this.#published;
+    const published = this.#published;
+    if (published?.bundle === this.#authority.bundle && this.#stands(published)) return published;
     this.#publishing ??= this.#publishNewest().finally(() => {
       this.#publishing = undefined;
     });
     return this.#publishing;
+  }
+
+  /** Not where another replica has published the same again, after something else in between. */
+  #stands({ bundle, sequence }: PublishedBundle): boolean {
+    const entry = this.#store.get(publishedCollection, recordName);
+    if (entry === this.#looked) return true;
+    this.#looked = entry;
+    const known = lastPublished(this.#store);
+    return known?.hash !== bundle.hash || known.sequence === sequence;
   }
 
   /** The authorities may change while the sequence is written. */
