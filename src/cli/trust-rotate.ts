@@ -40,8 +40,8 @@ export function rotateCommand(cli: Cli): Command {
       'after',
       `
 A site rotates by itself when half of the life of an authority is over. This does it now: a new one
-is published, and signs when the bundle had time to spread and every active peer has confirmed that
-it holds it, or when the deadline for that is over. Ending the command does not end the rotation.
+is published, and signs when the bundle had time to spread and every live peer has confirmed that it
+holds it, or when the deadline for that is over. Ending the command does not end the rotation.
 
 --emergency is for a key that somebody else may have. Everything that it signed is replaced here at
 once. Peers that do not hold the new authority yet cannot verify this site any more: exchange a new

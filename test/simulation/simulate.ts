@@ -4,6 +4,7 @@
 import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { play, seedsOf } from './seeds.ts';
+import { rotationScenario } from './rotation-scenario.ts';
 import { storeScenario } from './store-scenario.ts';
 import { threadScenario } from './thread-scenario.ts';
 
@@ -13,9 +14,13 @@ const environment = {
 };
 const seeds = seedsOf(environment, 2000);
 const wanted = process.argv.slice(2);
-const scenarios = [storeScenario, leaseScenario, reconcileScenario, threadScenario].filter(
-  ({ name }) => wanted.length === 0 || wanted.includes(name),
-);
+const scenarios = [
+  storeScenario,
+  leaseScenario,
+  reconcileScenario,
+  threadScenario,
+  rotationScenario,
+].filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 
 let failed = 0;
 for (const scenario of scenarios) {

@@ -34,6 +34,8 @@ export interface SiteTransportParts {
   /** Who answers under this host name, to this node. */
   readonly resolve: (from: string, host: string) => string;
   readonly at: AtStep;
+  /** Called where whoever answers is not believed. */
+  readonly refused: (process: Process, to: string, error: unknown) => void;
 }
 
 export class SiteTransport implements Transport {
@@ -44,14 +46,19 @@ export class SiteTransport implements Transport {
   }
 
   async connect(options: ConnectOptions): Promise<Connection> {
-    const { process, own, resolve, at } = this.#parts;
+    const { process, own, resolve, at, refused } = this.#parts;
     const { url, signal, timeoutMs } = options;
     const to = resolve(process.node, url.hostname);
     const call = within(process.clock, timeoutMs, signal);
     const hello = await call((): Promise<unknown> => process.transport.request(to, '/hello', {}));
     const { chain: shown, life } = hello as { readonly chain: readonly string[]; life: number };
     const peerChain = decodeChain(shown);
-    options.verify(peerChain);
+    try {
+      options.verify(peerChain);
+    } catch (error) {
+      refused(process, to, error);
+      throw error;
+    }
     const chain = options.asSite ? encodeChain(own()) : [];
     let closed = false;
     return {

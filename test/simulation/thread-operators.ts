@@ -86,6 +86,18 @@ export class Operators {
     }
   }
 
+  /** A step of a rotation. What the phases do not allow is refused, and that is all right. */
+  async rotate(name: string, verb: string, body: object = {}): Promise<string | undefined> {
+    return this.#with(name, async (site) => {
+      const { error } = await site.rotate(verb, body);
+      if (error?.code === 'HANSA_INTERNAL') this.#world.simulation.fail(error.cause ?? error);
+      this.#world.simulation.event(
+        `${name} ${verb} ${JSON.stringify(body)}: ${error?.code ?? 'ok'}`,
+      );
+      return error?.code ?? 'ok';
+    });
+  }
+
   /** Confirms whoever waits under one of these names. */
   async confirmAll(name: string, names: readonly string[]): Promise<void> {
     for (const other of names) {

@@ -36,6 +36,9 @@ import { admitFederation } from '../../src/trust/admit-federation.ts';
 import { bundleRoutes } from '../../src/trust/bundle-endpoint.ts';
 import { federationSync } from '../../src/trust/controllers/federation-sync.ts';
 import { FederationMetrics } from '../../src/trust/federation-metrics.ts';
+import { Rotation, type RotationSettings } from '../../src/trust/rotation/rotation.ts';
+import { rotationController } from '../../src/trust/rotation/rotation-controller.ts';
+import { authoritiesPath, rotationRoutes } from '../../src/trust/rotation/rotation-routes.ts';
 import type { SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
 import {
@@ -53,32 +56,43 @@ export const leaseMs = 4000;
 const registry = createRegistry(allKinds);
 
 /** The trust plane without its workload socket. */
-const trustOfSites: Plane = {
+const trustOfSites = (settings: RotationSettings): Plane => ({
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
     const publisher = new BundlePublisher(store, authority);
     await publisher.current();
+    const rotation = new Rotation(context, settings);
+    const parts = { ...context, publisher, rotation };
+    authority.onChange(() => {
+      // The rotation tries again where a disk fails.
+      Promise.resolve(publisher.current()).catch(() => undefined);
+    });
     return {
-      controllers: [federationSync(context, new FederationMetrics(metrics))],
-      routes: bundleRoutes(publisher),
+      controllers: [
+        federationSync(context, new FederationMetrics(metrics)),
+        rotationController(parts),
+      ],
+      routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],
       admit: (kind, next) => {
         if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
       },
       stop: () => Promise.resolve(),
     };
   },
-};
+});
 
 export interface SitePlace {
   readonly simulation: Simulation;
   readonly process: Process;
   readonly database: SimulatedDatabase;
   readonly keys: 'ed25519' | 'p256';
+  readonly rotation: RotationSettings;
   readonly resolve: SiteTransportParts['resolve'];
   readonly at: SiteTransportParts['at'];
   readonly answered: Served['answered'];
+  readonly refused: SiteTransportParts['refused'];
 }
 
 export interface ThreadSite {
@@ -88,13 +102,16 @@ export interface ThreadSite {
   readonly bundles: StoreBundles;
   readonly audit: Audit;
   readonly authority: SiteAuthority;
+  readonly credentials: SiteCredentials;
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
   /** What the owner of the site asks of it. */
   operate(method: 'GET' | 'POST', path: string, body?: object): Promise<RouteAnswer>;
+  /** A step of a rotation, as its owner asks for it. */
+  rotate(verb: string, body?: object): Promise<RouteAnswer>;
 }
 
 export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
-  const { simulation, process, database, resolve, at, answered } = place;
+  const { simulation, process, database, resolve, at, answered, refused } = place;
   const { clock, log, node } = process;
   const random = process.random.fork('site');
   const metrics = new MetricsRegistry();
@@ -145,13 +162,13 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     credentials,
     bundles,
     heldBundles: bundles.held,
-    transport: new SiteTransport({ process, own, resolve, at }),
+    transport: new SiteTransport({ process, own, resolve, at, refused }),
     dataDir: '/nowhere',
     advertiseURL: () => `https://${node}:8443`,
     resources,
   };
   await planes.start(
-    [noting(trustOfSites, routes), noting(peeringPlane, routes)],
+    [noting(trustOfSites(place.rotation), routes), noting(peeringPlane, routes)],
     registry,
     context,
   );
@@ -178,7 +195,15 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     bundles,
     audit,
     authority,
+    credentials,
     resources,
+    rotate: (verb, body = {}) =>
+      callRoute(routes, 'api', {
+        method: 'POST',
+        path: `${authoritiesPath}/${verb}`,
+        body: Buffer.from(JSON.stringify(body)),
+        caller: socketOwner,
+      }),
     operate: (method, path, body = {}) =>
       callRoute(routes, 'api', {
         method,

@@ -8,6 +8,8 @@ import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { isLive } from '../../src/peering/peer-states.ts';
+import type { RotationSettings } from '../../src/trust/rotation/rotation.ts';
+import { defaultTrustSettings } from '../../src/trust/trust-settings.ts';
 import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
 import { leaseMs, startThreadSite, type ThreadSite } from './thread-site.ts';
@@ -17,6 +19,13 @@ export interface WorldFaults {
   /** Of a process, at each commit or message of peering. */
   readonly deaths: number;
   readonly disk: DiskFaults;
+}
+
+/** What differs from scenario to scenario. */
+export interface WorldOptions {
+  readonly rotation?: RotationSettings;
+  /** Called where a site that is up does not believe another one that answers as itself. */
+  readonly refused?: (site: string, other: string, error: unknown) => void;
 }
 
 const longestRestMs = 3000;
@@ -40,7 +49,15 @@ export class World {
   /** Since when somebody is believed who should not be. */
   readonly #overdueMs = new Map<string, number>();
 
-  constructor(simulation: Simulation, names: readonly string[], faults: WorldFaults) {
+  readonly #options: WorldOptions;
+
+  constructor(
+    simulation: Simulation,
+    names: readonly string[],
+    faults: WorldFaults,
+    options: WorldOptions = {},
+  ) {
+    this.#options = options;
     this.simulation = simulation;
     this.names = names;
     this.faults = faults;
@@ -85,6 +102,10 @@ export class World {
           keys: this.#keys,
           resolve: (from, host) => this.hijacked.get(`${from}|${host}`) ?? host,
           at: (who, step) => this.#dieAt(who.node, step),
+          rotation: this.#options.rotation ?? defaultTrustSettings.authority,
+          refused: (who, to, error) => {
+            if (who.alive && this.names.includes(to)) this.#options.refused?.(node, to, error);
+          },
           answered: (path, arrivedMs, status, id) =>
             this.#checkAnswer(process, path, arrivedMs, status, id),
         });

@@ -151,6 +151,9 @@ class FederationSync {
   #isDue({ status, metadata }: SPIFFEFederation): boolean {
     const observed = findCondition(status?.conditions, 'Ready')?.observedGeneration;
     if (observed !== metadata.generation) return true;
+    // Facts can be lost with a crash: then older ones tell of success, and the conditions know better.
+    const failed = findCondition(status?.conditions, 'EndpointReachable')?.status === 'False';
+    if (failed && (status?.consecutiveFailures ?? 0) === 0) return true;
     if (status?.nextSyncAt === undefined) return false;
     const waitMs = Date.parse(status.nextSyncAt) - this.#parts.clock.now();
     return waitMs <= 0 || waitMs > refreshAfterSeconds(Number.MAX_SAFE_INTEGER) * 1000;

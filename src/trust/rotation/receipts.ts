@@ -45,16 +45,15 @@ export class Receipts {
   }
 
   /**
-   * Who is to be waited for: active peers that do not hold the bundle, and those that fell silent only
-   * since then and would be locked out when they come back. A peer that was silent before is not
-   * waited for: it may be so for ever.
+   * Who is to be waited for: live peers that do not hold the bundle. One that has fallen silent would
+   * be locked out when it comes back, so it is waited for too; but not one that has been silent for as
+   * long as anybody would be waited for.
    */
-  unconfirmed(sinceMs: number): readonly string[] {
+  unconfirmed(nowMs: number, deadlineMs: number): readonly string[] {
     return this.all()
       .filter(
-        (one) =>
-          !one.holds &&
-          (one.state === 'active' || (one.state === 'degraded' && one.sinceMs >= sinceMs)),
+        ({ holds, state, sinceMs }) =>
+          !holds && isLive(state) && (state !== 'degraded' || nowMs - sinceMs < deadlineMs),
       )
       .map(({ peer }) => peer);
   }
@@ -66,4 +65,9 @@ export class Receipts {
     }
     return this.#parsed.get(entry);
   }
+}
+
+/** Peers that are believed and heard, or should be. */
+export function isLive(state: string): boolean {
+  return state === 'enrolled' || state === 'active' || state === 'degraded';
 }

@@ -6,7 +6,7 @@ import { type AuthorityKind, signedUntilMs } from '../../core/identity/authority
 import { lastPublished } from '../../core/identity/published-bundle.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AuthoritySettings } from '../trust-settings.ts';
-import { Receipts } from './receipts.ts';
+import { isLive, Receipts } from './receipts.ts';
 import { planRotation, type RotationPlan } from './rotation-plan.ts';
 import { rotationRecord } from './rotation-request.ts';
 
@@ -68,13 +68,15 @@ export class Rotation {
     const authorities = authority.authorities.filter((one) => one.kind === kind);
     const prepared = authorities.find(({ state }) => state === 'prepared');
     const { requested } = rotationRecord(store, kind);
+    const nowMs = clock.now();
+    const deadlineMs = this.#settings.receiptDeadlineSeconds * 1000;
     return planRotation({
-      nowMs: clock.now(),
+      nowMs,
       authorities,
       requested: requested?.id,
       spreadMs: this.#settings.spreadSeconds * 1000,
-      deadlineMs: this.#settings.receiptDeadlineSeconds * 1000,
-      unconfirmed: prepared === undefined ? [] : this.#receipts.unconfirmed(prepared.preparedAtMs),
+      deadlineMs,
+      unconfirmed: prepared === undefined ? [] : this.#receipts.unconfirmed(nowMs, deadlineMs),
     });
   }
 
@@ -98,7 +100,7 @@ export class Rotation {
       rotation: kinds.map((kind) => this.#kindStatus(kind)),
       unconfirmed: this.#receipts
         .all()
-        .filter(({ holds, state }) => !holds && (state === 'active' || state === 'degraded'))
+        .filter(({ holds, state }) => !holds && isLive(state))
         .map(({ peer }) => peer),
     };
   }
