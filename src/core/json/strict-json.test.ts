@@ -64,3 +64,14 @@ test('more values than any object needs are told', () => {
   assert.equal(inspectJson(list(MAX_VALUES + 1)).tooMany, true);
   assert.equal(inspectJson(JSON.stringify(','.repeat(MAX_VALUES + 1))).tooMany, false);
 });
+
+test('a path is not spelt out to its end where its keys are long or many', () => {
+  const nest = (key: string, depth: number) =>
+    `${`{"${key}":`.repeat(depth)}{"y":1,"y":2}${'}'.repeat(depth)}`;
+  for (const text of [nest('x'.repeat(100_000), 1), nest('x'.repeat(500), 400)]) {
+    const [path, ...others] = inspectJson(text).duplicates;
+    assert.match(path ?? '', /^x{400}.*…$/);
+    assert.ok((path ?? '').length < 2000);
+    assert.deepEqual(others, []);
+  }
+});

@@ -10,11 +10,12 @@ const MAX_DEPTH = 512;
 export const MAX_VALUES = 100_000;
 /** Go's decoder reports so many, and so do we. */
 const MAX_DUPLICATES = 100;
-/** A path is as long as its keys: those of a hostile text are not all spelt out. */
+/** What stands twice in a hostile text is not all spelt out, nor to its end. */
 const MAX_PATHS = 1000;
+const MAX_PATH_LENGTH = 1024;
 
 export interface JsonFindings {
-  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once, the first hundred. */
+  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once, the first hundred; long ones end in `…`. */
   readonly duplicates: readonly string[];
   /** The bracket that went too deep. */
   readonly tooDeep: '{' | '[' | undefined;
@@ -112,6 +113,7 @@ function pathOf(stack: readonly Frame[]): string {
   for (const frame of stack) {
     if (frame.keys === undefined) path += `[${frame.index}]`;
     else path += path === '' ? frame.key : `.${frame.key}`;
+    if (path.length > MAX_PATH_LENGTH) return `${path.slice(0, MAX_PATH_LENGTH)}…`;
   }
   return path;
 }
