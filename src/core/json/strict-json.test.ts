@@ -52,8 +52,8 @@ test('the same long path is spelt out only so often', () => {
   const twice = '"y":1,"y":1';
   const items = Array.from({ length: 20_000 }, () => `{${twice}}`);
   const started = performance.now();
-  const { duplicates } = inspectJson(`{"${long}":[${items.join(',')}]}`);
-  assert.equal(duplicates.length, 100);
+  assert.equal(inspectJson(`{"items":[${items.join(',')}]}`).duplicates.length, 100);
+  assert.equal(inspectJson(`{"${long}":[${items.join(',')}]}`).duplicates.length, 1);
   assert.deepEqual(inspectJson('{"a":1,"a":2,"a":3}').duplicates, ['a']);
   assert.ok(performance.now() - started < 2000);
 });
