@@ -6,7 +6,6 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { apiVersion, timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
 import { maxChainLength } from '../core/identity/svid-validator.ts';
@@ -15,13 +14,8 @@ import type { MemberSummary } from '../trust/join/join-routes.ts';
 import type { Cli } from './cli.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { JoinFolder } from './join-folder.ts';
-import {
-  findServer,
-  parseServer,
-  readBundle,
-  readGiven,
-  type ServerOptions,
-} from './join-server.ts';
+import { renewCommand, showJoined } from './join-renew.ts';
+import { findServer, readGiven, type ServerOptions } from './join-server.ts';
 import {
   type OutputFormat,
   outputOption,
@@ -116,7 +110,7 @@ Examples:
       const { clock, random } = io;
       const joined = await prove({ server, clock, random, key, signal: io.interruption() }, wish);
       folder.keep(joined, server.url);
-      show(cli, joined, folder, options.output);
+      showJoined(cli, joined, folder, options.output);
     });
 }
 
@@ -187,63 +181,6 @@ async function fetchSvid(cli: Cli, socket: string): Promise<SvidCredential> {
     return { chain: first.chain, key };
   }
   throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
-}
-
-function renewCommand(cli: Cli): Command {
-  return new Command('renew')
-    .description('renew the SVID in a folder, with a new key')
-    .option('--server <url>', 'where the site is now, if it moved')
-    .requiredOption('--write <folder>', 'the folder that hansa join wrote')
-    .addOption(outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-Each SVID renews once, and only while it lives: run it every half hour. If the answer does not
-arrive, say the same command again.
-
-Example:
-  hansa join renew --write ./identity`,
-    )
-    .action(
-      async (options: {
-        readonly server?: string;
-        readonly write: string;
-        readonly output: OutputFormat;
-      }) => {
-        const { io } = cli;
-        const folder = new JoinFolder(resolve(io.cwd, options.write));
-        const { membership } = folder;
-        if (membership === undefined) {
-          throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
-        }
-        const url = parseServer(options.server ?? membership.server);
-        const trustDomain = TrustDomain.parse(membership.trustDomain);
-        const bundle = readBundle(folder.read('bundle.pem'), trustDomain, 'bundle.pem');
-        const chain = parseCertificatesPem(folder.read('svid.pem'), maxChainLength);
-        const { renewSvid } = await import('../trust/join/join-client.ts');
-        const key = await folder.nextKey(io.random);
-        const { clock, random } = io;
-        const joined = await renewSvid(
-          { server: { url, bundle }, clock, random, key, signal: io.interruption() },
-          { instance: membership.instance, generation: BigInt(membership.generation) },
-          { chain, key: createPrivateKey(folder.read('svid.key')) },
-        );
-        folder.keep(joined, url);
-        show(cli, joined, folder, options.output);
-      },
-    );
-}
-
-function show(cli: Cli, joined: Joined, folder: JoinFolder, output: OutputFormat): void {
-  const told = {
-    spiffeId: joined.id.toString(),
-    notAfter: timestamp(joined.notAfterMs),
-    serialNumber: joined.chain[0]?.serialHex ?? '',
-    generation: joined.generation.toString(),
-    folder: folder.path,
-  };
-  const rendered = renderValue(told, output);
-  cli.print(rendered ?? printable(`${told.spiffeId} until ${told.notAfter} is in ${told.folder}.`));
 }
 
 function tokenCommand(cli: Cli): Command {
