@@ -30,18 +30,41 @@ const odd: readonly Json[] = [
 
 const keys = ['__proto__', 'constructor', 'toString', 'length', '', '\0', '0'];
 
-/** Undefined where the input is no JSON. */
+/** Undefined where the input is no JSON, or nested deeper than its own walks can follow. */
 export function mutateJson(
   input: Buffer,
-  { dictionary, maxBytes }: Pick<Target, 'dictionary' | 'maxBytes'>,
+  target: Pick<Target, 'dictionary' | 'maxBytes'>,
   random: SeededRandom,
 ): Buffer | undefined {
-  let value: Json;
+  const text = input.toString('utf8');
+  if (depthOf(text) > 1000) return undefined;
   try {
-    value = JSON.parse(input.toString('utf8')) as Json;
-  } catch {
-    return undefined;
+    return changed(JSON.parse(text) as Json, target, random);
+  } catch (error) {
+    if (error instanceof SyntaxError) return undefined;
+    throw error;
   }
+}
+
+/** As if every bracket opened something: strings may make it more, never less. */
+function depthOf(text: string): number {
+  let depth = 0;
+  let deepest = 0;
+  for (const character of text) {
+    if (character === '[' || character === '{') deepest = Math.max(deepest, ++depth);
+    else if (character === ']' || character === '}') depth--;
+  }
+  return deepest;
+}
+
+/** Stands for a value that only text can hold: deeper than JSON.stringify goes. */
+const placeholder = '\u0000deep\u0000';
+
+function changed(
+  value: Json,
+  { dictionary, maxBytes }: Pick<Target, 'dictionary' | 'maxBytes'>,
+  random: SeededRandom,
+): Buffer {
   const holder: Json[] = [value];
   const places = placesOf(holder);
   const { parent, key } = random.pick(places);
@@ -73,11 +96,17 @@ export function mutateJson(
       Object.defineProperty(made, name, { value: random.pick(odd), enumerable: true });
     } else set([made]);
   } else if (change === 5) {
-    let nested = get();
-    for (let depth = random.pick([1, 8, 100, 600, 4000]); depth > 0; depth--) {
-      nested = random.chance(0.5) ? [nested] : { [word]: nested };
-    }
-    set(nested);
+    const inner = JSON.stringify(get());
+    const depth = random.pick([1, 8, 100, 600, 4000, 20_000]);
+    const [open, close] = random.pick([
+      ['[', ']'],
+      [`{${JSON.stringify(word)}:`, '}'],
+      [`{${JSON.stringify(word)}:[`, ']}'],
+    ] as const);
+    set(placeholder);
+    const nested = open.repeat(depth) + inner + close.repeat(depth);
+    const whole = JSON.stringify(holder[0]);
+    return Buffer.from(whole.replace(JSON.stringify(placeholder), () => nested));
   } else if (change === 6) {
     const most = Math.ceil(maxBytes / (JSON.stringify(get()).length + 1));
     set(Array<Json>(Math.min(most, random.pick([2, 17, 300, 3000]))).fill(get()));

@@ -40,7 +40,7 @@ const answer = (name: string, parse: (body: Buffer) => unknown): Target => ({
   name,
   grammar: 'json',
   dictionary: words,
-  maxBytes: 70_000,
+  maxBytes: 140_000,
   run: (input) => {
     try {
       parse(input);
