@@ -60,12 +60,17 @@ async function serve(
   return new URL(`https://localhost:${(server.address() as AddressInfo).port}/`);
 }
 
-async function fetchFrom(url: URL, web: WebRules, quietMs?: number): Promise<string> {
+async function fetchFrom(
+  url: URL,
+  web: WebRules,
+  quietMs?: number,
+  timeoutMs = 5_000,
+): Promise<string> {
   const connection = await transport.connect({
     url,
     web,
     asSite: false,
-    timeoutMs: 5_000,
+    timeoutMs,
     ...(quietMs === undefined ? {} : { quietMs }),
     verify: (chain) => assert.deepEqual(chain, []),
   });
@@ -161,6 +166,19 @@ suite('a server of the Web PKI', () => {
       (caught) => hasCode(caught, 'HANSA_UNREACHABLE') && /nothing came/.test(caught.message),
     );
   });
+});
+
+test('a server that sends byte by byte is left when its time is up, though it is never quiet', async () => {
+  const url = await serve([leaf, middle], (_request, response) => {
+    const drip = setInterval(() => response.write(' '), 5);
+    response.on('close', () => clearInterval(drip));
+  });
+  await assert.rejects(
+    fetchFrom(url, rules(), 5_000, 200),
+    (caught) =>
+      (hasCode(caught, 'HANSA_UNREACHABLE') && /did not answer within/.test(caught.message)) ||
+      hasCode(caught, 'HANSA_TOO_LARGE'),
+  );
 });
 
 suite('a pinned key', () => {

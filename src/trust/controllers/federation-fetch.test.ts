@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
+import { Bundle, type JwtAuthority } from '../../core/identity/bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
 import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
 
@@ -112,6 +115,55 @@ suite('a fetch', () => {
     await seconds(301);
     assert.equal((await site.status(name)).sequence, undefined);
     assert.equal(held().length, 2);
+  });
+});
+
+suite('JWT authorities', () => {
+  const jwtKey = (keyId: string) => ({
+    keyId,
+    publicKey: generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey,
+  });
+  const document = (sequence: number, ...keys: readonly JwtAuthority[]): string =>
+    encodeSpiffeBundle(new Bundle(bruges, [peer.root.certificate], keys), {
+      sequence,
+      refreshHintSeconds: 300,
+    });
+
+  test('are counted and named, and a change of them alone is a rotation', async () => {
+    const [old, next] = [jwtKey('monday'), jwtKey('tuesday')];
+    peer.answer = () => peer.ok(document(1, old));
+    await site.create(name, peer.spec());
+    await seconds(1);
+    const status = await site.status(name);
+    assert.equal(status.authorityCount, 2);
+    assert.deepEqual(status.jwtAuthorities, [{ keyID: 'monday' }]);
+    peer.answer = () => peer.ok(document(2, next));
+    await seconds(301);
+    const rotated = site.records.filter(({ verb }) => verb === 'spiffe.federation.rotation');
+    assert.equal(rotated.length, 1);
+    assert.match(rotated[0]?.reason ?? '', /added jwt "tuesday"; removed jwt "monday"/);
+  });
+
+  test('under the same name, but another key, are others', async () => {
+    peer.answer = () => peer.ok(document(1, jwtKey('one')));
+    await site.create(name, peer.spec());
+    await seconds(1);
+    peer.answer = () => peer.ok(document(2, jwtKey('one')));
+    await seconds(301);
+    assert(site.records.some(({ verb }) => verb === 'spiffe.federation.rotation'));
+  });
+
+  test('alone are a bundle by https_web, and none where the endpoint is known by the bundle', async () => {
+    const { keys } = JSON.parse(document(2, jwtKey('one'))) as { keys: { use: string }[] };
+    const jwtOnly = JSON.stringify({ keys: keys.filter(({ use }) => use === 'jwt-svid') });
+    await site.create(name, peer.spec());
+    await seconds(1);
+    peer.answer = () => peer.ok(jwtOnly);
+    await seconds(301);
+    assert.equal((await site.status(name)).lastError?.class, 'empty');
+    await site.change(name, () => peer.webSpec());
+    await seconds(1);
+    assert.equal((await site.status(name)).authorityCount, 1);
   });
 });
 
