@@ -6,6 +6,7 @@ import { siteKind } from '../api/kinds/site.ts';
 import { timestamp } from '../api/object.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
+import { publishedCollection } from '../core/identity/published-bundle.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
@@ -23,7 +24,7 @@ export interface SiteFacts {
   /** What --advertise says; the Site's own spec goes before it. */
   readonly advertiseURL: string;
   readonly listeners: readonly { readonly name: string; readonly address: string }[];
-  readonly authorities: readonly { readonly fingerprint: string; readonly notAfter: string }[];
+  readonly authorities: NonNullable<NonNullable<Site['status']>['authorities']>;
 }
 
 export const siteName = siteKind.singleton as string;
@@ -63,7 +64,11 @@ export function siteController(parts: {
   return {
     name: controllerName,
     lease: leaseName,
-    sources: [new StoreSource({ store, clock, collection: siteKind.plural })],
+    sources: [
+      new StoreSource({ store, clock, collection: siteKind.plural }),
+      // With every change of the authorities.
+      new StoreSource({ store, clock, collection: publishedCollection, keysOf: () => [siteName] }),
+    ],
     reconcile: async (name, { epoch }) => {
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
       await sites.patchStatus(name, (site) => statusOf(site, facts, problem(), clock.now()), {

@@ -12,6 +12,7 @@ import { writePresetObjects } from '../core/access/preset-objects.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
+import { sinceMsOf } from '../core/identity/authority-phases.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { TlsTransport } from '../core/identity/tls-transport.ts';
@@ -274,9 +275,12 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
           address === undefined ? [] : [{ name, address }],
         ),
         get authorities() {
-          return authority.bundle.authorities.map((root) => ({
-            fingerprint: root.fingerprint,
-            notAfter: timestamp(root.notAfterMs),
+          return authority.authorities.map((one) => ({
+            fingerprint: one.id,
+            kind: one.kind,
+            state: one.state,
+            since: timestamp(sinceMsOf(one)),
+            notAfter: timestamp(one.notAfterMs),
           }));
         },
       },

@@ -1,4 +1,4 @@
 import { rotationScenario } from './rotation-scenario.ts';
 import { simulationTest } from './seeds.ts';
 
-simulationTest(rotationScenario, 40);
+simulationTest(rotationScenario, 20);

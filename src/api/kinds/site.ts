@@ -84,7 +84,8 @@ export const siteKind = defineKind({
       ),
       authorities: optional(
         s.list({
-          description: 'The root certificates of the trust domain that are in use.',
+          description:
+            'The authorities of the trust domain: what signs X.509-SVIDs and JWT-SVIDs, what will, and what did. `hansa trust rotate status` tells what comes next.',
           listType: 'map',
           keys: ['fingerprint'],
           maxItems: 32,
@@ -93,10 +94,20 @@ export const siteKind = defineKind({
             fields: {
               fingerprint: required(
                 s.string({
-                  description: 'SHA-256 of its public key, in hexadecimal.',
+                  description:
+                    'SHA-256 of its certificate, in hexadecimal; of a JWT key, its key id.',
                   maxLength: 128,
                 }),
               ),
+              kind: optional(s.string({ description: 'What it signs.', enum: ['x509', 'jwt'] })),
+              state: optional(
+                s.string({
+                  description:
+                    'prepared: published, and signs nothing yet. active: signs. old: stays until what it signed has expired. tainted: what it signed was replaced.',
+                  enum: ['prepared', 'active', 'old', 'tainted'],
+                }),
+              ),
+              since: optional(s.time({ description: 'When it came into this state.' })),
               notAfter: required(s.time({ description: 'When it expires.' })),
             },
           }),

@@ -52,6 +52,12 @@ export const maxTtlSeconds = 3600;
 /** Others' clocks may be behind by this much. */
 export const clockSkewMs = 60_000;
 
+/** Since when it is in its state. */
+export function sinceMsOf(phase: AuthorityPhase): number {
+  const { taintedAtMs, retiredAtMs, activatedAtMs, preparedAtMs } = phase;
+  return taintedAtMs ?? retiredAtMs ?? activatedAtMs ?? preparedAtMs;
+}
+
 /** The moment from which nothing that it signed is valid any more; undefined while it may still sign. */
 export function signedUntilMs(phase: AuthorityPhase): number | undefined {
   const { retiredAtMs } = phase;

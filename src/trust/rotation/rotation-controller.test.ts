@@ -4,13 +4,12 @@ import { SpiffeId } from '../../api/spiffe-id.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { type Bundle } from '../../core/identity/bundle.ts';
 import type { IssuedSvid } from '../../core/identity/authority.ts';
-import { maxAuthoritiesOfAKind } from '../../core/identity/authority-phases.ts';
+import { maxAuthoritiesOfAKind, sinceMsOf } from '../../core/identity/authority-phases.ts';
 import { generateP256, PublicKey } from '../../core/identity/keys.ts';
 import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
 import { noteRotation } from './rotation-request.ts';
-import { sinceMsOf } from './rotation.ts';
 import { rotationSite } from './test-rotation-site.ts';
 
 const minute = 60_000;

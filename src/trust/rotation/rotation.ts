@@ -2,7 +2,11 @@
 
 import { timestamp } from '../../api/object.ts';
 import type { AuthorityView } from '../../core/identity/authority-state.ts';
-import { type AuthorityKind, signedUntilMs } from '../../core/identity/authority-phases.ts';
+import {
+  type AuthorityKind,
+  signedUntilMs,
+  sinceMsOf,
+} from '../../core/identity/authority-phases.ts';
 import { lastPublished } from '../../core/identity/published-bundle.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AuthoritySettings } from '../trust-settings.ts';
@@ -123,11 +127,6 @@ export class Rotation {
       ...(problem === undefined ? {} : { problem }),
     };
   }
-}
-
-export function sinceMsOf(view: AuthorityView): number {
-  const { taintedAtMs, retiredAtMs, activatedAtMs, preparedAtMs } = view;
-  return taintedAtMs ?? retiredAtMs ?? activatedAtMs ?? preparedAtMs;
 }
 
 function statusOf(view: AuthorityView): AuthorityStatus {
