@@ -25,8 +25,8 @@ export class ReadyAnswer {
       // RFC 9110 §8.6: what a 304 says of the length is said of the 200.
       'content-length': String(body.length),
     };
-    this.#whole = { status: 200, contentType, body, headers };
-    this.#unchanged = { status: 304, contentType, body: '', headers };
+    this.#whole = { status: 200, contentType, body, headers, repeats: true };
+    this.#unchanged = { status: 304, contentType, body: '', headers, repeats: true };
   }
 
   to({ headers }: Pick<PlaneRequest, 'headers'>): PlaneResponse {

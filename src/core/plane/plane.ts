@@ -72,6 +72,8 @@ export interface PlaneResponse {
   /** Ready-made bytes where possible. */
   readonly body: Buffer | string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** The same object answers many requests, and never changes: it is made ready to be sent but once. */
+  readonly repeats?: true;
 }
 
 /** Throwing a HansaError answers as everywhere: its code decides the status. Routes authorise for themselves. */

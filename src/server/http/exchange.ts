@@ -132,17 +132,27 @@ export function respond(
   extra?: Readonly<Record<string, string>>,
 ): void {
   const { response, warnings } = exchange;
-  const headers: Record<string, string | number | string[]> = {
-    'content-type': contentType,
-    'content-length': typeof body === 'string' ? Buffer.byteLength(body) : body.length,
-    'cache-control': 'no-cache, private',
-  };
+  const length = typeof body === 'string' ? Buffer.byteLength(body) : body.length;
+  const headers = headersOf(contentType, length, extra);
   if (warnings.length > 0) headers['warning'] = warnings.map((text) => `299 - ${quoted(text)}`);
-  if (extra !== undefined) Object.assign(headers, extra);
   // The compatibility layer of HTTP/2 has the same methods with narrower types.
   (response as ServerResponse).writeHead(status, headers);
   if (exchange.request.method === 'HEAD') response.end();
   else (response as ServerResponse).end(body);
+}
+
+/** Of every answer. */
+export function headersOf(
+  contentType: string,
+  length: number,
+  extra: Readonly<Record<string, string>> | undefined,
+): Record<string, string | number | string[]> {
+  const headers = {
+    'content-type': contentType,
+    'content-length': length,
+    'cache-control': 'no-cache, private',
+  };
+  return extra === undefined ? headers : Object.assign(headers, extra);
 }
 
 export function respondJson(exchange: Exchange, status: number, value: unknown): void {

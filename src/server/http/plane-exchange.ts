@@ -1,5 +1,6 @@
 // A request as routes of planes see it, and their answer as it goes out.
 
+import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { Caller } from '../../core/access/identity.ts';
 import { readPeer } from '../../core/identity/peer-chain.ts';
@@ -8,7 +9,7 @@ import { brokenRule } from '../../core/identity/rules.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
-import { type Exchange, readBody, respond } from './exchange.ts';
+import { type Exchange, headersOf, readBody, respond } from './exchange.ts';
 
 const noChain: readonly Certificate[] = [];
 
@@ -85,5 +86,35 @@ export function answerPlane(
 }
 
 function respondPlane(exchange: Exchange, answer: PlaneResponse): void {
+  const { request, response } = exchange;
+  if (answer.repeats === true && request.httpVersionMajor === 1) {
+    const { headers, body } = readyToSend(answer);
+    (response as ServerResponse).writeHead(answer.status, headers as string[]);
+    if (request.method === 'HEAD') response.end();
+    else (response as ServerResponse).end(body, 'latin1');
+    return;
+  }
   respond(exchange, answer.status, answer.contentType, answer.body, answer.headers);
+}
+
+interface ReadyToSend {
+  /** Names and values, one after the other. */
+  readonly headers: readonly string[];
+  /** One character a byte: node:http joins it with the head, and sends both as one piece. */
+  readonly body: string;
+}
+
+const ready = new WeakMap<PlaneResponse, ReadyToSend>();
+
+function readyToSend(answer: PlaneResponse): ReadyToSend {
+  const known = ready.get(answer);
+  if (known !== undefined) return known;
+  const body = Buffer.from(answer.body as string);
+  const headers = headersOf(answer.contentType, body.length, answer.headers);
+  const made = {
+    headers: Object.entries(headers).flatMap(([name, value]) => [name, String(value)]),
+    body: body.toString('latin1'),
+  };
+  ready.set(answer, made);
+  return made;
 }

@@ -55,10 +55,9 @@ export class PlaneFront {
   readonly #parts: PlaneFrontParts;
   readonly #settings: PlaneFrontSettings;
   readonly #routes: RouteTable;
-  readonly #requests;
   readonly #durations;
-  /** Made once for each: a request should not have to. */
-  readonly #labels = new Map<string, RouteLabels>();
+  /** By route; a request only adds to numbers. */
+  readonly #served = new Map<string, Served>();
   #draining = false;
 
   constructor(parts: PlaneFrontParts, settings: PlaneFrontSettings) {
@@ -72,11 +71,18 @@ export class PlaneFront {
         handle: (exchange, segment) => answerPlane(exchange, segment, route, peers),
       })),
     );
-    this.#requests = parts.metrics.counter({
-      name: `hansa_${name}_requests_total`,
-      help: `Requests of ${whose}, by route and HTTP status.`,
-      labels: ['route', 'code'],
-    });
+    parts.metrics.observe(
+      {
+        name: `hansa_${name}_requests_total`,
+        help: `Requests of ${whose}, by route and HTTP status.`,
+        labels: ['route', 'code'],
+      },
+      (report) => {
+        for (const { route, counts } of this.#served.values()) {
+          for (const [code, count] of counts) report({ route, code: String(code) }, count);
+        }
+      },
+    );
     this.#durations = parts.metrics.histogram({
       name: `hansa_${name}_request_duration_seconds`,
       help: `Time from the head of a request of ${whose} to the end of its answer.`,
@@ -215,31 +221,21 @@ export class PlaneFront {
   }
 
   #observe({ response }: Exchange, route: string, startedAt: number): void {
-    let labels = this.#labels.get(route);
-    if (labels === undefined) {
-      labels = new RouteLabels(route);
-      this.#labels.set(route, labels);
+    let served = this.#served.get(route);
+    if (served === undefined) {
+      served = { route, counts: new Map() };
+      this.#served.set(route, served);
     }
-    this.#requests.add(labels.withCode(response.statusCode));
-    this.#durations.observe(labels, (this.#parts.clock.monotonic() - startedAt) / 1000);
+    const { counts } = served;
+    counts.set(response.statusCode, (counts.get(response.statusCode) ?? 0) + 1);
+    this.#durations.observe(served, (this.#parts.clock.monotonic() - startedAt) / 1000);
   }
 }
 
 const nobody = () => anonymous;
 
-class RouteLabels {
+interface Served {
   readonly route: string;
-  readonly #codes = new Map<number, { readonly route: string; readonly code: string }>();
-
-  constructor(route: string) {
-    this.route = route;
-  }
-
-  withCode(status: number): { readonly route: string; readonly code: string } {
-    const known = this.#codes.get(status);
-    if (known !== undefined) return known;
-    const made = { route: this.route, code: String(status) };
-    this.#codes.set(status, made);
-    return made;
-  }
+  /** By HTTP status. */
+  readonly counts: Map<number, number>;
 }
