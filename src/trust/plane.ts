@@ -12,6 +12,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
+import { observeExpiry } from './expiry-metrics.ts';
 import { FederationLimit } from './federation-limit.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { admitToken } from './join/admit-token.ts';
@@ -42,6 +43,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
     const web = await startWebCertificate(settings.web, context);
+    observeExpiry({ ...context, web: web?.certificate });
     const workloads = await workloadServices({ ...context, jwtIssuer: issuer });
     const joins = joining(context);
     return {
