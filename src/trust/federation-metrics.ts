@@ -95,8 +95,6 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
         if (value !== undefined) report({ trust_domain: seen.name }, value);
       }
     });
-  const until = (moment: number | undefined, nowMs: number): number | undefined =>
-    moment === undefined ? undefined : (moment - nowMs) / 1000;
   observe(
     'hansa_federation_bundle_age_seconds',
     'Time since the endpoint of a trust domain confirmed its bundle.',
@@ -106,12 +104,8 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
   observe(
     'hansa_federation_bundle_stale_in_seconds',
     'Time until a bundle that is not confirmed is withheld from workloads; negative since then.',
-    ({ life }, nowMs) => until(life.staleAtMs, nowMs),
-  );
-  observe(
-    'hansa_federation_bundle_expires_in_seconds',
-    'Time until the last X.509 authority of a bundle expires; negative since then.',
-    ({ life }, nowMs) => until(life.expiredAtMs, nowMs),
+    ({ life: { staleAtMs } }, nowMs) =>
+      staleAtMs === undefined ? undefined : (staleAtMs - nowMs) / 1000,
   );
 }
 

@@ -42,6 +42,11 @@ export interface Relations {
 export class StoreRelations {
   readonly #store: Pick<Store, 'list' | 'facts'>;
   readonly #parsed = new WeakMap<Entry, unknown>();
+  /** Asked for every workload that federates: computed once a version and confirmation. */
+  readonly #lives = new WeakMap<
+    FederationLike,
+    { readonly syncedAt: string | undefined; readonly life: BundleLife }
+  >();
   #listings: readonly (readonly Entry[])[] = [];
   #current: Relations | undefined;
 
@@ -80,7 +85,12 @@ export class StoreRelations {
         const federation = byTrustDomain.get(trustDomain);
         if (federation === undefined) return undefined;
         const facts = this.#store.facts.get(federationsCollection, trustDomain);
-        return bundleLife(federation, liveSyncedAt(federation, facts));
+        const syncedAt = liveSyncedAt(federation, facts);
+        const known = this.#lives.get(federation);
+        if (known !== undefined && known.syncedAt === syncedAt) return known.life;
+        const life = bundleLife(federation, syncedAt);
+        this.#lives.set(federation, { syncedAt, life });
+        return life;
       },
       keptByPeering: new Set(
         federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),

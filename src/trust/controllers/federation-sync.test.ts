@@ -478,8 +478,4 @@ test('metrics tell how many federations are in which state, and how old their bu
   const staleIn =
     /^hansa_federation_bundle_stale_in_seconds\{trust_domain="bruges.example"\} 3810$/m;
   assert.match(text, staleIn);
-  assert.match(
-    text,
-    /^hansa_federation_bundle_expires_in_seconds\{trust_domain="bruges.example"\} \d/m,
-  );
 });
