@@ -253,6 +253,24 @@ suite('an Envoy that asks for secrets', { skip }, () => {
     await revoke();
   });
 
+  test('finds by reflection what the socket serves', async () => {
+    const { lines, stderr } = await lubeck.run(stranger, 'reflect', lubeck.socket);
+    assert.equal(lines.length, 1, stderr);
+    const { methods } = lines[0] as { readonly methods: readonly string[] };
+    assert.deepEqual(methods, [
+      'SpiffeWorkloadAPI.FetchX509SVID',
+      'SpiffeWorkloadAPI.FetchX509Bundles',
+      'SpiffeWorkloadAPI.FetchJWTSVID',
+      'SpiffeWorkloadAPI.FetchJWTBundles',
+      'SpiffeWorkloadAPI.ValidateJWTSVID',
+      'envoy.service.auth.v3.Authorization.Check',
+      'envoy.service.secret.v3.SecretDiscoveryService.DeltaSecrets',
+      'envoy.service.secret.v3.SecretDiscoveryService.StreamSecrets',
+      'envoy.service.secret.v3.SecretDiscoveryService.FetchSecrets',
+      'grpc.reflection.v1.ServerReflection.ServerReflectionInfo',
+    ]);
+  });
+
   test('can be set up as the example says, with names that are served', async () => {
     const { lines, stderr } = await lubeck.run(envoy, 'config', 'examples/envoy/envoy.yaml');
     assert.equal(lines.length, 1, stderr);

@@ -18,6 +18,7 @@ import {
 } from './authorization-api.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
+import { reflection, reflectionDefinitions } from './reflection.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
@@ -72,6 +73,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   });
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
   server.addService(secretServiceDefinition, secretService(options.secrets));
+  for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());

@@ -6,6 +6,7 @@
 //	                            "stale" answers a response that is no longer the last
 //	sds delta SOCKET NAME...    the same in the dialect of changes; "subscribe NAME...", "unsubscribe NAME..."
 //	sds fetch SOCKET NAME...    one response
+//	sds reflect SOCKET          asks what is served there, and prints the methods of every service
 //	sds config FILE             reads the configuration of an Envoy, and prints the names of the secrets in it
 //
 // Prints one line of JSON for each response: its version, nonce, and what its secrets say.
@@ -42,11 +43,15 @@ import (
 	status "google.golang.org/genproto/googleapis/rpc/status"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	reflection "google.golang.org/grpc/reflection/grpc_reflection_v1"
 	grpcstatus "google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
 	"google.golang.org/protobuf/reflect/protopath"
 	"google.golang.org/protobuf/reflect/protorange"
 	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/anypb"
 	"sigs.k8s.io/yaml"
 )
@@ -88,6 +93,8 @@ func run(args []string) error {
 		return stream(client, names)
 	case "delta":
 		return delta(client, names)
+	case "reflect":
+		return reflect(connection)
 	case "fetch":
 		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 		defer cancel()
@@ -98,6 +105,55 @@ func run(args []string) error {
 		return printState(response)
 	}
 	return fmt.Errorf("unknown command %q", args[0])
+}
+
+func reflect(connection *grpc.ClientConn) error {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	call, err := reflection.NewServerReflectionClient(connection).ServerReflectionInfo(ctx)
+	if err != nil {
+		return err
+	}
+	ask := func(request *reflection.ServerReflectionRequest) (*reflection.ServerReflectionResponse, error) {
+		if err := call.Send(request); err != nil {
+			return nil, err
+		}
+		return call.Recv()
+	}
+	listed, err := ask(&reflection.ServerReflectionRequest{MessageRequest: &reflection.ServerReflectionRequest_ListServices{}})
+	if err != nil {
+		return err
+	}
+	methods := []string{}
+	for _, service := range listed.GetListServicesResponse().GetService() {
+		found, err := ask(&reflection.ServerReflectionRequest{
+			MessageRequest: &reflection.ServerReflectionRequest_FileContainingSymbol{FileContainingSymbol: service.Name},
+		})
+		if err != nil {
+			return err
+		}
+		set := &descriptorpb.FileDescriptorSet{}
+		for _, bytes := range found.GetFileDescriptorResponse().GetFileDescriptorProto() {
+			file := &descriptorpb.FileDescriptorProto{}
+			if err := proto.Unmarshal(bytes, file); err != nil {
+				return err
+			}
+			set.File = append(set.File, file)
+		}
+		files, err := protodesc.NewFiles(set)
+		if err != nil {
+			return err
+		}
+		descriptor, err := files.FindDescriptorByName(protoreflect.FullName(service.Name))
+		if err != nil {
+			return err
+		}
+		declared := descriptor.(protoreflect.ServiceDescriptor).Methods()
+		for at := range declared.Len() {
+			methods = append(methods, string(declared.Get(at).FullName()))
+		}
+	}
+	return printLine(map[string]any{"methods": methods})
 }
 
 // Every field must be known and valid, also those of the extensions.
