@@ -15,7 +15,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { type Daemon, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+import { type Daemon, hansa, repository, startDaemon, temporaryFolder } from './daemon.ts';
 
 const folder = temporaryFolder();
 const data = { lubeck: join(folder, 'lubeck'), bruges: join(folder, 'bruges') };
@@ -69,18 +69,10 @@ suite('hansa join', () => {
 kind: SPIFFEFederation
 metadata: {name: bruges.example}
 spec: {bundleSource: {static: {bundle: '${bundle}'}}}
----
-apiVersion: hansa.dev/v1alpha1
-kind: JoinToken
-metadata: {name: ci-runners}
-spec:
-  method: spiffe
-  roles: [bot]
-  botName: ci
-  expiresAt: 2099-01-01T00:00:00Z
-  spiffe: {allow: [{spiffeID: "spiffe://bruges.example/ci/*"}]}
 `,
     );
+    const token = await lubeck('apply', '-f', join(repository, 'examples/join'));
+    assert.equal(token.code, 0, token.stderr);
     await apply(
       data.bruges,
       `apiVersion: hansa.dev/v1alpha1

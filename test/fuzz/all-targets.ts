@@ -2,6 +2,7 @@
 
 import type { Target } from './target.ts';
 import { identityTargets } from './targets/identity.ts';
+import { judgementTargets } from './targets/join-judgement.ts';
 import { joinTargets } from './targets/join.ts';
 import { peerTargets } from './targets/peers.ts';
 import { resourceTargets } from './targets/resources.ts';
@@ -11,6 +12,7 @@ import { workloadTargets } from './targets/workloads.ts';
 export const targets: readonly Target[] = [
   ...identityTargets,
   ...joinTargets,
+  ...judgementTargets,
   ...peerTargets,
   ...resourceTargets,
   ...webTargets,

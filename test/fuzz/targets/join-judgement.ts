@@ -1,0 +1,49 @@
+// Not one parser but all of them: what a stranger brings to join is judged to the end, and must be
+// refused, since nobody is believed here.
+
+import {
+  judgeRules,
+  judgeSecret,
+  judgeSvid,
+  judgeToken,
+} from '../../../src/trust/join/judge-join.ts';
+import { systemVerify } from '../../../src/trust/join/proof.ts';
+import { secretWire, spiffeWire } from '../../../src/trust/join/wire.ts';
+import { hasCode } from '../../../src/core/errors/error.ts';
+import type { Target } from '../target.ts';
+
+const nowMs = Date.UTC(2026, 0);
+const nobody = { bundleFor: () => undefined };
+const transcript = Buffer.from('transcript');
+const signature = Buffer.alloc(64, 1);
+
+function judgeBySvid(input: Buffer): void {
+  const { wish, chain } = spiffeWire.opening(input);
+  const judged = judgeSvid({ chain, transcript, signature }, nobody, nowMs, systemVerify);
+  if (judged.refusals.length === 0) throw new TypeError('a stranger was believed');
+  judgeToken(undefined, 'spiffe', wish, nowMs);
+  judgeRules(undefined, judged.proven?.id);
+}
+
+function judgeBySecret(input: Buffer): void {
+  const { secretKey: publicKey } = secretWire.opening(input);
+  const refusals = judgeSecret({ publicKey, transcript, signature }, undefined, systemVerify);
+  if (refusals.length === 0) throw new TypeError('a stranger was believed');
+}
+
+export const judgementTargets: readonly Target[] = [
+  {
+    name: 'join-judgement',
+    grammar: 'protobuf',
+    dictionary: ['agent', 'bot', 'ci-runners', 'spiffe://'],
+    maxBytes: 66 * 1024,
+    run: (input) => {
+      try {
+        judgeBySvid(input);
+      } catch (error) {
+        if (!hasCode(error, 'HANSA_BAD_REQUEST')) throw error;
+      }
+      judgeBySecret(input);
+    },
+  },
+];
