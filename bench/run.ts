@@ -1,6 +1,6 @@
 // `make bench`: every figure of a site beside the thing that it is judged by, in one run, as one
-// JSON object a line. `--write` also writes docs/benchmarks.md, `--only watch|rates|parts|thread`
-// measures some, and `--kube-only` the anchor alone.
+// JSON object a line. `--write` also writes docs/benchmarks.md, `--only watch|rates|parts|trust` or the
+// name of a part measures some, and `--kube-only` the anchor alone.
 //
 // What lives here: programs that measure and print. Nothing in src/ may import from this folder.
 
@@ -24,6 +24,9 @@ const { values: options } = parseArgs({
   },
 });
 
+const parts = ['store', 'audit', 'identity', 'thread'];
+/** Beside SPIRE. */
+const trustParts = ['bundle', 'mint', 'streams', 'federations'];
 const rivals: Rival[] = [];
 const figures: Figure[] = [];
 const emit = (figure: Figure): void => {
@@ -34,15 +37,24 @@ if (options.only === undefined || options.only === 'watch') {
   const ours = options['kube-only'] ? undefined : startHansa;
   for await (const figure of measureWatcherMemory(ours, startKube)) emit(figure);
 }
-if (options.only !== 'parts' && options.only !== 'thread') await measureSites();
+if (options.only === undefined || ['watch', 'rates'].includes(options.only)) await measureSites();
 // The parts by themselves, each in a process of its own and with nobody else running.
-for (const part of partsOf(options.only)) for (const line of await run(part)) emit(line);
+for (const part of partsOf(options.only)) {
+  try {
+    for (const line of await run(part)) emit(line);
+  } catch (error) {
+    // The others are worth having all the same.
+    process.stderr.write(`bench   ${part} failed: ${String(error)}\n`);
+    process.exitCode = 1;
+  }
+}
 if (options.write)
   await writeFile(new URL('../docs/benchmarks.md', import.meta.url), report(figures));
 
 function partsOf(only: string | undefined): readonly string[] {
-  if (only === 'thread') return ['thread'];
-  return only === undefined || only === 'parts' ? ['store', 'audit', 'identity', 'thread'] : [];
+  if (only === undefined) return [...parts, ...trustParts];
+  if (only === 'parts') return parts;
+  return only === 'trust' ? trustParts : [...parts, ...trustParts].filter((part) => part === only);
 }
 
 async function measureSites(): Promise<void> {
