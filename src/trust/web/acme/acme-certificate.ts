@@ -50,7 +50,8 @@ export class AcmeCertificate {
   readonly #caBundle: string | undefined;
   #watch: Watch | undefined;
   #failures = 0;
-  #retryAtMs = 0;
+  /** In monotonic time: a clock that is set back must not put it off. */
+  #retryAt = 0;
   #stopped = false;
 
   private constructor(settings: AcmeSettings, keeper: WebCertificateKeeper, context: Context) {
@@ -74,7 +75,7 @@ export class AcmeCertificate {
     const acme = new AcmeCertificate(settings, keeper, context);
     const { lastAttemptMs } = context.store.facts.get(acmeCollection, onlyKey) ?? {};
     if (typeof lastAttemptMs === 'number' && lastAttemptMs <= context.clock.now()) {
-      acme.#retryAtMs = lastAttemptMs + restMs;
+      acme.#retryAt = context.clock.monotonic() + lastAttemptMs + restMs - context.clock.now();
     }
     acme.#follow();
     await acme.#present();
@@ -100,14 +101,15 @@ export class AcmeCertificate {
     const { clock, random, store } = this.#context;
     const fence = epoch === undefined ? undefined : { lease, epoch };
     const kept = await this.#usable();
-    const dueMs = Math.max(kept?.renewAtMs ?? 0, this.#retryAtMs);
     const nowMs = clock.now();
-    if (dueMs > nowMs) return { requeueAfterMs: Math.min(dueMs - nowMs, lookEveryMs) };
+    const restLeftMs = this.#retryAt - clock.monotonic();
+    const dueInMs = Math.max((kept?.renewAtMs ?? 0) - nowMs, restLeftMs);
+    if (dueInMs > 0) return { requeueAfterMs: Math.min(dueInMs, lookEveryMs) };
     try {
       store.facts.merge(acmeCollection, onlyKey, { lastAttemptMs: nowMs });
       await this.#order(fence, signal);
       this.#failures = 0;
-      this.#retryAtMs = 0;
+      this.#retryAt = 0;
       log.info('web certificate obtained', { dnsName: this.#settings.domainName });
       return { requeueAfterMs: 1_000 };
     } catch (error) {
@@ -115,7 +117,7 @@ export class AcmeCertificate {
       this.#failures += 1;
       const askedForMs = error instanceof AcmeProblem ? error.retryAfterMs : undefined;
       const waitMs = retryAfterMs(this.#failures, askedForMs, random.unit());
-      this.#retryAtMs = clock.now() + waitMs;
+      this.#retryAt = clock.monotonic() + waitMs;
       this.#tell(error, waitMs, kept);
       return { requeueAfterMs: Math.min(waitMs, lookEveryMs) };
     }
