@@ -13,7 +13,7 @@ import { fuzz } from './session.ts';
 import type { Target } from './target.ts';
 
 const seed = process.env['FUZZ_SEED'] || '1';
-const inputs = 400;
+const inputs = 300;
 
 suite(`every parser reads or refuses what it is given (seed ${seed})`, () => {
   for (const target of targets) {
@@ -84,8 +84,8 @@ suite('the fuzzer', () => {
   test('finds an input that takes too long', async () => {
     const target = brittle((input) => {
       if (!input.includes('needle')) return;
-      const until = performance.now() + 60;
-      while (performance.now() < until);
+      const before = process.cpuUsage();
+      while (process.cpuUsage(before).user < 60_000);
     });
     const isOver = (count: number): boolean => count > 5000;
     const { finding } = await fuzz(target, { seed, isOver, maxCpuMs: 20 });

@@ -1,7 +1,9 @@
-// Parsers of what an ACME server says. It refuses with an AcmeProblem, which the client makes a
-// HansaError of.
+// Parsers of the web listener and of https_web. What an ACME server says is refused with an
+// AcmeProblem, and authorities that an operator names with a TypeError: their callers make a
+// HansaError of each.
 
 import { HansaError } from '../../../src/core/errors/error.ts';
+import { webAuthorities } from '../../../src/core/identity/web-transport.ts';
 import {
   parseAuthorization,
   parseDirectory,
@@ -70,6 +72,29 @@ export const webTargets: readonly Target[] = [
       const waitMs = parseRetryAfter(input.toString('utf8'), 0);
       if (waitMs !== undefined && !(waitMs >= 0 && waitMs <= 86_400_000)) {
         throw new Error(`it waits ${waitMs} ms`);
+      }
+    },
+  },
+  {
+    name: 'web-authorities',
+    grammar: 'text',
+    dictionary: [
+      '-----BEGIN CERTIFICATE-----',
+      '-----END CERTIFICATE-----',
+      '-----BEGIN RSA PRIVATE KEY-----',
+      '-----',
+      '\r\n',
+      '=',
+    ],
+    maxBytes: 140_000,
+    run: (input) => {
+      try {
+        webAuthorities(input.toString('utf8'));
+      } catch (caught) {
+        if (!(caught instanceof TypeError) || !caught.message.startsWith('it holds')) {
+          if (!/^certificate \d+ in it/.test((caught as Error).message)) throw caught;
+        }
+        throw new HansaError('HANSA_INVALID', (caught as Error).message);
       }
     },
   },
