@@ -12,7 +12,10 @@ export class PeeringSite {
   #daemon: Daemon | undefined;
   #port = 0;
 
-  constructor(folder: string, name: string) {
+  readonly #flags: readonly string[];
+
+  constructor(folder: string, name: string, flags: readonly string[] = []) {
+    this.#flags = flags;
     this.name = `${name}.example`;
     this.#dataDir = join(folder, name);
   }
@@ -24,6 +27,7 @@ export class PeeringSite {
       this.name,
       '--federation',
       `127.0.0.1:${this.#port}`,
+      ...this.#flags,
     ]);
     this.#port = Number(new URL(this.federationUrl).port);
     const site = {
@@ -106,9 +110,17 @@ export class PeeringSite {
   }
 }
 
-export async function startPair(...names: readonly string[]): Promise<readonly PeeringSite[]> {
+export function startPair(...names: readonly string[]): Promise<readonly PeeringSite[]> {
+  return startSites([], ...names);
+}
+
+/** With these flags beside those that a test needs. */
+export async function startSites(
+  flags: readonly string[],
+  ...names: readonly string[]
+): Promise<readonly PeeringSite[]> {
   const folder = temporaryFolder();
-  const sites = names.map((name) => new PeeringSite(folder, name));
+  const sites = names.map((name) => new PeeringSite(folder, name, flags));
   await Promise.all(sites.map((site) => site.start()));
   return sites;
 }

@@ -135,13 +135,7 @@ class Rotations {
   /** Both ways: one that loses nobody, and one that does. */
   async #emergencies(name: string): Promise<void> {
     const others = this.#names.filter((other) => other !== name);
-    if (
-      this.#site(name).authority.authorities.every(
-        ({ kind, state }) => kind !== 'x509' || state !== 'prepared',
-      )
-    ) {
-      assert.equal(await this.#until(this.#operators.rotate(name, 'prepare'), 'prepared'), 'ok');
-    }
+    await this.#makeReady(name);
     await this.#settle();
     await this.#emergency(name, false);
     await this.#settle();
@@ -157,6 +151,20 @@ class Rotations {
     }
     this.#lenient = false;
     await this.#settle();
+  }
+
+  /** One is prepared; where there are too many by now, the oldest make room. */
+  async #makeReady(name: string): Promise<void> {
+    const ask = (verb: string): Promise<string | undefined> =>
+      this.#until(this.#operators.rotate(name, verb), verb);
+    for (let tries = 0; ; tries++) {
+      const answer = await ask('prepare');
+      if (answer === 'ok' || answer === 'HANSA_ALREADY_EXISTS') return;
+      assert.ok(tries < 10, `an authority cannot be prepared: ${answer}`);
+      this.#revokedMs.set(name, this.#simulation.clock.monotonic());
+      await ask('taint');
+      await ask('revoke');
+    }
   }
 
   async #emergency(name: string, fresh: boolean): Promise<void> {
