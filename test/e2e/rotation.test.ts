@@ -46,8 +46,8 @@ suite('two peers, one of which rotates', () => {
     const seenAt = async (): Promise<string | undefined> =>
       (await bruges.peer(lubeck.name))?.lastSeen;
     for (let times = 0; times < 2; times++) {
-      const before = await seenAt();
-      for (let tries = 0; (await seenAt()) === before; tries++) {
+      const last = await seenAt();
+      for (let tries = 0; (await seenAt()) === last; tries++) {
         assert.ok(tries < 100, 'no heartbeat was heard');
         await sleep(100);
       }
@@ -99,8 +99,8 @@ suite('two peers, one of which rotates', () => {
       await sleep(100);
       status = await rotate('status');
     }
-    const after = await rotate('--emergency');
-    assert.equal(phases(after, 'x509'), 'active');
+    const replaced = await rotate('--emergency');
+    assert.equal(phases(replaced, 'x509'), 'active');
     await heardAgain();
   });
 
