@@ -50,3 +50,20 @@ test('a founding secret is replaced together with its audit row, and not over an
     hasCode(error, 'HANSA_CONFLICT'),
   );
 });
+
+test('whoever watches a secret hears of its changes, and of no other', async () => {
+  const { store, record } = await scene();
+  await record.create(Buffer.from('first'));
+  let heard = 0;
+  const stop = record.watch(() => heard++);
+  await record.replace(Buffer.from('second'), []);
+  await store.commit({
+    put: [{ collection: 'site.secrets', name: 'another', encode: () => Buffer.from('x') }],
+  });
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(heard, 1);
+  stop();
+  await record.replace(Buffer.from('third'), []);
+  await new Promise((resolve) => setImmediate(resolve));
+  assert.equal(heard, 1);
+});

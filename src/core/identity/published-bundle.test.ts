@@ -70,3 +70,19 @@ test('a replica follows the sequence of another that published the same after so
   assert.equal((await other.current()).sequence, 3);
   assert.equal((await one.current()).sequence, 3);
 });
+
+test('a change while the sequence is written is published too, for whoever asked before it', async () => {
+  const store = await open(new MemoryDatabase());
+  const authority = { bundle: first };
+  const publisher = new BundlePublisher(store, authority);
+  const asked = publisher.current();
+  authority.bundle = second;
+  assert.equal((await asked).bundle, second);
+  assert.equal(lastPublished(store)?.hash, second.hash);
+});
+
+test('the hint is what the operator set', async () => {
+  const store = await open(new MemoryDatabase());
+  const { document } = await new BundlePublisher(store, { bundle: first }, 60).current();
+  assert.equal(parseSpiffeBundle(document, lubeck).refreshHintSeconds, 60);
+});

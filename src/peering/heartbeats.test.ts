@@ -1,0 +1,109 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { SeededRandom } from '../core/clock/seeded-random.ts';
+import { VirtualClock } from '../core/clock/virtual.ts';
+import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { openStore } from '../core/store/open.ts';
+import { resourceClient } from '../server/resources/resource-client.ts';
+import { ResourceWriter } from '../server/resources/writer.ts';
+import { Heartbeats } from './heartbeats.ts';
+import { contractVersion, type Heartbeat } from './messages.ts';
+import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
+import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
+import { documentOf, testIdentity } from './test-handshake.ts';
+
+const lubeck = await testIdentity('lubeck.example');
+const bruges = await testIdentity('bruges.example');
+const hash = 'ab'.repeat(32);
+
+async function scene() {
+  const clock = new VirtualClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  const random = new SeededRandom('heartbeats');
+  const auditRow = () => ({ encode: () => Buffer.from('{}') });
+  const writer = new ResourceWriter({ store, clock, random, admit: () => [], auditRow });
+  const parts = { store, writer, clock };
+  const peers = new PeerBook(resourceClient<FederationPeer>(federationPeerKind, parts), clock);
+  const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
+  const heartbeats = new Heartbeats({
+    trustDomain: TrustDomain.parse('lubeck.example'),
+    store,
+    clock,
+    transport: { connect: () => Promise.reject(new Error('nobody is called here')) },
+    bundles: new StoreBundles(store, lubeck.authority, clock),
+    peers,
+    federations: new PeerFederations(federations, clock),
+    offersFor: () => [],
+  });
+  await peers.propose({
+    name: 'bruges.example',
+    url: 'https://bruges.example:8443',
+    role: 'inviter',
+    invitation: 'invitation',
+    replaces: undefined,
+    fingerprint: '',
+    reason: 'invited',
+  });
+  for (const event of ['accept', 'enroll'] as const) {
+    await peers.step('bruges.example', event, 'for the test');
+  }
+  return { clock, store, peers, federations, heartbeats };
+}
+
+const beat = (extra: Partial<Heartbeat> = {}): Heartbeat => ({
+  contractVersion,
+  bundleSequence: 0,
+  offers: [],
+  ...extra,
+});
+
+test('what a peer holds of our bundle is kept, dated by when it was first told', async () => {
+  const { clock, store, peers, heartbeats } = await scene();
+  await heartbeats.heard('bruges.example', beat({ holds: { sequence: 1, hash } }));
+  const first = (await peers.get('bruges.example'))?.status?.receipt;
+  assert.deepEqual([first?.sequence, first?.hash], [1, hash]);
+  const { revision } = store.get(peersCollection, 'bruges.example') ?? {};
+  await clock.advance(5000);
+  await heartbeats.heard('bruges.example', beat({ holds: { sequence: 1, hash } }));
+  assert.equal(store.get(peersCollection, 'bruges.example')?.revision, revision);
+  await heartbeats.heard('bruges.example', beat({ holds: { sequence: 2, hash } }));
+  const second = (await peers.get('bruges.example'))?.status?.receipt;
+  assert.equal(second?.sequence, 2);
+  assert.notEqual(second.at, first?.at);
+});
+
+test('a peer that tells nothing of what it holds leaves the last receipt as it is', async () => {
+  const { clock, peers, heartbeats } = await scene();
+  await heartbeats.heard('bruges.example', beat({ holds: { sequence: 1, hash } }));
+  await clock.advance(61_000);
+  await heartbeats.heard('bruges.example', beat());
+  assert.equal((await peers.get('bruges.example'))?.status?.receipt?.sequence, 1);
+});
+
+test('we tell which bundle of the peer we believe, and nothing where we believe none', async () => {
+  const { federations, heartbeats } = await scene();
+  assert.equal(heartbeats.message('bruges.example').holds, undefined);
+  await federations.create(
+    {
+      name: 'bruges.example',
+      spec: {
+        bundleSource: { static: { bundle: documentOf([bruges]) } },
+        staleAfterSeconds: 3600,
+        quarantined: false,
+      },
+    },
+    peeringWrites,
+  );
+  const told = heartbeats.message('bruges.example').holds;
+  assert.equal(told?.sequence, 0);
+  assert.match(told.hash, /^[0-9a-f]{64}$/);
+  await federations.patchSpec(
+    'bruges.example',
+    (current) => ({ ...current.spec, quarantined: true }),
+    peeringWrites,
+  );
+  assert.equal(heartbeats.message('bruges.example').holds, undefined);
+});
