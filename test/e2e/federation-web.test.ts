@@ -111,4 +111,28 @@ suite('a site that believes another by https_web', { timeout: 120_000 }, () => {
     const { stderr } = await run(['trust', 'refresh', 'second.example', '--wait']);
     assert.match(stderr, /its authorities are of spiffe:\/\/bruges\.example.*\(trust-domain\)/);
   });
+
+  test('tells the operator who accepts an invitation that there is no room for its peer', async () => {
+    await run(['delete', 'sf', 'bruges.example', '--yes']);
+    assert.equal((await apply({ caBundle: pem(root) }, 'fourth.example')).code, 0);
+    for (const { dataDir, endpoints } of [lubeck, bruges]) {
+      const { federation } = endpoints as unknown as { readonly federation: string };
+      const manifest = {
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'Site',
+        metadata: { name: 'site' },
+        spec: { advertiseURL: federation },
+      };
+      const stdin = JSON.stringify(manifest);
+      await hansa(['apply', '-f', '-', '--data-dir', dataDir], { stdin });
+    }
+    const line = await hansa(
+      ['peer', 'invite', '--for', 'lubeck.example', '--data-dir', bruges.dataDir],
+      {},
+    );
+    const [invitation = ''] = /hansa1\.\S+/.exec(line.stdout) ?? [];
+    const accepted = await run(['peer', 'accept', invitation, '--yes']);
+    const { stdout } = await run(['peer', 'list']);
+    assert.match(accepted.stdout + accepted.stderr + stdout, /maxFederations/);
+  });
 });
