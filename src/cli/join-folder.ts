@@ -14,6 +14,7 @@ import {
 } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../core/clock/clock.ts';
+import type { Bundle } from '../core/identity/bundle.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { Joined } from '../trust/join/join-client.ts';
@@ -96,6 +97,14 @@ export class JoinFolder {
       this.#lay('bundle.pem', joined.bundle.pem);
       this.#lay('join.json', `${JSON.stringify(membership, null, 2)}\n`);
       this.#move();
+    });
+  }
+
+  /** Between two renewals, so that the next one finds a site whose authority has changed. */
+  keepBundle(bundle: Bundle): void {
+    this.#do('write', () => {
+      this.#lay('bundle.pem', bundle.pem);
+      renameSync(this.#next('bundle.pem'), join(this.path, 'bundle.pem'));
     });
   }
 

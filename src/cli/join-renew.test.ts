@@ -43,7 +43,12 @@ suite('hansa join renew --watch', () => {
   };
 
   /** Ahead of the site, so that half of an SVID's life is over at once; waiting is told, and over. */
-  const watch = async (into: JoinFolder, aheadMs: number, lines: number) => {
+  const watch = async (
+    into: JoinFolder,
+    aheadMs: number,
+    lines: number,
+    isEnough: (delayMs: number) => boolean = () => false,
+  ) => {
     const interruption = new AbortController();
     const waits: number[] = [];
     const clock: Clock = {
@@ -51,8 +56,9 @@ suite('hansa join renew --watch', () => {
       monotonic: () => systemClock.monotonic(),
       timer: (delayMs, fire) => {
         // Of a call on its way, which is not what this test is about.
-        if (delayMs === 10_000) return systemClock.timer(delayMs, fire);
+        if (delayMs > 0 && delayMs <= 10_000) return systemClock.timer(delayMs, fire);
         waits.push(delayMs);
+        if (isEnough(delayMs)) interruption.abort();
         return systemClock.timer(0, fire);
       },
     };
@@ -100,6 +106,19 @@ suite('hansa join renew --watch', () => {
     const over = await watch(into, 61 * 60_000, 99);
     assert.equal(over.code, 11);
     assert.match(over.printed.at(-1) ?? '', /Cannot renew any more/);
+  });
+
+  test('keeps the bundle fresh meanwhile, so that a rotation does not lock it out', async () => {
+    const into = await joinInto('d');
+    const bundle = (): string => readFileSync(join(into.path, 'bundle.pem'), 'utf8');
+    const first = bundle();
+    await site.authority.prepare('x509', () => []);
+    // The next wait is for the refresh hint: the bundle was fetched before it.
+    const { printed } = await watch(into, 0, 99, (delayMs) => delayMs > 200_000);
+    assert.deepEqual(printed, []);
+    assert.notEqual(bundle(), first);
+    assert.equal(bundle(), site.authority.bundle.pem);
+    assert.equal(into.membership?.generation, '1');
   });
 
   test('ends where it is refused', async () => {

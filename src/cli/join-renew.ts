@@ -10,15 +10,16 @@ import { sleep } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, toHansaError } from '../core/errors/error.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
 import { maxChainLength } from '../core/identity/svid-validator.ts';
-import type { Joined } from '../trust/join/join-client.ts';
+import type { Joined, JoinServer } from '../trust/join/join-client.ts';
 import type { Cli } from './cli.ts';
-import { JoinFolder } from './join-folder.ts';
-import { parseServer, readBundle } from './join-server.ts';
+import { JoinFolder, type Membership } from './join-folder.ts';
+import { parseServer, readBundle, readGiven, refreshBundle } from './join-server.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { usageError } from './usage.ts';
 
 interface RenewOptions {
   readonly server?: string;
+  readonly bundle?: string;
   readonly write: string;
   readonly watch?: boolean;
   readonly output: OutputFormat;
@@ -28,14 +29,15 @@ export function renewCommand(cli: Cli): Command {
   return new Command('renew')
     .description('renew the SVID in a folder, with a new key')
     .option('--server <url>', 'where the site is now, if it moved')
+    .option('--bundle <file>', 'its bundle, if its authorities changed unseen')
     .requiredOption('--write <folder>', 'the folder that hansa join wrote')
     .option('--watch', 'go on, and renew whenever half of its life is over')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Each SVID renews once, and only while it lives: leave it to --watch, or run it every half hour. If
-the answer does not arrive, say the same command again.
+Each SVID renews once, and only while it lives: leave it to --watch, which also keeps bundle.pem
+fresh, or run it every half hour. If the answer does not arrive, say the same command again.
 
 Examples:
   hansa join renew --write ./identity
@@ -43,8 +45,13 @@ Examples:
     )
     .action(async (options: RenewOptions) => {
       const folder = new JoinFolder(resolve(cli.io.cwd, options.write));
+      if (options.bundle !== undefined) {
+        const text = readGiven(resolve(cli.io.cwd, options.bundle), '--bundle');
+        const trustDomain = TrustDomain.parse(membershipOf(folder).trustDomain);
+        folder.keepBundle(readBundle(text, trustDomain, options.bundle));
+      }
       if (options.watch !== true) {
-        showJoined(cli, await renewOnce(cli, folder, options.server), folder, options.output);
+        showJoined(cli, await renewOnce(cli, folder, options), folder, options.output);
         return;
       }
       // Between two renewals nothing else would keep the process: its clock's timers do not.
@@ -58,27 +65,32 @@ Examples:
     });
 }
 
-async function renewOnce(
-  cli: Cli,
-  folder: JoinFolder,
-  server: string | undefined,
-): Promise<Joined> {
-  const { clock, random, interruption } = cli.io;
+function membershipOf(folder: JoinFolder): Membership {
   const { membership } = folder;
-  if (membership === undefined) {
-    throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
-  }
-  const url = parseServer(server ?? membership.server);
-  const trustDomain = TrustDomain.parse(membership.trustDomain);
-  const bundle = readBundle(folder.read('bundle.pem'), trustDomain, 'bundle.pem');
+  if (membership !== undefined) return membership;
+  throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
+}
+
+function serverOf(folder: JoinFolder, options: RenewOptions): JoinServer {
+  const { server, trustDomain } = membershipOf(folder);
+  return {
+    url: parseServer(options.server ?? server),
+    bundle: readBundle(folder.read('bundle.pem'), TrustDomain.parse(trustDomain), 'bundle.pem'),
+  };
+}
+
+async function renewOnce(cli: Cli, folder: JoinFolder, options: RenewOptions): Promise<Joined> {
+  const { clock, random, interruption } = cli.io;
+  const membership = membershipOf(folder);
+  const server = serverOf(folder, options);
   const { renewSvid } = await import('../trust/join/join-client.ts');
   const key = await folder.nextKey(random);
   const joined = await renewSvid(
-    { server: { url, bundle }, clock, random, key, signal: interruption() },
+    { server, clock, random, key, signal: interruption() },
     { instance: membership.instance, generation: BigInt(membership.generation) },
     { chain: chainOf(folder), key: createPrivateKey(folder.read('svid.key')) },
   );
-  folder.keep(joined, url);
+  folder.keep(joined, server.url);
   return joined;
 }
 
@@ -99,28 +111,40 @@ const retryMs = 15_000;
 async function keepFresh(cli: Cli, folder: JoinFolder, options: RenewOptions): Promise<void> {
   const { clock, interruption } = cli.io;
   const signal = interruption();
+  let bundleAtMs = clock.now();
   while (!signal.aborted) {
     const [leaf] = chainOf(folder);
     if (leaf === undefined) throw usageError(`${folder.path}/svid.pem holds no certificate.`);
-    const halfLife = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
-    await sleep(clock, Math.max(0, halfLife - clock.now()), signal).catch(() => undefined);
+    const halfLifeMs = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
+    const renews = halfLifeMs <= bundleAtMs;
+    const delayMs = Math.min(halfLifeMs, bundleAtMs) - clock.now();
+    await sleep(clock, Math.max(0, delayMs), signal).catch(() => undefined);
     if (signal.aborted) return;
     try {
-      showJoined(cli, await renewOnce(cli, folder, options.server), folder, options.output);
-    } catch (caught) {
-      const error = toHansaError(caught);
-      if (signal.aborted) return;
-      if (!passing.has(error.code)) throw error;
-      if (clock.now() > leaf.notAfterMs) {
-        throw new HansaError(
-          'HANSA_CERTIFICATE_INVALID',
-          `Cannot renew any more: the SVID ended at ${timestamp(leaf.notAfterMs)}. Have the agent forgotten (hansa join forget) and join again. ${error.message}`,
-        );
+      if (renews) showJoined(cli, await renewOnce(cli, folder, options), folder, options.output);
+      else {
+        const fresh = await refreshBundle(cli.io, serverOf(folder, options));
+        folder.keepBundle(fresh.bundle);
+        bundleAtMs = clock.now() + fresh.againAfterMs;
       }
+    } catch (caught) {
+      if (signal.aborted) return;
+      const error = toHansaError(caught);
+      // A bundle that cannot be had now is no reason to give up what still works.
+      if (renews && !passing.has(error.code)) throw error;
+      if (clock.now() > leaf.notAfterMs) throw tooLate(leaf.notAfterMs, error);
       cli.note(printable(`${error.message} Trying again in ${retryMs / 1000} s.`));
-      await sleep(clock, retryMs, signal).catch(() => undefined);
+      if (!renews) bundleAtMs = clock.now() + retryMs;
+      else await sleep(clock, retryMs, signal).catch(() => undefined);
     }
   }
+}
+
+function tooLate(notAfterMs: number, { message }: HansaError): HansaError {
+  return new HansaError(
+    'HANSA_CERTIFICATE_INVALID',
+    `Cannot renew any more: the SVID ended at ${timestamp(notAfterMs)}. Have the agent forgotten (hansa join forget) and join again. ${message}`,
+  );
 }
 
 export function showJoined(

@@ -5,9 +5,13 @@ import { readFileSync } from 'node:fs';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { Bundle, maxAuthorities } from '../core/identity/bundle.ts';
+import { Bundle, type BundleSource, maxAuthorities } from '../core/identity/bundle.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
-import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import {
+  maxBundleBytes,
+  parseSpiffeBundle,
+  refreshAfterSeconds,
+} from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import { TlsTransport } from '../core/identity/tls-transport.ts';
 import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
@@ -71,6 +75,45 @@ export function readBundle(text: string, trustDomain: TrustDomain, path: string)
   return new Bundle(trustDomain, authorities);
 }
 
+/** What the site publishes now, believed by what it published before; and when to ask again. */
+export async function refreshBundle(
+  io: Io,
+  { url, bundle }: JoinServer,
+): Promise<{ readonly bundle: Bundle; readonly againAfterMs: number }> {
+  const { trustDomain } = bundle;
+  const { fetchBundle } = await import('../trust/fetch-bundle.ts');
+  const { document } = await fetchBundle({
+    url: new URL('/', url),
+    profile: {
+      kind: 'https_spiffe',
+      endpoint: SpiffeId.of(trustDomain, 'hansa', 'site'),
+      bundles: onlyBundle(bundle),
+    },
+    validator: undefined,
+    transport: asNobody(io),
+    clock: io.clock,
+    signal: io.interruption(),
+  });
+  const read = parseSpiffeBundle(document?.toString('utf8') ?? '', trustDomain);
+  return {
+    bundle: read.bundle,
+    againAfterMs: refreshAfterSeconds(read.refreshHintSeconds) * 1000,
+  };
+}
+
+function asNobody({ clock }: Io): TlsTransport {
+  return new TlsTransport({
+    clock,
+    credential: () => {
+      throw new TypeError('a bundle is fetched as nobody');
+    },
+  });
+}
+
+function onlyBundle(bundle: Bundle): BundleSource {
+  return { bundleFor: (asked) => (asked.equals(bundle.trustDomain) ? bundle : undefined) };
+}
+
 /** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
 async function fetchPinned(
   io: Io,
@@ -78,13 +121,7 @@ async function fetchPinned(
   trustDomain: TrustDomain,
   fingerprint: string,
 ): Promise<Bundle> {
-  const transport = new TlsTransport({
-    clock: io.clock,
-    credential: () => {
-      throw new TypeError('a bundle is fetched as nobody');
-    },
-  });
-  const connection = await transport.connect({
+  const connection = await asNobody(io).connect({
     url,
     verify: () => undefined,
     asSite: false,
@@ -106,11 +143,7 @@ async function fetchPinned(
         `Cannot join at ${url.origin}: its bundle has the fingerprint ${found}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
       );
     }
-    const svid = validateChain(
-      connection.peerChain,
-      { bundleFor: (asked) => (asked.equals(trustDomain) ? bundle : undefined) },
-      io.clock.now(),
-    );
+    const svid = validateChain(connection.peerChain, onlyBundle(bundle), io.clock.now());
     if (!svid.id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
       throw new HansaError(
         'HANSA_PEER_UNTRUSTED',

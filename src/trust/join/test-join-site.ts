@@ -19,6 +19,7 @@ import type { Resource } from '../../api/object.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { BundleTable, type Forged, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { BundlePublisher } from '../../core/identity/published-bundle.ts';
 import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
@@ -32,6 +33,7 @@ import { FederationFront } from '../../server/federation-listener.ts';
 import { Limits } from '../../server/http/limits.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
+import { bundleRoutes } from '../bundle-endpoint.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
@@ -118,7 +120,9 @@ export async function joinSite() {
     limits: new Limits({ maxConcurrentRequests: 1000, maxWatches: 0, requestsPerSecond: 0 }, clock),
     bodyWithinMs: 1_000,
     bundles,
-    routes: [],
+    routes: bundleRoutes(new BundlePublisher(store, authority)).filter(
+      ({ listener }) => listener === 'federation',
+    ),
     rpcs: service.rpcs,
     denied: () => undefined,
   });
