@@ -193,4 +193,13 @@ suite('a certificate by ACME', () => {
     assert.ok(waitMs > 30_000 && waitMs <= 60_000);
     assert.equal(next.server.rules.length, 0);
   });
+
+  test('does not begin with an authority that cannot be read', async () => {
+    await assert.rejects(boot(await world(), undefined, { caFile: '/nowhere/ca.pem' }), {
+      code: 'HANSA_CONFIG_INVALID',
+      message: /^Cannot read acme\.caFile \/nowhere\/ca\.pem: ENOENT/,
+    });
+    const caFile = import.meta.filename.replace('acme-certificate.test', 'renewal');
+    await assert.rejects(boot(await world(), undefined, { caFile }), /holds no certificate in PEM/);
+  });
 });
