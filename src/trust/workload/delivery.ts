@@ -10,19 +10,13 @@ import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
 import { publishedCollection } from '../../core/identity/published-bundle.ts';
 import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
-import type { Entry, Store } from '../../core/store/store.ts';
+import type { Store } from '../../core/store/store.ts';
 import { entitlements } from '../entitlement.ts';
 import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
 import type { Relations, StoreRelations } from '../relations.ts';
-import {
-  askedTrustDomains,
-  EntryIndex,
-  hintsOf,
-  type UsableEntry,
-  usableEntry,
-  type WorkloadEntry,
-} from './matching-entries.ts';
+import { askedTrustDomains, hintsOf, type UsableEntry } from './matching-entries.ts';
 import { watchRelations } from './relation-changes.ts';
+import { StoreEntries } from './store-entries.ts';
 import type { SvidSupply } from './svid-supply.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 import { type HintedSvid, WorkloadState } from './workload-state.ts';
@@ -74,7 +68,8 @@ const workMs = 5;
 
 /** What was computed in one run, as long as nothing of what it stands on is another. */
 interface Computed {
-  readonly index: EntryIndex;
+  /** Of the entries. */
+  readonly version: number;
   readonly relations: Relations;
   readonly own: Bundle;
   /** By names of the entries. Processes that differ, but not in their entries, share a state. */
@@ -85,9 +80,7 @@ export class Delivery {
   readonly #options: DeliveryOptions;
   readonly #groups = new Map<string, Group>();
   readonly #sources: RunningSource[] = [];
-  readonly #parsed = new WeakMap<Entry, UsableEntry | false>();
-  #listed: readonly Entry[] | undefined;
-  #index = new EntryIndex([]);
+  readonly #entries: StoreEntries;
   #waiting = new Set<Group>();
   #isWorking = false;
   #soon: Timer | undefined;
@@ -101,6 +94,7 @@ export class Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
+    this.#entries = new StoreEntries(options.store, options.trustDomain);
   }
 
   start(): void {
@@ -122,6 +116,8 @@ export class Delivery {
       changed: () => this.refresh(),
       ended,
     });
+    // Now, before anybody connects: reading ten thousand entries for the first time takes a while.
+    void this.#entries.index;
     this.#schedule();
   }
 
@@ -137,12 +133,12 @@ export class Delivery {
 
   /** Whether some entry selects by the SHA-256 of the program. */
   get needsHash(): boolean {
-    return this.#currentIndex().needsHash;
+    return this.#entries.index.needsHash;
   }
 
   /** The entries that match a process now. Every call on the socket has its hash, where one is needed. */
   entriesOf(process: WorkloadProcess): readonly UsableEntry[] {
-    return this.#currentIndex().match(process.selectors);
+    return this.#entries.index.match(process.selectors);
   }
 
   /** What a process may verify others with now: our own bundle, and those of others that it is given. */
@@ -238,7 +234,7 @@ export class Delivery {
     const process = processOf(group);
     // Everybody left meanwhile.
     if (process === undefined) return 0;
-    const entries = this.#currentIndex().match(process.selectors);
+    const entries = this.#entries.index.match(process.selectors);
     if (entries.length === 0) {
       this.#end(group, (subscriber) => subscriber.denied());
       return 0;
@@ -290,14 +286,14 @@ export class Delivery {
   }
 
   #currentStates(): Map<string, WorkloadState> {
-    const index = this.#currentIndex();
+    const { version } = this.#entries.index;
     const relations = this.#options.relations.current;
     const own = this.#ownBundle();
     const known = this.#computed;
-    if (known?.index === index && known.relations === relations && known.own === own) {
+    if (known?.version === version && known.relations === relations && known.own === own) {
       return known.states;
     }
-    this.#computed = { index, relations, own, states: new Map() };
+    this.#computed = { version, relations, own, states: new Map() };
     return this.#computed.states;
   }
 
@@ -346,42 +342,15 @@ export class Delivery {
     for (const { subscriber } of ended) tell(subscriber);
   }
 
-  #currentIndex(): EntryIndex {
-    const { entries } = this.#options.store.list(workloadEntryKind.plural);
-    if (entries !== this.#listed) {
-      this.#listed = entries;
-      this.#index = new EntryIndex(
-        entries.flatMap((entry) => {
-          const usable = this.#usable(entry);
-          return usable === false ? [] : [usable];
-        }),
-      );
-    }
-    return this.#index;
-  }
-
-  #usable(entry: Entry): UsableEntry | false {
-    let known = this.#parsed.get(entry);
-    if (known === undefined) {
-      const object = JSON.parse(entry.value.toString('utf8')) as WorkloadEntry;
-      const found = usableEntry(object, this.#options.trustDomain);
-      const going = object.metadata.deletionTimestamp !== undefined;
-      known = 'entry' in found && !going ? found.entry : false;
-      this.#parsed.set(entry, known);
-    }
-    return known;
-  }
-
   #forgetUnused(): void {
     const used = new Set<string>();
-    const index = this.#currentIndex();
+    const index = this.#entries.index;
     for (const group of this.#groups.values()) {
       // Only a stream of SVIDs renews one that is due.
       if (!wantsSvids(group.subscriptions)) continue;
       for (const { name } of index.match(processOf(group)?.selectors ?? [])) used.add(name);
     }
-    const existing = new Set((this.#listed ?? []).map(({ name }) => name));
-    this.#options.supply.keep(existing, used);
+    this.#options.supply.keep(this.#entries, used);
   }
 
   #schedule(): void {

@@ -152,26 +152,48 @@ export function hintsOf(entries: readonly UsableEntry[]): readonly string[] {
   );
 }
 
-/** Immutable: another set of entries is another index. */
 export class EntryIndex {
-  readonly #bySelector = new Map<string, UsableEntry[]>();
-  /** Whether an entry selects by the SHA-256 of the program, so that it must be known to match. */
-  readonly needsHash: boolean;
+  readonly #bySelector = new Map<string, Set<UsableEntry>>();
+  #hashing = 0;
+  #version = 0;
 
-  /** In order of names, which is the order in which a workload gets its SVIDs. */
-  constructor(entries: Iterable<UsableEntry>) {
-    let needsHash = false;
-    for (const entry of entries) {
-      needsHash ||= entry.selectors.some((selector) => selector.startsWith(hashType));
-      const key = mostTelling(entry.selectors);
-      const same = this.#bySelector.get(key);
-      if (same === undefined) this.#bySelector.set(key, [entry]);
-      else same.push(entry);
-    }
-    this.needsHash = needsHash;
+  constructor(entries: Iterable<UsableEntry> = []) {
+    for (const entry of entries) this.add(entry);
   }
 
-  /** The entries of which every selector is among those of the process. */
+  /** Another after every change. */
+  get version(): number {
+    return this.#version;
+  }
+
+  /** Whether an entry selects by the SHA-256 of the program, so that it must be known to match. */
+  get needsHash(): boolean {
+    return this.#hashing > 0;
+  }
+
+  add(entry: UsableEntry): void {
+    this.#version++;
+    if (selectsByHash(entry)) this.#hashing++;
+    const key = mostTelling(entry.selectors);
+    const same = this.#bySelector.get(key);
+    if (same === undefined) this.#bySelector.set(key, new Set([entry]));
+    else same.add(entry);
+  }
+
+  /** The very entry that was added. */
+  remove(entry: UsableEntry): void {
+    const key = mostTelling(entry.selectors);
+    const same = this.#bySelector.get(key);
+    if (same?.delete(entry) !== true) return;
+    this.#version++;
+    if (selectsByHash(entry)) this.#hashing--;
+    if (same.size === 0) this.#bySelector.delete(key);
+  }
+
+  /**
+   * The entries of which every selector is among those of the process, in order of names, which is
+   * the order in which a workload gets its SVIDs.
+   */
   match(selectors: readonly string[]): readonly UsableEntry[] {
     const found: UsableEntry[] = [];
     const held = new Set(selectors);
@@ -182,6 +204,10 @@ export class EntryIndex {
     }
     return found.length < 2 ? found : found.toSorted((a, b) => (a.name < b.name ? -1 : 1));
   }
+}
+
+function selectsByHash({ selectors }: UsableEntry): boolean {
+  return selectors.some((selector) => selector.startsWith(hashType));
 }
 
 function mostTelling(selectors: readonly string[]): string {

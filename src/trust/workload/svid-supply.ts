@@ -85,7 +85,7 @@ export class SvidSupply {
   }
 
   /** Forgets the SVIDs of entries that are gone, and of those that nobody uses when they are due. */
-  keep(existing: ReadonlySet<string>, used: ReadonlySet<string>): void {
+  keep(existing: Pick<ReadonlySet<string>, 'has'>, used: ReadonlySet<string>): void {
     const nowMs = this.#options.clock.now();
     for (const [name, { renewAtMs }] of this.#held) {
       if (!existing.has(name) || (!used.has(name) && nowMs >= renewAtMs)) this.#held.delete(name);
