@@ -208,3 +208,50 @@ export class LineReader {
     }
   }
 }
+
+/** `go-spiffe calls`: requests without a pause, each with a handshake of its own. */
+export class Calls {
+  readonly #lines: LineReader;
+  #authorities: Authorities | undefined;
+
+  private constructor(lines: LineReader) {
+    this.#lines = lines;
+  }
+
+  /** Resolves when the first was answered. */
+  static async begin(lines: LineReader): Promise<Calls> {
+    const calls = new Calls(lines);
+    await calls.untilAnother(undefined);
+    return calls;
+  }
+
+  /** Whose certificates are of which authority, as the last calls saw it. */
+  get authorities(): Authorities | undefined {
+    return this.#authorities;
+  }
+
+  /** Until the certificate of this end is of another authority than then; of either at the beginning. */
+  async untilAnother(end: keyof Authorities | undefined, then = this.#authorities): Promise<void> {
+    const isSame = (): boolean =>
+      end === undefined
+        ? this.#authorities === undefined
+        : this.#authorities?.[end] === then?.[end];
+    while (isSame()) this.#authorities = await this.#lines.next<Authorities>();
+  }
+
+  /** Stops, and resolves to what failed and how many there were. */
+  async finish(): Promise<{ readonly calls: number; readonly failures: readonly string[] }> {
+    this.#lines.interrupt();
+    for (;;) {
+      const line = await this.#lines.next<
+        Authorities | { readonly calls: number; readonly failures: readonly string[] }
+      >();
+      if ('calls' in line) return line;
+    }
+  }
+}
+
+export interface Authorities {
+  readonly server: string;
+  readonly client: string;
+}

@@ -6,7 +6,8 @@
 //	go-spiffe bundles                       the bundles alone
 //	go-spiffe server ADDRESS AUTHORIZED     HTTPS with mutual TLS; prints the address first
 //	go-spiffe client URL AUTHORIZED [N]     N requests, a connection each; prints status and body
-//	go-spiffe calls URL AUTHORIZED          requests until it is killed; then prints how many, and what failed
+//	go-spiffe calls URL AUTHORIZED          requests until it is killed; prints whose certificates are of
+//	                                        which authority when that changes, and in the end what failed
 //	go-spiffe jwt AUDIENCE [SUBJECT]        JWT-SVIDs
 //	go-spiffe jwt-validate AUDIENCE TOKEN   judged by the Workload API, and by go-spiffe with its bundles
 //	go-spiffe jwt-bundles                   key IDs by trust domain
@@ -207,8 +208,9 @@ func serve(ctx context.Context, address, authorized string) error {
 		TLSConfig:         tlsconfig.MTLSServerConfig(svids, svids, authorize),
 		ReadHeaderTimeout: 10 * time.Second,
 		Handler: http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
-			id := request.TLS.PeerCertificates[0].URIs[0].String()
-			fmt.Fprintf(response, "hello %s", id)
+			leaf := request.TLS.PeerCertificates[0]
+			response.Header().Set("Client-Authority", fmt.Sprintf("%x", leaf.AuthorityKeyId))
+			fmt.Fprintf(response, "hello %s", leaf.URIs[0].String())
 		}),
 	}
 	show(map[string]string{"address": listener.Addr().String()})
@@ -260,7 +262,7 @@ func clientOf(svids *workloadapi.X509Source, authorize tlsconfig.Authorizer) *ht
 	}
 }
 
-// calls tells with its first line that the first call was answered.
+// calls goes on through failures, which it counts.
 func calls(ctx context.Context, url, authorized string) error {
 	authorize, err := authorizer(authorized)
 	if err != nil {
@@ -272,7 +274,8 @@ func calls(ctx context.Context, url, authorized string) error {
 	}
 	defer svids.Close()
 	client := clientOf(svids, authorize)
-	made, failures, issuers := 0, []string{}, map[string]bool{}
+	made, failures := 0, []string{}
+	var known [2]string
 	for ctx.Err() == nil {
 		made++
 		response, err := client.Get(url)
@@ -280,17 +283,17 @@ func calls(ctx context.Context, url, authorized string) error {
 			failures = append(failures, err.Error())
 		} else {
 			response.Body.Close()
-			chain := response.TLS.PeerCertificates
-			issuers[fmt.Sprintf("%x", chain[len(chain)-1].AuthorityKeyId)] = true
-		}
-		if made == 1 {
-			show(map[string]any{"calling": err == nil})
+			server := fmt.Sprintf("%x", response.TLS.PeerCertificates[0].AuthorityKeyId)
+			if now := [2]string{server, response.Header.Get("Client-Authority")}; now != known {
+				known = now
+				show(map[string]string{"server": now[0], "client": now[1]})
+			}
 		}
 		select {
 		case <-ctx.Done():
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
-	show(map[string]any{"calls": made, "failures": failures, "issuers": len(issuers)})
+	show(map[string]any{"calls": made, "failures": failures})
 	return nil
 }
