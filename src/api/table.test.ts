@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { defineKind } from './kind.ts';
+import { defineKind, type Kind } from './kind.ts';
 import { roleBindingKind } from './kinds/role-binding.ts';
 import { siteKind } from './kinds/site.ts';
 import { s } from './schema/dsl.ts';
@@ -20,6 +20,25 @@ suite('the table of a kind', () => {
       ],
     );
     assert.equal(tableColumns(roleBindingKind)[0]?.format, 'name');
+  });
+
+  test('shows how long it is until a date, where a column counts down', () => {
+    const kind = {
+      columns: [
+        {
+          name: 'Next',
+          type: 'date' as const,
+          jsonPath: '.status.next',
+          description: 'When.',
+          counts: 'down' as const,
+        },
+      ],
+    } as unknown as Kind;
+    const cell = (next: string): unknown =>
+      tableRow(kind, { metadata: { name: 'a' }, status: { next } }, Date.UTC(2026, 0))[1];
+    assert.equal(cell('2026-01-01T00:04:00Z'), '4m');
+    assert.equal(cell('2025-12-31T00:00:00Z'), '0s');
+    assert.equal(cell('soon'), '<invalid>');
   });
 
   test('shows an object as a row, with ages for dates', () => {

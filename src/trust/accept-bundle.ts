@@ -54,7 +54,7 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
     throw refuse(
       trustDomain,
       'expired',
-      `the last of its authorities expired at ${timestamp(last)}, and it is ${timestamp(nowMs)}`,
+      `the last of its authorities expired at ${timestamp(last)}`,
     );
   }
   // SPIFFE Trust Domain and Bundle §4.1.1: it only grows. Without one, the newest that was fetched

@@ -59,7 +59,8 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
   let { url } = fetch;
   for (;;) {
     visited.add(url.href);
-    const leftMs = Math.max(endsAt - fetch.clock.monotonic(), 1);
+    // Whole milliseconds: a message that repeats in the same words is no change of state.
+    const leftMs = Math.max(Math.ceil(endsAt - fetch.clock.monotonic()), 1);
     const answer = await ask(fetch, url, leftMs);
     if (answer.status === 304 && fetch.validator?.url === url.href) {
       return { document: undefined, validator: fetch.validator };

@@ -50,6 +50,24 @@ test('a list shows every object in order of names, at the revision of the store'
   assert.deepEqual(body['metadata'], { continue: '', resourceVersion: String(store.revision) });
 });
 
+test('facts are in the body of a list, without another revision, and only where the kind says so', async () => {
+  const { lister, store } = await scene('a', 'b');
+  const live = { ...boatKind, liveStatus: ['state'] };
+  const states = (kind: typeof boatKind): unknown[] => {
+    const body = JSON.parse(lister.jsonBody(kind, page(lister, '')).toString()) as {
+      readonly items: readonly { readonly status?: { readonly state?: string } }[];
+    };
+    return body.items.map(({ status }) => status?.state);
+  };
+  const { revision } = store;
+  store.facts.merge('boats', 'b', { uid: undefined, state: 'at sea' });
+  assert.deepEqual(states(live), [undefined, 'at sea']);
+  store.facts.merge('boats', 'b', { state: 'at home' });
+  assert.deepEqual(states(live), [undefined, 'at home']);
+  assert.deepEqual(states(boatKind), [undefined, undefined]);
+  assert.equal(store.revision, revision);
+});
+
 test('the body of a whole list is made once while nothing changes', async () => {
   const { lister, store } = await scene('a');
   const before = lister.jsonBody(boatKind, page(lister, ''));

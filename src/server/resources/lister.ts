@@ -60,6 +60,8 @@ export class Lister {
   readonly #snapshots = new Map<string, Snapshot>();
   readonly #bodies = new WeakMap<readonly Entry[], { revision: number; body: Buffer }>();
 
+  readonly #live = new WeakMap<object, { readonly entry: Entry; readonly bytes: Buffer }>();
+
   constructor(store: Store, clock: Clock) {
     this.#store = store;
     this.#clock = clock;
@@ -188,9 +190,15 @@ export class Lister {
   #bytesOf(kind: Kind, entry: Entry): Buffer {
     const facts =
       kind.liveStatus === undefined ? undefined : this.#store.facts.get(kind.plural, entry.name);
-    return facts === undefined
-      ? entry.value
-      : Buffer.from(JSON.stringify(withLiveStatus(kind, objectOf(entry), facts)));
+    if (facts === undefined) return entry.value;
+    // Facts are immutable, like entries: with both the same, the bytes are the same.
+    let known = this.#live.get(facts);
+    if (known?.entry !== entry) {
+      const object = withLiveStatus(kind, objectOf(entry), facts);
+      known = { entry, bytes: Buffer.from(JSON.stringify(object)) };
+      this.#live.set(facts, known);
+    }
+    return known.bytes;
   }
 }
 
