@@ -182,7 +182,7 @@ export class Lister {
     });
     parts.push(listEnd);
     const body = Buffer.concat(parts);
-    if (page.continueToken === undefined)
+    if (page.continueToken === undefined && kind.liveStatus === undefined)
       this.#bodies.set(page.entries, { revision: page.revision, body });
     return body;
   }
