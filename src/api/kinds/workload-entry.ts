@@ -35,7 +35,7 @@ export const workloadEntryKind = defineKind({
       selectors: required(
         s.list({
           description:
-            'What must be true of the process, all of it: unix:uid:1000, unix:gid:1000, unix:supplementary_gid:2000, unix:path:/usr/bin/web, unix:sha256:DIGEST of its program, systemd:id:web.service, cgroup:/system.slice/web.service. The kernel is asked, never the workload.',
+            'What must be true of the process, all of it: unix:uid:1000, unix:user:web, unix:gid:1000, unix:group:web, unix:supplementary_gid:2000, unix:supplementary_group:ops, unix:path:/usr/bin/web, unix:sha256:DIGEST of its program, systemd:id:web.service, cgroup:/system.slice/web.service. The kernel is asked, never the workload.',
           listType: 'set',
           minItems: 1,
           maxItems: 16,
@@ -44,7 +44,7 @@ export const workloadEntryKind = defineKind({
             minLength: 1,
             maxLength: 4096,
             pattern:
-              '^(unix:((uid|gid|supplementary_gid):(0|[1-9][0-9]{0,9})|path:/.+|sha256:[0-9a-f]{64})|systemd:id:[a-zA-Z0-9:_.\\\\@-]{1,247}[.](service|scope)|cgroup:/.*)$',
+              '^(unix:((uid|gid|supplementary_gid):(0|[1-9][0-9]{0,9})|(user|group|supplementary_group):[a-zA-Z0-9_.][a-zA-Z0-9_.@-]{0,254}[$]?|path:/.+|sha256:[0-9a-f]{64})|systemd:id:[a-zA-Z0-9:_.\\\\@-]{1,247}[.](service|scope)|cgroup:/.*)$',
           }),
         }),
       ),

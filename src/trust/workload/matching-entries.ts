@@ -54,7 +54,9 @@ const singleTypes = [
   'cgroup:',
   'systemd:id:',
   'unix:uid:',
+  'unix:user:',
   'unix:gid:',
+  'unix:group:',
 ] as const;
 
 export function usableEntry(
@@ -90,7 +92,7 @@ export function usableEntry(
       problem: {
         reason: 'NeverMatches',
         message:
-          'No process is matched by all of the selectors: each has one uid, gid, path, SHA-256, systemd unit and control group.',
+          'No process is matched by all of the selectors: each has one user, group, path, SHA-256, systemd unit and control group.',
       },
     };
   }

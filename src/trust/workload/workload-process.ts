@@ -11,6 +11,7 @@ import {
   type FileVersion,
   fileVersionKey,
 } from './apply/executable-hash.ts';
+import type { AccountFile } from './apply/account-files.ts';
 import type { PeerProcess } from './apply/peer-credentials.ts';
 import { controlGroupOf, systemdUnitOf } from './control-group.ts';
 
@@ -34,13 +35,25 @@ export type AttestedFacts = Pick<
   'uid' | 'gid' | 'pid' | 'groups' | 'path' | 'executable' | 'controlGroups'
 >;
 
-export function workloadProcess(
-  peer: AttestedFacts,
-  hashes: Pick<ExecutableHashes, 'of'>,
-): WorkloadProcess {
+/** What is asked of the machine beyond the process itself. */
+export interface MachineFacts {
+  readonly hashes: Pick<ExecutableHashes, 'of'>;
+  readonly users: Pick<AccountFile, 'nameOf'>;
+  readonly groups: Pick<AccountFile, 'nameOf'>;
+}
+
+export function workloadProcess(peer: AttestedFacts, machine: MachineFacts): WorkloadProcess {
   const { uid, gid, pid, groups, path, executable, controlGroups } = peer;
   const selectors = [`unix:uid:${uid}`, `unix:gid:${gid}`];
-  for (const group of groups) selectors.push(`unix:supplementary_gid:${group}`);
+  const named = (type: string, name: string | undefined): void => {
+    if (name !== undefined) selectors.push(`unix:${type}:${name}`);
+  };
+  named('user', machine.users.nameOf(uid));
+  named('group', machine.groups.nameOf(gid));
+  for (const group of groups) {
+    selectors.push(`unix:supplementary_gid:${group}`);
+    named('supplementary_group', machine.groups.nameOf(group));
+  }
   if (path !== undefined) selectors.push(`unix:path:${path}`);
   const controlGroup = controlGroups === undefined ? undefined : controlGroupOf(controlGroups);
   const unit = controlGroup === undefined ? undefined : systemdUnitOf(controlGroup);
@@ -57,7 +70,7 @@ export function workloadProcess(
     description: `uid ${uid}, gid ${gid}, pid ${pid}, ${path ?? 'executable unknown'}${unit === undefined ? '' : `, ${unit}`}`,
     hashed: async () => {
       if (isHashed) return;
-      const sha256 = await hashes.of(uid, pid, executable as FileVersion);
+      const sha256 = await machine.hashes.of(uid, pid, executable as FileVersion);
       // Two may have asked at once; and what could not be told now may be told later.
       if (isHashed || sha256 === undefined) return;
       isHashed = true;

@@ -9,6 +9,7 @@ import {
   secretServiceDefinition,
   type SecretServiceOptions,
 } from '../sds/secret-service.ts';
+import { AccountFile } from './apply/account-files.ts';
 import { ExecutableHashes } from './apply/executable-hash.ts';
 import { openWorkloadSocket } from './apply/workload-socket.ts';
 import {
@@ -51,6 +52,8 @@ const keepaliveMs = 60_000;
 export async function startWorkloadServer(options: WorkloadServerOptions): Promise<WorkloadServer> {
   const { path, clock, log, limits, connections, refused } = options;
   const hashes = new ExecutableHashes(clock);
+  const users = new AccountFile('/etc/passwd', clock);
+  const groups = new AccountFile('/etc/group', clock);
   const server = new Server({
     'grpc.max_concurrent_streams': limits.streamsPerConnection,
     'grpc.max_receive_message_length': maxRequestBytes,
@@ -83,7 +86,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
     connected: (connected, peer) => {
       // Without a listener, a connection that breaks before gRPC has it would end the process.
       connected.on('error', () => undefined);
-      const process = workloadProcess(peer, hashes);
+      const process = workloadProcess(peer, { hashes, users, groups });
       const connection = connections.add(connected, peer, process);
       if (connection === undefined) {
         refused('limit', process);

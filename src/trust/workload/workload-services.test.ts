@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import type { EventEmitter } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
+import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { describe, type TestContext, test } from 'node:test';
@@ -85,6 +86,19 @@ describe('the Workload API', () => {
     assert.deepEqual(await hints(), ['program', 'web']);
     await putEntry(store, 'other', { selectors: [`unix:sha256:${'0'.repeat(64)}`] });
     assert.deepEqual(await hints(opened(t, fetchSvids(socket))), ['program', 'web']);
+  });
+
+  test('recognizes a process by the names of its user and group', async (t) => {
+    const { store, socket } = await site(t);
+    const named = (kind: string) => execFileSync('id', [kind, '-n']).toString().trim();
+    const [user, group] = [named('-u'), named('-g')];
+    await putEntry(store, 'named', { selectors: [`unix:user:${user}`, `unix:group:${group}`] });
+    await putEntry(store, 'other', { selectors: ['unix:user:nobody-at-all'] });
+    const { svids } = await opened(t, fetchSvids(socket)).next();
+    assert.deepEqual(
+      svids.map(({ hint }) => hint),
+      ['named'],
+    );
   });
 
   test('opens its socket to every user', async (t) => {

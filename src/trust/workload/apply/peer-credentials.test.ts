@@ -179,7 +179,11 @@ describe('the process at the other end of a socket', () => {
       const peer = peerProcess(fd);
       peer.close();
       assert.equal(controlGroupOf(peer.controlGroups ?? ''), `/${unit}`);
-      const { selectors } = workloadProcess(peer, { of: () => Promise.resolve(undefined) });
+      const { selectors } = workloadProcess(peer, {
+        hashes: { of: () => Promise.resolve(undefined) },
+        users: { nameOf: () => undefined },
+        groups: { nameOf: () => undefined },
+      });
       assert.ok(selectors.includes(`systemd:id:${unit}`), selectors.join(' '));
       assert.ok(selectors.includes(`cgroup:/${unit}`));
     } finally {
