@@ -6,7 +6,7 @@ import { accountNames } from './account-names.ts';
 
 test('users and groups are known by their numbers', () => {
   const users = accountNames(
-    'root:x:0:0:root:/root:/bin/bash\nweb-1.a_b@lubeck:x:1000:1000:,,,:/home/web:/bin/sh\nhost$:*:1001:1::/:\n',
+    'root:x:0:0:root:/root:/bin/bash\nweb-1.a_b@lubeck:x:1000:1000:,,,:/srv:/bin/sh\nhost$:*:1001:1::/:\n',
   );
   assert.deepEqual(
     [...users],
