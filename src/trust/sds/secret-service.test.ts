@@ -135,7 +135,7 @@ describe('the secret discovery service', () => {
   });
 
   test('closes streams that never ask, and keeps those that asked', async (t) => {
-    const { store, socket, metrics } = await site(t, { requestMs: 300 });
+    const { store, socket, metrics } = await site(t, { requestMs: 1000 });
     await putEntry(store, 'web');
     const envoy = new Envoy(t, socket);
     envoy.send({ resourceNames: ['default'] });

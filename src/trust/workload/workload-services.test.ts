@@ -285,7 +285,7 @@ describe('the Workload API', () => {
 
 describe('bounds of the workload socket', () => {
   test('1,000 streams that never send their request are refused, and others are served', async (t) => {
-    const { store, socket, metrics, denials } = await site(t, { requestMs: 300 });
+    const { store, socket, metrics, denials } = await site(t, { requestMs: 1000 });
     await putEntry(store, 'web');
     const session = connectHttp2('http://localhost', {
       createConnection: () => connect(socket),
