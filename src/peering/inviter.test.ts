@@ -174,6 +174,10 @@ suite('an inviting site', () => {
     peer = { ...base, status: { state: 'revoked' } };
     const id = await redeem(await invite(), bruges);
     assert.equal(inviter.invitations.get(id)?.value.redeemed?.replaces, 'u1');
+    // A crash may leave one without a state: it is not revoked, and nothing takes its place.
+    peer = { ...base };
+    const beside = await redeem(await invite(), bruges);
+    assert.equal(inviter.invitations.get(beside)?.value.redeemed?.replaces, undefined);
   });
 
   test('refuses one that has expired, but not who redeemed it before', async () => {

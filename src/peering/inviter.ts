@@ -373,7 +373,8 @@ export class Inviter {
         );
       }
     }
-    return known?.metadata.uid;
+    // One that a crash left without a state is no revoked one: what is redeemed now ends with it.
+    return state === 'revoked' ? known?.metadata.uid : undefined;
   }
 
   /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */

@@ -285,7 +285,7 @@ async function accept(
         keys: invitation.keys.map((key) => key.toString('hex')),
         expiresAtMs: invitation.expiresAtMs,
         startedAtMs: clock.now(),
-        ...(before === undefined ? {} : { replaces: before.metadata.uid }),
+        ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
         step: 'redeeming',
         secret: sealed.toString('base64'),
       },
