@@ -256,7 +256,6 @@ function waitingFor(kind: KindStatus | undefined): string {
   const until = kind.until === undefined ? '' : ` until ${kind.until}`;
   const words = {
     life: `nothing is due${until}.`,
-    operator: `one is prepared: activate it, or it is done${until === '' ? ' later' : ` after ${kind.until}`}.`,
     spread: `waits for the bundle to spread${until}.`,
     receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
     prune: 'old ones are about to go.',

@@ -52,15 +52,15 @@ test('a year of the life of a site: every SVID is believed until it expires, als
     }
     await clock.advance(due);
   }
-  // 90 days of life, a new one after 45: the ninth signs at the end of the year. JWT keys: 30 and 15.
-  assert.equal(roots.size, 9);
-  assert.equal(jwtKeys.size, 25);
-  // The active ones, and for an hour the ones before them.
+  // 90 days of life: the first signs for 45 of them, later ones for about 30. JWT keys: a third of that.
+  assert.equal(roots.size, 12);
+  assert.equal(jwtKeys.size, 37);
+  // The active ones, the next ones, and for an hour the ones before.
   assert.ok(most <= 4, `${most} authorities at once`);
   const verbs = site.audited.map(({ verb }) => verb);
-  assert.equal(verbs.filter((verb) => verb === 'authority.prepare').length, 8 + 24);
-  assert.equal(verbs.filter((verb) => verb === 'authority.activate').length, 8 + 24);
-  assert.equal(verbs.filter((verb) => verb === 'authority.revoke').length, 8 + 24);
+  assert.equal(verbs.filter((verb) => verb === 'authority.prepare').length, 12 + 37);
+  assert.equal(verbs.filter((verb) => verb === 'authority.activate').length, 11 + 36);
+  assert.equal(verbs.filter((verb) => verb === 'authority.revoke').length, 11 + 36);
 });
 
 test('active peers are waited for, and their receipts end the waiting', async () => {
@@ -130,7 +130,7 @@ test('what an operator asked for is done as soon as it harms nobody, by whomever
   await site.clock.advance(day);
   await site.settle();
   assert.deepEqual(site.phases(), ['active', 'prepared']);
-  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada' } });
+  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada', atMs: site.clock.now() } });
   await site.settle();
   assert.deepEqual(site.phases(), ['old', 'active']);
   assert.match(site.audited.at(-1)?.reason ?? '', /asked for.*\(by ada\)/);
@@ -190,14 +190,15 @@ test('the controller runs by itself: on time, on receipts and on requests', asyn
   runtime.start(site.controller);
   await site.peer('bruges.example', 'active', 'nothing');
   const { id } = await site.authority.prepare('x509', () => []);
-  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada' } });
+  await noteRotation(site.store, 'x509', { requested: { id, by: 'ada', atMs: site.clock.now() } });
   await clock.advance(10 * minute);
   assert.deepEqual(site.phases(), ['active', 'prepared']);
   await site.peer('bruges.example', 'active', 'current');
   await clock.advance(1000);
   assert.deepEqual(site.phases(), ['old', 'active']);
   await clock.advance(hour + 2 * minute);
-  assert.deepEqual(site.phases(), ['active']);
+  // The one before is gone, and the next one is there.
+  assert.deepEqual(site.phases(), ['active', 'prepared']);
   const stopped = runtime.stop();
   await clock.advance(1000);
   await stopped;

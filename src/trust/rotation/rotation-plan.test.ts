@@ -9,7 +9,13 @@ import {
   prepare,
   prune,
 } from '../../core/identity/authority-phases.ts';
-import { lastMomentMs, planRotation, type RotationState } from './rotation-plan.ts';
+import {
+  lastMomentMs,
+  planRotation,
+  type RotationState,
+  standbyMs,
+  turnMs,
+} from './rotation-plan.ts';
 
 const day = 86_400_000;
 const minute = 60_000;
@@ -29,6 +35,7 @@ const state = (changes: Partial<RotationState>): RotationState => ({
   nowMs: 0,
   authorities: [phase('first')],
   requested: undefined,
+  servedSinceMs: 0,
   spreadMs: 10 * minute,
   deadlineMs: day,
   unconfirmed: [],
@@ -38,17 +45,34 @@ const state = (changes: Partial<RotationState>): RotationState => ({
 const prepared = (nowMs: number): readonly AuthorityPhase[] =>
   prepare([phase('first')], phase('second', nowMs), nowMs).set;
 
-test('nothing is due in the first half of its life', () => {
-  assert.deepEqual(planRotation(state({ nowMs: 45 * day - 1 })), {
+/** An hour and a minute: what the one before signed has expired. */
+const standby = standbyMs(phase('first'));
+
+test('the next one is prepared as soon as the one before is out of the bundle', () => {
+  assert.equal(standby, maxTtlSeconds * 1000 + clockSkewMs);
+  assert.deepEqual(planRotation(state({ nowMs: standby - 1 })), {
     act: 'wait',
     for: 'life',
-    untilMs: 45 * day,
+    untilMs: standby,
     unconfirmed: [],
   });
+  assert.equal(planRotation(state({ nowMs: standby })).act, 'prepare');
 });
 
-test('the next one is prepared at half of its life', () => {
-  assert.equal(planRotation(state({ nowMs: 45 * day })).act, 'prepare');
+test('one that lives shortly has the next one early', () => {
+  const authorities = [phase('first', 0, 10 * minute)];
+  const plan = (nowMs: number) => planRotation(state({ nowMs, authorities })).act;
+  assert.deepEqual([plan(100_000 - 1), plan(100_000)], ['wait', 'prepare']);
+});
+
+test('the next one waits until half of the time for which the active one can sign is over', () => {
+  const authorities = prepared(standby);
+  const plan = planRotation(state({ nowMs: 45 * day - 1, authorities }));
+  assert.ok(plan.act === 'wait' && plan.for === 'life' && plan.untilMs === 45 * day);
+  assert.equal(planRotation(state({ nowMs: 45 * day, authorities })).act, 'activate');
+  // It was the next one for 45 of its 90 days.
+  const { set } = activate(authorities, undefined, 45 * day);
+  assert.equal(turnMs(set[1] as AuthorityPhase), Math.floor(67.5 * day + standby / 2));
 });
 
 test('it signs when the bundle had time to spread and everybody has confirmed', () => {
@@ -75,17 +99,29 @@ test('after the deadline it goes on, and names who has not confirmed', () => {
   assert.match(plan.why, /not confirmed by bruges\.example/);
 });
 
-test('one that was prepared by hand waits for its operator, or for half of the life', () => {
-  const authorities = prepared(day);
-  const plan = planRotation(state({ nowMs: 2 * day, authorities }));
-  assert.ok(plan.act === 'wait' && plan.for === 'operator' && plan.untilMs === 45 * day);
-  assert.equal(
-    planRotation(state({ nowMs: 2 * day, authorities, requested: 'second' })).act,
-    'activate',
+test('what an operator asked for does not wait for its turn, and waits for receipts from then on', () => {
+  const authorities = prepared(standby);
+  const asked = (id: string, nowMs: number, unconfirmed: string[] = []) =>
+    planRotation(state({ nowMs, authorities, requested: { id, atMs: 2 * day }, unconfirmed }));
+  assert.equal(asked('second', 2 * day).act, 'activate');
+  assert.equal(asked('another', 2 * day).act, 'wait');
+  const waits = asked('second', 2 * day, ['bruges.example']);
+  assert.ok(waits.act === 'wait' && waits.for === 'receipts' && waits.untilMs === 3 * day);
+  assert.equal(asked('second', 3 * day, ['bruges.example']).act, 'activate');
+});
+
+test('at its turn peers are waited for, however long ago it was prepared', () => {
+  const plan = planRotation(
+    state({ nowMs: 45 * day, authorities: prepared(standby), unconfirmed: ['bruges.example'] }),
   );
-  assert.equal(planRotation(state({ nowMs: 45 * day, authorities })).act, 'activate');
-  const stale = planRotation(state({ nowMs: 2 * day, authorities, requested: 'another' }));
-  assert.equal(stale.act, 'wait');
+  assert.ok(plan.act === 'wait' && plan.for === 'receipts' && plan.untilMs === 46 * day);
+});
+
+test('time in which the site was down is no time in which the bundle has spread', () => {
+  const authorities = prepared(45 * day);
+  const nowMs = 46 * day;
+  const plan = planRotation(state({ nowMs, authorities, servedSinceMs: nowMs }));
+  assert.ok(plan.act === 'wait' && plan.for === 'spread' && plan.untilMs === nowMs + 10 * minute);
 });
 
 test('near its end nothing is waited for', () => {
@@ -123,6 +159,7 @@ test('a year of any life, with any peers and pauses, never leaves the site witho
             nowMs,
             authorities: set,
             requested: undefined,
+            servedSinceMs: 0,
             spreadMs,
             deadlineMs: day,
             unconfirmed: deaf ? ['bruges.example'] : [],

@@ -1,5 +1,9 @@
 // Rotation: how authorities of this site take turns without anybody noticing.
 //
+// Soon after one begins to sign, the next is prepared, and is published for as long as that one signs:
+// whoever fetches the bundle, however seldom, holds it long before it is needed, and an emergency finds
+// one that others know already.
+//
 // Here live when a step is due (this file, pure), who holds the bundle (receipts.ts), the controller
 // that takes the steps by itself (rotation-controller.ts), and the steps by hand (rotation-routes.ts).
 // What a step does to the authorities is in core/identity/authority-phases.ts, and how peers tell
@@ -7,7 +11,9 @@
 
 import {
   type AuthorityPhase,
+  clockSkewMs,
   hasLapsed,
+  maxTtlSeconds,
   signedUntilMs,
 } from '../../core/identity/authority-phases.ts';
 
@@ -24,8 +30,8 @@ export type RotationPlan =
     }
   | {
       readonly act: 'wait';
-      /** life: nothing is due. operator: one is prepared, and nobody asked for it to be activated yet. */
-      readonly for: 'life' | 'operator' | 'spread' | 'receipts';
+      /** life: nothing is due. */
+      readonly for: 'life' | 'spread' | 'receipts';
       /** When it is looked at again, whatever happens before. */
       readonly untilMs: number;
       /** With `receipts`: who has not confirmed. */
@@ -37,21 +43,41 @@ export interface RotationState {
   /** Of one kind. */
   readonly authorities: readonly AuthorityPhase[];
   /** The prepared one that an operator asked to be activated as soon as that harms nobody. */
-  readonly requested: string | undefined;
+  readonly requested: { readonly id: string; readonly atMs: number } | undefined;
+  /** Since when the bundle is served without a break: nobody fetches from a site that is down. */
+  readonly servedSinceMs: number;
   readonly spreadMs: number;
   readonly deadlineMs: number;
   /** Peers to be waited for that do not hold the bundle. */
   readonly unconfirmed: readonly string[];
 }
 
-/** The next one is prepared when half of its life is over. */
-export function halfLifeMs({ preparedAtMs, notAfterMs }: AuthorityPhase): number {
-  return preparedAtMs + (notAfterMs - preparedAtMs) / 2;
+/** For how long one can sign, from when it began to. */
+function signingLife({ activatedAtMs, preparedAtMs, notAfterMs }: AuthorityPhase): {
+  readonly fromMs: number;
+  readonly lifeMs: number;
+} {
+  const fromMs = activatedAtMs ?? preparedAtMs;
+  return { fromMs, lifeMs: notAfterMs - fromMs };
+}
+
+/** When the next one is prepared: as the one before goes out of the bundle, so that others fetch once. */
+export function standbyMs(active: AuthorityPhase): number {
+  const { fromMs, lifeMs } = signingLife(active);
+  return fromMs + Math.min(maxTtlSeconds * 1000 + clockSkewMs, Math.floor(lifeMs / 6));
+}
+
+/** When the next one takes over. In the long run each signs for a third of its life, after a third as the next. */
+export function turnMs(active: AuthorityPhase): number {
+  const { fromMs, lifeMs } = signingLife(active);
+  return fromMs + Math.floor(lifeMs / 2);
 }
 
 /** From here on nothing is waited for: what the active one signs would be cut short. */
-export function lastMomentMs({ preparedAtMs, notAfterMs }: AuthorityPhase): number {
-  return notAfterMs - (notAfterMs - preparedAtMs) / 6;
+export function lastMomentMs(active: AuthorityPhase): number {
+  const { preparedAtMs, notAfterMs } = active;
+  const reserveMs = Math.min((notAfterMs - preparedAtMs) / 6, signingLife(active).lifeMs / 2);
+  return notAfterMs - Math.floor(reserveMs);
 }
 
 /** Total and deterministic. Level-triggered: it is asked again after every step. */
@@ -63,26 +89,24 @@ export function planRotation(state: RotationState): RotationPlan {
     return { act: 'prune', why: 'nothing that it signed is valid any more' };
   }
   if (active === undefined) return { act: 'wait', for: 'life', untilMs: Infinity, unconfirmed: [] };
-  const half = halfLifeMs(active);
-  if (prepared !== undefined) return planActivation(state, active, prepared, half);
-  if (nowMs >= half) {
-    return { act: 'prepare', why: `half of the life of ${short(active.id)} is over` };
-  }
-  return wait('life', Math.min(half, nextLapseMs(authorities)));
+  if (prepared !== undefined) return planActivation(state, active, prepared);
+  const standby = standbyMs(active);
+  if (nowMs >= standby) return { act: 'prepare', why: `to follow ${short(active.id)}` };
+  return wait('life', Math.min(standby, nextLapseMs(authorities)));
 }
 
 function planActivation(
   state: RotationState,
   active: AuthorityPhase,
   prepared: AuthorityPhase,
-  halfMs: number,
 ): RotationPlan {
-  const { nowMs, requested, spreadMs, deadlineMs, unconfirmed } = state;
+  const { nowMs, requested, servedSinceMs, spreadMs, deadlineMs, unconfirmed } = state;
   const lapseMs = nextLapseMs(state.authorities);
-  const asked = requested === prepared.id;
-  if (!asked && nowMs < halfMs) return wait('operator', Math.min(halfMs, lapseMs));
+  const asked = requested?.id === prepared.id;
+  const dueMs = asked ? requested.atMs : turnMs(active);
+  if (!asked && nowMs < dueMs) return wait('life', Math.min(dueMs, lapseMs));
   const lastMs = lastMomentMs(active);
-  const reason = asked ? 'asked for' : `half of the life of ${short(active.id)} is over`;
+  const reason = asked ? 'asked for' : `${short(active.id)} is in the second half of its life`;
   const activate = (why: string, without: readonly string[] = []): RotationPlan => ({
     act: 'activate',
     id: prepared.id,
@@ -90,10 +114,11 @@ function planActivation(
     unconfirmed: without,
   });
   if (nowMs >= lastMs) return activate(`${short(active.id)} ends soon`, unconfirmed);
-  const spreadAtMs = Math.min(prepared.preparedAtMs + spreadMs, lastMs);
+  const publishedMs = Math.max(prepared.preparedAtMs, servedSinceMs);
+  const spreadAtMs = Math.min(publishedMs + spreadMs, lastMs);
   if (nowMs < spreadAtMs) return wait('spread', Math.min(spreadAtMs, lapseMs));
   if (unconfirmed.length === 0) return activate(`${reason}, and the bundle has spread`);
-  const deadline = Math.min(prepared.preparedAtMs + Math.max(spreadMs, deadlineMs), lastMs);
+  const deadline = Math.min(Math.max(publishedMs, dueMs) + Math.max(spreadMs, deadlineMs), lastMs);
   if (nowMs < deadline) return wait('receipts', Math.min(deadline, lapseMs), unconfirmed);
   return activate(`${reason}, and the deadline for receipts is over`, unconfirmed);
 }

@@ -56,7 +56,7 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
 }
 
 async function take(
-  { authority, audit, store }: RotationParts,
+  { authority, audit, store, clock }: RotationParts,
   verb: string,
   { kind = 'x509', id, emergency = false, fresh = false }: StepRequest,
   { caller, address }: { readonly caller: Caller; readonly address: string | undefined },
@@ -84,7 +84,9 @@ async function take(
       const prepared =
         authority.authorities.find((one) => one.kind === kind && one.state === 'prepared') ??
         (await authority.prepare(kind, tell));
-      await noteRotation(store, kind, { requested: { id: prepared.id, by: caller.user } });
+      await noteRotation(store, kind, {
+        requested: { id: prepared.id, by: caller.user, atMs: clock.now() },
+      });
       return;
     }
     default:

@@ -42,7 +42,7 @@ export interface AuthorityStatus {
 export interface KindStatus {
   readonly kind: AuthorityKind;
   /** prune, prepare and activate are about to happen. */
-  readonly waitsFor: 'life' | 'operator' | 'spread' | 'receipts' | 'prune' | 'prepare' | 'activate';
+  readonly waitsFor: 'life' | 'spread' | 'receipts' | 'prune' | 'prepare' | 'activate';
   readonly until?: string;
   /** Peers that are waited for. */
   readonly peers: readonly string[];
@@ -55,6 +55,7 @@ export class Rotation {
   readonly #parts: Pick<PlaneContext, 'trustDomain' | 'store' | 'clock' | 'authority'>;
   readonly #settings: RotationSettings;
   readonly #receipts: Receipts;
+  readonly #servedSinceMs: number;
   readonly #problems = new Map<AuthorityKind, string>();
 
   constructor(
@@ -64,6 +65,7 @@ export class Rotation {
     this.#parts = parts;
     this.#settings = settings;
     this.#receipts = new Receipts(parts.store);
+    this.#servedSinceMs = parts.clock.now();
   }
 
   /** The bundle must be published before: receipts are of what is published. */
@@ -77,7 +79,8 @@ export class Rotation {
     return planRotation({
       nowMs,
       authorities,
-      requested: requested?.id,
+      requested,
+      servedSinceMs: this.#servedSinceMs,
       spreadMs: this.#settings.spreadSeconds * 1000,
       deadlineMs,
       unconfirmed: prepared === undefined ? [] : this.#receipts.unconfirmed(nowMs, deadlineMs),
