@@ -1,15 +1,16 @@
 // Parsers of core/identity and of the values of api: what certificates, bundles and names are made of.
 
-import { createPublicKey } from 'node:crypto';
+import { createPublicKey, X509Certificate } from 'node:crypto';
 import { SpiffeId } from '../../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../../src/api/trust-domain.ts';
 import { Bundle } from '../../../src/core/identity/bundle.ts';
 import { Certificate } from '../../../src/core/identity/certificate.ts';
-import { assertDer } from '../../../src/core/identity/der-reader.ts';
+import { assertDer, DerReader } from '../../../src/core/identity/der-reader.ts';
 import { validateJwtSvid } from '../../../src/core/identity/jwt-svid.ts';
+import { tags } from '../../../src/core/identity/der.ts';
 import { parseCertificatesPem } from '../../../src/core/identity/pem.ts';
 import { parseSpiffeBundle } from '../../../src/core/identity/spiffe-bundle.ts';
-import { validateChain } from '../../../src/core/identity/svid-validator.ts';
+import { parseChain, validateChain } from '../../../src/core/identity/svid-validator.ts';
 import { readCorpus } from '../corpus.ts';
 import type { Target } from '../target.ts';
 
@@ -132,8 +133,21 @@ export const identityTargets: readonly Target[] = [
     maxBytes: 17_000,
     run: (input) => {
       const certificate = Certificate.parse(input);
+      compareWithOpenSsl(certificate);
       void certificate.publicKey;
       validateChain([certificate], { bundleFor: () => bundle }, nowMs);
+    },
+  },
+  {
+    name: 'svid-chain',
+    grammar: 'der',
+    dictionary: uriWords,
+    maxBytes: 60_000,
+    run: (input) => {
+      const reader = new DerReader(input);
+      const ders: Buffer[] = [];
+      while (reader.peek() !== -1) ders.push(reader.raw(tags.sequence));
+      validateChain(parseChain(ders), { bundleFor: () => bundle }, nowMs);
     },
   },
   {
@@ -179,3 +193,29 @@ export const identityTargets: readonly Target[] = [
     run: (input) => void TrustDomain.parse(input.toString('utf8')),
   },
 ];
+
+/**
+ * Whatever both can read, both must read alike: a certificate that is one thing to us and another to
+ * every TLS library could be used between the two.
+ */
+function compareWithOpenSsl({ der, extensions, notBeforeMs, notAfterMs }: Certificate): void {
+  let other: X509Certificate;
+  try {
+    other = new X509Certificate(der);
+  } catch {
+    return;
+  }
+  const differs = (what: string): never => {
+    throw new Error(`OpenSSL reads another ${what}`);
+  };
+  if (other.ca && extensions.basicConstraints?.ca !== true) differs('cA');
+  if (other.validFromDate.getTime() !== notBeforeMs) differs('beginning');
+  if (other.validToDate.getTime() !== notAfterMs) differs('end');
+  const { uris = [] } = extensions.subjectAlternativeName ?? {};
+  // Node quotes what could be taken for several names.
+  const plain = uris.filter((uri) => /^[A-Za-z0-9:/._-]+$/.test(uri));
+  const names = (other.subjectAltName ?? '').split(', ');
+  if (plain.some((uri) => !names.includes(`URI:${uri}`))) differs('URI');
+  const count = names.filter((name) => name.startsWith('URI:')).length;
+  if (count !== uris.length) differs('number of URIs');
+}
