@@ -19,20 +19,34 @@ export function encodeFrame(message: Uint8Array): Buffer {
 }
 
 /**
- * Takes bytes as they come and gives messages as they are whole. Holds at most one message and what
- * came with it; a message that is too large is refused by its head, before its body is waited for.
+ * Takes bytes as they come, in linear time, and gives messages as they are whole. Holds at most one
+ * message and what came with it; a message that is too large is refused by its head, before its body is waited for.
  */
 export class FrameReader {
   readonly #maxMessageBytes: number;
-  #held: Buffer = Buffer.alloc(0);
+  /** Grows by doubling: whoever sends byte by byte must not have all of it copied for each. */
+  #room: Buffer = Buffer.alloc(0);
+  /** What of it was not taken yet. */
+  #start = 0;
+  #end = 0;
 
   constructor(maxMessageBytes: number) {
     this.#maxMessageBytes = maxMessageBytes;
   }
 
   push(chunk: Uint8Array): void {
-    const bytes = Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength);
-    this.#held = this.#held.length === 0 ? bytes : Buffer.concat([this.#held, bytes]);
+    const held = this.#end - this.#start;
+    const needed = held + chunk.byteLength;
+    if (needed > this.#room.length) {
+      const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#room.length));
+      this.#room.copy(larger, 0, this.#start, this.#end);
+      this.#room = larger;
+    } else if (this.#start > 0) {
+      this.#room.copyWithin(0, this.#start, this.#end);
+    }
+    this.#room.set(chunk, held);
+    this.#start = 0;
+    this.#end = needed;
   }
 
   /**
@@ -40,7 +54,7 @@ export class FrameReader {
    * HANSA_BAD_REQUEST for what is compressed or no frame.
    */
   take(): Buffer | undefined {
-    const held = this.#held;
+    const held = this.#room.subarray(this.#start, this.#end);
     const flag = held[0];
     if (flag === undefined) return undefined;
     if (flag === 1) {
@@ -59,15 +73,15 @@ export class FrameReader {
     }
     const end = headBytes + length;
     if (held.length < end) return undefined;
-    // A copy: the rest may be large and must not be kept by it.
+    // A copy: the room is used again.
     const message = Buffer.from(held.subarray(headBytes, end));
-    this.#held = held.subarray(end);
+    this.#start += end;
     return message;
   }
 
   /** Throws HANSA_BAD_REQUEST where the stream ended within a message. */
   finish(): void {
-    if (this.#held.length > 0) {
+    if (this.#end > this.#start) {
       throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended in the middle of a message.');
     }
   }

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { once } from 'node:events';
+import { getEventListeners, once } from 'node:events';
 import {
   type ClientHttp2Session,
   type ClientHttp2Stream,
@@ -62,6 +62,15 @@ const rpcs: readonly PlaneRpc[] = [
     maxMessageBytes: 10,
     withinMs: 60_000,
     handle: () => Promise.reject(new Error('the password is swordfish')),
+  },
+  {
+    path: '/test.Echo/Listeners',
+    maxMessageBytes: 1000,
+    withinMs: 60_000,
+    handle: async (call) => {
+      await call.read();
+      await call.write(Buffer.from(String(getEventListeners(call.signal, 'abort').length)));
+    },
   },
   {
     path: '/test.Echo/Short',
@@ -170,6 +179,22 @@ suite('a gRPC call', () => {
     refused.resume();
     const [error] = (await once(refused, 'error')) as [ServiceError];
     assert.deepEqual([error.code, error.details], [7, 'Not for Lübeck.']);
+  });
+
+  test('that comes byte by byte leaves nothing behind with each: the next would pay for all before it', async () => {
+    const { port } = await scene();
+    const counts: string[] = [];
+    for (const bytes of [1, 200]) {
+      const session = dial(port);
+      const stream = open(session, '/test.Echo/Listeners');
+      const answer = answerOf(stream);
+      for (const byte of encodeFrame(Buffer.alloc(bytes))) {
+        await new Promise((sent) => stream.write(Buffer.of(byte), sent));
+      }
+      counts.push(...(await answer).messages);
+    }
+    assert.equal(counts.length, 2);
+    assert.equal(counts[0], counts[1]);
   });
 
   test('knows the exporter of its own connection, and of no other', async () => {

@@ -133,6 +133,8 @@ class RpcCall implements PlaneCall {
   readonly #response: Http2ServerResponse;
   readonly #frames: FrameReader;
   readonly #chunks: AsyncIterator<Uint8Array>;
+  /** What waits for the caller, to be told when the call is over. */
+  readonly #waiting = new Set<(reason: unknown) => void>();
 
   constructor(
     request: Http2ServerRequest,
@@ -146,6 +148,8 @@ class RpcCall implements PlaneCall {
     // Nothing is read before it is asked for: HTTP/2 then lets the caller send no more than its window.
     this.#chunks = (request as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
     this.signal = signal;
+    // One listener for all waits: with one for each, a signal looks through all before it adds another.
+    signal.addEventListener('abort', () => this.#interrupt(), { once: true });
     this.address = request.socket.remoteAddress;
   }
 
@@ -163,7 +167,7 @@ class RpcCall implements PlaneCall {
       this.signal.throwIfAborted();
       const message = this.#frames.take();
       if (message !== undefined) return message;
-      const next = await Promise.race([this.#next(), whenAborted(this.signal)]);
+      const next = await this.#unlessOver(this.#next());
       if (next.done === true) {
         this.#frames.finish();
         return undefined;
@@ -187,7 +191,26 @@ class RpcCall implements PlaneCall {
     const drained = new Promise<void>((resolve) => {
       this.#response.once('drain', resolve);
     });
-    await Promise.race([drained, whenAborted(this.signal)]);
+    await this.#unlessOver(drained);
+  }
+
+  #unlessOver<T>(work: Promise<T>): Promise<T> {
+    return new Promise((resolve, reject) => {
+      const done = (act: () => void): void => {
+        this.#waiting.delete(reject);
+        act();
+      };
+      this.#waiting.add(reject);
+      work.then(
+        (value) => done(() => resolve(value)),
+        (error: unknown) => done(() => reject(error)),
+      );
+    });
+  }
+
+  #interrupt(): void {
+    for (const reject of this.#waiting) reject(this.signal.reason);
+    this.#waiting.clear();
   }
 }
 
