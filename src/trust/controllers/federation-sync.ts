@@ -308,7 +308,9 @@ class FederationSync {
     look: Look,
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
-    const held = readHeld(federation, federation.status?.bundle);
+    const before = federation.status?.bundle;
+    // As a rule it is the same document, and need not be read again to know that.
+    const held = before === document ? undefined : readHeld(federation, before);
     const rotated = held !== undefined && held.bundle.hash !== accepted.bundle.hash;
     const written = await this.#patch(
       federation,
