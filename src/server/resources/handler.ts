@@ -141,18 +141,15 @@ export class ResourceHandler {
       respond(exchange, status, 'application/json', entry.value);
     else
       this.#respondObject(exchange, kind, status, form, {
-        object: this.#liveObject(kind, entry),
+        object: this.#live(kind, objectOf(entry)),
         entry,
         created: false,
       });
   }
 
-  #liveObject(kind: Kind, entry: Entry): Draft {
-    return withLiveStatus(
-      kind,
-      objectOf(entry),
-      this.#parts.store.facts.get(kind.plural, entry.name),
-    );
+  #live(kind: Kind, object: Draft): Draft {
+    const facts = this.#parts.store.facts.get(kind.plural, object.metadata.name ?? '');
+    return withLiveStatus(kind, object, facts);
   }
 
   #respondWritten(
@@ -162,9 +159,13 @@ export class ResourceHandler {
     form: Form,
     written: Written,
   ): void {
-    if (written.entry !== undefined)
-      this.#respondEntry(exchange, kind, status, form, written.entry);
-    else this.#respondObject(exchange, kind, status, form, written);
+    const { entry, object } = written;
+    if (entry !== undefined) this.#respondEntry(exchange, kind, status, form, entry);
+    // Of a dry run: with facts too, or kubectl diff would show them as gone.
+    else {
+      const live = this.#live(kind, object);
+      this.#respondObject(exchange, kind, status, form, { ...written, object: live });
+    }
   }
 
   #respondObject(
@@ -211,7 +212,7 @@ export class ResourceHandler {
         : { remainingItemCount: page.remainingItemCount }),
       resourceVersion: String(page.revision),
     };
-    const objects = page.entries.map((entry) => this.#liveObject(kind, entry));
+    const objects = page.entries.map((entry) => this.#live(kind, objectOf(entry)));
     const value =
       form.as === 'table'
         ? tableOf(kind, objects, metadata, this.#tableOptions(exchange))

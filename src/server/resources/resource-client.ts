@@ -44,9 +44,9 @@ export function resourceClient<R extends Resource>(
     transition?: Transition,
   ): Promise<R | undefined> =>
     unlessGone(
-      writer.update(kind, name, subresource, contextOf(as, 'update', transition), (live) => {
+      writer.update(kind, name, subresource, contextOf(as, 'update', transition), (stored) => {
         // Without allowCreate the writer only calls where there is an object.
-        const current = live as Draft;
+        const current = stored as Draft;
         const wanted = next(current);
         if (wanted === current) return current;
         return recordUpdate({

@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { after, before, test } from 'node:test';
+import { createRegistry } from '../../api/registry.ts';
+import { personCaller } from '../../core/access/identity.ts';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import { systemClock as clock } from '../../core/clock/system.ts';
+import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
+import { Exchange } from '../http/exchange.ts';
+import { ResourceHandler } from './handler.ts';
+import { Lister } from './lister.ts';
+import { boatKind } from './test-kind.ts';
+import { Watches } from './watches.ts';
+import { ResourceWriter } from './writer.ts';
+
+interface Boat {
+  readonly metadata: { readonly name: string; readonly uid: string };
+  readonly status?: { readonly state?: string };
+}
+
+const kind = { ...boatKind, liveStatus: ['state'] };
+const random = new SeededRandom('handler');
+const server = createServer();
+let store: Store;
+
+before(async () => {
+  store = await openStore({ driver: 'memory' }, { clock });
+  const handler = new ResourceHandler({
+    registry: createRegistry([kind]),
+    store,
+    clock,
+    random,
+    authorizer: { authorize: () => ({ allowed: true, reason: '' }) },
+    writer: new ResourceWriter({
+      store,
+      clock,
+      random,
+      admit: () => [],
+      auditRow: () => undefined,
+    }),
+    lister: new Lister(store, clock),
+    watches: new Watches({ store, clock, random }),
+    maxRequestBytes: 4096,
+  });
+  const identify = () => personCaller('anna', '01');
+  server.on('request', (incoming, response) => {
+    const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://site');
+    const around = { clock, random, bodyWithinMs: 1000 };
+    const exchange = new Exchange(incoming, response, pathname, searchParams, identify, around);
+    const asked = handler.parse(incoming.method ?? '', pathname.slice(1), searchParams);
+    assert.ok(asked);
+    handler.handle(exchange, asked).catch((error: unknown) => response.destroy(error as Error));
+  });
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+});
+
+after(async () => {
+  server.close();
+  server.closeAllConnections();
+  await store.close();
+});
+
+function ask(method: string, path: string, body?: object): Promise<Boat> {
+  return new Promise((resolve, reject) => {
+    const { port } = server.address() as AddressInfo;
+    const type = method === 'PATCH' ? 'application/merge-patch+json' : 'application/json';
+    request({ port, method, path, headers: { 'content-type': type } })
+      .on('response', (answer) => {
+        const chunks: Buffer[] = [];
+        answer.on('data', (chunk: Buffer) => chunks.push(chunk));
+        answer.on('end', () => resolve(JSON.parse(Buffer.concat(chunks).toString()) as Boat));
+      })
+      .on('error', reject)
+      .end(body && JSON.stringify(body));
+  });
+}
+
+test('every answer about an object has its facts: of a read, of a write, and of a dry run', async () => {
+  const { metadata } = await ask('POST', '/boats', {
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'Boat',
+    metadata: { name: 'kogge' },
+    spec: { berths: 2 },
+  });
+  store.facts.merge('boats', 'kogge', { uid: metadata.uid, state: 'at sea' });
+  const change = { spec: { berths: 3 } };
+  const answers = {
+    // kubectl diff holds the first two against each other.
+    read: await ask('GET', '/boats/kogge'),
+    tried: await ask('PATCH', '/boats/kogge?dryRun=All', change),
+    written: await ask('PATCH', '/boats/kogge', change),
+  };
+  const states = Object.entries(answers).map(([how, { status }]) => [how, status?.state]);
+  assert.deepEqual(Object.fromEntries(states), {
+    read: 'at sea',
+    tried: 'at sea',
+    written: 'at sea',
+  });
+});
