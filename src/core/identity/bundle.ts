@@ -4,6 +4,7 @@
 import { createHash, type KeyObject } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { Certificate } from './certificate.ts';
+import { spkiOf } from './keys.ts';
 import { certificatePem } from './pem.ts';
 
 /** More authorities than any rotation needs; bounds the work of one validation. */
@@ -50,8 +51,8 @@ export class Bundle {
     }
     this.jwtAuthorities = jwt;
     for (const keyId of [...jwt.keys()].toSorted()) {
-      const spki = jwt.get(keyId)?.publicKey.export({ format: 'der', type: 'spki' });
-      digest.update(`jwt ${JSON.stringify(keyId)} ${spki?.toString('base64')}\n`);
+      const { publicKey } = jwt.get(keyId) as JwtAuthority;
+      digest.update(`jwt ${JSON.stringify(keyId)} ${spkiOf(publicKey).toString('base64')}\n`);
     }
     this.hash = digest.digest('hex');
     for (const authority of this.authorities) {

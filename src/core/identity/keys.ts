@@ -44,7 +44,7 @@ export class PublicKey {
   /** From a private or public key that node:crypto holds already. */
   static of(key: KeyObject): PublicKey {
     const publicKey = key.type === 'private' ? createPublicKey(key) : key;
-    return new PublicKey(publicKey.export({ format: 'der', type: 'spki' }), publicKey);
+    return new PublicKey(spkiOf(publicKey), publicKey);
   }
 
   /** Ready to verify with: importing costs half as much as a verification, so it is done once. */
@@ -56,6 +56,18 @@ export class PublicKey {
   get fingerprint(): string {
     return hash('sha256', this.spki, 'hex');
   }
+}
+
+const exported = new WeakMap<KeyObject, Buffer>();
+
+/** The SubjectPublicKeyInfo of a public key. To export one costs as much as to import it, so it is done once. */
+export function spkiOf(publicKey: KeyObject): Buffer {
+  let spki = exported.get(publicKey);
+  if (spki === undefined) {
+    spki = publicKey.export({ format: 'der', type: 'spki' });
+    exported.set(publicKey, spki);
+  }
+  return spki;
 }
 
 /** PKCS #8 (RFC 5958, RFC 5915) up to the 32 bytes of the private key; OpenSSL derives the public one. */

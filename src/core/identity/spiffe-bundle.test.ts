@@ -275,3 +275,31 @@ test('whatever stands beside a good authority, that authority is kept', () => {
     }),
   );
 });
+
+suite('a bundle that was read before', () => {
+  test('is not another trust domain’s', () => {
+    const document = documentOf([jwk(rootA)]);
+    assert.equal(parseSpiffeBundle(document, bruges).bundle.trustDomain.name, 'bruges.example');
+    const lubeck = TrustDomain.parse('lubeck.example');
+    assert.equal(parseSpiffeBundle(document, lubeck).bundle.trustDomain.name, 'lubeck.example');
+  });
+
+  test('is refused like a new one where it has not what is needed', () => {
+    const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
+    const key = { ...publicKey.export({ format: 'jwk' }), use: 'jwt-svid', kid: 'one' };
+    const document = documentOf([key]);
+    assert.equal(parseSpiffeBundle(document, bruges).bundle.jwtAuthorities.size, 1);
+    assert.throws(
+      () => parseSpiffeBundle(document, bruges, 'x509'),
+      (error) => hasCode(error, 'HANSA_BUNDLE_INVALID'),
+    );
+  });
+
+  test('is forgotten when others came', () => {
+    const first = parseSpiffeBundle(documentOf([jwk(rootA)], { round: -1 }), bruges);
+    for (let round = 0; round < 600; round++) {
+      parseSpiffeBundle(documentOf([jwk(rootA)], { round }), bruges);
+    }
+    assert.notEqual(parseSpiffeBundle(documentOf([jwk(rootA)], { round: -1 }), bruges), first);
+  });
+});

@@ -86,6 +86,36 @@ export function parseSpiffeBundle(
   trustDomain: TrustDomain,
   needs: 'any' | 'x509' = 'any',
 ): SpiffeBundle {
+  const isText = typeof document === 'string' && document.length <= maxRecentCharacters;
+  const key = isText ? `${trustDomain.name} ${document}` : undefined;
+  const known = key === undefined ? undefined : recent.get(key);
+  if (known !== undefined && (needs === 'any' || known.bundle.authorities.length > 0)) return known;
+  const read = readSpiffeBundle(document, trustDomain, needs);
+  if (key !== undefined) remember(key, read);
+  return read;
+}
+
+/**
+ * What was read last, by what it was read from: a refresh reads the bundle that is held and the one
+ * that came, which are nearly always the same, and to import its keys costs more than all the rest.
+ */
+const recent = new Map<string, SpiffeBundle>();
+/** As many as are refreshed at once, twice. */
+const maxRecent = 512;
+/** Far above a usual bundle, so that a few large ones cannot fill the memory. */
+const maxRecentCharacters = 16 * 1024;
+
+function remember(key: string, read: SpiffeBundle): void {
+  const [oldest] = recent.keys();
+  if (recent.size >= maxRecent && oldest !== undefined) recent.delete(oldest);
+  recent.set(key, read);
+}
+
+function readSpiffeBundle(
+  document: string | Uint8Array,
+  trustDomain: TrustDomain,
+  needs: 'any' | 'x509',
+): SpiffeBundle {
   const refuse = (why: string, reason: 'malformed' | 'empty' = 'malformed'): HansaError =>
     new HansaError(
       'HANSA_BUNDLE_INVALID',

@@ -14,6 +14,7 @@ import {
   sourceOf,
   withheldFromMs,
 } from './bundle-life.ts';
+import { spkiOf } from './keys.ts';
 import { parseSpiffeBundle } from './spiffe-bundle.ts';
 
 /** The collection of the kind SPIFFEFederation. */
@@ -49,7 +50,7 @@ function keysOf({ authorities, jwtAuthorities }: Bundle, kinds: 'all' | 'x509'):
   const keys = authorities.map(({ spki }) => spki.toString('latin1'));
   if (kinds === 'x509') return keys;
   for (const { publicKey } of jwtAuthorities.values()) {
-    keys.push(publicKey.export({ format: 'der', type: 'spki' }).toString('latin1'));
+    keys.push(spkiOf(publicKey).toString('latin1'));
   }
   return keys;
 }
