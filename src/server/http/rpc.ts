@@ -194,18 +194,14 @@ class RpcCall implements PlaneCall {
     await this.#unlessOver(drained);
   }
 
-  #unlessOver<T>(work: Promise<T>): Promise<T> {
-    return new Promise((resolve, reject) => {
-      const done = (act: () => void): void => {
-        this.#waiting.delete(reject);
-        act();
-      };
-      this.#waiting.add(reject);
-      work.then(
-        (value) => done(() => resolve(value)),
-        (error: unknown) => done(() => reject(error)),
-      );
-    });
+  async #unlessOver<T>(work: Promise<T>): Promise<T> {
+    const { promise: over, reject } = Promise.withResolvers<never>();
+    this.#waiting.add(reject);
+    try {
+      return await Promise.race([work, over]);
+    } finally {
+      this.#waiting.delete(reject);
+    }
   }
 
   #interrupt(): void {
