@@ -39,15 +39,15 @@ export function rotateCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-A site rotates by itself when half of the life of an authority is over. This does it now: a new one
-is published, and signs when the bundle had time to spread and every live peer has confirmed that it
-holds it, or when the deadline for that is over. Ending the command does not end the rotation.
+A site rotates by itself: the next authority is published soon after one begins to sign, and signs
+when half of the time that this one has is over. This does it now: the next one signs as soon as the
+bundle had time to spread and every live peer has confirmed that it holds it, or when the deadline for
+that is over. Ending the command does not end the rotation.
 
 --emergency is for a key that somebody else may have. Everything that it signed is replaced here at
-once. Peers that do not hold the new authority yet cannot verify this site any more: exchange a new
-invitation, or give them the bundle (hansa trust bundle show). Where an authority is prepared and
-has spread, it is taken, and nobody is lost; with --fresh it is given up too, in case that key is
-known as well.
+once. The next authority is taken, which others hold already, so that nobody is lost; with --fresh it
+is given up too, in case that key is known as well. Then nobody can verify this site who has not been
+given the bundle anew: it is told whom that concerns.
 
 Examples:
   hansa trust rotate
@@ -104,14 +104,10 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
   const { emergency = false, fresh = false, jwt = false } = options;
   if (fresh && !emergency) throw usageError('--fresh is for --emergency only.');
   const kind: AuthorityKind = jwt ? 'jwt' : 'x509';
-  if (emergency) {
-    await cli.confirm(
-      command,
-      'Nothing that the authority signed is believed from here on, also at peers that do not hold the next one. Rotate?',
-    );
-  }
   await cli.withClient(command, async (client) => {
-    const before = activeOf(await statusFrom(client), kind)?.id;
+    const found = await statusFrom(client);
+    const before = activeOf(found, kind)?.id;
+    if (emergency) await cli.confirm(command, printable(emergencyQuestion(found, kind, fresh)));
     let status = await post(client, 'rotate', { kind, emergency, fresh });
     const isDone = (): boolean => activeOf(status, kind)?.id !== before;
     // Between two questions nothing else would keep the process: its clock's timers do not.
@@ -142,11 +138,25 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
           : `Under way: ${waitingFor(kindOf(status, kind))}`,
       ),
     );
-    const without = emergency ? status.unconfirmed : (kindOf(status, kind)?.wentOnWithout ?? []);
+    const without = kindOf(status, kind)?.wentOnWithout ?? [];
     if (isDone() && without.length > 0) {
-      cli.note(printable(`Not confirmed by ${without.join(', ')}.`));
+      const next = emergency ? ` ${bootstrapAgain}` : '';
+      cli.note(printable(`Not confirmed by ${without.join(', ')}.${next}`));
     }
   });
+}
+
+const bootstrapAgain =
+  'Who cannot verify this site any more needs a new invitation (hansa peer invite), or the bundle (hansa trust bundle show).';
+
+function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: boolean): string {
+  const { prepared, fresh: all } = status.emergencyLoses;
+  const lost = kind === 'jwt' ? [] : fresh ? all : prepared;
+  const whom =
+    lost.length === 0
+      ? ''
+      : ` Not known to hold the next one: ${lost.join(', ')}. ${bootstrapAgain}`;
+  return `Nothing that the authority signed is believed from here on.${whom} Rotate?`;
 }
 
 interface Step {

@@ -11,7 +11,7 @@ export const rotationCollection = 'trust.rotation';
 export interface RotationRecord {
   /** The prepared authority that is to be activated as soon as that harms nobody, and who asked. */
   readonly requested?: { readonly id: string; readonly by: string; readonly atMs: number };
-  /** The last activation that did not wait any longer, and whom it went on without. */
+  /** The last activation that did not wait (any longer), and who was not known to hold what signs since. */
   readonly unconfirmed?: { readonly id: string; readonly peers: readonly string[] };
 }
 

@@ -91,6 +91,33 @@ test('an emergency is over when it is answered', async () => {
   assert.ok(site.audited.every(({ reason }) => reason?.endsWith('emergency')));
 });
 
+test('an emergency tells who was not known to hold what signs from then on', async () => {
+  const site = await rotationSite();
+  await site.store.commit({
+    put: [
+      { collection: 'spiffefederations', name: 'spire.example', encode: () => Buffer.from('{}') },
+    ],
+  });
+  await site.peer('bruges.example', 'active', 'current');
+  await site.peer('revoked.example', 'revoked', 'nothing');
+  await call(site, 'POST', 'prepare');
+  await site.peer('bruges.example', 'active', 'current');
+  await site.peer('visby.example', 'active', 'nothing');
+  const early = await call(site, 'GET', '');
+  assert.deepEqual(early.emergencyLoses.prepared, ['visby.example', 'spire.example']);
+  await site.clock.advance(600_000);
+  const { emergencyLoses } = await call(site, 'GET', '');
+  assert.deepEqual(emergencyLoses.prepared, ['visby.example']);
+  assert.deepEqual(emergencyLoses.fresh, ['bruges.example', 'visby.example', 'spire.example']);
+  const jwt = await call(site, 'POST', 'rotate', { kind: 'jwt', emergency: true, fresh: true });
+  assert.deepEqual(jwt.rotation[1]?.wentOnWithout, []);
+  await site.peer('bruges.example', 'active', 'current');
+  const kept = await call(site, 'POST', 'rotate', { emergency: true });
+  assert.deepEqual(kept.rotation[0]?.wentOnWithout, ['visby.example']);
+  const lost = await call(site, 'POST', 'rotate', { emergency: true, fresh: true });
+  assert.deepEqual(lost.rotation[0]?.wentOnWithout, emergencyLoses.fresh);
+});
+
 test('only owners of the site may look and act', async () => {
   const site = await rotationSite();
   const reader: Caller = { ...socketOwner, user: 'eve', groups: ['editors'] };

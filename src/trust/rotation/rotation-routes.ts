@@ -56,7 +56,7 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
 }
 
 async function take(
-  { authority, audit, store, clock }: RotationParts,
+  { authority, audit, store, clock, rotation }: RotationParts,
   verb: string,
   { kind = 'x509', id, emergency = false, fresh = false }: StepRequest,
   { caller, address }: { readonly caller: Caller; readonly address: string | undefined },
@@ -77,13 +77,15 @@ async function take(
       await authority.revoke(kind, id, tell);
       return;
     case 'rotate': {
+      const next = rotation.prepared(kind);
       if (emergency) {
-        await authority.replaceAtOnce(kind, { fresh }, tell);
+        // With JWT keys nobody is lost: the bundle is fetched by X.509.
+        const lost = kind === 'jwt' ? [] : rotation.losesWith(fresh ? undefined : next);
+        const { id: active } = await authority.replaceAtOnce(kind, { fresh }, tell);
+        await noteRotation(store, kind, { unconfirmed: { id: active, peers: lost } });
         return;
       }
-      const prepared =
-        authority.authorities.find((one) => one.kind === kind && one.state === 'prepared') ??
-        (await authority.prepare(kind, tell));
+      const prepared = next ?? (await authority.prepare(kind, tell));
       await noteRotation(store, kind, {
         requested: { id: prepared.id, by: caller.user, atMs: clock.now() },
       });

@@ -8,6 +8,7 @@ import {
   sinceMsOf,
 } from '../../core/identity/authority-phases.ts';
 import { lastPublished } from '../../core/identity/published-bundle.ts';
+import { federationsCollection } from '../../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AuthoritySettings } from '../trust-settings.ts';
 import { isLive, Receipts } from './receipts.ts';
@@ -26,6 +27,11 @@ export interface RotationStatus {
   readonly rotation: readonly KindStatus[];
   /** Live peers that did not tell that they hold the bundle. */
   readonly unconfirmed: readonly string[];
+  /** Who might not be able to verify this site after an emergency now, with and without --fresh. */
+  readonly emergencyLoses: {
+    readonly prepared: readonly string[];
+    readonly fresh: readonly string[];
+  };
 }
 
 export interface AuthorityStatus {
@@ -46,7 +52,7 @@ export interface KindStatus {
   readonly until?: string;
   /** Peers that are waited for. */
   readonly peers: readonly string[];
-  /** Peers without which the last activation went on, though they were active. */
+  /** Who was not known to hold the active one when it began to sign. */
   readonly wentOnWithout: readonly string[];
   readonly problem?: string;
 }
@@ -109,7 +115,38 @@ export class Rotation {
         .all()
         .filter(({ holds, state }) => !holds && isLive(state))
         .map(({ peer }) => peer),
+      emergencyLoses: {
+        prepared: this.losesWith(this.prepared('x509')),
+        fresh: this.losesWith(undefined),
+      },
     };
+  }
+
+  /**
+   * Trust domains that might have to be given the bundle anew if this authority signed from now on and
+   * the active one were gone: peers that have not told that they hold it, and federations that are no
+   * peers, until it had time to spread. Undefined: one that nobody has seen.
+   */
+  losesWith(next: AuthorityView | undefined): readonly string[] {
+    const peers = this.#receipts.all();
+    const lost = peers.filter(
+      ({ holds, state }) => isLive(state) && (next === undefined || !holds),
+    );
+    const names = lost.map(({ peer }) => peer);
+    const { store, clock } = this.#parts;
+    const spreadMs = this.#settings.spreadSeconds * 1000;
+    if (next !== undefined && clock.now() >= next.preparedAtMs + spreadMs) return names;
+    const known = new Set(peers.map(({ peer }) => peer));
+    const others = store.list(federationsCollection).entries.map(({ name }) => name);
+    return [...names, ...others.filter((name) => !known.has(name))];
+  }
+
+  /** The one that is published and signs nothing yet. */
+  prepared(kind: AuthorityKind): AuthorityView | undefined {
+    const { authority, clock } = this.#parts;
+    return authority.authorities.find(
+      (one) => one.kind === kind && one.state === 'prepared' && clock.now() < one.notAfterMs,
+    );
   }
 
   #kindStatus(kind: AuthorityKind): KindStatus {
