@@ -18,7 +18,7 @@ import {
   missingSpire,
   type SpireAgent,
   type SpireServer,
-  startSpire,
+  startSpireBeside,
   startSpireAgent,
 } from './spire.ts';
 
@@ -32,10 +32,8 @@ suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent')
   let agent: SpireAgent;
 
   before(async () => {
-    [site, spire] = await Promise.all([
-      startDaemon(join(temporaryFolder(), 'lubeck')),
-      startSpire('hamburg.example'),
-    ]);
+    site = await startDaemon(join(temporaryFolder(), 'lubeck'));
+    spire = await startSpireBeside(site, 'hamburg.example');
     const path = join(spire.folder, 'lubeck.json');
     await writeFile(path, await run('trust', 'bundle', 'show'));
     await spire.run(

@@ -7,7 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon } from '../e2e/daemon.ts';
-import { findProgram, type SpireAgent, startSpire, startSpireAgent } from './spire.ts';
+import { findProgram, type SpireAgent, startSpireBeside, startSpireAgent } from './spire.ts';
 import { requireTool } from './tool.ts';
 import { LineReader } from './workload-site.ts';
 
@@ -19,10 +19,7 @@ export async function startSpirePair(dataDir: string) {
   const site = await startDaemon(dataDir);
   const running = new Set<ChildProcess>();
   let agent: SpireAgent | undefined;
-  const spire = await startSpire('hamburg.example').catch(async (error: unknown) => {
-    await site.signal('SIGTERM');
-    throw error;
-  });
+  const spire = await startSpireBeside(site, 'hamburg.example');
   const stop = async (): Promise<void> => {
     for (const child of running) child.kill('SIGKILL');
     await agent?.stop();

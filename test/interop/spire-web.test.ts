@@ -10,7 +10,7 @@ import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts'
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
-import { missingSpire, type SpireServer, startSpire } from './spire.ts';
+import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
 import { makeWebPki, type WebPki } from './web-pki.ts';
 
 const lubeck = 'lubeck.example';
@@ -35,7 +35,7 @@ suite('a site and a SPIRE server over the Web PKI', { skip: missingSpire('spire-
       '--serving-cert-key-file',
       pki.keyFile,
     ]);
-    spire = await startSpire(hamburg, { web: pki, webRootsFile: pki.rootFile });
+    spire = await startSpireBeside(site, hamburg, { web: pki, webRootsFile: pki.rootFile });
   });
   after(async () => {
     await Promise.all([site?.signal('SIGTERM'), spire?.stop()]);

@@ -8,7 +8,7 @@ import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts'
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
-import { missingSpire, type SpireServer, startSpire } from './spire.ts';
+import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
 
 const lubeck = 'lubeck.example';
 const hamburg = 'hamburg.example';
@@ -18,10 +18,8 @@ suite('a site and a SPIRE server', { skip: missingSpire('spire-server') }, () =>
   let spire: SpireServer;
 
   before(async () => {
-    [site, spire] = await Promise.all([
-      startDaemon(join(temporaryFolder(), 'lubeck')),
-      startSpire(hamburg),
-    ]);
+    site = await startDaemon(join(temporaryFolder(), 'lubeck'));
+    spire = await startSpireBeside(site, hamburg);
   });
   after(async () => {
     await Promise.all([site?.signal('SIGTERM'), spire?.stop()]);

@@ -56,6 +56,23 @@ export interface SpireServer {
 
 const readyWithinMs = 30_000;
 
+/**
+ * `startSpire` where a site runs already: that is ended if SPIRE does not come up. node:test runs no
+ * `after` when a `before` has failed, and would wait for the site for ever.
+ */
+export async function startSpireBeside(
+  site: { signal(name: NodeJS.Signals): Promise<unknown> },
+  trustDomain: string,
+  options: SpireOptions = {},
+): Promise<SpireServer> {
+  try {
+    return await startSpire(trustDomain, options);
+  } catch (error) {
+    await site.signal('SIGTERM');
+    throw error;
+  }
+}
+
 export interface SpireOptions {
   /** Files in PEM, for https_web in the place of https_spiffe. */
   readonly web?: { readonly certificateFile: string; readonly keyFile: string };
