@@ -3,7 +3,7 @@
 
 import type { AuditLog } from '../store/store.ts';
 import { type AuditEvent, type AuditOutcome, parseEvent } from './event.ts';
-import { letOthersRun } from './let-others-run.ts';
+import { letOthersRun } from '../clock/let-others-run.ts';
 
 export interface AuditFilter {
   readonly user?: string;

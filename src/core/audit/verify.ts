@@ -12,7 +12,7 @@ import {
 } from './checkpoint.ts';
 import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
 import { exportFormat, proofFormat } from './export.ts';
-import { letOthersRun } from './let-others-run.ts';
+import { letOthersRun } from '../clock/let-others-run.ts';
 import { LineSplitter } from './lines.ts';
 import { Frontier, hashBytes, leafHash, verifyInclusion } from './merkle.ts';
 

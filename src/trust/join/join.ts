@@ -20,9 +20,7 @@ export function joining(
       labels: ['role'],
     },
     (report) => {
-      const agents = members.list().filter(({ member }) => member.role === 'agent').length;
-      report({ role: 'agent' }, agents);
-      report({ role: 'bot' }, members.list().length - agents);
+      for (const [role, count] of Object.entries(members.counts)) report({ role }, count);
     },
   );
   return {

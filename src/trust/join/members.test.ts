@@ -1,0 +1,76 @@
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import { openStore } from '../../core/store/open.ts';
+import { type Member, Members, membersCollection } from './members.ts';
+
+async function scene(records: readonly (readonly [instance: string, value: string])[]) {
+  const clock = new VirtualClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  for (const [name, value] of records) {
+    const collection = membersCollection;
+    await store.commit({ put: [{ collection, name, encode: () => Buffer.from(value) }] });
+  }
+  return { clock, store, members: new Members(store, clock) };
+}
+
+function bot(notAfterMs: number): string {
+  const member: Member = {
+    role: 'bot',
+    name: 'ci',
+    token: 'ci-runners',
+    provenBy: 'spiffe://bruges.example/ci',
+    joinedAtMs: 0,
+    renewedAtMs: 0,
+    generation: 1,
+    serial: '01',
+    key: '02',
+    notAfterMs,
+  };
+  return JSON.stringify(member);
+}
+
+test('members are counted without reading any of them: scrapes come often', async () => {
+  const { members } = await scene([
+    ['agent/crane-1', 'not read'],
+    ['agent/crane-2', 'not read'],
+    ['bot/ci/0', 'not read'],
+  ]);
+  assert.deepEqual(members.counts, { agent: 2, bot: 1 });
+});
+
+test('others have their turn while thousands of bots are looked at', async () => {
+  const records = Array.from(
+    { length: 1000 },
+    (_, at) => [`bot/ci/${at}`, bot(Number.MAX_SAFE_INTEGER)] as const,
+  );
+  const { members } = await scene(records);
+  let turns = 0;
+  const count = (): void => {
+    turns++;
+    next = setImmediate(count);
+  };
+  let next = setImmediate(count);
+  await members.prune();
+  clearImmediate(next);
+  assert.ok(turns >= 4, `${turns} turns`);
+});
+
+test('bots that are over go in batches, one after the other, and are then looked for once a minute', async () => {
+  const records = Array.from({ length: 600 }, (_, at) => [`bot/ci/${at}`, bot(0)] as const);
+  const { members, store, clock } = await scene([...records, ['agent/crane-1', 'not read']]);
+  const left: number[] = [];
+  const prune = async (): Promise<void> => {
+    await members.prune();
+    left.push(members.counts.bot);
+  };
+  await prune();
+  await prune();
+  const late = { collection: membersCollection, name: 'bot/ci/late' };
+  await store.commit({ put: [{ ...late, encode: () => Buffer.from(bot(0)) }] });
+  await prune();
+  await clock.advance(60_000);
+  await prune();
+  assert.deepEqual(left, [100, 0, 1, 0]);
+  assert.equal(members.counts.agent, 1);
+});
