@@ -89,7 +89,7 @@ Examples:
         description: 'take an authority out of the bundle: nothing that it signed is believed',
         done: 'It is out of the bundle.',
         named: true,
-        help: 'A prepared or tainted one at any time; an old one when nothing that it signed is valid.',
+        help: 'A prepared or tainted one at any time; an old one when nothing that it signed is valid.\nBelow an upstream authority (ca.upstreamCertFile) the bundle is the root above the site: by that,\nwhat a revoked authority signed is believed until it expires.',
         confirms: true,
       }),
     )
