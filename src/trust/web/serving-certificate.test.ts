@@ -228,6 +228,19 @@ suite('files that change', () => {
     assert.deepEqual(keeper.current?.names, ['new.example']);
   });
 
+  test('are read anew though others write beside them all the time', async () => {
+    const at = place();
+    write(at, serving('old.example'));
+    const { keeper } = await start(at);
+    const noticed = changed(keeper);
+    let lines = 0;
+    const noise = setInterval(() => writeFileSync(join(at.folder, 'log'), `${lines++}`), 20);
+    write(at, serving('new.example'));
+    await noticed;
+    clearInterval(noise);
+    assert.deepEqual(keeper.current?.names, ['new.example']);
+  });
+
   test('are read anew when a link is moved, as Kubernetes does it with Secrets', async () => {
     const at = place();
     const version = (name: string): string => {

@@ -26,6 +26,7 @@ export class ServingCertificate {
   #watchers: readonly FSWatcher[] = [];
   #timer: Timer | undefined;
   #reading: Promise<void> | undefined;
+  #settling = false;
   #again = false;
   #stopped = false;
 
@@ -91,9 +92,13 @@ export class ServingCertificate {
     });
   }
 
+  /** Counted from the first change: where others write all the time, the last one never comes. */
   #noticed(): void {
-    if (this.#reading === undefined) this.#readAfter(settleMs);
-    else this.#again = true;
+    if (this.#reading !== undefined) this.#again = true;
+    else if (!this.#settling) {
+      this.#settling = true;
+      this.#readAfter(settleMs);
+    }
   }
 
   #readAfter(delayMs: number): void {
@@ -104,6 +109,7 @@ export class ServingCertificate {
 
   /** One at a time; what changed meanwhile is read after. */
   async #read(): Promise<void> {
+    this.#settling = false;
     this.#reading = this.#readOnce();
     await this.#reading;
     this.#reading = undefined;
@@ -111,6 +117,7 @@ export class ServingCertificate {
     const again = this.#again;
     this.#again = false;
     this.#watch();
+    this.#settling = again;
     this.#readAfter(again ? settleMs : this.#files.fileSyncSeconds * 1000);
   }
 
