@@ -74,6 +74,8 @@ export function bundleOf(trustDomain: TrustDomain, { x509, jwt }: AuthorityRecor
     trustDomain,
     x509.flatMap(({ roots }) => roots),
     jwt.map(({ id, publicKey }) => ({ keyId: id, publicKey })),
+    // Below a root of an organisation there are others, and what was revoked here: none of them is this site.
+    new Set(x509.map(({ id }) => id)),
   );
 }
 

@@ -439,7 +439,8 @@ export class SiteAuthority {
     this.#record = record;
     this.#signing = signing;
     // Readers tell a change by identity: the same authorities are the same bundle.
-    if (bundle.hash !== this.#bundle.hash) this.#bundle = bundle;
+    const { hash, issuers } = this.#bundle;
+    if (bundle.hash !== hash || !isDeepStrictEqual(bundle.issuers, issuers)) this.#bundle = bundle;
     this.#authorities = viewsOf(record);
     for (const listener of this.#listeners) listener();
   }

@@ -24,14 +24,21 @@ export class Bundle {
   readonly jwtAuthorities: ReadonlyMap<string, JwtAuthority>;
   /** SHA-256, in hex, over the trust domain and the authorities of both kinds. */
   readonly hash: string;
+  /**
+   * Fingerprints of the certificates that leaves may be signed with; undefined: whatever is below an
+   * authority. Known of this site's own trust domain alone, and not part of the hash: nobody is told.
+   */
+  readonly issuers: ReadonlySet<string> | undefined;
   readonly #bySubject = new Map<string, Certificate[]>();
 
   constructor(
     trustDomain: TrustDomain,
     authorities: Iterable<Certificate>,
     jwtAuthorities: Iterable<JwtAuthority> = [],
+    issuers?: ReadonlySet<string>,
   ) {
     this.trustDomain = trustDomain;
+    this.issuers = issuers;
     const distinct = new Map<string, Certificate>();
     for (const authority of authorities) distinct.set(authority.fingerprint, authority);
     if (distinct.size > maxAuthorities) {

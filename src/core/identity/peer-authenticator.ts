@@ -4,7 +4,7 @@
 
 import type { TLSSocket } from 'node:tls';
 import type { TrustDomain } from '../../api/trust-domain.ts';
-import type { BundleSource } from './bundle.ts';
+import type { Bundle, BundleSource } from './bundle.ts';
 import { readPeer, type Peer } from './peer-chain.ts';
 import { brokenRule } from './rules.ts';
 import { validateChain, type ValidatedSvid } from './svid-validator.ts';
@@ -15,7 +15,7 @@ interface Verdict {
   readonly refusal: unknown;
   /** Undefined where the refusal came before any bundle was asked for. */
   readonly trustDomain: TrustDomain | undefined;
-  readonly bundleHash: string | undefined;
+  readonly bundle: Bundle | undefined;
 }
 
 export class PeerAuthenticator {
@@ -50,29 +50,26 @@ export class PeerAuthenticator {
     const { svid, trustDomain } = verdict;
     if (svid !== undefined && (nowMs < svid.notBeforeMs || nowMs > svid.notAfterMs)) return false;
     if (svid === undefined && dependsOnTime(verdict.refusal)) return false;
-    return (
-      trustDomain === undefined || this.#bundles.bundleFor(trustDomain)?.hash === verdict.bundleHash
-    );
+    return trustDomain === undefined || this.#bundles.bundleFor(trustDomain) === verdict.bundle;
   }
 
   #judge(peer: Peer, nowMs: number): Verdict {
     let trustDomain: TrustDomain | undefined;
-    let bundleHash: string | undefined;
+    let bundle: Bundle | undefined;
     const bundles: BundleSource = {
       bundleFor: (asked) => {
-        const bundle = this.#bundles.bundleFor(asked);
+        bundle = this.#bundles.bundleFor(asked);
         trustDomain = asked;
-        bundleHash = bundle?.hash;
         return bundle;
       },
     };
     try {
       const svid = validateChain(peer.chain, bundles, nowMs);
-      return { svid, refusal: undefined, trustDomain, bundleHash };
+      return { svid, refusal: undefined, trustDomain, bundle };
     } catch (refusal) {
       // Anything else is a fault of ours and must not be mistaken for a refusal.
       if (brokenRule(refusal) === undefined) throw refusal;
-      return { svid: undefined, refusal, trustDomain, bundleHash };
+      return { svid: undefined, refusal, trustDomain, bundle };
     }
   }
 }

@@ -35,11 +35,9 @@ export class ValidatedSvid {
   readonly fingerprint: string;
   /** SHA-256 of the authority at the path's end, in hex. */
   readonly authorityFingerprint: string;
-  /** The bundle that it was believed by: with another one, ask again. */
-  readonly bundleHash: string;
   readonly leaf: Certificate;
 
-  private constructor(id: SpiffeId, path: readonly Certificate[], bundle: Bundle) {
+  private constructor(id: SpiffeId, path: readonly Certificate[]) {
     const leaf = path[0] as Certificate;
     this.id = id;
     this.notBeforeMs = Math.max(...path.map((certificate) => certificate.notBeforeMs));
@@ -47,7 +45,6 @@ export class ValidatedSvid {
     this.serialHex = leaf.serialHex;
     this.fingerprint = leaf.fingerprint;
     this.authorityFingerprint = (path[path.length - 1] as Certificate).fingerprint;
-    this.bundleHash = bundle.hash;
     this.leaf = leaf;
     Object.freeze(this);
   }
@@ -82,7 +79,15 @@ export class ValidatedSvid {
         `this site holds no bundle of the trust domain ${id.trustDomain.name}`,
       );
     }
-    return new ValidatedSvid(id, findPath(chain, bundle, id.trustDomain, nowMs, verifies), bundle);
+    const path = findPath(chain, bundle, id.trustDomain, nowMs, verifies);
+    const issuer = path[1] as Certificate;
+    if (bundle.issuers?.has(issuer.fingerprint) === false) {
+      throw refuse(
+        'unknown-authority',
+        `${issuer.fingerprint.slice(0, 16)}, which signed it, is not (any more) an authority of ${id.trustDomain.name}, though a root of it is above`,
+      );
+    }
+    return new ValidatedSvid(id, path);
   }
 }
 

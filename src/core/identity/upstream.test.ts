@@ -112,6 +112,24 @@ test('a rotation keeps the root, and the chain of what is issued changes', async
   assert.equal(authority.bundle.hash, hash);
 });
 
+test('of what is below the root, only what this site signed is its own', async (t) => {
+  const root = authorityOf();
+  const authority = await openUnder(folderOf(t), { certificates: [root] });
+  const believe = (chain: readonly Buffer[]) =>
+    validateChain(parseChain(chain), { bundleFor: () => authority.bundle }, Date.now()).id;
+  const other = authorityOf(root);
+  const admin = forge({ issuer: other, uris: ['spiffe://lubeck.example/hansa/user/admin'] });
+  assert.throws(() => believe([admin.der, other.der]), { message: /unknown-authority/ });
+  const before = await authority.issue({ spiffeId: web, publicKey });
+  const { bundle } = authority;
+  await authority.replaceAtOnce('x509', { fresh: true }, () => []);
+  assert.throws(() => believe(before.chain), { message: /not \(any more\) an authority/ });
+  assert.notEqual(authority.bundle, bundle, 'who remembers a verdict asks again');
+  assert.equal(authority.bundle.hash, bundle.hash, 'others are told the same');
+  const after = await authority.issue({ spiffeId: web, publicKey });
+  assert.equal(believe(after.chain).toString(), web.toString());
+});
+
 test('the upstream key is never in the record', async (t) => {
   const root = authorityOf();
   const vault = new MemoryVault();
