@@ -110,6 +110,19 @@ describe('a stream of states', () => {
     assert.deepEqual(names(stream.next()), ['default']);
   });
 
+  test('forgets what an Envoy asks for no more, however many names it goes through', () => {
+    const stream = new StateOfTheWorld();
+    stream.update(peered);
+    stream.request(ask({ resourceNames: [bruges] }));
+    stream.next();
+    stream.request(ask({ resourceNames: ['default'], responseNonce: '1' }));
+    stream.next();
+    stream.update(plain);
+    stream.request(ask({ resourceNames: [bruges, 'default'], responseNonce: '2' }));
+    assert.equal(stream.next(), undefined);
+    assert.deepEqual(stream.missing, [bruges]);
+  });
+
   test('closes the context of a trust domain that an Envoy has and shall have no more', () => {
     const nobody = ['exact spiffe://nobody.invalid'];
     const stream = new StateOfTheWorld();

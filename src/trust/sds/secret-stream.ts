@@ -58,6 +58,8 @@ export class StateOfTheWorld implements SecretStream<DiscoveryRequest> {
     }
     if (this.#wanted === undefined) this.#cameBack = request.versionInfo !== '';
     this.#wanted = names;
+    // It keeps nothing of what it no longer asks for, so nor do we.
+    for (const name of this.#given) if (!names.has(name)) this.#given.delete(name);
     return { rejected: request.errorDetail?.message.slice(0, maxReasonCharacters), stale: false };
   }
 
