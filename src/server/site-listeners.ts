@@ -13,6 +13,7 @@ import {
   listenSocket,
   listenTls,
 } from './listeners.ts';
+import { OpenStreams, shareConnections } from './stranger-limits.ts';
 import { followCertificate, webServerOptions } from './web-listener.ts';
 
 export interface SiteListenersParts {
@@ -20,6 +21,8 @@ export interface SiteListenersParts {
   readonly limits: ListenerLimits;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
 }
+
+type PublicHandler = Parameters<OpenStreams['before']>[0];
 
 export class SiteListeners {
   readonly #parts: SiteListenersParts;
@@ -29,7 +32,18 @@ export class SiteListeners {
     this.#parts = parts;
   }
 
-  async tls(address: ListenAddress, handler: Parameters<typeof listenTls>[3]): Promise<Listener> {
+  /** For other sites, and everybody who takes himself for one. */
+  async federation(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
+    const { clock, limits } = this.#parts;
+    const listener = await this.tls(address, new OpenStreams(clock).before(handler));
+    shareConnections(listener.server, limits.maxConnections);
+    return listener;
+  }
+
+  async tls(
+    address: ListenAddress,
+    handler: Parameters<typeof listenTls>[3],
+  ): ReturnType<typeof listenTls> {
     const { clock, limits, credentials } = this.#parts;
     const tlsOptions = svidServerOptions(credentials.current);
     const listener = await listenTls(address, tlsOptions, limits, handler, clock);
@@ -42,16 +56,17 @@ export class SiteListeners {
   async web(
     address: ListenAddress,
     certificate: WebCertificate,
-    handler: Parameters<typeof listenTls>[3],
+    handler: PublicHandler,
   ): Promise<Listener> {
     const { clock, limits } = this.#parts;
     const listener = await listenTls(
       address,
       webServerOptions(certificate),
       limits,
-      handler,
+      new OpenStreams(clock).before(handler),
       clock,
     );
+    shareConnections(listener.server, limits.maxConnections);
     followCertificate(listener.server, certificate);
     this.#open.push(listener);
     return listener;

@@ -222,7 +222,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const federation =
     config.federation === 'off'
       ? undefined
-      : await listeners.tls(config.federation, federationFront.listener);
+      : await listeners.federation(config.federation, federationFront.listener);
   const { webCertificate } = planes;
   const webListener =
     config.web === 'off' || webCertificate === undefined
