@@ -106,10 +106,10 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
   const kind: AuthorityKind = jwt ? 'jwt' : 'x509';
   await cli.withClient(command, async (client) => {
     const found = await statusFrom(client);
-    const before = activeOf(found, kind)?.id;
+    const replaced = activeOf(found, kind);
     if (emergency) await cli.confirm(command, printable(emergencyQuestion(found, kind, fresh)));
     let status = await post(client, 'rotate', { kind, emergency, fresh });
-    const isDone = (): boolean => activeOf(status, kind)?.id !== before;
+    const isDone = (): boolean => activeOf(status, kind)?.id !== replaced?.id;
     // Between two questions nothing else would keep the process: its clock's timers do not.
     const { port1: anchor } = new MessageChannel();
     anchor.on('message', () => undefined);
@@ -142,6 +142,13 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
     if (isDone() && without.length > 0) {
       const next = emergency ? ` ${bootstrapAgain}` : '';
       cli.note(printable(`Not confirmed by ${without.join(', ')}.${next}`));
+    }
+    if (emergency && replaced?.belowRoot === true) {
+      cli.note(
+        printable(
+          `Others verify by the roots above this site, and believe what the old key signs until ${replaced.notAfter}. Have the authority above replaced, and rotate again, so that they do not.`,
+        ),
+      );
     }
   });
 }

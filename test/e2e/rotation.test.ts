@@ -217,6 +217,13 @@ suite('a site below an authority of its organisation', () => {
       assert.equal(code, 0, stderr);
     }
     await verify('second');
+    const emergency = await site('trust', 'rotate', '--emergency', '--yes');
+    assert.equal(emergency.code, 0, emergency.stderr);
+    assert.match(emergency.stderr, /Others verify by the roots above this site/);
+    await verify('third');
+    const judged = await site('svid', 'validate', join(folder, 'second', 'svid.pem'));
+    assert.notEqual(judged.code, 0);
+    assert.match(judged.stderr, /not \(any more\) an authority/);
   });
 
   for (const [what, cert, key, words] of [

@@ -43,6 +43,8 @@ export interface AuthorityStatus {
   readonly notAfter: string;
   /** When it goes out of the bundle by itself. */
   readonly goesAt?: string;
+  /** Others verify by roots above it, and hear nothing of it being revoked: it is believed there until it expires. */
+  readonly belowRoot?: true;
 }
 
 export interface KindStatus {
@@ -178,5 +180,8 @@ function statusOf(view: AuthorityView): AuthorityStatus {
     since: timestamp(sinceMsOf(view)),
     notAfter: timestamp(view.notAfterMs),
     ...(goesAtMs === undefined ? {} : { goesAt: timestamp(goesAtMs) }),
+    ...(view.certificate?.subject.equals(view.certificate.issuer) === false
+      ? { belowRoot: true }
+      : {}),
   };
 }
