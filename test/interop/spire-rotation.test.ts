@@ -93,6 +93,62 @@ suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
       assert(made.calls > 50, `${made.calls} calls`);
     }
   });
+
+  /** A JWT-SVID of a workload of that side; for an audience of its own, so that none is from before. */
+  let audiences = 0;
+  const token = async (side: 'site' | 'spire'): Promise<Token> => {
+    const audience = `reports-${++audiences}`;
+    const { code, stdout, stderr } = await pair.api(side, 'fetch', 'jwt', '-audience', audience);
+    assert.equal(code, 0, stderr);
+    return { audience, text: /^\s*(eyJ\S+)$/m.exec(stdout)?.[1] ?? '' };
+  };
+  const isBelieved = async (
+    side: 'site' | 'spire',
+    { audience, text }: Token,
+  ): Promise<boolean> => {
+    const question = ['-audience', audience, '-svid', text];
+    return (await pair.api(side, 'validate', 'jwt', ...question)).code === 0;
+  };
+
+  test('of the JWT keys of the site is followed by SPIRE', async () => {
+    const first = await token('site');
+    assert(await isBelieved('spire', first));
+    await pair.run('trust', 'rotate', 'prepare', '--jwt');
+    await pair.spireRefreshes();
+    await pair.run('trust', 'rotate', 'activate', '--jwt');
+    const next = await token('site');
+    assert.notEqual(keyOf(next), keyOf(first));
+    await until(() => isBelieved('spire', next));
+    assert(await isBelieved('spire', first));
+    await pair.run('trust', 'rotate', 'taint', '--jwt');
+    await pair.run('trust', 'rotate', 'revoke', '--jwt');
+    await pair.spireRefreshes();
+    await until(async () => !(await isBelieved('spire', first)));
+    assert(await isBelieved('spire', next));
+  });
+
+  test('of the JWT keys of SPIRE is followed by the site', async () => {
+    const jwt = async (...args: readonly string[]): Promise<string> =>
+      pair.spire.run('localauthority', 'jwt', ...args, '-output', 'json');
+    const first = await token('spire');
+    assert(await isBelieved('site', first));
+    const { prepared_authority: prepared } = JSON.parse(await jwt('prepare')) as {
+      readonly prepared_authority: { readonly authority_id: string };
+    };
+    await pair.siteRefreshes();
+    await jwt('activate', '-authorityID', prepared.authority_id);
+    const next = await token('spire');
+    assert.notEqual(keyOf(next), keyOf(first));
+    assert(await isBelieved('site', next));
+    assert(await isBelieved('site', first));
+    await jwt('taint', '-authorityID', keyOf(first));
+    await jwt('revoke', '-authorityID', keyOf(first));
+    await until(async () => {
+      await pair.siteRefreshes();
+      return !(await isBelieved('site', first));
+    });
+    assert(await isBelieved('site', next));
+  });
 });
 
 /** The newest state that a workload was told. */
@@ -107,4 +163,14 @@ class Latest {
   async until(isSo: (context: Context) => boolean): Promise<void> {
     while (!isSo(this.#context)) this.#context = await this.#lines.next<Context>();
   }
+}
+
+interface Token {
+  readonly audience: string;
+  readonly text: string;
+}
+
+function keyOf({ text }: Token): string {
+  const header = Buffer.from(text.split('.')[0] ?? '', 'base64url').toString('utf8');
+  return (JSON.parse(header) as { readonly kid: string }).kid;
 }
