@@ -1,0 +1,55 @@
+// Signing over the admin socket, judged by grpc-go: it speaks HTTP/2 as other clients do, and verifies
+// that certificates are for the keys that it sent.
+
+import assert from 'node:assert/strict';
+import { execFile } from 'node:child_process';
+import { join } from 'node:path';
+import { describe, test } from 'node:test';
+import { promisify } from 'node:util';
+import { startSite } from './site.ts';
+import { missingTools, requireTool } from './tool.ts';
+
+const skip = await missingTools('mint');
+
+interface Answer {
+  readonly issued: number;
+}
+
+describe('minting with grpc-go', { skip }, () => {
+  test('signs by calls and by a stream, and records every SVID', async (t) => {
+    const site = await startSite();
+    t.after(() => site.stop());
+    const mint = async (...more: readonly string[]): Promise<number> => {
+      const { stdout } = await promisify(execFile)(await requireTool('mint'), [
+        `-socket=${join(site.dataDir, 'admin.sock')}`,
+        '-trust-domain=lubeck.example',
+        '-seconds=0.5',
+        ...more,
+      ]);
+      return (JSON.parse(stdout) as Answer).issued;
+    };
+    const byCalls = await mint('-callers=4');
+    const byStream = await mint('-stream', '-callers=200');
+    assert.ok(byCalls > 0 && byStream > 200, `${byCalls} and ${byStream} were issued`);
+    const path = '/hansa/v1/audit/events?verb=svid.mint&limit=1';
+    // Rows follow within a second.
+    const deadline = performance.now() + 10_000;
+    let found = '';
+    while (!/spiffe:\/\/lubeck\.example\/mint\/\d+/.test(found)) {
+      assert.ok(performance.now() < deadline, `no record: ${found}`);
+      found = (await site.client.send({ method: 'GET', path })).text;
+    }
+  });
+
+  test('refuses what another trust domain is to sign', async (t) => {
+    const site = await startSite();
+    t.after(() => site.stop());
+    const run = promisify(execFile)(await requireTool('mint'), [
+      `-socket=${join(site.dataDir, 'admin.sock')}`,
+      '-trust-domain=bruges.example',
+      '-seconds=0.5',
+      '-callers=1',
+    ]);
+    await assert.rejects(run, /InvalidArgument.*issues identities of spiffe:\/\/lubeck\.example/s);
+  });
+});
