@@ -52,6 +52,8 @@ type Matchers = readonly MessageInitShape<typeof SubjectAltNameMatcherSchema>[];
 export class WorkloadSecrets {
   readonly #state: WorkloadState;
   readonly #made = new Map<string, NamedSecret>();
+  /** The one context that nobody passes, encoded without a name. */
+  #closed: Uint8Array | undefined;
 
   /** Differs where any secret does. */
   readonly version: string;
@@ -81,7 +83,9 @@ export class WorkloadSecrets {
    */
   nobody(name: string): NamedSecret | undefined {
     if (!isTrustDomainId(name)) return undefined;
-    return named(name, validation([this.#state.own], [exact(nobodysId)]));
+    this.#closed ??= encode(validation([this.#state.own], [exact(nobodysId)]));
+    // Fields one after the other are one message: whoever asks for a thousand names costs no more.
+    return withVersion(name, Buffer.concat([encode({ name }), this.#closed]));
   }
 
   /** Every secret under its own name: what whoever names none is given. */
@@ -154,7 +158,14 @@ function isTrustDomainId(name: string): boolean {
 }
 
 function named(name: string, content: Content): NamedSecret {
-  const bytes = toBinary(SecretSchema, create(SecretSchema, { ...content, name }));
+  return withVersion(name, encode({ ...content, name }));
+}
+
+function encode(secret: MessageInitShape<typeof SecretSchema>): Uint8Array<ArrayBuffer> {
+  return toBinary(SecretSchema, create(SecretSchema, secret));
+}
+
+function withVersion(name: string, bytes: Uint8Array<ArrayBuffer>): NamedSecret {
   return { name, version: digest(bytes), bytes };
 }
 
