@@ -10,7 +10,7 @@ import { after, before, suite, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
-import { type PeeringSite, startSites } from './peering-pair.ts';
+import { PeeringSite, startSites } from './peering-pair.ts';
 
 const phases = ({ authorities }: RotationStatus, kind: string): string =>
   authorities
@@ -224,6 +224,27 @@ suite('a site below an authority of its organisation', () => {
     const judged = await site('svid', 'validate', join(folder, 'second', 'svid.pem'));
     assert.notEqual(judged.code, 0);
     assert.match(judged.stderr, /not \(any more\) an authority/);
+  });
+
+  test('it is a peer like any other, before a rotation and after', async (t) => {
+    const below = new PeeringSite(folder, 'visby', [
+      ...flags('issuing.pem', 'issuing.key'),
+      '--ca-spread-seconds',
+      '1',
+    ]);
+    const other = new PeeringSite(folder, 'reval');
+    t.after(() => Promise.all([below.stop(), other.stop()]));
+    await Promise.all([below.start(), other.start()]);
+    const accepted = await other.accept(await below.invite(['--for', other.name]));
+    assert.equal(accepted.code, 0, accepted.stderr);
+    await below.until(other.name, 'active');
+    await below.must(['trust', 'rotate']);
+    await below.must(['trust', 'rotate', 'taint']);
+    await other.stop('SIGKILL');
+    await below.until(other.name, 'degraded');
+    await other.start();
+    await below.until(other.name, 'active');
+    await other.until(below.name, 'active');
   });
 
   for (const [what, cert, key, words] of [
