@@ -179,8 +179,6 @@ class FederationSync {
     const before = readHeld(federation, heldDocument(federation));
     const { status: _given, ...fresh } = federation;
     const after = readHeld(federation, heldDocument(fresh));
-    const status = rebootstrappedStatus(federation, nowMs);
-    this.#facts.keep(federation, status);
     const written = await this.#patch(
       federation,
       (current) => rebootstrappedStatus(current, nowMs),

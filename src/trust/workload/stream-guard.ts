@@ -26,7 +26,7 @@ export interface StreamGuardOptions {
   readonly refused: (why: GuardRefusal, process: WorkloadProcess | undefined) => void;
 }
 
-/** SPIFFE Workload Endpoint section 4: so that a page in a browser, say, cannot be made to ask. */
+/** SPIFFE Workload Endpoint section 3: so that a page in a browser, say, cannot be made to ask. */
 const securityHeader = 'workload.spiffe.io';
 const workloadApi = '/SpiffeWorkloadAPI/';
 
