@@ -3,7 +3,7 @@ import { execFileSync } from 'node:child_process';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { test } from 'node:test';
+import { test, type TestContext } from 'node:test';
 import fc from 'fast-check';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
@@ -13,7 +13,7 @@ import { VirtualClock } from '../clock/virtual.ts';
 import { hasCode } from '../errors/error.ts';
 import { type IssuedSvid, maxTtlSeconds, SiteAuthority } from './authority.ts';
 import { Certificate } from './certificate.ts';
-import { generateEd25519, generateP256, PublicKey } from './keys.ts';
+import { generateEd25519, generateP256, type KeyType, PublicKey } from './keys.ts';
 import { certificatePem } from './pem.ts';
 import { parseChain, validateChain } from './svid-validator.ts';
 import { MemoryVault, testSite } from './test-vault.ts';
@@ -265,12 +265,13 @@ test('an authority that could not be written is not published', async () => {
   assert.equal(authority.bundle, bundle);
 });
 
-test('openssl verifies what we issue, by address and by name', async (t) => {
+async function verifyByOpenssl(t: TestContext, keyType: KeyType): Promise<void> {
   const authority = await SiteAuthority.open({
     trustDomain: lubeck,
     vault: new MemoryVault(),
     clock: systemClock,
     random: systemRandom,
+    keyType,
   });
   const svid = await authority.issueSite({
     publicKey,
@@ -290,4 +291,12 @@ test('openssl verifies what we issue, by address and by name', async (t) => {
     const args = ['verify', '-x509_strict', '-CAfile', 'ca.pem', ...check, 'svid.pem'];
     assert.equal(execFileSync('openssl', args, { cwd: folder }).toString(), 'svid.pem: OK\n');
   }
-});
+}
+
+test('openssl verifies what we issue, by address and by name', (t) =>
+  verifyByOpenssl(t, 'ec-p256'));
+
+for (const keyType of ['ec-p384', 'rsa-2048'] as const) {
+  test(`openssl verifies what an authority with a key of ${keyType} issues`, (t) =>
+    verifyByOpenssl(t, keyType));
+}
