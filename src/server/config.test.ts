@@ -86,6 +86,36 @@ suite('every key', () => {
   });
 });
 
+suite('settings of the trust plane', () => {
+  const web = {
+    web: '0.0.0.0:443',
+    'servingCert.certFile': 'tls.crt',
+    'servingCert.keyFile': 'tls.key',
+  };
+
+  test('are those that the specifications recommend, where nothing is given', () => {
+    const { trust } = load({ flags: web }).config;
+    assert.equal(trust.refreshHintSeconds, 300);
+    assert.equal(trust.maxFederations, 50);
+    assert.ok(trust.web?.from === 'files');
+    assert.equal(trust.web.fileSyncSeconds, 300);
+  });
+
+  test('honour MAX_FEDERATED_CLUSTERS, but for a variable of our own', () => {
+    const theirs = { MAX_FEDERATED_CLUSTERS: '70' };
+    const { config, settings } = load({ env: theirs });
+    assert.equal(config.trust.maxFederations, 70);
+    const source = settings.find(({ key }) => key === 'maxFederations')?.source;
+    assert.equal(source && sourceText(source), 'variable MAX_FEDERATED_CLUSTERS');
+    const both = load({ env: { ...theirs, HANSA_MAX_FEDERATIONS: '80' } });
+    assert.equal(both.config.trust.maxFederations, 80);
+    assert.match(
+      refusal({ env: { MAX_FEDERATED_CLUSTERS: 'many' } }),
+      /maxFederations is "many" \(variable MAX_FEDERATED_CLUSTERS\)/,
+    );
+  });
+});
+
 suite('a wrong value', () => {
   const wrong: [key: Parameters<typeof flagOf>[0], value: string, accepted: RegExp][] = [
     ['api', 'localhost', /HOST:PORT, for example 127\.0\.0\.1:7443/],
@@ -103,6 +133,11 @@ suite('a wrong value', () => {
     ['limits.maxRequestBytes', '3GiB', /3Mi/],
     ['limits.maxRequestBytes', '-1', /bytes from 1024/],
     ['limits.drainSeconds', '1.5', /a whole number from 0 to 3600/],
+    ['bundle.refreshHintSeconds', '59', /a whole number from 60 to 3600/],
+    ['bundle.refreshHintSeconds', '3601', /a whole number from 60 to 3600/],
+    ['servingCert.fileSyncInterval', '29', /a whole number from 30 to 3600/],
+    ['servingCert.fileSyncInterval', '3601', /a whole number from 30 to 3600/],
+    ['maxFederations', '0', /a whole number from 1 to/],
     ['keyFile', '', /a path/],
   ];
   for (const [key, value, accepted] of wrong) {
