@@ -6,11 +6,11 @@ import { siteKind } from '../api/kinds/site.ts';
 import { timestamp } from '../api/object.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
-import { publishedCollection } from '../core/identity/published-bundle.ts';
+import type { SiteAuthority } from '../core/identity/authority.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
-import { StoreSource } from '../core/reconcile/source.ts';
+import { changeSource, StoreSource } from '../core/reconcile/source.ts';
 import type { Store } from '../core/store/store.ts';
 import { objectOf } from './resources/object-of.ts';
 import { type ResourceClientParts, resourceClient } from './resources/resource-client.ts';
@@ -57,17 +57,17 @@ export function siteController(parts: {
   readonly clock: Clock;
   readonly sites: ResourceClient<Site>;
   readonly facts: SiteFacts;
+  readonly authority: Pick<SiteAuthority, 'onChange'>;
   /** Why the site is not ready; undefined where it is. */
   readonly problem: () => string | undefined;
 }): Controller {
-  const { store, clock, sites, facts, problem } = parts;
+  const { store, clock, sites, facts, authority, problem } = parts;
   return {
     name: controllerName,
     lease: leaseName,
     sources: [
       new StoreSource({ store, clock, collection: siteKind.plural }),
-      // With every change of the authorities.
-      new StoreSource({ store, clock, collection: publishedCollection, keysOf: () => [siteName] }),
+      changeSource((changed) => authority.onChange(changed), [siteName]),
     ],
     reconcile: async (name, { epoch }) => {
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };

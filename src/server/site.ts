@@ -265,6 +265,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       store,
       clock,
       sites,
+      authority,
       problem: () => health.problem(),
       facts: {
         trustDomain: trustDomain.name,

@@ -4,7 +4,7 @@ import { VirtualClock } from '../clock/virtual.ts';
 import { HansaError } from '../errors/error.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
-import { StoreSource, type StoreSourceOptions } from './source.ts';
+import { changeSource, StoreSource, type StoreSourceOptions } from './source.ts';
 
 async function harness(options: Partial<StoreSourceOptions> = {}) {
   const clock = new VirtualClock();
@@ -109,4 +109,22 @@ describe('a source from the store', () => {
     assert.equal(ended.length, 1);
     assert.equal(ended[0]?.code, 'HANSA_UNAVAILABLE');
   });
+});
+
+test('a source of what tells that it changed adds its keys at the start and with every change', () => {
+  const listeners = new Set<() => void>();
+  const added: string[] = [];
+  const source = changeSource(
+    (listener) => {
+      listeners.add(listener);
+      return () => listeners.delete(listener);
+    },
+    ['x509', 'jwt'],
+  );
+  const running = source.start({ add: (key) => added.push(key), ended: () => undefined });
+  assert.deepEqual(added.splice(0), ['x509', 'jwt']);
+  for (const changed of listeners) changed();
+  assert.deepEqual(added.splice(0), ['x509', 'jwt']);
+  running.stop();
+  assert.equal(listeners.size, 0);
 });

@@ -56,6 +56,23 @@ export class StoreSource implements Source {
   }
 }
 
+/** The same keys whenever something tells that it has changed. `onChange` returns how to stop that. */
+export function changeSource(
+  onChange: (listener: () => void) => () => void,
+  keys: readonly string[],
+): Source {
+  return {
+    start: (sink) => {
+      const resync = (): void => {
+        for (const key of keys) sink.add(key);
+      };
+      const stop = onChange(resync);
+      resync();
+      return { resync, stop };
+    },
+  };
+}
+
 class RunningStoreSource implements RunningSource {
   readonly #store: Store;
   readonly #clock: Clock;

@@ -35,11 +35,12 @@ export class Receipts {
         peer: entry.name,
         state: status?.state ?? '',
         sinceMs: parseTimestamp(status?.since ?? '') ?? 0,
-        // A peer that leaves out keys that it does not know has another hash, but the same sequence.
+        // A peer that leaves out keys that it does not know has another hash, but the same sequence. A
+        // higher one is of a life of this site that was lost with its store.
         holds:
           published !== undefined &&
           receipt !== undefined &&
-          (receipt.hash === published.hash || receipt.sequence >= published.sequence),
+          (receipt.hash === published.hash || receipt.sequence === published.sequence),
       };
     });
   }

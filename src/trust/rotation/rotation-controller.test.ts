@@ -90,6 +90,14 @@ test('a peer that leaves keys out confirms by the sequence', async () => {
   assert.deepEqual(site.phases(), ['old', 'active']);
 });
 
+test('a receipt from before the store of this site was restored confirms nothing', async () => {
+  const site = await rotationSite();
+  await site.clock.advance(45 * day);
+  await site.settle();
+  await site.peer('bruges.example', 'active', 'later');
+  assert.deepEqual(site.rotation.status().unconfirmed, ['bruges.example']);
+});
+
 test('at the deadline it goes on, and who has not confirmed is in the audit log and in the status', async () => {
   const site = await rotationSite();
   await site.peer('bruges.example', 'active', 'nothing');

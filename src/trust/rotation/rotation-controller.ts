@@ -9,7 +9,7 @@ import { toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
-import { type Source, StoreSource } from '../../core/reconcile/source.ts';
+import { changeSource, StoreSource } from '../../core/reconcile/source.ts';
 import { peersCollection } from './receipts.ts';
 import { kinds, type Rotation } from './rotation.ts';
 import { noteRotation, rotationCollection, rotationRecord } from './rotation-request.ts';
@@ -30,7 +30,8 @@ export function rotationController(parts: RotationParts): Controller {
     // RSA keys of 4096 bits take seconds to make, and an upstream key may be on a slow disk.
     timeoutMs: 120_000,
     sources: [
-      authoritySource(authority),
+      // Here or at another replica.
+      changeSource((changed) => authority.onChange(changed), kinds),
       new StoreSource({ store, clock, collection: rotationCollection }),
       // Receipts come with heartbeats; what else changes of a peer costs one look.
       new StoreSource({ store, clock, collection: peersCollection, keysOf: () => kinds }),
@@ -84,18 +85,4 @@ async function step(
     }
   }
   return { requeueAfterMs: 1 };
-}
-
-/** Both kinds, whenever the authorities change here or at another replica. */
-function authoritySource(authority: RotationParts['authority']): Source {
-  return {
-    start: (sink) => {
-      const all = (): void => {
-        for (const kind of kinds) sink.add(kind);
-      };
-      const stop = authority.onChange(all);
-      all();
-      return { resync: all, stop };
-    },
-  };
 }

@@ -73,11 +73,15 @@ export async function rotationSite(
     peer: async (
       name: string,
       state: NonNullable<NonNullable<FederationPeer['status']>['state']>,
-      holds: 'current' | 'nothing' | 'sequence',
+      holds: 'current' | 'nothing' | 'sequence' | 'later',
     ): Promise<void> => {
       const { hash = '', sequence = 0 } = lastPublished(store) ?? {};
       const at = timestamp(clock.now());
-      const receipt = { sequence, hash: holds === 'sequence' ? 'f'.repeat(64) : hash, at };
+      const receipt = {
+        sequence: holds === 'later' ? sequence + 7 : sequence,
+        hash: holds === 'current' ? hash : 'f'.repeat(64),
+        at,
+      };
       const status = { state, since: at, ...(holds === 'nothing' ? {} : { receipt }) };
       await store.commit({
         put: [
