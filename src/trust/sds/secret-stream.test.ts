@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { DeltaDiscoveryRequestSchema, DiscoveryRequestSchema } from '../../../proto/gen/sds_pb.ts';
-import { Delta, fetched, maxNames, StateOfTheWorld } from './secret-stream.ts';
+import { Delta, fetched, maxNameCharacters, maxNames, StateOfTheWorld } from './secret-stream.ts';
 import { bundles, readDelta, readState, secrets, twoSvids } from './test-secrets.ts';
 import { secretType, type WorkloadSecrets } from './workload-secrets.ts';
 
@@ -204,6 +204,25 @@ describe('a stream of changes', () => {
       }),
     );
     assert.deepEqual(readDelta(again.next())?.changed, ['default']);
+  });
+
+  test('keeps no more characters of names than anybody needs, in one request or in several', () => {
+    const long = 'n'.repeat(maxNameCharacters / 2);
+    const stream = new Delta();
+    stream.request(askDelta({ resourceNamesSubscribe: [`${long}1`] }));
+    assert.throws(() => stream.request(askDelta({ resourceNamesSubscribe: [`${long}2`] })), {
+      code: 'HANSA_BAD_REQUEST',
+    });
+    const tooLong = 'n'.repeat(maxNameCharacters + 1);
+    for (const init of [
+      { initialResourceVersions: { [tooLong]: 'v' } },
+      { resourceNamesUnsubscribe: [tooLong] },
+    ]) {
+      assert.throws(() => new Delta().request(askDelta(init)), { code: 'HANSA_BAD_REQUEST' });
+    }
+    assert.throws(() => new StateOfTheWorld().request(ask({ resourceNames: [tooLong] })), {
+      code: 'HANSA_BAD_REQUEST',
+    });
   });
 
   test('with a wildcard tells everything, and what is removed', () => {

@@ -18,6 +18,12 @@ import { type NamedSecret, secretType, type WorkloadSecrets } from './workload-s
 /** Names that one stream may ask for: far above what an Envoy with all peers of a site needs. */
 export const maxNames = 1024;
 
+/** Characters of all of them together: a stream keeps them for as long as it lives. */
+export const maxNameCharacters = 128 * 1024;
+
+/** Ours have sixteen characters; what is longer is no version that was ever given. */
+const maxVersionCharacters = 64;
+
 /** Of an Envoy's reason: it names the secret and what is wrong, and is written by a stranger. */
 const maxReasonCharacters = 500;
 
@@ -122,7 +128,9 @@ export class Delta implements SecretStream<DeltaDiscoveryRequest> {
       this.#isFirst = false;
       const held = Object.entries(request.initialResourceVersions);
       checkNames(held.map(([name]) => name));
-      for (const [name, version] of held) this.#held.set(name, version);
+      for (const [name, version] of held) {
+        this.#held.set(name, version.slice(0, maxVersionCharacters));
+      }
       this.#wantsAll = subscribed.size === 0;
     }
     for (const name of subscribed) {
@@ -218,6 +226,13 @@ function checkNames(names: readonly string[]): ReadonlySet<string> {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
       `Cannot discover ${names.length} secrets on one stream: ${maxNames} are accepted.`,
+    );
+  }
+  const characters = names.reduce((sum, name) => sum + name.length, 0);
+  if (characters > maxNameCharacters) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot discover secrets with names of ${characters} characters on one stream: ${maxNameCharacters} are accepted.`,
     );
   }
   return new Set(names.filter((name) => name !== ''));
