@@ -221,6 +221,15 @@ suite('a join that is refused', () => {
     assert.equal(site.denials.at(-1)?.actor.user, 'system:anonymous');
   });
 
+  test('writes no more of what a stranger wrote into the audit log than tells what it was', async () => {
+    await attemptJoin(await site.dial(), { wish: { token: 'n'.repeat(60_000) } });
+    await attemptJoin(await site.dial(), { wish: { role: 'agent', name: 'n'.repeat(60_000) } });
+    await attemptJoin(await site.dial(), { wish: { role: 'r'.repeat(60_000) } });
+    for (const denial of site.denials.slice(-3)) {
+      assert.ok(JSON.stringify(denial).length < 2_000, JSON.stringify(denial).slice(0, 300));
+    }
+  });
+
   test('is counted by its reason', () => {
     const text = site.metrics.expose();
     for (const reason of ['unknown-token', 'expired-token', 'bad-signature', 'denied-identity']) {

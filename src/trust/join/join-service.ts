@@ -3,6 +3,7 @@
 
 import { joinTokenKind, type JoinToken } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
+import { excerpt } from '../../api/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority.ts';
@@ -361,7 +362,8 @@ export class JoinService {
       actor,
       verb: `${role === 'bot' ? 'bot' : 'agent'}.${verb}`,
       kind: method === 'renew' ? 'SVID' : joinTokenKind.kind,
-      ...(token === '' ? {} : { name: token }),
+      // Of a stranger, who may have written 64 KiB.
+      ...(token === '' ? {} : { name: excerpt(token) }),
       outcome: 'deny',
       code: error.code,
       reason: words === '' ? reasons : `${reasons} (${words})`,
