@@ -13,6 +13,7 @@ async function site() {
   const store = await openStore({ driver: 'memory' }, { clock });
   const metrics = new MetricsRegistry();
   const web: { current: TlsCredential | undefined } = { current: undefined };
+  const workloads: { firstMs: number | undefined } = { firstMs: undefined };
   const inMs = (delayMs: number): number => clock.now() + delayMs;
   observeExpiry({
     metrics,
@@ -20,6 +21,7 @@ async function site() {
     store,
     authority,
     web,
+    firstWorkloadExpiryMs: () => workloads.firstMs,
     credentials: { current: { notAfterMs: inMs(3_600_000) } },
   });
   /** Of one kind, by name. */
@@ -38,7 +40,7 @@ async function site() {
     store.commit({
       put: [{ collection, name, encode: () => Buffer.from(JSON.stringify(value)) }],
     });
-  return { authority, clock, web, read, put, inMs };
+  return { authority, clock, web, workloads, read, put, inMs };
 }
 
 const federation = (...notAfter: readonly string[]): object => ({
@@ -73,6 +75,26 @@ describe('the expiry metrics', () => {
     const certificateChain = certificatePem(authority.certificate.der);
     web.current = { certificateChain, privateKey: '' };
     assert.deepEqual(Object.values(read('web-certificate')), Object.values(read('x509-authority')));
+  });
+
+  test('tell when the first SVID of a workload ends, while one is in use', async () => {
+    const { workloads, read, inMs } = await site();
+    assert.deepEqual(read('workload-svid'), {});
+    workloads.firstMs = inMs(1_800_000);
+    assert.deepEqual(read('workload-svid'), { first: 1800 });
+  });
+
+  test('tell of grants, of tokens for the API and of agents that have to renew, not of bots', async () => {
+    const { put, read, inMs } = await site();
+    const expiresAt = timestamp(inMs(3_600_000));
+    await put('federationgrants', 'until-then', { spec: { expiresAt } });
+    await put('federationgrants', 'for-ever', { spec: {} });
+    await put('access.tokens', 'ci', { expiresAt });
+    await put('trust.members', 'agent/crane-1', { role: 'agent', notAfterMs: inMs(3_600_000) });
+    await put('trust.members', 'bot/ci/1', { role: 'bot', notAfterMs: inMs(3_600_000) });
+    assert.deepEqual(Object.keys(read('grant')), ['until-then']);
+    assert.deepEqual(Object.keys(read('access-token')), ['ci']);
+    assert.deepEqual(read('agent'), { 'crane-1': 3600 });
   });
 
   test('tell when the last authority of another trust domain ends', async () => {

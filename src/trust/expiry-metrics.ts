@@ -2,21 +2,26 @@
 // Read when somebody scrapes.
 
 import { X509Certificate } from 'node:crypto';
+import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { tokensCollection } from '../core/access/token-register.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { TlsCredential } from '../core/identity/tls-options.ts';
 import type { PlaneContext, WebCertificate } from '../core/plane/plane.ts';
 import type { Entry, Store } from '../core/store/store.ts';
+import { type Member, membersCollection } from './join/members.ts';
 
 export interface ExpiryParts
   extends Pick<PlaneContext, 'metrics' | 'clock' | 'store' | 'authority'> {
   readonly credentials: { readonly current: { readonly notAfterMs: number } };
   readonly web: Pick<WebCertificate, 'current'> | undefined;
+  /** When the first SVID of a workload ends; undefined where none is in use. */
+  readonly firstWorkloadExpiryMs: () => number | undefined;
 }
 
-/** Of join tokens, which anybody with the right can make by the thousand, so many that end first. */
-const mostTokens = 100;
+/** Of what there may be thousands of, so many that end first. */
+const mostOfAKind = 100;
 /** As many characters of an authority's id as `hansa trust rotate status` shows. */
 const idCharacters = 16;
 
@@ -25,7 +30,7 @@ type Expiry = readonly [kind: string, name: string, atMs: number];
 export function observeExpiry(parts: ExpiryParts): void {
   const { metrics, clock } = parts;
   const webExpiry = certificateExpiry();
-  const tokens = joinTokens(parts.store);
+  const kept = ending.map((one) => firstToEnd(parts.store, one));
   const federated = federatedAuthorities(parts.store);
   const all = (): readonly Expiry[] => [
     ...parts.authority.authorities.map(
@@ -37,13 +42,14 @@ export function observeExpiry(parts: ExpiryParts): void {
     ),
     ['site-svid', 'site', parts.credentials.current.notAfterMs],
     ...of(parts.web?.current).map((held): Expiry => ['web-certificate', 'web', webExpiry(held)]),
+    ...of(parts.firstWorkloadExpiryMs()).map((atMs): Expiry => ['workload-svid', 'first', atMs]),
     ...federated(),
-    ...tokens(clock.now()),
+    ...kept.flatMap((read) => read(clock.now())),
   ];
   metrics.observe(
     {
       name: 'hansa_expiry_seconds',
-      help: 'Time until something expires, by what it is: x509-authority and jwt-authority (name: the beginning of its id), site-svid, web-certificate, federated-authorities (name: the trust domain; the last of them) and join-token (the hundred that end first). Below zero it has expired.',
+      help: 'Time until something expires, by what it is: x509-authority and jwt-authority (name: the beginning of its id), site-svid, workload-svid (the first of all to end), web-certificate, federated-authorities (name: the trust domain; the last of them), and of join-token, grant, access-token and agent the hundred that end first. Below zero it has expired.',
       labels: ['kind', 'name'],
     },
     (report) => {
@@ -85,25 +91,51 @@ function certificateExpiry(): (credential: TlsCredential) => number {
   };
 }
 
+interface Ending {
+  readonly kind: string;
+  readonly collection: string;
+  /** Of these names alone, and without it in what is told: others are not even read. */
+  readonly prefix?: string;
+  /** NaN for one that does not expire. */
+  readonly endOf: (record: never) => number;
+}
+
+type WithSpec = { readonly spec?: { readonly expiresAt?: string } };
+const endOfSpec = ({ spec }: WithSpec): number => Date.parse(spec?.expiresAt ?? '');
+
+/** What the store keeps of things that somebody has to replace, or lets end. */
+const ending: readonly Ending[] = [
+  { kind: 'join-token', collection: joinTokenKind.plural, endOf: endOfSpec },
+  { kind: 'grant', collection: federationGrantKind.plural, endOf: endOfSpec },
+  {
+    kind: 'access-token',
+    collection: tokensCollection,
+    endOf: ({ expiresAt }: { readonly expiresAt: string }) => Date.parse(expiresAt),
+  },
+  {
+    kind: 'agent',
+    collection: membersCollection,
+    // Bots come and go by the hour.
+    prefix: 'agent/',
+    endOf: ({ notAfterMs }: Member) => notAfterMs,
+  },
+];
+
 /** Those that can still be used, the first to end first. */
-function joinTokens(store: Store): (nowMs: number) => readonly Expiry[] {
+function firstToEnd(
+  store: Store,
+  { kind, collection, endOf, prefix = '' }: Ending,
+): (nowMs: number) => readonly Expiry[] {
   const parsed = new WeakMap<Entry, number>();
   return (nowMs) => {
     const found: Expiry[] = [];
-    for (const entry of store.list(joinTokenKind.plural).entries) {
-      const atMs = parsed.get(entry) ?? tokenExpiry(entry);
+    for (const entry of store.list(collection).entries) {
+      const { name } = entry;
+      if (!name.startsWith(prefix)) continue;
+      const atMs = parsed.get(entry) ?? endOf(JSON.parse(entry.value.toString('utf8')) as never);
       parsed.set(entry, atMs);
-      if (atMs > nowMs) found.push(['join-token', entry.name, atMs]);
+      if (atMs > nowMs) found.push([kind, name.slice(prefix.length), atMs]);
     }
-    return found.toSorted((one, other) => one[2] - other[2]).slice(0, mostTokens);
+    return found.toSorted((one, other) => one[2] - other[2]).slice(0, mostOfAKind);
   };
-}
-
-/** -Infinity for one that does not expire: it is left out like one that has. */
-function tokenExpiry(entry: Entry): number {
-  const { spec } = JSON.parse(entry.value.toString('utf8')) as {
-    readonly spec?: { readonly expiresAt?: string };
-  };
-  const atMs = Date.parse(spec?.expiresAt ?? '');
-  return Number.isNaN(atMs) ? Number.NEGATIVE_INFINITY : atMs;
 }

@@ -43,8 +43,12 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
     const web = await startWebCertificate(settings.web, context);
-    observeExpiry({ ...context, web: web?.certificate });
     const workloads = await workloadServices({ ...context, jwtIssuer: issuer });
+    observeExpiry({
+      ...context,
+      web: web?.certificate,
+      firstWorkloadExpiryMs: workloads.firstExpiryMs,
+    });
     const joins = joining(context);
     return {
       controllers: [

@@ -116,11 +116,13 @@ describe('the supply of SVIDs', () => {
     await supply.svidOf(entry());
     await supply.svidOf(entry({ name: 'short', ttlSeconds: 60 }));
     assert.ok((supply.nextRenewalMs ?? 0) <= clock.now() + 30_000);
+    assert.ok((supply.firstExpiryMs ?? 0) <= clock.now() + 60_000);
     supply.keep(new Set(['web', 'short']), new Set(['web']));
     assert.ok((supply.nextRenewalMs ?? 0) <= clock.now() + 30_000, 'not due yet');
     await clock.advance(31_000);
     supply.keep(new Set(['web', 'short']), new Set(['web']));
     assert.ok((supply.nextRenewalMs ?? 0) > clock.now() + 60_000);
+    assert.ok((supply.firstExpiryMs ?? 0) > clock.now() + 60_000);
     supply.keep(new Set(), new Set());
     assert.equal(supply.nextRenewalMs, undefined);
   });

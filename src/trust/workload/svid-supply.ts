@@ -84,6 +84,15 @@ export class SvidSupply {
     return next;
   }
 
+  /** The moment at which the first SVID ends, renewed or not. O(entries in use). */
+  get firstExpiryMs(): number | undefined {
+    let first: number | undefined;
+    for (const { svid } of this.#held.values()) {
+      if (first === undefined || svid.notAfterMs < first) first = svid.notAfterMs;
+    }
+    return first;
+  }
+
   /** Forgets the SVIDs of entries that are gone, and of those that nobody uses when they are due. */
   keep(existing: Pick<ReadonlySet<string>, 'has'>, used: ReadonlySet<string>): void {
     const nowMs = this.#options.clock.now();

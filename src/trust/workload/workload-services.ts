@@ -34,6 +34,8 @@ export interface WorkloadServices extends RunningPlane {
   readonly endpoints: { readonly workload: string };
   readonly health: NonNullable<RunningPlane['health']>;
   readonly admit: NonNullable<RunningPlane['admit']>;
+  /** When the first SVID that workloads use ends. */
+  readonly firstExpiryMs: () => number | undefined;
   /** Something changed that is not in the store, such as the site's authority: look again. */
   refresh(): void;
 }
@@ -185,6 +187,7 @@ export async function workloadServices(
     },
     endpoints: { workload: path },
     health: new Map([['workload-api', () => issuingProblem]]),
+    firstExpiryMs: () => supply.firstExpiryMs,
     refresh: () => delivery.refresh(),
     stop: () => {
       unhook();
