@@ -73,6 +73,19 @@ describe('the supply of JWT-SVIDs', () => {
     assert.equal(next.keyId, authority.jwtSigner.keyId);
   });
 
+  test('never gives one of a key that was revoked while it signed', async () => {
+    const { supply, authority } = await scene();
+    const { signer } = authority.jwtSigner;
+    const sign = signer.sign.bind(signer);
+    signer.sign = async (bytes) => {
+      const signature = await sign(bytes);
+      await authority.replaceAtOnce('jwt', { fresh: true }, () => []);
+      return signature;
+    };
+    const { keyId } = await supply.svidOf(web, ['db']);
+    assert.equal(keyId, authority.jwtSigner.keyId);
+  });
+
   test('gives another one after the clock was set back', async () => {
     const { supply, clock } = await scene();
     const first = await supply.svidOf(web, ['db']);

@@ -26,7 +26,7 @@ export interface JwtRecord {
   readonly unrecorded: number;
 }
 
-/** About 4 MB of tokens, and as many entries. The oldest go first. */
+/** About 4 MB of tokens, 50 at worst, and as many entries. The oldest go first. */
 const maxHeld = 4096;
 /**
  * So many tokens of one entry are recorded in a minute, each with its audience; the rest is told as a
@@ -70,15 +70,19 @@ export class JwtSupply {
     ) {
       return held.svid;
     }
-    const svid = await signJwtSvid({
-      key: authority.jwtSigner,
-      trustDomain,
-      subject: id,
-      audience,
-      ttlSeconds: jwtTtlSeconds,
-      issuer,
-      nowMs,
-    });
+    const sign = (): Promise<IssuedJwtSvid> =>
+      signJwtSvid({
+        key: authority.jwtSigner,
+        trustDomain,
+        subject: id,
+        audience,
+        ttlSeconds: jwtTtlSeconds,
+        issuer,
+        nowMs,
+      });
+    let svid = await sign();
+    // The key may have been revoked while it signed in another thread.
+    while (authority.isTainted(svid.keyId)) svid = await sign();
     setLast(this.#held, key, { svid, renewAtMs: (svid.issuedAtMs + svid.expiresAtMs) / 2 });
     this.#options.issued(entry, this.#record(entry, svid, audience, nowMs));
     return svid;
