@@ -18,6 +18,8 @@ test('a founding secret is made once, sealed, and found again', async () => {
   assert.equal(await record.load(), undefined);
   assert.equal(await record.create(Buffer.from('first')), true);
   assert.equal(await record.create(Buffer.from('second')), false);
+  await store.commit({ audit: [{ encode: () => Buffer.from('{}') }] });
+  assert.equal(await record.create(Buffer.from('late')), false);
   assert.equal((await record.load())?.toString(), 'first');
   assert.ok(!store.get('site.secrets', 'authorities')?.value.includes('first'));
 });

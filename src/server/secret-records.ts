@@ -104,7 +104,9 @@ export function foundingSecret(store: Store, sealer: Sealer, name: string): Secr
     replace: (secret, audit) => record.replace(secret, audit),
     watch: (changed) => record.watch(changed),
     create: (secret) => {
-      if (store.auditLog.size === 0) return record.create(secret);
+      // Where another replica was first, it may have written records since.
+      const isThere = store.get(collection, name) !== undefined;
+      if (isThere || store.auditLog.size === 0) return record.create(secret);
       throw new HansaError(
         'HANSA_STORE_CORRUPT',
         `Cannot start: the store holds ${store.auditLog.size} audit records, but its secret ${name} is gone. Restore it from a backup.`,

@@ -71,6 +71,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     upstream: config.trust.authority.upstream,
     audit: authorityAudit(audit, rotationActor, 'the site started without one that could sign'),
   });
+  health.add('authorities', () => authority.problem);
   const credentials = await SiteCredentials.start({
     authority,
     clock,

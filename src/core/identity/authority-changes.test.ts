@@ -164,7 +164,9 @@ test('what a newer version wrote is never overwritten', async () => {
   const one = await SiteAuthority.open({ ...site, trustDomain: lubeck, vault: shared(site.vault) });
   const newer = { ...JSON.parse(String(site.vault.record)), version: 3 };
   site.vault.record = Buffer.from(JSON.stringify(newer));
+  assert.equal(one.problem, undefined);
   await assert.rejects(one.reload(), (caught) => hasCode(caught, 'HANSA_STORE_NEWER'));
+  assert.match(one.problem ?? '', /Start the newer version/);
   await assert.rejects(one.prepare('x509', untold), (caught) =>
     hasCode(caught, 'HANSA_STORE_NEWER'),
   );

@@ -12,7 +12,7 @@ import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
-import { HansaError, hasCode } from '../errors/error.ts';
+import { HansaError, hasCode, toHansaError } from '../errors/error.ts';
 import type { AuthorityAudit, AuthorityStep } from './authority-audit.ts';
 import {
   activate,
@@ -107,6 +107,7 @@ export class SiteAuthority {
   #authorities: readonly AuthorityView[];
   #changing: Promise<unknown> = Promise.resolve();
   readonly #listeners = new Set<() => void>();
+  #problem: string | undefined;
   readonly #options: AuthorityOptions;
   readonly #clock: Clock;
   readonly #serials: SerialNumbers;
@@ -120,6 +121,7 @@ export class SiteAuthority {
     this.#signing = signingOf(record);
     this.#bundle = bundleOf(options.trustDomain, record);
     this.#authorities = viewsOf(record);
+    // What failed is in `problem`.
     options.vault.watch?.(() => void this.reload().catch(() => undefined));
   }
 
@@ -266,6 +268,11 @@ export class SiteAuthority {
   /** Adopts what another replica wrote. Nothing happens where that is what is known already. */
   reload(): Promise<void> {
     return this.#inTurn(() => this.#adoptStored());
+  }
+
+  /** Why what another replica wrote could not be adopted: this one goes on with what it knew before. */
+  get problem(): string | undefined {
+    return this.#problem;
   }
 
   /** An SVID of a workload; `/hansa` and what is below has issuers of its own and is refused. */
@@ -427,9 +434,15 @@ export class SiteAuthority {
   }
 
   async #adoptStored(): Promise<void> {
-    const stored = await loaded(this.#options);
-    if (stored === undefined || stored.jwt.length === 0) return;
-    if (!isDeepStrictEqual(viewsOf(stored), this.#authorities)) this.#adopt(stored);
+    try {
+      const stored = await loaded(this.#options);
+      this.#problem = undefined;
+      if (stored === undefined || stored.jwt.length === 0) return;
+      if (!isDeepStrictEqual(viewsOf(stored), this.#authorities)) this.#adopt(stored);
+    } catch (error) {
+      this.#problem = toHansaError(error).message;
+      throw error;
+    }
   }
 
   #adopt(record: AuthorityRecord): void {
