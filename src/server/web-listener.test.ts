@@ -281,6 +281,17 @@ suite('an ACME challenge on the web listener', () => {
     assert.equal(error.code, 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL');
   });
 
+  test('is refused to whoever names nobody', async () => {
+    const { certificate, dial } = await scene(certificateFor('web.example'));
+    const asked: unknown[] = [];
+    certificate.challengeFor = (name) => void asked.push(name);
+    const [error] = (await once(dial({ ...acme, servername: '' }), 'error')) as [
+      NodeJS.ErrnoException,
+    ];
+    assert.equal(error.code, 'ERR_SSL_TLSV1_ALERT_NO_APPLICATION_PROTOCOL');
+    assert.deepEqual(asked, []);
+  });
+
   test('does not change what others get', async () => {
     const serving = certificateFor('web.example');
     const { certificate, dial } = await scene(serving);

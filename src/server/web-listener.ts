@@ -24,9 +24,10 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
   return {
     ...secureContextOf(current),
     requestCert: false,
-    ALPNCallback(this: unknown, hello: { servername: string; protocols: string[] }) {
+    // node says `false` where the client names nobody, whatever its types say.
+    ALPNCallback(this: unknown, hello: { servername: string | false; protocols: string[] }) {
       if (hello.protocols.includes(acmeProtocol)) {
-        const challenge = certificate.challengeFor(hello.servername);
+        const challenge = hello.servername ? certificate.challengeFor(hello.servername) : undefined;
         if (challenge === undefined) return undefined;
         // node:tls calls it on the socket; this is what setKeyCert is for.
         (this as TLSSocket).setKeyCert(createSecureContext(secureContextOf(challenge)));
