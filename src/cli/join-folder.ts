@@ -3,15 +3,7 @@
 // beside the old ones, join.json.next last, and then moved; whoever comes next moves the rest.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import {
-  chmodSync,
-  existsSync,
-  mkdirSync,
-  readFileSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../core/clock/clock.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
@@ -19,6 +11,7 @@ import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { Joined } from '../trust/join/join-client.ts';
 import { fileProblem } from './file-problem.ts';
+import { readOwnFile, writeNewFile } from './new-file.ts';
 import { usageError } from './usage.ts';
 
 /** What join.json holds. */
@@ -70,10 +63,11 @@ export class JoinFolder {
    * did not arrive, or a new one.
    */
   async nextKey(random: Random): Promise<KeyObject> {
-    const path = this.#next('svid.key');
-    if (existsSync(path)) {
+    // Whoever else can write into the folder would have a key of his own certified.
+    const waiting = readOwnFile(this.#next('svid.key'));
+    if (waiting !== undefined) {
       try {
-        return createPrivateKey(readFileSync(path));
+        return createPrivateKey(waiting);
       } catch {
         // Half of a file: nobody was asked with it.
       }
@@ -109,10 +103,7 @@ export class JoinFolder {
   }
 
   #lay(name: FileName, content: string): void {
-    const next = this.#next(name);
-    rmSync(next, { force: true });
-    writeFileSync(next, content, { mode: fileMode, flag: 'wx' });
-    chmodSync(next, fileMode);
+    writeNewFile(this.#next(name), content, fileMode);
   }
 
   /** Safe to do again. */

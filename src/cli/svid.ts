@@ -2,7 +2,7 @@
 // like every other; `mint` asks the owner's socket.
 
 import { createPublicKey } from 'node:crypto';
-import { chmodSync, mkdirSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
@@ -22,6 +22,7 @@ import type { SiteClient } from './client.ts';
 import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { fileProblem } from './file-problem.ts';
+import { writeNewFile } from './new-file.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { svidValidateCommand } from './svid-validate.ts';
 import { usageError } from './usage.ts';
@@ -259,9 +260,7 @@ function replaceFiles(folder: string, files: CredentialFiles): void {
 /** Readers see the old file or the new one, never half of it. */
 function replace(path: string, content: string, mode: number): void {
   const next = `${path}.next`;
-  rmSync(next, { force: true });
-  writeFileSync(next, content, { mode, flag: 'wx' });
-  chmodSync(next, mode);
+  writeNewFile(next, content, mode);
   renameSync(next, path);
 }
 
