@@ -36,7 +36,7 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
       if (hello.protocols.includes('h2')) return 'h2';
       return hello.protocols.includes('http/1.1') ? 'http/1.1' : undefined;
     },
-  } as SecureServerOptions;
+  };
 }
 
 /** New connections get each new certificate; those that stand go on with theirs. Returns how to stop that. */
