@@ -424,13 +424,14 @@ export class SiteAuthority {
   }
 
   async #write(next: AuthorityRecord, rows: ReturnType<AuthorityAudit>): Promise<void> {
+    const adopt = this.#adoption(next);
     const record = encodeAuthorities(this.trustDomain.name, next);
     try {
       await this.#options.vault.replace(record, rows);
     } finally {
       record.fill(0);
     }
-    this.#adopt(next);
+    adopt();
   }
 
   async #adoptStored(): Promise<void> {
@@ -438,24 +439,28 @@ export class SiteAuthority {
       const stored = await loaded(this.#options);
       this.#problem = undefined;
       if (stored === undefined || stored.jwt.length === 0) return;
-      if (!isDeepStrictEqual(viewsOf(stored), this.#authorities)) this.#adopt(stored);
+      if (!isDeepStrictEqual(viewsOf(stored), this.#authorities)) this.#adoption(stored)();
     } catch (error) {
       this.#problem = toHansaError(error).message;
       throw error;
     }
   }
 
-  #adopt(record: AuthorityRecord): void {
-    // First what can fail.
+  /** First what can fail, before anything is written: what is returned cannot. */
+  #adoption(record: AuthorityRecord): () => void {
     const signing = signingOf(record);
     const bundle = bundleOf(this.trustDomain, record);
-    this.#record = record;
-    this.#signing = signing;
-    // Readers tell a change by identity: the same authorities are the same bundle.
-    const { hash, issuers } = this.#bundle;
-    if (bundle.hash !== hash || !isDeepStrictEqual(bundle.issuers, issuers)) this.#bundle = bundle;
-    this.#authorities = viewsOf(record);
-    for (const listener of this.#listeners) listener();
+    return () => {
+      this.#record = record;
+      this.#signing = signing;
+      // Readers tell a change by identity: the same authorities are the same bundle.
+      const { hash, issuers } = this.#bundle;
+      if (bundle.hash !== hash || !isDeepStrictEqual(bundle.issuers, issuers)) {
+        this.#bundle = bundle;
+      }
+      this.#authorities = viewsOf(record);
+      for (const listener of this.#listeners) listener();
+    };
   }
 }
 

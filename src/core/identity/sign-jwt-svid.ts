@@ -4,13 +4,14 @@ import { timestamp } from '../../api/object.ts';
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../errors/error.ts';
+import { maxTtlSeconds } from './authority-phases.ts';
 import { algorithmOfSigner, signCompact } from './jws.ts';
 import type { Signer } from './signer.ts';
 
 /** As SPIRE: what is stolen is worthless within minutes (JWT-SVID §7.1). */
 export const defaultJwtTtlSeconds = 300;
-/** A token cannot be taken back but by a rotation. */
-export const maxJwtTtlSeconds = 3600;
+/** An old key is published for as long as what it signed can live, and no longer. */
+export const maxJwtTtlSeconds = maxTtlSeconds;
 /** One is what the specification recommends (§3.2); nobody needs more than this. */
 export const maxAudiences = 32;
 const maxAudienceLength = 2048;

@@ -130,6 +130,23 @@ test('of what is below the root, only what this site signed is its own', async (
   assert.equal(believe(after.chain).toString(), web.toString());
 });
 
+test('what could not be published is not written either', async (t) => {
+  const folder = folderOf(t);
+  const root = authorityOf();
+  const vault = new MemoryVault();
+  const authority = await openUnder(folder, { certificates: [root], roots: [root] }, vault);
+  const rootsFile = join(folder, 'roots.pem');
+  const rotate = async (): Promise<void> => {
+    writeFileSync(rootsFile, pemOf([root, ...Array.from({ length: 15 }, () => authorityOf())]));
+    await authority.prepare('x509', () => []);
+    await authority.activate('x509', undefined, () => []);
+  };
+  for (let times = 0; times < 4; times++) await rotate();
+  const before = String(vault.record);
+  await assert.rejects(rotate(), RangeError);
+  assert.equal(String(vault.record), before);
+});
+
 test('the upstream key is never in the record', async (t) => {
   const root = authorityOf();
   const vault = new MemoryVault();

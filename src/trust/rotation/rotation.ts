@@ -101,10 +101,6 @@ export class Rotation {
     else this.#problems.set(kind, problem);
   }
 
-  get problem(): string | undefined {
-    return [...this.#problems.values()][0];
-  }
-
   status(): RotationStatus {
     const { authority, store, trustDomain } = this.#parts;
     const published = lastPublished(store);
