@@ -64,6 +64,9 @@ export interface Joined {
   readonly notAfterMs: number;
 }
 
+/** Three times as long as the site itself gives a conversation: then nobody is there any more. */
+const answerMs = 30_000;
+
 /** What differs between the methods. */
 interface Method {
   readonly path: string;
@@ -187,6 +190,12 @@ async function converse(parts: JoinClientParts, method: Method): Promise<Joined>
   const call = new RpcClientCall(socket, server.url.host, method.path);
   const cancel = (): void => call.close();
   signal?.addEventListener('abort', cancel, { once: true });
+  // A connection can be lost without a word, and whoever waits on it would wait for ever.
+  let late = false;
+  const timer = clock.timer(answerMs, () => {
+    late = true;
+    call.close();
+  });
   try {
     const publicKey = PublicKey.of(parts.key).spki;
     const clientNonce = await random.bytes(nonceBytes);
@@ -206,7 +215,15 @@ async function converse(parts: JoinClientParts, method: Method): Promise<Joined>
     const answer = readAnswer(await call.read());
     if (!('certs' in answer)) throw unexpected();
     return believe(answer.certs, trustDomain, publicKey, clock.now());
+  } catch (cause) {
+    if (!late) throw cause;
+    throw new HansaError(
+      'HANSA_TIMEOUT',
+      `Cannot join at ${server.url.origin}: it did not answer within ${answerMs / 1000} s. Try again.`,
+      { cause },
+    );
   } finally {
+    timer.cancel();
     signal?.removeEventListener('abort', cancel);
     call.close();
   }
