@@ -76,7 +76,7 @@ const scalarBytes: Readonly<Partial<Record<KeyAlgorithm, number>>> = {
 };
 
 /** The signature as JOSE has it: r and s side by side where certificates have a DER sequence. */
-export async function signJws(signer: Signer, bytes: Uint8Array): Promise<Buffer> {
+async function signJws(signer: Signer, bytes: Uint8Array): Promise<Buffer> {
   const signature = await signer.sign(bytes);
   const size = scalarBytes[signer.publicKey.algorithm];
   return size === undefined ? signature : rawSignature(signature, size);

@@ -5,8 +5,8 @@ import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../errors/error.ts';
 import { maxTtlSeconds } from './authority-phases.ts';
+import type { JwtSigner } from './authority-state.ts';
 import { algorithmOfSigner, signCompact } from './jws.ts';
-import type { Signer } from './signer.ts';
 
 /** As SPIRE: what is stolen is worthless within minutes (JWT-SVID §7.1). */
 export const defaultJwtTtlSeconds = 300;
@@ -18,16 +18,8 @@ const maxAudienceLength = 2048;
 /** Of all together, so that what is made here is never larger than what is read (jwt-svid.ts). */
 const maxAudiencesLength = 4096;
 
-/** The key that signs now. */
-export interface JwtSigningKey {
-  readonly keyId: string;
-  readonly signer: Signer;
-  /** When the key stops being published. No token outlives it. */
-  readonly notAfterMs: number;
-}
-
 export interface JwtSvidRequest {
-  readonly key: JwtSigningKey;
+  readonly key: JwtSigner;
   /** Of the issuing site: it speaks for no other. */
   readonly trustDomain: TrustDomain;
   readonly subject: SpiffeId;
