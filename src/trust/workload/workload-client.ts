@@ -145,18 +145,28 @@ const firstRetryMs = 500;
 const lastRetryMs = 30_000;
 
 /**
- * Like `watchIdentities`, and goes on after a site that was stopped or an entry that was gone for a
+ * Like `watchSvids`, and goes on after a site that was stopped or an entry that was gone for a
  * while. Only where the very first answer is a refusal it throws that: then something is set up wrong.
  */
-export async function* followIdentities(
+export function followSvids(options: FollowOptions): AsyncGenerator<ReceivedState, void> {
+  return follow(options, watchSvids);
+}
+
+/** As `followSvids`, of both profiles. */
+export function followIdentities(options: FollowOptions): AsyncGenerator<ReceivedIdentities, void> {
+  return follow(options, watchIdentities);
+}
+
+async function* follow<State>(
   options: FollowOptions,
-): AsyncGenerator<ReceivedIdentities, void> {
+  watchStates: (socket: string, signal: AbortSignal) => AsyncGenerator<State, void>,
+): AsyncGenerator<State, void> {
   const { socket, signal, clock, lost } = options;
   let everAnswered = false;
   let retryMs = firstRetryMs;
   while (!signal.aborted) {
     try {
-      for await (const state of watchIdentities(socket, signal)) {
+      for await (const state of watchStates(socket, signal)) {
         everAnswered = true;
         retryMs = firstRetryMs;
         yield state;
