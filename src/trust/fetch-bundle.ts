@@ -11,6 +11,7 @@ import { refuse } from '../core/identity/rules.ts';
 import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Transport, TransportResponse, WebRules } from '../core/identity/transport.ts';
+import { isLocalAddress } from './local-address.ts';
 
 /** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */
 const fetchTimeoutMs = 10_000;
@@ -56,12 +57,26 @@ export interface FetchedBundle {
 export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
   const endsAt = fetch.clock.monotonic() + fetchTimeoutMs;
   const visited = new Set<string>();
+  let startsHere = false;
   let { url } = fetch;
   for (;;) {
     visited.add(url.href);
     // Whole milliseconds: a message that repeats in the same words is no change of state.
     const leftMs = Math.max(Math.ceil(endsAt - fetch.clock.monotonic()), 1);
-    const answer = await ask(fetch, url, leftMs);
+    const from = url;
+    const isFirst = visited.size === 1;
+    const answer = await ask(fetch, url, leftMs, (address) => {
+      if (!isLocalAddress(address)) return;
+      // An operator may name an endpoint on this machine; another endpoint may not send us there.
+      if (isFirst) startsHere = true;
+      else if (!startsHere) {
+        throw problem(
+          'redirect',
+          from,
+          `it leads to ${address}, which is this machine or its own wire`,
+        );
+      }
+    });
     if (answer.status === 304 && fetch.validator?.url === url.href) {
       return { document: undefined, validator: fetch.validator };
     }
@@ -77,7 +92,12 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
   }
 }
 
-async function ask(fetch: BundleFetch, url: URL, timeoutMs: number): Promise<TransportResponse> {
+async function ask(
+  fetch: BundleFetch,
+  url: URL,
+  timeoutMs: number,
+  checkAddress: (address: string) => void,
+): Promise<TransportResponse> {
   const { profile, transport, clock, signal, validator } = fetch;
   const connection = await transport.connect({
     url,
@@ -86,6 +106,7 @@ async function ask(fetch: BundleFetch, url: URL, timeoutMs: number): Promise<Tra
     timeoutMs,
     quietMs: Math.min(quietMs, timeoutMs),
     signal,
+    checkAddress,
     ...(profile.kind === 'https_web' && { web: profile.rules }),
     verify: (chain) => {
       if (profile.kind === 'https_web') return;

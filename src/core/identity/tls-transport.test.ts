@@ -7,7 +7,7 @@ import { after, suite, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { systemClock } from '../clock/system.ts';
-import { hasCode } from '../errors/error.ts';
+import { HansaError, hasCode } from '../errors/error.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { brokenRule } from './rules.ts';
 import { validateChain } from './svid-validator.ts';
@@ -97,6 +97,48 @@ suite('a connection', () => {
       connection.close();
     }
     assert.deepEqual(url.connections, [false, false]);
+  });
+
+  test('goes to no address that is refused, by name or by number, and sends it nothing', async () => {
+    const url = await serve((_request, response) => response.end('ok'));
+    const refusal = new HansaError('HANSA_FORBIDDEN', 'Not there.');
+    const asked: string[] = [];
+    for (const host of ['127.0.0.1', 'localhost']) {
+      const there = new URL(`https://${host}:${url.port}`);
+      const checkAddress = (address: string): void => {
+        asked.push(address);
+        throw refusal;
+      };
+      await assert.rejects(connect(there, { checkAddress }), refusal);
+    }
+    assert.equal(asked[0], '127.0.0.1');
+    assert.match(asked[1] ?? '', /^(?:127\.0\.0\.1|::1)$/);
+    assert.equal(url.connections.length, 0);
+    // And where nobody minds, a name leads where it always did.
+    const connection = await connect(new URL(`https://localhost:${url.port}`), {
+      checkAddress: () => undefined,
+    });
+    connection.close();
+  });
+
+  test('bears an interim answer or two, and not one after the other for ever', async () => {
+    const url = await serve((request, response) => {
+      for (let i = 0; i < Number(request.headers['x-interim']); i++) {
+        response.writeEarlyHints({ link: '</style.css>; rel=preload' });
+      }
+      response.end('ok');
+    });
+    const ask = async (interim: number) => {
+      const connection = await connect(url);
+      try {
+        const headers = { 'x-interim': String(interim) };
+        return (await connection.request({ ...get('/'), headers }, 100)).body.toString();
+      } finally {
+        connection.close();
+      }
+    };
+    assert.equal(await ask(8), 'ok');
+    await assert.rejects(ask(9), /8 interim answers, and yet another/);
   });
 
   test('does not follow a redirect', async () => {

@@ -3,7 +3,8 @@
 // answers like any other and are not followed.
 
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
-import { isIP } from 'node:net';
+import { lookup } from 'node:dns';
+import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../clock/clock.ts';
@@ -23,6 +24,8 @@ import { webContext, WebJudge } from './web-transport.ts';
 
 const defaultPort = 443;
 const maxHeaderBytes = 16 * 1024;
+/** Interim answers (RFC 9110 §15.2) before the one that counts: a server has no more than one or two to give. */
+const maxInterim = 8;
 
 export interface TlsTransportOptions {
   readonly clock: Clock;
@@ -47,8 +50,10 @@ export class TlsTransport implements Transport {
     const { clock } = this.#options;
     const judge = options.web && new WebJudge(options.web);
     const host = url.hostname.replace(/^\[|\]$/g, '');
+    if (isIP(host) !== 0) options.checkAddress?.(host);
     const socket = connect({
       host,
+      ...(options.checkAddress && { lookup: checkedLookup(options.checkAddress) }),
       port: url.port === '' ? defaultPort : Number(url.port),
       secureContext: this.#contextFor(options),
       // Addresses are no server names (RFC 6066 §3).
@@ -76,6 +81,21 @@ export class TlsTransport implements Transport {
     }
     return context;
   }
+}
+
+/** As node:net looks up names, and each address is looked at before it is connected to. */
+function checkedLookup(check: (address: string) => void): LookupFunction {
+  return (host, options, done) =>
+    lookup(host, options, (error, found, family) => {
+      let refusal = error;
+      try {
+        const all = typeof found === 'string' ? [{ address: found }] : (found ?? []);
+        if (error === null) for (const { address } of all) check(address);
+      } catch (caught) {
+        refusal = caught as Error;
+      }
+      done(refusal, found, family);
+    });
 }
 
 function checkUrl(url: URL): void {
@@ -106,6 +126,7 @@ class TlsConnection implements Connection {
   readonly #clock: Clock;
   readonly #quietMs: number | undefined;
   #quiet: Timer | undefined;
+  #heardAtMs = 0;
   #chain: readonly Certificate[] = [];
 
   constructor(
@@ -130,7 +151,9 @@ class TlsConnection implements Connection {
       this.#quiet?.cancel();
       signal?.removeEventListener('abort', onAbort);
     };
-    socket.on('error', (cause: Error) => this.#end(this.#unreachable(inWords(cause), cause)));
+    socket.on('error', (cause: Error) =>
+      this.#end(cause instanceof HansaError ? cause : this.#unreachable(inWords(cause), cause)),
+    );
     socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
     this.#heard();
     this.verified = new Promise((resolve, reject) => {
@@ -178,6 +201,12 @@ class TlsConnection implements Connection {
       out.on('error', (cause: Error) => {
         this.#end(this.#unreachable(inWords(cause), cause));
       });
+      let interim = 0;
+      out.on('information', () => {
+        interim++;
+        if (interim <= maxInterim) return;
+        this.#end(this.#unreachable(`it sent ${maxInterim} interim answers, and yet another`));
+      });
       out.on('response', (answer) => {
         this.#heard();
         readAll(answer, maxBytes, this.#where, () => this.#heard()).then(
@@ -198,14 +227,18 @@ class TlsConnection implements Connection {
     });
   }
 
-  /** Something came: the time in which nothing may come begins again. */
+  /** Something came: the time in which nothing may come begins again. Cheap: some send byte by byte. */
   #heard(): void {
     const quietMs = this.#quietMs;
     if (quietMs === undefined || this.#ended !== undefined) return;
-    this.#quiet?.cancel();
-    this.#quiet = this.#clock.timer(quietMs, () =>
-      this.#end(this.#unreachable(`nothing came from it for ${quietMs} ms`)),
-    );
+    this.#heardAtMs = this.#clock.monotonic();
+    this.#quiet ??= this.#clock.timer(quietMs, () => this.#listen(quietMs));
+  }
+
+  #listen(quietMs: number): void {
+    const leftMs = this.#heardAtMs + quietMs - this.#clock.monotonic();
+    if (leftMs <= 0) this.#end(this.#unreachable(`nothing came from it for ${quietMs} ms`));
+    else this.#quiet = this.#clock.timer(leftMs, () => this.#listen(quietMs));
   }
 
   close(): void {

@@ -36,6 +36,8 @@ export interface ConnectOptions {
    * With `web` the chain is empty: it is judged already.
    */
   readonly verify: (chain: readonly Certificate[]) => void;
+  /** Called with each address that the name stands for, before anything is sent there. Throws to refuse. */
+  readonly checkAddress?: (address: string) => void;
   /** Present the site's own SVID. Without it no client certificate is sent. */
   readonly asSite: boolean;
   /** For the connection as a whole, requests included. */
