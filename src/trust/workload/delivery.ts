@@ -82,6 +82,8 @@ export class Delivery {
   readonly #sources: RunningSource[] = [];
   readonly #entries: StoreEntries;
   #waiting = new Set<Group>();
+  /** Those whose program was looked at for their next turn. */
+  readonly #looked = new WeakSet<WorkloadProcess>();
   #isWorking = false;
   #soon: Timer | undefined;
   #look: Timer | undefined;
@@ -229,11 +231,15 @@ export class Delivery {
   }
 
   async #update(group: Group): Promise<number> {
-    // An entry that selects by program may be newer than the stream.
-    if (this.needsHash) await processOf(group)?.hashed();
     const process = processOf(group);
     // Everybody left meanwhile.
     if (process === undefined) return 0;
+    // An entry that selects by program may be newer than the stream. Hashing can take long, and
+    // everybody else goes on.
+    if (this.needsHash && !this.#looked.delete(process)) {
+      void this.#hashThenUpdate(group, process);
+      return 0;
+    }
     const entries = this.#entries.index.match(process.selectors);
     if (entries.length === 0) {
       this.#end(group, (subscriber) => subscriber.denied());
@@ -254,6 +260,12 @@ export class Delivery {
       if (this.#isLong()) await this.#rest();
     }
     return told;
+  }
+
+  async #hashThenUpdate(group: Group, process: WorkloadProcess): Promise<void> {
+    await process.hashed();
+    this.#looked.add(process);
+    if (this.#groups.get(group.key) === group) this.#enqueue(group);
   }
 
   async #stateOf(entries: readonly UsableEntry[], withSvids: boolean): Promise<WorkloadState> {
