@@ -21,6 +21,7 @@ import { validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { grpcStatus } from './grpc-status.ts';
 import type { JwtSupply } from './jwt-supply.ts';
 import { hintsOf, type UsableEntry } from './matching-entries.ts';
+import { connectionGone, noIdentity } from './stream-refusals.ts';
 import { serveStates, type StateView, type WorkloadApiOptions } from './workload-api.ts';
 import type { WorkloadConnection } from './workload-connections.ts';
 
@@ -68,9 +69,7 @@ function unary<Request>(
 ): handleUnaryCall<Request, Uint8Array> {
   const answered = async (call: ServerUnaryCall<Request, Uint8Array>): Promise<Uint8Array> => {
     const connection = options.connections.get(call.getPeer());
-    if (connection === undefined) {
-      throw new HansaError('HANSA_UNAVAILABLE', 'The connection is gone.');
-    }
+    if (connection === undefined) throw connectionGone();
     return answerOf(options, connection, call.request);
   };
   return (call, answer) => {
@@ -164,8 +163,5 @@ function entriesOf(
   const entries = delivery.entriesOf(connection.process);
   if (entries.length > 0) return entries;
   denied(connection, 'jwt-svid');
-  throw new HansaError(
-    'HANSA_FORBIDDEN',
-    `No identity is registered for this process (${connection.process.description}).`,
-  );
+  throw noIdentity(connection.process);
 }

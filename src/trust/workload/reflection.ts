@@ -1,6 +1,6 @@
 // gRPC server reflection: SPIFFE Workload Endpoint section 7 asks endpoints for it, so that a client
 // can learn which services there are beside the Workload API. Tells of nothing but what everybody can
-// read in proto/, so it is answered to every process. Everything is made once, when first asked for.
+// read in proto/, so it is answered to every process. The catalog is made once, when first asked for.
 
 import {
   create,
