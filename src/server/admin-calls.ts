@@ -11,6 +11,7 @@ import {
 } from 'node:http2';
 import type { Socket } from 'node:net';
 import type { AdminCall } from '../core/plane/plane.ts';
+import { rpcStatus } from '../core/rpc/status.ts';
 
 const preface = 'PRI * HTTP/2.0';
 /** These tell: methods of HTTP/1.1 that are served here begin with POST, PUT or PATCH, but none with PRI. */
@@ -20,10 +21,6 @@ const silentMs = 10_000;
 /** Calls in flight on one connection. */
 const maxConcurrentStreams = 256;
 const maxSessionMegabytes = 10;
-
-/** Status codes of gRPC. */
-const unimplemented = '12';
-const unauthenticated = '16';
 
 /** From now on, connections to the server that speak HTTP/2 are served these calls. */
 export function serveAdminCalls(server: Server, calls: readonly AdminCall[]): void {
@@ -75,18 +72,24 @@ function dispatch(
     (headers['content-type'] ?? '').startsWith('application/grpc');
   if (!isCall) refuse(stream, { ':status': 415 });
   else if (call === undefined) {
-    refuse(stream, grpcStatus(unimplemented, 'There is no such method on the admin socket.'));
+    refuse(
+      stream,
+      grpcStatus(rpcStatus.unimplemented, 'There is no such method on the admin socket.'),
+    );
   } else if (headers.authorization !== undefined) {
     // A token narrows what its bearer may do; what is called here takes the owner himself.
-    refuse(stream, grpcStatus(unauthenticated, 'Tokens are not accepted here: call without one.'));
+    refuse(
+      stream,
+      grpcStatus(rpcStatus.unauthenticated, 'Tokens are not accepted here: call without one.'),
+    );
   } else call.handle(stream);
 }
 
-function grpcStatus(code: string, message: string) {
+function grpcStatus(code: number, message: string) {
   return {
     ':status': 200,
     'content-type': 'application/grpc',
-    'grpc-status': code,
+    'grpc-status': String(code),
     'grpc-message': message,
   };
 }
