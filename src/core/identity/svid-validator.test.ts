@@ -5,7 +5,13 @@ import fc from 'fast-check';
 import { emptyName, name } from './build-certificate.ts';
 import { keyUsageBits } from './extensions.ts';
 import { brokenRule, type Rule } from './rules.ts';
-import { maxChainLength, parseChain, validateChain, type ValidatedSvid } from './svid-validator.ts';
+import {
+  maxAuthoritiesTried,
+  maxChainLength,
+  parseChain,
+  validateChain,
+  type ValidatedSvid,
+} from './svid-validator.ts';
 import {
   BundleTable,
   ecKey,
@@ -74,6 +80,61 @@ test('an intermediate that the operator put into the bundle ends the path', () =
   const bundles = new BundleTable().set('lubeck.example', intermediate);
   const svid = validate([forgeLeaf(intermediate, web), intermediate], bundles);
   assert.equal(svid.authorityFingerprint, intermediate.certificate.fingerprint);
+});
+
+/** Subject and authority key identifiers (RFC 5280 §4.2.1.1, §4.2.1.2) of one byte. */
+const keyIds = (own: number, issuer?: number): { readonly extra: readonly Buffer[] } => ({
+  extra: [
+    extension('551d0e', false, Buffer.of(4, 1, own)),
+    ...(issuer === undefined
+      ? []
+      : [extension('551d23', false, Buffer.of(0x30, 3, 0x80, 1, issuer))]),
+  ],
+});
+
+test('a bundle of many authorities of one name, and a chain of that name, cost a few signatures', () => {
+  const subject = name('test', 'everybody');
+  const same = { subject, issuerName: subject };
+  const roots = Array.from({ length: 64 }, () => forgeRoot('lubeck.example', same));
+  const chain: Forged[] = [forge({ ca: true, ...same })];
+  while (chain.length < maxChainLength - 1) {
+    chain.unshift(forge({ ca: true, issuer: chain[0] as Forged, subject }));
+  }
+  const ders = [forgeLeaf(chain[0] as Forged, web), ...chain].map(({ der }) => der);
+  let checked = 0;
+  const count = (): boolean => {
+    checked++;
+    return false;
+  };
+  const bundles = new BundleTable().set('lubeck.example', ...roots);
+  assert.throws(
+    () => validateChain(parseChain(ders), bundles, Date.now(), count),
+    breaks('size-limit'),
+  );
+  assert.ok(checked <= maxAuthoritiesTried, `${checked} signatures`);
+});
+
+test('of many authorities of one name, the one whose key is named is found, also above intermediates', () => {
+  const subject = name('test', 'SPIFFE');
+  const roots = Array.from({ length: 40 }, (_, at) =>
+    forgeRoot('lubeck.example', { subject, issuerName: subject, ...keyIds(at) }),
+  );
+  const bundles = new BundleTable().set('lubeck.example', ...roots);
+  const last = roots[39] as Forged;
+  assert.equal(validate([forgeLeaf(last, web, keyIds(100, 39))], bundles).id.toString(), web);
+  const between = below(last, { subject, ...keyIds(99, 39) });
+  const leaf = forgeLeaf(between, web, keyIds(100, 99));
+  assert.equal(validate([leaf, between], bundles).id.toString(), web);
+});
+
+test('a key identifier that is wrong hides nothing where there are few', () => {
+  const subject = name('test', 'few');
+  const roots = [1, 2, 3].map((id) =>
+    forgeRoot('lubeck.example', { subject, issuerName: subject, ...keyIds(id) }),
+  );
+  const bundles = new BundleTable().set('lubeck.example', ...roots);
+  const leaf = forgeLeaf(roots[1] as Forged, web, keyIds(100, 3));
+  assert.equal(validate([leaf], bundles).id.toString(), web);
 });
 
 test('after a rotation to a root of the same name, both are tried', () => {
