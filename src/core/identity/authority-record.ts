@@ -89,7 +89,13 @@ function base64(certificate: Certificate): string {
 }
 
 function privateKeyText(key: KeyObject | undefined): string | undefined {
-  return key && exportPkcs8(key).toString('base64');
+  if (key === undefined) return undefined;
+  const pkcs8 = exportPkcs8(key);
+  try {
+    return pkcs8.toString('base64');
+  } finally {
+    pkcs8.fill(0);
+  }
 }
 
 /** Throws HANSA_STORE_CORRUPT, HANSA_STORE_NEWER or HANSA_SEAL_BROKEN; messages never show the record. */

@@ -96,6 +96,19 @@ test('scalars that are no P-384 key are drawn again', async () => {
   assert.match(Buffer.from(x as string, 'base64url').toString('hex'), /^aa87ca22be8b0537/);
 });
 
+for (const type of ['ec-p256', 'ec-p384', 'rsa-2048'] as const) {
+  test(`a signer with a key of ${type} signs many things at once, each as it is`, async () => {
+    const key = await generateKeyOf(type, new SeededRandom('many'));
+    const signer = new LocalSigner(key);
+    const texts = Array.from({ length: 20 }, (_, at) => Buffer.from(`text ${at}`));
+    const signatures = await Promise.all(texts.map((text) => signer.sign(text)));
+    const digest = signer.algorithm === 'ecdsa-sha384' ? 'sha384' : 'sha256';
+    for (const [at, signature] of signatures.entries()) {
+      assert.ok(verify(digest, texts[at] as Buffer, signer.publicKey.keyObject, signature));
+    }
+  });
+}
+
 test('a signer refuses keys that an authority should not have', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp521r1' });
   assert.throws(() => new LocalSigner(privateKey), /use P-256, P-384, RSA or Ed25519/);

@@ -160,7 +160,9 @@ export function exportPkcs8(key: KeyObject): Buffer {
 /** Throws HANSA_SEAL_BROKEN: what was unsealed is not what was sealed. Never shows the key. */
 export function importPkcs8(pkcs8: Uint8Array): KeyObject {
   try {
-    return createPrivateKey({ key: Buffer.from(pkcs8), format: 'der', type: 'pkcs8' });
+    // A view and not a copy, which nobody would overwrite.
+    const key = Buffer.from(pkcs8.buffer, pkcs8.byteOffset, pkcs8.byteLength);
+    return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
   } catch {
     // Without its cause, which may quote the key.
     throw new HansaError(

@@ -3,7 +3,7 @@
 import { type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import { digestOf, type KeyAlgorithm, type SignatureAlgorithm } from './algorithms.ts';
-import { PublicKey } from './keys.ts';
+import { exportPkcs8, importPkcs8, PublicKey } from './keys.ts';
 
 /** Signatures of one signer may be asked for at once and in any number. */
 export interface Signer {
@@ -24,11 +24,58 @@ const algorithms: Readonly<Partial<Record<KeyAlgorithm, SignatureAlgorithm>>> = 
 /** 25 µs of work are cheaper than the way to a thread of libuv's pool and back. */
 const quick: ReadonlySet<KeyAlgorithm> = new Set(['p256', 'ed25519']);
 
+/** Half of libuv's threads: the others are for files and names, and the loop needs a core too. */
+const mostKeys = 2;
+
 const signInPool = promisify(sign) as (
   digest: string | null,
   bytes: Uint8Array,
   key: KeyObject,
 ) => Promise<Buffer>;
+
+/**
+ * Signs in libuv's pool. node:crypto locks a key while it signs, and the calling thread must have that
+ * lock to ask for the next signature: so there are copies of the key, and each signs one thing at a time.
+ */
+class KeyPool {
+  readonly #key: KeyObject;
+  readonly #idle: KeyObject[];
+  readonly #waiting: ((key: KeyObject) => void)[] = [];
+  #keys = 1;
+
+  constructor(key: KeyObject) {
+    this.#key = key;
+    this.#idle = [key];
+  }
+
+  async sign(digest: string | null, bytes: Uint8Array): Promise<Buffer> {
+    const key = this.#idle.pop() ?? this.#another() ?? (await this.#next());
+    try {
+      return await signInPool(digest, bytes, key);
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#idle.push(key);
+      else next(key);
+    }
+  }
+
+  #another(): KeyObject | undefined {
+    if (this.#keys === mostKeys) return undefined;
+    this.#keys += 1;
+    const pkcs8 = exportPkcs8(this.#key);
+    try {
+      return importPkcs8(pkcs8);
+    } finally {
+      pkcs8.fill(0);
+    }
+  }
+
+  #next(): Promise<KeyObject> {
+    return new Promise((resolve) => {
+      this.#waiting.push(resolve);
+    });
+  }
+}
 
 /**
  * A key in this process. P-256 and Ed25519 sign on the calling thread; P-384 and RSA, which take a
@@ -39,7 +86,8 @@ export class LocalSigner implements Signer {
   readonly publicKey: PublicKey;
   readonly #key: KeyObject;
   readonly #digest: ReturnType<typeof digestOf>;
-  readonly #quick: boolean;
+  /** Undefined where the calling thread signs. */
+  readonly #pool: KeyPool | undefined;
 
   constructor(key: KeyObject) {
     this.#key = key;
@@ -51,13 +99,11 @@ export class LocalSigner implements Signer {
       );
     }
     this.algorithm = algorithm;
-    this.#quick = quick.has(this.publicKey.algorithm);
+    this.#pool = quick.has(this.publicKey.algorithm) ? undefined : new KeyPool(key);
     this.#digest = digestOf(this.algorithm);
   }
 
   async sign(bytes: Uint8Array): Promise<Buffer> {
-    return this.#quick
-      ? sign(this.#digest, bytes, this.#key)
-      : signInPool(this.#digest, bytes, this.#key);
+    return this.#pool?.sign(this.#digest, bytes) ?? sign(this.#digest, bytes, this.#key);
   }
 }
