@@ -175,6 +175,11 @@ test('a year of any life, with any peers and pauses, never leaves the site witho
         }
         const active = set.find((one) => one.state === 'active');
         assert.ok(active !== undefined && nowMs < active.notAfterMs);
+        const hasNext = set.some((one) => one.state === 'prepared');
+        assert.ok(
+          hasNext || nowMs < standbyMs(active),
+          'an emergency would find none to go on with',
+        );
       }
     }),
     { numRuns: 200 },
