@@ -58,7 +58,10 @@ test('others have their turn while thousands of bots are looked at', async () =>
 
 test('bots that are over go in batches, one after the other, and are then looked for once a minute', async () => {
   const records = Array.from({ length: 600 }, (_, at) => [`bot/ci/${at}`, bot(0)] as const);
-  const { members, store, clock } = await scene([...records, ['agent/crane-1', 'not read']]);
+  const { members, store, clock } = await scene([
+    ...records,
+    ['agent/crane-1', bot(0).replace('"bot"', '"agent"')],
+  ]);
   const left: number[] = [];
   const prune = async (): Promise<void> => {
     await members.prune();
@@ -73,4 +76,25 @@ test('bots that are over go in batches, one after the other, and are then looked
   await prune();
   assert.deepEqual(left, [100, 0, 1, 0]);
   assert.equal(members.counts.agent, 1);
+});
+
+test('by one token so many join, and those who come by another are not kept out by them', async () => {
+  const never = Number.MAX_SAFE_INTEGER;
+  const { store, clock } = await scene([
+    ['bot/ci/old', bot(0)],
+    ['bot/ci/new', bot(never)],
+  ]);
+  const members = new Members(store, clock, 2);
+  const newBot = JSON.parse(bot(never)) as Member;
+  await members.prune();
+  await members.put('bot/ci/1', undefined, newBot, []);
+  await assert.rejects(members.put('bot/ci/2', undefined, newBot, []), {
+    code: 'HANSA_TOO_MANY_REQUESTS',
+    message: /2 agents and bots joined by the token ci-runners already/,
+  });
+  await members.put('bot/other/1', undefined, { ...newBot, token: 'other' }, []);
+  // Whoever is there renews on, and one that is forgotten makes room.
+  await members.put('bot/ci/1', members.get('bot/ci/1'), { ...newBot, generation: 2 }, []);
+  await members.forget('bot/ci/new', []);
+  await members.put('bot/ci/3', undefined, newBot, []);
 });

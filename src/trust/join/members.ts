@@ -37,6 +37,8 @@ export interface KeptMember {
 
 /** A site with more is not one that anybody joined by hand or by a program that works. */
 const maxMembers = 50_000;
+/** So that whoever holds one secret, or one identity that may join, cannot keep everybody else out. */
+const maxMembersOfToken = 10_000;
 /** How often it is looked for bots whose time is over. */
 const pruneEveryMs = 60_000;
 const prunedAtOnce = 500;
@@ -46,12 +48,16 @@ const lookedAtInARow = 200;
 export class Members {
   readonly #store: Store;
   readonly #clock: Clock;
+  readonly #ofToken: number;
   readonly #parsed = new WeakMap<Entry, Member>();
+  /** How many joined by each token: counted when pruning, and from then on as they come. */
+  #byToken = new Map<string, number>();
   #prunedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(store: Store, clock: Clock) {
+  constructor(store: Store, clock: Clock, ofToken = maxMembersOfToken) {
     this.#store = store;
     this.#clock = clock;
+    this.#ofToken = ofToken;
   }
 
   get(instance: string): KeptMember | undefined {
@@ -83,11 +89,23 @@ export class Members {
         `Cannot join: the site has ${maxMembers} agents and bots already. Ask its operator.`,
       );
     }
+    const joined = this.#byToken.get(member.token) ?? 0;
+    if (before === undefined && joined >= this.#ofToken) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `Cannot join: ${this.#ofToken} agents and bots joined by the token ${member.token} already. Ask the operator of the site for another, or to forget some.`,
+      );
+    }
     const bytes = Buffer.from(JSON.stringify(member));
     await this.#commit(instance, before, {
       put: [{ collection: membersCollection, name: instance, encode: () => bytes }],
       audit,
     });
+    if (before === undefined) this.#count(member);
+  }
+
+  #count({ token }: Member, by = 1): void {
+    this.#byToken.set(token, (this.#byToken.get(token) ?? 0) + by);
   }
 
   /** Resolves to false where there is none. */
@@ -100,6 +118,7 @@ export class Members {
           delete: [{ collection: membersCollection, name: instance }],
           audit,
         });
+        this.#count(before.member, -1);
         return true;
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
@@ -114,12 +133,16 @@ export class Members {
     this.#prunedAt = now;
     const nowMs = this.#clock.now();
     const over: KeptMember[] = [];
+    const live = new Map<string, number>();
     for (const [at, entry] of this.#store.list(membersCollection).entries.entries()) {
       if (at % lookedAtInARow === lookedAtInARow - 1) await letOthersRun();
-      if (!isBot(entry.name)) continue;
       const kept = this.#read(entry);
-      if (kept.member.notAfterMs < nowMs && over.push(kept) === prunedAtOnce) break;
+      const { token, notAfterMs } = kept.member;
+      if (!isBot(entry.name) || notAfterMs >= nowMs) live.set(token, (live.get(token) ?? 0) + 1);
+      else if (over.push(kept) === prunedAtOnce) break;
     }
+    // Where it was broken off, the ones that are over still count, until somebody goes on.
+    if (over.length < prunedAtOnce) this.#byToken = live;
     if (over.length === 0) return;
     // There may be more: whoever comes next goes on.
     if (over.length === prunedAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
