@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { afterEach, test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
-import { systemClock as clock, systemRandom as random } from '../../core/clock/system.ts';
+import { systemRandom as random } from '../../core/clock/system.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
 import { StoreBundles } from '../../core/identity/store-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { StoreRelations } from '../relations.ts';
@@ -20,6 +21,7 @@ let stop = async (): Promise<void> => undefined;
 afterEach(() => stop());
 
 async function scene() {
+  const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const authority = await openAuthority('lubeck.example', clock);
   const delivery = new Delivery({
@@ -36,7 +38,7 @@ async function scene() {
     delivery.stop();
     await store.close();
   };
-  return { store, delivery };
+  return { store, clock, delivery };
 }
 
 function processOf(uid: number, hashed: WorkloadProcess['hashed']): WorkloadProcess {
@@ -44,17 +46,21 @@ function processOf(uid: number, hashed: WorkloadProcess['hashed']): WorkloadProc
   return { uid, gid: uid, pid: uid, selectors, key: `${uid}`, description: `uid ${uid}`, hashed };
 }
 
-/** Resolves to the first state, or rejects as the stream would end. */
-function firstState(delivery: Delivery, process: WorkloadProcess): Promise<WorkloadState> {
+/** Resolves to the first state, and how to end the stream; or rejects as the stream would end. */
+function streamOf(
+  delivery: Delivery,
+  process: WorkloadProcess,
+  needsSvids = false,
+): Promise<WorkloadState & { readonly close: () => void }> {
   return new Promise((resolve, reject) => {
     const subscriber: Subscriber = {
-      needsSvids: false,
-      versionOf: (state) => state.bundlesVersion,
-      send: resolve,
+      needsSvids,
+      versionOf: (state) => (needsSvids ? state.svidVersion : state.bundlesVersion),
+      send: (state) => resolve(Object.assign(state, { close: () => close() })),
       denied: () => reject(new Error('denied')),
       failed: reject,
     };
-    delivery.subscribe(process, subscriber);
+    const close = delivery.subscribe(process, subscriber);
   });
 }
 
@@ -65,11 +71,11 @@ test('a program that takes long to hash keeps nobody else waiting', async () => 
   await putEntry(store, 'quick', { selectors: ['unix:uid:2'] });
   let hash = (): void => undefined;
   const hashing = new Promise<void>((resolve) => (hash = resolve));
-  const slow = firstState(
+  const slow = streamOf(
     delivery,
     processOf(1, () => hashing),
   );
-  const quick = await firstState(
+  const quick = await streamOf(
     delivery,
     processOf(2, async () => undefined),
   );
@@ -96,9 +102,23 @@ test('a process is not judged before its program is hashed', async () => {
     }),
     selectors,
   };
-  const { entries } = await firstState(delivery, process);
+  const { entries } = await streamOf(delivery, process);
   assert.deepEqual(
     entries.map(({ name }) => name),
     ['by-program'],
   );
+});
+
+test('rests where an SVID is due that nobody streams any more', async (t) => {
+  const { store, clock, delivery } = await scene();
+  delivery.start();
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'], ttlSeconds: 600 });
+  const process = processOf(1, async () => undefined);
+  await streamOf(delivery, process);
+  const svids = await streamOf(delivery, process, true);
+  svids.close();
+  await clock.advance(301_000);
+  const timers = t.mock.method(clock, 'timer');
+  await clock.advance(1_000);
+  assert.ok(timers.mock.callCount() < 10, `${timers.mock.callCount()} timers in a second`);
 });

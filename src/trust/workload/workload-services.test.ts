@@ -7,8 +7,6 @@ import { createHash } from 'node:crypto';
 import { readFileSync, statSync } from 'node:fs';
 import { describe, type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
-import { sleep } from '../../core/clock/clock.ts';
-import { systemClock } from '../../core/clock/system.ts';
 import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
 import {
   fetchBundles,
@@ -191,23 +189,6 @@ describe('the Workload API', () => {
     await authority.taint('x509', undefined, none);
     const tainted = await stream.next();
     assert.notDeepEqual(tainted.svids[0]?.x509Svid, first.svids[0]?.x509Svid);
-  });
-
-  test('rests where an SVID is due that nobody streams any more', async (t) => {
-    const { store, socket, clock, services } = await site(t);
-    await putEntry(store, 'web', { ttlSeconds: 600 });
-    const bundles = opened(t, fetchBundles(socket));
-    await bundles.next();
-    const svids = fetchSvids(socket);
-    await svids.next();
-    svids.close();
-    const signal = new AbortController().signal;
-    await sleep(systemClock, 50, signal);
-    clock.offsetMs = 301_000;
-    services.refresh();
-    const timers = t.mock.method(clock, 'timer');
-    await sleep(systemClock, 100, signal);
-    assert(timers.mock.callCount() < 10, `${timers.mock.callCount()} timers in 100 ms`);
   });
 
   test('gives the bundle of a federation without a peer to those who federate with it', async (t) => {
