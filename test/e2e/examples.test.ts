@@ -1,0 +1,50 @@
+// Every manifest under examples/ is given to a site as it is.
+
+import assert from 'node:assert/strict';
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { parseAllDocuments } from 'yaml';
+import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { type Daemon, hansa, repository, startDaemon, temporaryFolder } from './daemon.ts';
+
+/** No manifests: a configuration, an Envoy's, and what is wrong on purpose. Each has a test elsewhere. */
+const others = /^(?:config\.yaml$|envoy\/|bad\/)/;
+const examples = readdirSync(join(repository, 'examples'), { recursive: true, encoding: 'utf8' })
+  .filter((path) => path.endsWith('.yaml') && !others.test(path))
+  .toSorted();
+
+/** Peers are made by invitations alone. */
+const notWritten = ['FederationPeer'];
+
+suite('the manifests in examples', () => {
+  const folder = temporaryFolder();
+  const sites: Daemon[] = [];
+  before(async () => {
+    const bruges = ['--trust-domain', 'bruges.example'];
+    sites.push(await startDaemon(join(folder, 'lubeck')));
+    sites.push(await startDaemon(join(folder, 'bruges'), bruges));
+  });
+  after(() => Promise.all(sites.map((site) => site.signal('SIGTERM'))));
+
+  for (const path of examples) {
+    test(`${path} is accepted, and nothing in it is left out`, async () => {
+      const site = join(folder, path.includes('bruges') ? 'bruges' : 'lubeck');
+      const file = join('examples', path);
+      const { code, stdout, stderr } = await hansa(['apply', '-f', file, '--data-dir', site]);
+      assert.equal(code, 0, stderr);
+      assert.equal(stderr, '', 'no warnings');
+      const documents = parseAllDocuments(readFileSync(join(repository, file), 'utf8'));
+      assert.equal(stdout.trim().split('\n').length, documents.length, stdout);
+    });
+  }
+
+  test('are of every kind that people write', () => {
+    const text = examples.map((path) => readFileSync(join(repository, 'examples', path), 'utf8'));
+    const missing = allKinds
+      .map(({ kind }) => kind)
+      .filter((kind) => !notWritten.includes(kind))
+      .filter((kind) => !new RegExp(`^kind: ${kind}$`, 'm').test(text.join('\n')));
+    assert.deepEqual(missing, []);
+  });
+});
