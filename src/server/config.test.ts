@@ -101,6 +101,34 @@ suite('settings of the trust plane', () => {
     assert.equal(trust.web.fileSyncSeconds, 300);
   });
 
+  const acme = {
+    'acme.directoryUrl': 'https://acme.example/dir',
+    'acme.domainName': 'web.example',
+  };
+  const atOdds: Record<string, [flags: Record<string, string>, why: RegExp]> = {
+    'a web listener without a certificate': [{ web: web.web }, /web needs a certificate/],
+    'a certificate without its key': [
+      { 'servingCert.certFile': 'tls.crt' },
+      /servingCert\.certFile needs servingCert\.keyFile/,
+    ],
+    'an ACME server without a name': [
+      { 'acme.directoryUrl': acme['acme.directoryUrl'], 'acme.tosAccepted': 'true' },
+      /acme\.directoryUrl needs acme\.domainName/,
+    ],
+    'an ACME server whose terms were not accepted': [acme, /acme needs acme\.tosAccepted: true/],
+    'a certificate from two places': [
+      { ...web, ...acme, 'acme.tosAccepted': 'true' },
+      /servingCert\.certFile and acme exclude each other/,
+    ],
+    'an authority above without its key': [
+      { 'ca.upstreamCertFile': 'ca.pem' },
+      /ca\.upstreamCertFile needs ca\.upstreamKeyFile/,
+    ],
+  };
+  for (const [what, [flags, why]] of Object.entries(atOdds)) {
+    test(`refuse ${what}`, () => assert.match(refusal({ flags }), why));
+  }
+
   test('honour MAX_FEDERATED_CLUSTERS, but for a variable of our own', () => {
     const theirs = { MAX_FEDERATED_CLUSTERS: '70' };
     const { config, settings } = load({ env: theirs });
