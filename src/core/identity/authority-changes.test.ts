@@ -255,6 +255,16 @@ test('a site that was down for long goes on with the authority that others hold 
   assert.equal(states(again, 'x509'), 'active');
 });
 
+test('an emergency after the clock was set back takes no authority from the future', async () => {
+  const site = await testSite();
+  await site.authority.prepare('x509', untold);
+  site.clock.jumpWall(-86_400_000);
+  await assert.rejects(site.authority.issue({ spiffeId: web, publicKey }), /Check the clock/);
+  await site.authority.replaceAtOnce('x509', { fresh: false }, untold);
+  const svid = await site.authority.issue({ spiffeId: web, publicKey });
+  assert.equal(believe(site.authority, svid, site.clock.now()), web.toString());
+});
+
 interface Spoiled {
   readonly x509: [Record<string, unknown>, ...Record<string, unknown>[]];
   readonly jwt: [Record<string, unknown>];

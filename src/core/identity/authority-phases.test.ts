@@ -98,6 +98,11 @@ for (const [what, code, step] of [
     () => activate(prepare([fresh()], fresh(), 0).set, undefined, 90 * day),
   ],
   [
+    'one is activated before its time, by a clock that was set back',
+    'HANSA_AUTHORITY_STATE',
+    () => activate(prepare([fresh()], fresh(), 0).set, undefined, -day),
+  ],
+  [
     'the active one is tainted',
     'HANSA_AUTHORITY_STATE',
     (set: AuthorityPhase[]) => taint(set, set[1]?.id, 0),

@@ -72,6 +72,14 @@ export function hasLapsed(phase: AuthorityPhase, nowMs: number): boolean {
   return untilMs !== undefined && nowMs >= untilMs;
 }
 
+/** Not so before its time either: where a clock was set back, what it signs would be believed by nobody. */
+export function isValidAt(
+  { notBeforeMs, notAfterMs }: Pick<AuthorityPhase, 'notBeforeMs' | 'notAfterMs'>,
+  nowMs: number,
+): boolean {
+  return nowMs >= notBeforeMs && nowMs < notAfterMs;
+}
+
 /** Takes out what has lapsed. The active one stays, whatever its age: without it there is no site. */
 export function prune<P extends AuthorityPhase>(set: readonly P[], nowMs: number): Phased<P> {
   const gone = set.filter((phase) => hasLapsed(phase, nowMs));
@@ -134,9 +142,9 @@ export function activate<P extends AuthorityPhase>(
       `Cannot activate ${short(next.id)}: it is ${next.state}, and only a prepared one can be activated. Prepare a new one.`,
     );
   }
-  if (nowMs >= next.notAfterMs) {
+  if (!isValidAt(next, nowMs)) {
     throw refuse(
-      `Cannot activate ${short(next.id)}: it expired at ${timeText(next.notAfterMs)}. Revoke it and prepare a new one.`,
+      `Cannot activate ${short(next.id)}: it is valid from ${timeText(next.notBeforeMs)} to ${timeText(next.notAfterMs)}, and it is ${timeText(nowMs)}. Check the clock, or revoke it and prepare a new one.`,
     );
   }
   return {

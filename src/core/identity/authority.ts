@@ -19,6 +19,7 @@ import {
   assertRoom,
   type AuthorityKind,
   clockSkewMs,
+  isValidAt,
   maxTtlSeconds,
   type Phased,
   type PhaseStep,
@@ -255,9 +256,7 @@ export class SiteAuthority {
     const steps = await this.#change(
       kind,
       async (set, nowMs) => {
-        const usable = set.some(
-          ({ state, notAfterMs }) => state === 'prepared' && nowMs < notAfterMs,
-        );
+        const usable = set.some((one) => one.state === 'prepared' && isValidAt(one, nowMs));
         return replaceAtOnce(set, usable && !fresh ? undefined : await make(), nowMs);
       },
       audit,
@@ -321,7 +320,7 @@ export class SiteAuthority {
       );
     }
     const nowMs = Math.floor(this.#clock.now() / 1000) * 1000;
-    if (nowMs < issuer.notBeforeMs || nowMs >= issuer.notAfterMs) {
+    if (!isValidAt(issuer, nowMs)) {
       const [from, until, now] = [issuer.notBeforeMs, issuer.notAfterMs, nowMs].map(timestamp);
       throw new HansaError(
         'HANSA_UNAVAILABLE',

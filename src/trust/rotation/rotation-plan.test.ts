@@ -124,6 +124,13 @@ test('time in which the site was down is no time in which the bundle has spread'
   assert.ok(plan.act === 'wait' && plan.for === 'spread' && plan.untilMs === nowMs + 10 * minute);
 });
 
+test('one that is not valid yet, because the clock was set back, does not sign', () => {
+  const authorities = prepared(2 * day);
+  const requested = { id: 'second', atMs: 2 * day };
+  const plan = planRotation(state({ nowMs: day, authorities, requested }));
+  assert.ok(plan.act === 'wait' && plan.untilMs === 2 * day - clockSkewMs);
+});
+
 test('near its end nothing is waited for', () => {
   const nowMs = lastMomentMs(phase('first'));
   const authorities = prepared(nowMs - 1);

@@ -105,6 +105,8 @@ function planActivation(
   const asked = requested?.id === prepared.id;
   const dueMs = asked ? requested.atMs : turnMs(active);
   if (!asked && nowMs < dueMs) return wait('life', Math.min(dueMs, lapseMs));
+  // The clock was set back.
+  if (nowMs < prepared.notBeforeMs) return wait('spread', Math.min(prepared.notBeforeMs, lapseMs));
   const lastMs = lastMomentMs(active);
   const reason = asked ? 'asked for' : `${short(active.id)} is in the second half of its life`;
   const activate = (why: string, without: readonly string[] = []): RotationPlan => ({

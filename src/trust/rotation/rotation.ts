@@ -4,6 +4,7 @@ import { timestamp } from '../../api/object.ts';
 import type { AuthorityView } from '../../core/identity/authority-state.ts';
 import {
   type AuthorityKind,
+  isValidAt,
   signedUntilMs,
   sinceMsOf,
 } from '../../core/identity/authority-phases.ts';
@@ -143,7 +144,7 @@ export class Rotation {
   prepared(kind: AuthorityKind): AuthorityView | undefined {
     const { authority, clock } = this.#parts;
     return authority.authorities.find(
-      (one) => one.kind === kind && one.state === 'prepared' && clock.now() < one.notAfterMs,
+      (one) => one.kind === kind && one.state === 'prepared' && isValidAt(one, clock.now()),
     );
   }
 
