@@ -1,0 +1,120 @@
+// Floods of HTTP/2 that cost their sender less than the server. node:http2 ends such connections by
+// itself: that it does, in every version of Node that this site runs on, is shown here.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { connect as connectHttp2 } from 'node:http2';
+import { after, before, suite, test } from 'node:test';
+import { connect, type TLSSocket } from 'node:tls';
+import { systemClock } from '../core/clock/system.ts';
+import { credentialOf, forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
+import { guardServer, svidServerOptions } from '../core/identity/tls-server.ts';
+import { type Listener, listenTls } from './listeners.ts';
+
+const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');
+
+/** RFC 9113 §6. */
+const types = { headers: 1, resetStream: 3, settings: 4, ping: 6, continuation: 9 } as const;
+const endHeaders = 4;
+
+function frame(
+  type: number,
+  flags: number,
+  stream: number,
+  payload: Buffer = Buffer.alloc(0),
+): Buffer {
+  const head = Buffer.alloc(9);
+  head.writeUIntBE(payload.length, 0, 3);
+  head[3] = type;
+  head[4] = flags;
+  head.writeUInt32BE(stream, 5);
+  return Buffer.concat([head, payload]);
+}
+
+/** RFC 7541 §6.2.2: literal, without an index, without Huffman. */
+function field(name: string, value: string): Buffer {
+  const text = (one: string) => Buffer.concat([Buffer.of(one.length), Buffer.from(one)]);
+  return Buffer.concat([Buffer.of(0), text(name), text(value)]);
+}
+
+const head = Buffer.concat([
+  field(':method', 'GET'),
+  field(':scheme', 'https'),
+  field(':path', '/'),
+  field(':authority', 'lubeck.example'),
+]);
+
+/** Sends pieces until the server has had enough; resolves to how many it took. */
+async function flood(port: number, piece: (at: number) => Buffer, most: number): Promise<number> {
+  const socket: TLSSocket = connect({
+    host: '127.0.0.1',
+    port,
+    rejectUnauthorized: false,
+    ALPNProtocols: ['h2'],
+  });
+  socket.on('error', () => undefined);
+  await once(socket, 'secureConnect');
+  const over = new Promise<void>((resolve) => {
+    socket.once('close', () => resolve());
+  });
+  socket.resume();
+  socket.write(Buffer.concat([Buffer.from('PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n'), frame(4, 0, 0)]));
+  let sent = 0;
+  for (; sent < most && !socket.destroyed; sent++) {
+    if (socket.write(piece(sent))) continue;
+    await Promise.race([once(socket, 'drain').catch(() => undefined), over]);
+  }
+  await over;
+  return sent;
+}
+
+suite('a connection that floods the listener is ended', () => {
+  let listener: Listener;
+  let asked = 0;
+  before(async () => {
+    const opened = await listenTls(
+      { host: '127.0.0.1', port: 0 },
+      svidServerOptions(credentialOf(site)),
+      { maxHeaderBytes: 32 * 1024, maxConnections: 100, requestSeconds: 60 },
+      (_request: unknown, response: { end: (text: string) => void }) => {
+        asked++;
+        response.end('ok');
+      },
+      systemClock,
+    );
+    guardServer(opened.server);
+    listener = opened;
+  });
+  after(() => listener.close(0));
+
+  const floods: Readonly<Record<string, (at: number) => Buffer>> = {
+    'streams that are reset at once (CVE-2023-44487)': (at) =>
+      Buffer.concat([
+        frame(types.headers, endHeaders, 2 * at + 1, head),
+        frame(types.resetStream, 0, 2 * at + 1, Buffer.from([0, 0, 0, 8])),
+      ]),
+    'heads that never end (CVE-2024-27316)': (at) =>
+      at === 0
+        ? frame(types.headers, 0, 1, head)
+        : frame(types.continuation, 0, 1, field(`x-${at}`, 'y'.repeat(60))),
+    'heads that never end, of nothing': (at) =>
+      at === 0 ? frame(types.headers, 0, 1, head) : frame(types.continuation, 0, 1),
+    'settings (CVE-2019-9515)': () => frame(types.settings, 0, 0, Buffer.from([0, 3, 0, 0, 1, 0])),
+  };
+  for (const [what, piece] of Object.entries(floods)) {
+    test(`with ${what}`, async () => {
+      const askedBefore = asked;
+      const sent = await flood(listener.address.port, piece, 1_000_000);
+      assert.ok(sent < 1_000_000, `${sent} were taken`);
+      assert.ok(asked - askedBefore < 20_000, `${asked - askedBefore} were asked`);
+      const session = connectHttp2(`https://127.0.0.1:${listener.address.port}`, {
+        rejectUnauthorized: false,
+      });
+      const stream = session.request({ ':path': '/' });
+      const [headers] = (await once(stream, 'response')) as [Record<string, unknown>];
+      assert.equal(headers[':status'], 200, 'others are served');
+      stream.close();
+      session.destroy();
+    });
+  }
+});
