@@ -68,7 +68,7 @@ function refuseCredentialFlags(options: ConnectionOptions): void {
   if (given.length === 0) return;
   throw new HansaError(
     'HANSA_USAGE',
-    `${given.join(' and ')} need --site: the admin socket takes no credential.`,
+    `${given.join(' and ')} ${given.length === 1 ? 'needs' : 'need'} --site: the admin socket takes no credential.`,
   );
 }
 

@@ -85,7 +85,12 @@ function tree(value: unknown, indent: number): string[] {
     : Object.entries(value).map(([key, item]): [string, unknown] => [`${words(key)}:`, item]);
   if (entries.length === 0) return [`${margin}<none>`];
   return entries.flatMap(([key, item]) => {
-    if (!isBranch(item)) return [`${margin}${key} ${leaf(item)}`];
+    if (!isBranch(item)) {
+      // Further lines of a text stand to the right of its name, so that none passes for a field.
+      return `${key} ${leaf(item)}`
+        .split('\n')
+        .map((line, i) => `${margin}${i === 0 ? '' : '    '}${line}`);
+    }
     const below = tree(item, indent + 2);
     if (key !== '-') return [`${margin}${key}`, ...below];
     // The first line of an item stands beside its dash.
@@ -98,8 +103,14 @@ function isBranch(value: unknown): value is Record<string, unknown> | unknown[] 
   return typeof value === 'object' && value !== null;
 }
 
+/** Bundles are thousands of characters that no person reads. */
+const maxLeafCharacters = 256;
+
 function leaf(value: unknown): string {
-  return printable(typeof value === 'string' ? value : (JSON.stringify(value) ?? ''), false);
+  const text = typeof value === 'string' ? value.trimEnd() : (JSON.stringify(value) ?? '');
+  if (text.length <= maxLeafCharacters) return printable(text, false);
+  const beginning = text.slice(0, 64).replaceAll(/\s+/g, ' ');
+  return `${printable(beginning)}… (${text.length} characters; hansa get -o yaml shows all)`;
 }
 
 /** `spiffeID` → `Spiffe ID`, `advertiseURL` → `Advertise URL`. */

@@ -44,8 +44,10 @@ function listCommand(cli: Cli): Command {
           }
           const table = await client.table(federationGrantKind, undefined, selection);
           if (table.rows.length === 0) {
-            const whom = options.peer === undefined ? 'Nobody' : printable(options.peer);
-            cli.note(`${whom} is granted nothing. Grant something with: hansa grant create --help`);
+            const whom = options.peer === undefined ? 'any peer' : printable(options.peer);
+            cli.note(
+              `Nothing is granted to ${whom}. To grant something: hansa grant create --help`,
+            );
             return;
           }
           printTable(cli, table, {

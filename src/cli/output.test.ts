@@ -3,6 +3,7 @@ import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { parse } from 'yaml';
 import { HansaError } from '../core/errors/error.ts';
+import { statusOf } from '../server/http/status.ts';
 import { lines, warningsOf } from './client.ts';
 import { describeObject, words } from './describe-text.ts';
 import { parseDurationFlag } from './duration-flag.ts';
@@ -123,6 +124,13 @@ suite('describe', () => {
     assert.match(text, /^ {2}Ready +True +Fine +2026-01-01T00:00:00Z +All is well\.$/m);
   });
 
+  test('shortens what nobody reads, and lets no line of a text pass for a field', () => {
+    const spec = { bundle: 'x'.repeat(1000), note: 'one\nConditions:\n' };
+    const text = describeObject({ ...object, spec });
+    assert.match(text, /^ {2}Bundle: x{64}… \(1000 characters; hansa get -o yaml shows all\)$/m);
+    assert.match(text, /^ {2}Note: one\n {6}Conditions:\n\S/m);
+  });
+
   test('spells out fields and leaves the user’s own keys alone', () => {
     assert.equal(words('bundleEndpointURL'), 'Bundle Endpoint URL');
     assert.equal(words('hansa.dev/team'), 'hansa.dev/team');
@@ -188,6 +196,11 @@ suite('answers of a site', () => {
     });
     assert.equal(error.code, 'HANSA_INVALID');
     assert.equal(error.details?.causes?.[0]?.field, 'spec');
+  });
+
+  test('that blame a file which the site reads are no fault of the site', () => {
+    const sent = statusOf(new HansaError('HANSA_CONFIG_INVALID', 'Cannot read issuing.key.'));
+    assert.equal(errorFromStatus(500, sent).code, 'HANSA_CONFIG_INVALID');
   });
 
   test('that are no Status are judged by their HTTP status', () => {

@@ -3,15 +3,19 @@
 import { humanDuration } from '../api/duration.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
 
-export const peerHeadings = ['PEER', 'STATE', 'SINCE', 'BUNDLE', 'LAST SEEN', 'WHY'];
+export function peerHeadings(wide = false): readonly string[] {
+  const more = wide ? ['URL', 'INVITED BY'] : [];
+  return ['PEER', 'STATE', 'SINCE', 'BUNDLE', 'LAST SEEN', ...more, 'WHY'];
+}
 
-export function peerCells(peer: PeerSummary, nowMs: number): readonly string[] {
+export function peerCells(peer: PeerSummary, nowMs: number, wide = false): readonly string[] {
   return [
     peer.name,
     peer.state,
     ageOf(peer.since, nowMs),
     bundleText(peer, nowMs),
     ageOf(peer.lastSeen, nowMs),
+    ...(wide ? [peer.url ?? '', peer.role === 'inviter' ? 'this site' : 'the peer'] : []),
     // Why all is well is of no interest.
     peer.state === 'active' ? '' : (peer.reason ?? ''),
   ];

@@ -174,8 +174,8 @@ async function readLine(cli: Cli): Promise<string> {
 function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list the peers of this site, and how they are doing')
-    .addOption(outputOption(['json', 'yaml', 'name']))
-    .addHelpText('after', '\nExamples:\n  hansa peer list\n  hansa peer list -o json')
+    .addOption(outputOption(['json', 'yaml', 'wide', 'name']))
+    .addHelpText('after', '\nExamples:\n  hansa peer list\n  hansa peer list -o wide')
     .action((options: Output, command: Command) =>
       cli.withClient(command, async (client) => {
         const peers = await listPeers(client);
@@ -187,8 +187,11 @@ function listCommand(cli: Cli): Command {
           cli.note('There are no peers. Invite one with: hansa peer invite --for TRUST-DOMAIN');
         } else {
           const nowMs = cli.io.clock.now();
-          const rows = peers.map((peer) => peerCells(peer, nowMs).map((cell) => printable(cell)));
-          cli.print(renderColumns([peerHeadings, ...rows]));
+          const wide = options.output.format === 'wide';
+          const rows = peers.map((peer) =>
+            peerCells(peer, nowMs, wide).map((cell) => printable(cell)),
+          );
+          cli.print(renderColumns([peerHeadings(wide), ...rows]));
         }
       }),
     );

@@ -53,7 +53,7 @@ suite('a command line that is not understood', () => {
     ],
     [['access', 'token', 'lst'], /Commands of hansa access token are create\./],
     [['get', 'roles', '-n', 'x'], /^Unknown option '-n'\. Objects of a site are in no namespace\./],
-    [['get', 'roles', '--token-file', 't'], /^--token-file need --site: the admin socket/],
+    [['get', 'roles', '--token-file', 't'], /^--token-file needs --site: the admin socket/],
     [['explain', 'hansa_nope'], /^There is no error code HANSA_NOPE\. hansa explain error-codes/],
     [['watch', 'role/a', '-l', 'b=c'], /^Give either a name or a selector, not both\./],
     [['kubeconfig', '--server', 'http://x'], /^--server is "http:\/\/x": accepted is an https URL/],

@@ -71,7 +71,7 @@ function statusText(
     [status.trustDomain ?? 'unknown', `${health}${since}, version ${status.version ?? 'unknown'}`],
     ['advertised', status.advertiseURL ?? ''],
     ...(status.listeners ?? []).map(({ name, address }) => [name, address]),
-    ['shared', `${offers} offers, ${grants} grants`],
+    ['shared', `${plural(offers, 'offer')}, ${plural(grants, 'grant')}`],
     [
       'peers',
       peers.length === 0 ? 'none; invite one with hansa peer invite' : String(peers.length),
@@ -81,10 +81,14 @@ function statusText(
   if (peers.length > 0) {
     parts.push(
       '',
-      renderColumns(clean([peerHeadings, ...peers.map((peer) => peerCells(peer, nowMs))])),
+      renderColumns(clean([peerHeadings(), ...peers.map((peer) => peerCells(peer, nowMs))])),
     );
   }
   return parts.join('\n');
+}
+
+function plural(number: number, word: string): string {
+  return `${number} ${word}${number === 1 ? '' : 's'}`;
 }
 
 function clean(rows: readonly (readonly string[])[]): string[][] {

@@ -23,7 +23,13 @@ import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { fileProblem } from './file-problem.ts';
 import { writeNewFile } from './new-file.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import {
+  type OutputFormat,
+  outputOption,
+  printable,
+  renderColumns,
+  renderValue,
+} from './output.ts';
 import { svidValidateCommand } from './svid-validate.ts';
 import { usageError } from './usage.ts';
 
@@ -280,9 +286,10 @@ function showState(cli: Cli, state: ReceivedIdentities, output: OutputFormat): v
     cli.print(JSON.stringify({ svids, federatesWith: federated, jwtKeys }));
     return;
   }
-  for (const { spiffeId, serialNumber, notAfter } of svids) {
-    cli.print(printable(`${spiffeId}   until ${notAfter}   serial ${serialNumber}`));
-  }
+  const rows = svids.map(({ spiffeId, serialNumber, notAfter }) =>
+    [spiffeId, `until ${notAfter}`, `serial ${serialNumber}`].map((cell) => printable(cell)),
+  );
+  if (rows.length > 0) cli.print(renderColumns(rows));
   cli.print(
     printable(`  federated with ${federated.length === 0 ? 'nobody' : federated.join(', ')}`),
   );
