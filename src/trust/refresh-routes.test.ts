@@ -88,6 +88,15 @@ suite('a refresh', () => {
     assert.match(recorded[1]?.reason ?? '', /goes back is accepted/);
   });
 
+  test('takes back nothing of what somebody else asks for at the same moment', async () => {
+    peer.answer = () => peer.ok(peer.document([peer.root], 8));
+    await site.create(name, peer.spec());
+    await site.clock.advance(1000);
+    peer.answer = () => peer.ok(peer.document([peer.root], 2));
+    await Promise.all([post({ acceptRollback: true }), post({})]);
+    assert.equal((await site.status(name)).sequence, 2);
+  });
+
   const bad: Record<string, unknown> = {
     'no JSON': '{',
     'a list': [],

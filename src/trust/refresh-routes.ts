@@ -7,10 +7,9 @@ import { changeDraft } from '../core/access/audit-draft.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { forbidden } from '../core/access/denial.ts';
 import type { Caller } from '../core/access/identity.ts';
-import { HansaError } from '../core/errors/error.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
-import { FederationFacts } from './federation-facts.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
 const path = '/hansa/v1/trust/refresh/*';
@@ -49,8 +48,7 @@ async function refresh(
   caller: Caller,
   request: PlaneRequest,
 ): Promise<RefreshAnswer> {
-  const { store, clock, audit } = parts;
-  const { segment: name, address } = request;
+  const { segment: name } = request;
   const federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
   const wish = await wishOf(request);
   const federation = await federations.get(name);
@@ -63,32 +61,47 @@ async function refresh(
       `Cannot bootstrap ${name} anew: only a federation by httpsSpiffe begins with a bundle of its spec.`,
     );
   }
-  const waiting = pendingRefresh(store, name)?.request;
-  const asked: RefreshRequest = {
-    requestedAt: timestamp(clock.now()),
-    by: caller.user,
-    // What somebody else asked for a moment ago is not taken back.
-    acceptRollback: wish.acceptRollback || waiting?.acceptRollback === true,
-    rebootstrap: wish.rebootstrap || waiting?.rebootstrap === true,
-  };
-  const collection = refreshCollection;
-  await store.commit({
-    put: [{ collection, name, encode: () => Buffer.from(JSON.stringify(asked)) }],
-    audit: [
-      audit.record(
-        changeDraft(caller, address === undefined ? {} : { address }, {
-          verb: `${spiffeFederationKind.auditName}.refresh`,
-          kind: spiffeFederationKind.kind,
-          name,
-          reason: reasonOf(asked),
-        }),
-      ),
-    ],
-  });
+  await ask(parts, caller, request, wish);
   const done = await gone(parts, name, wish.waitSeconds);
-  const now = await federations.get(name);
-  const status = now && new FederationFacts(store).live(now).status;
-  return { trustDomain: name, done, status };
+  return { trustDomain: name, done, status: (await federations.get(name))?.status };
+}
+
+/** What somebody else asked for a moment ago, or at the same moment, is not taken back. */
+async function ask(
+  { store, clock, audit }: Parts,
+  caller: Caller,
+  { segment: name, address }: PlaneRequest,
+  wish: Wish,
+): Promise<void> {
+  const collection = refreshCollection;
+  for (;;) {
+    const waiting = pendingRefresh(store, name);
+    const asked: RefreshRequest = {
+      requestedAt: timestamp(clock.now()),
+      by: caller.user,
+      acceptRollback: wish.acceptRollback || waiting?.request.acceptRollback === true,
+      rebootstrap: wish.rebootstrap || waiting?.request.rebootstrap === true,
+    };
+    try {
+      await store.commit({
+        expect: [{ collection, name, at: waiting?.entry.revision ?? 'absent' }],
+        put: [{ collection, name, encode: () => Buffer.from(JSON.stringify(asked)) }],
+        audit: [
+          audit.record(
+            changeDraft(caller, address === undefined ? {} : { address }, {
+              verb: `${spiffeFederationKind.auditName}.refresh`,
+              kind: spiffeFederationKind.kind,
+              name,
+              reason: reasonOf(asked),
+            }),
+          ),
+        ],
+      });
+      return;
+    } catch (error) {
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    }
+  }
 }
 
 function reasonOf({ acceptRollback, rebootstrap }: RefreshRequest): string {
