@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { JoinToken } from '../../api/kinds/join-token.ts';
+import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
 import { TokenBook } from './token-book.ts';
 import { tokenController } from './token-controller.ts';
@@ -71,4 +71,35 @@ suite('the status of a token', () => {
     assert.equal((await look(spec, nowMs)).told[0], 'Ready False SecretMissing');
     assert.equal((await look(spec, nowMs, true)).told[0], 'Ready True Usable');
   });
+});
+
+test('the secret of a token goes with it, and not that of a token which took its place', async () => {
+  const site = await joinSite();
+  const spec = {
+    method: 'secret',
+    roles: ['agent'],
+    expiresAt: '2027-01-01T00:00:00Z',
+  } as const satisfies JoinToken['spec'];
+  const collection = 'trust.join-secrets';
+  const make = async (): Promise<void> => {
+    const { metadata } = await site.createToken('t', spec);
+    const bytes = Buffer.from(JSON.stringify({ uid: metadata.uid, digest: '00', createdAtMs: 0 }));
+    await site.store.commit({ put: [{ collection, name: 't', encode: () => bytes }] });
+  };
+  const { store, clock, resources } = site;
+  const controller = tokenController({ store, clock, resources, tokens: new TokenBook(store) });
+  const look = () => controller.reconcile('t', { epoch: undefined } as never);
+  try {
+    await make();
+    await look();
+    assert.ok(store.get(collection, 't'));
+    await resources(joinTokenKind).delete('t', { controller: 'test' });
+    await look();
+    assert.equal(store.get(collection, 't'), undefined);
+    await make();
+    await look();
+    assert.ok(store.get(collection, 't'));
+  } finally {
+    await site.stop();
+  }
 });

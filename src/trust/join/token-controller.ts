@@ -1,11 +1,13 @@
 // Tells in the status of a JoinToken whether anybody can join with it now, and looks again when it
-// expires.
+// expires. What is kept of its secret goes with it.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
+import type { Commit } from '../../core/store/store.ts';
 import { secretsCollection, type TokenBook, tokensCollection } from './token-book.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & { readonly tokens: TokenBook };
@@ -26,7 +28,7 @@ export function tokenController({ store, clock, resources, tokens }: Parts): Con
       const nowMs = clock.now();
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
       let expiresAtMs: number | undefined;
-      await client.patchStatus(
+      const token = await client.patchStatus(
         name,
         ({ metadata, spec, status }) => {
           expiresAtMs = spec.expiresAt === undefined ? undefined : Date.parse(spec.expiresAt);
@@ -41,10 +43,34 @@ export function tokenController({ store, clock, resources, tokens }: Parts): Con
         },
         { controller: controllerName, ...fence },
       );
+      if (token === undefined) await forgetSecret(store, name, fence);
       if (expiresAtMs === undefined || expiresAtMs <= nowMs) return undefined;
       return { requeueAfterMs: expiresAtMs - nowMs };
     },
   };
+}
+
+async function forgetSecret(
+  store: Parts['store'],
+  name: string,
+  fence: Pick<Commit, 'fence'>,
+): Promise<void> {
+  const kept = store.get(secretsCollection, name);
+  if (kept === undefined) return;
+  await store
+    .commit({
+      expect: [
+        // One that was made meanwhile may have a secret of its own.
+        { collection: tokensCollection, name, at: 'absent' },
+        { collection: secretsCollection, name, at: kept.revision },
+      ],
+      delete: [{ collection: secretsCollection, name }],
+      ...fence,
+    })
+    .catch((error: unknown) => {
+      // Whatever changed brings its own look.
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    });
 }
 
 function conditionsOf(
