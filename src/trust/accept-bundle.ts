@@ -45,7 +45,7 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
     throw refuse(
       trustDomain,
       'trust-domain',
-      `its authorities are of ${excerpt(stranger)}. Check the URL: another trust domain answers there`,
+      `its authorities are of ${excerpt(stranger)}. That is a bundle of another trust domain: check where it comes from`,
     );
   }
   // JWT authorities have no expiry: they alone do not expire.

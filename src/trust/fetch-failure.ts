@@ -1,6 +1,7 @@
 // Why a bundle could not be had, in one of few words: for status, metrics and alerts. Pure.
 
 import { type ErrorCode, type HansaError, toHansaError } from '../core/errors/error.ts';
+import { brokenRule } from '../core/identity/rules.ts';
 import { type BundleProblem, bundleProblem } from './accept-bundle.ts';
 import type { FetchProblem } from './fetch-bundle.ts';
 
@@ -31,10 +32,16 @@ export function isRefusal(failure: Failure): boolean {
 }
 
 /** Why a sync failed, for its status; a fault of ours says no more than that it is one. */
-export function failureOf(caught: unknown): Failure {
+export function failureOf(caught: unknown, trustDomain: string): Failure {
   const error = toHansaError(caught);
-  const message = error.message.slice(0, 1024);
+  const remedy = brokenRule(error) === 'unknown-authority' ? rebuilt(trustDomain) : '';
+  const message = `${error.message.slice(0, 1024 - remedy.length)}${remedy}`;
   return { class: failureClass(error), message, code: error.code };
+}
+
+/** Nothing that the site does by itself ends this, and no refresh. */
+function rebuilt(trustDomain: string): string {
+  return ` Ask its operator. If it lost its keys, begin anew with its bundle or fingerprint: hansa trust bundle bootstrap ${trustDomain}.`;
 }
 
 function failureClass(error: HansaError): FailureClass {

@@ -106,7 +106,7 @@ function wordsOf(code: string): string {
     case 'CERT_NOT_YET_VALID':
       return 'it, or one above it, is not valid yet';
     default:
-      return `no authority that is accepted for this endpoint signed it, by the name of ${code}`;
+      return `no authority that is accepted for this endpoint signed it (${code}); a private one has to be given as caBundle`;
   }
 }
 

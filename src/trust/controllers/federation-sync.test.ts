@@ -259,7 +259,7 @@ function redirectTo(location: string | (() => string)): void {
 }
 
 suite('what goes wrong shows in the status, and the last good bundle stays', () => {
-  const wrong: Record<string, { class: string; make: () => void }> = {
+  const wrong: Record<string, { class: string; remedy?: RegExp; make: () => void }> = {
     'nobody answers': { class: 'connect', make: () => (peer.answer = () => 'refused') },
     'it never answers': { class: 'unreachable', make: () => (peer.answer = () => 'silence') },
     'it answers with another status': {
@@ -351,6 +351,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'somebody else presents its identity': {
       class: 'identity',
+      remedy: /hansa trust bundle bootstrap bruges\.example/,
       make: () => (peer.presents = forgeLeaf(forgeRoot(name), peer.id)),
     },
     'somebody presents a certificate without a SPIFFE ID, as a public one': {
@@ -361,7 +362,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
       },
     },
   };
-  for (const [what, { class: expected, make }] of Object.entries(wrong)) {
+  for (const [what, { class: expected, remedy = /./, make }] of Object.entries(wrong)) {
     test(what, async () => {
       await site.create(name, peer.spec());
       await seconds(1);
@@ -371,6 +372,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
       await seconds(320);
       const status = await site.status(name);
       assert.equal(status.lastError?.class, expected, status.lastError?.message);
+      assert.match(status.lastError.message, remedy);
       assert(status.consecutiveFailures !== undefined && status.consecutiveFailures > 0);
       assert.deepEqual(held(), before);
       assert.equal((await site.condition(name, 'Ready'))?.status, 'True');

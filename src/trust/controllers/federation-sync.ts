@@ -200,7 +200,7 @@ class FederationSync {
       const accepted = this.#accept(federation, document, undefined);
       return await this.#write(federation, { document, accepted, validator: undefined }, look, as);
     } catch (caught) {
-      const failure = failureOf(caught);
+      const failure = failureOf(caught, federation.metadata.name);
       if (failure.class === 'internal') throw caught;
       return this.#patch(federation, (current) => failedStatus(current, failure, look), as);
     }
@@ -218,7 +218,7 @@ class FederationSync {
     const asked = await this.#ask(federation, wish, context.signal).then(
       (answer) => ({ answer, failure: undefined }),
       (caught: unknown) => {
-        const failure = failureOf(caught);
+        const failure = failureOf(caught, name);
         // A fault of ours, a lost lease or the end of the site says nothing about the peer.
         if (failure.class === 'internal' || context.signal.aborted) throw caught;
         return { answer: undefined, failure };
