@@ -29,6 +29,7 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
     InvitationRefused: 'HANSA_INVITATION_REFUSED',
     AuthorityState: 'HANSA_AUTHORITY_STATE',
+    ConfigInvalid: 'HANSA_CONFIG_INVALID',
     PeerState: 'HANSA_PEER_STATE',
     PeerRefused: 'HANSA_PEER_REFUSED',
     PeerUntrusted: 'HANSA_PEER_UNTRUSTED',

@@ -40,7 +40,8 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_SEAL_BROKEN: internal,
   HANSA_AUTHORITY_STATE: { status: 409, reason: 'AuthorityState' },
   HANSA_AUDIT_INVALID: internal,
-  HANSA_CONFIG_INVALID: internal,
+  // Files that a running site reads again, such as those of an upstream authority.
+  HANSA_CONFIG_INVALID: { status: 500, reason: 'ConfigInvalid' },
   HANSA_USAGE: internal,
   HANSA_UNREACHABLE: internal,
   HANSA_INVITATION_INVALID: { status: 400, reason: 'InvitationInvalid' },
