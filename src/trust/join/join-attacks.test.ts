@@ -183,7 +183,7 @@ suite('a join that is refused', () => {
       assert.deepEqual(outcome, {
         status: '7',
         message:
-          'The join was refused. The operator of the site finds the reason in its audit log (hansa audit list).',
+          'The join was refused. The operator of the site finds the reason in its audit log, a minute later at most (hansa audit list --outcome deny -o wide).',
       });
       assert.equal(site.denials.length, denied + 1);
       const row = site.denials.at(-1);

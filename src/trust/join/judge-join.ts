@@ -228,6 +228,6 @@ export function judgeToken(
 export function uniformRefusal(): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    'The join was refused. The operator of the site finds the reason in its audit log (hansa audit list).',
+    'The join was refused. The operator of the site finds the reason in its audit log, a minute later at most (hansa audit list --outcome deny -o wide).',
   );
 }
