@@ -71,7 +71,7 @@ Examples:
         description: 'let the prepared authority sign from now on, whoever holds it',
         done: 'It signs from now on. What the one before it signed stays valid until it expires.',
         named: true,
-        help: 'Does not wait: `hansa trust rotate status` names the peers that have not confirmed.',
+        help: 'Does not wait, and names whoever is not known to hold it: peers that have not confirmed, and\nother federations while the bundle has not been published for ca.spreadSeconds.',
       }),
     )
     .addCommand(
@@ -140,7 +140,7 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
     );
     const without = kindOf(status, kind)?.wentOnWithout ?? [];
     if (isDone() && without.length > 0) {
-      const next = emergency ? ` ${bootstrapAgain}` : '';
+      const next = emergency ? ` ${bootstrapAgain(status.trustDomain)}` : '';
       cli.note(printable(`Not confirmed by ${without.join(', ')}.${next}`));
     }
     if (emergency && replaced?.belowRoot === true) {
@@ -153,8 +153,16 @@ async function rotate(cli: Cli, options: RotateOptions, command: Command): Promi
   });
 }
 
-const bootstrapAgain =
-  'Who cannot verify this site any more needs a new invitation (hansa peer invite), or the bundle (hansa trust bundle show).';
+/** A new invitation would ask for a revocation first, and everything granted with it. */
+function bootstrapAgain(trustDomain: string): string {
+  return `Who cannot verify this site any more is told its fingerprint (hansa trust bundle fingerprint) by a way that they trust, and runs: hansa trust bundle bootstrap ${trustDomain} --fingerprint …; a SPIRE is given the bundle (hansa trust bundle show) with spire-server bundle set.`;
+}
+
+/** Below an authority of somebody else the bundle is the root above both: everybody holds that. */
+function notHoldingNext({ authorities, emergencyLoses }: RotationStatus): readonly string[] {
+  const isBelow = authorities.some((one) => one.state === 'prepared' && one.belowRoot === true);
+  return isBelow ? [] : emergencyLoses.prepared;
+}
 
 function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: boolean): string {
   const { prepared, fresh: all } = status.emergencyLoses;
@@ -162,7 +170,7 @@ function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: b
   const whom =
     lost.length === 0
       ? ''
-      : ` Not known to hold the next one: ${lost.join(', ')}. ${bootstrapAgain}`;
+      : ` Not known to hold the next one: ${lost.join(', ')}. ${bootstrapAgain(status.trustDomain)}`;
   return `Nothing that the authority signed is believed from here on.${whom} Rotate?`;
 }
 
@@ -200,8 +208,18 @@ Examples:
     }
     await cli.withClient(command, async (client) => {
       const kind: AuthorityKind = jwt === true ? 'jwt' : 'x509';
+      // Afterwards there is no prepared one any more to ask about.
+      const without =
+        step.verb === 'activate' && kind === 'x509' ? notHoldingNext(await statusFrom(client)) : [];
       const status = await post(client, step.verb, { kind, ...(id === undefined ? {} : { id }) });
       cli.print(renderValue(status, output) ?? [step.done, tableOf(status, cli)].join('\n'));
+      if (without.length > 0) {
+        cli.note(
+          printable(
+            `Not known to hold it: ${without.join(', ')}. ${bootstrapAgain(status.trustDomain)}`,
+          ),
+        );
+      }
     });
   });
 }
@@ -262,7 +280,7 @@ function tableOf(status: RotationStatus, cli: Cli): string {
       ? []
       : [
           printable(
-            `Not confirmed the bundle ${status.bundle.sequence}: ${status.unconfirmed.join(', ')}.`,
+            `Bundle ${status.bundle.sequence} is not yet confirmed by ${status.unconfirmed.join(', ')}.`,
           ),
         ]),
   ].join('\n');
@@ -274,6 +292,7 @@ function waitingFor(kind: KindStatus | undefined): string {
   const words = {
     life: `nothing is due${until}.`,
     spread: `waits for the bundle to spread${until}.`,
+    clock: `the clock has jumped: waits${until} in case it is set right.`,
     receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
     prune: 'old ones are about to go.',
     prepare: 'the next one is about to be prepared.',

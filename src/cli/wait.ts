@@ -146,6 +146,6 @@ async function waitForOne(
   const named = qualifiedName(kind, name);
   throw new HansaError(
     'HANSA_CONDITION_NOT_MET',
-    `Waited ${timeoutMs / 1000} s for ${named} in vain: ${printable(describeState(goal, last))}.`,
+    `Waited ${timeoutMs / 1000} s for ${named} in vain: ${printable(describeState(goal, last).replace(/\.$/, ''))}.`,
   );
 }

@@ -247,6 +247,11 @@ suite('reading', () => {
       /There is no role\.hansa\.dev\/none/,
     );
     await refuses(
+      run('wait', 'site/site', '--for=condition=Ready=False', '--timeout=100ms'),
+      9,
+      /in vain: Ready is True \([^)]+\): [^.]+\. +\(HANSA_/,
+    );
+    await refuses(
       run('wait', 'site/site', '--for=condition=Frozen', '--timeout=100ms'),
       9,
       /it has no condition Frozen/,

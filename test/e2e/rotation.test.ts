@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { X509Certificate } from 'node:crypto';
+import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -132,6 +132,26 @@ suite('two peers, one of which rotates', () => {
   });
 });
 
+test('a step by hand waits for nobody, and names who may be lost', async (t) => {
+  const folder = temporaryFolder();
+  const site = new PeeringSite(folder, 'wismar');
+  t.after(() => site.stop());
+  await site.start();
+  const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  const key = { use: 'jwt-svid', kid: 'k', ...publicKey.export({ format: 'jwk' }) };
+  const federation = {
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'SPIFFEFederation',
+    metadata: { name: 'spire.example' },
+    spec: { bundleSource: { static: { bundle: JSON.stringify({ keys: [key] }) } } },
+  };
+  await site.must(['apply', '-f', '-'], JSON.stringify(federation));
+  await site.must(['trust', 'rotate', 'prepare']);
+  const { code, stderr } = await site.run(['trust', 'rotate', 'activate']);
+  assert.equal(code, 0, stderr);
+  assert.match(stderr, /Not known to hold it: spire\.example\./);
+});
+
 suite('a site below an authority of its organisation', () => {
   const folder = temporaryFolder();
   const openssl = (...args: string[]): string =>
@@ -215,6 +235,7 @@ suite('a site below an authority of its organisation', () => {
     for (const step of ['prepare', 'activate']) {
       const { code, stderr } = await site('trust', 'rotate', step);
       assert.equal(code, 0, stderr);
+      assert.doesNotMatch(stderr, /Not known to hold it/);
     }
     await verify('second');
     const emergency = await site('trust', 'rotate', '--emergency', '--yes');
