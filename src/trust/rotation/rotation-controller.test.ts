@@ -182,6 +182,30 @@ test('a clock that jumped past the end of an authority finds a new one', async (
   );
 });
 
+test('a clock that is wrong for a moment ends no authority', async () => {
+  const site = await rotationSite();
+  const before = site.authority.bundle.hash;
+  site.clock.jumpWall(400 * day);
+  await site.settle();
+  assert.equal(site.rotation.status().rotation[0]?.waitsFor, 'clock');
+  await site.clock.advance(9 * minute);
+  await site.settle();
+  site.clock.jumpWall(-400 * day);
+  await site.settle();
+  assert.equal(site.rotation.status().rotation[0]?.waitsFor, 'life');
+  assert.equal(site.authority.bundle.hash, before);
+});
+
+test('a clock that stays where it jumped to is believed', async () => {
+  const site = await rotationSite();
+  site.clock.jumpWall(400 * day);
+  await site.settle();
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  const svid = await site.authority.issue({ spiffeId: web, publicKey });
+  assert.ok(svid.notAfterMs > site.clock.now());
+});
+
 test('the controller runs by itself: on time, on receipts and on requests', async () => {
   const site = await rotationSite();
   const { clock } = site;

@@ -30,8 +30,8 @@ export type RotationPlan =
     }
   | {
       readonly act: 'wait';
-      /** life: nothing is due. */
-      readonly for: 'life' | 'spread' | 'receipts';
+      /** life: nothing is due. clock: what is due cannot be told, because the clock has jumped. */
+      readonly for: 'life' | 'spread' | 'receipts' | 'clock';
       /** When it is looked at again, whatever happens before. */
       readonly untilMs: number;
       /** With `receipts`: who has not confirmed. */

@@ -12,6 +12,7 @@ import { lastPublished } from '../../core/identity/published-bundle.ts';
 import { federationsCollection } from '../../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AuthoritySettings } from '../trust-settings.ts';
+import { ClockJumps } from './clock-jumps.ts';
 import { isLive, Receipts } from './receipts.ts';
 import { planRotation, type RotationPlan } from './rotation-plan.ts';
 import { rotationRecord } from './rotation-request.ts';
@@ -51,7 +52,7 @@ export interface AuthorityStatus {
 export interface KindStatus {
   readonly kind: AuthorityKind;
   /** prune, prepare and activate are about to happen. */
-  readonly waitsFor: 'life' | 'spread' | 'receipts' | 'prune' | 'prepare' | 'activate';
+  readonly waitsFor: 'life' | 'spread' | 'receipts' | 'clock' | 'prune' | 'prepare' | 'activate';
   readonly until?: string;
   /** Peers that are waited for. */
   readonly peers: readonly string[];
@@ -64,6 +65,7 @@ export class Rotation {
   readonly #parts: Pick<PlaneContext, 'trustDomain' | 'store' | 'clock' | 'authority'>;
   readonly #settings: RotationSettings;
   readonly #receipts: Receipts;
+  readonly #jumps: ClockJumps;
   readonly #servedSinceMs: number;
   readonly #problems = new Map<AuthorityKind, string>();
 
@@ -74,6 +76,7 @@ export class Rotation {
     this.#parts = parts;
     this.#settings = settings;
     this.#receipts = new Receipts(parts.store);
+    this.#jumps = new ClockJumps(parts.clock);
     this.#servedSinceMs = parts.clock.now();
   }
 
@@ -84,6 +87,10 @@ export class Rotation {
     const prepared = authorities.find(({ state }) => state === 'prepared');
     const { requested } = rotationRecord(store, kind);
     const nowMs = clock.now();
+    const { settlesInMs } = this.#jumps;
+    if (settlesInMs > 0) {
+      return { act: 'wait', for: 'clock', untilMs: nowMs + settlesInMs, unconfirmed: [] };
+    }
     const deadlineMs = this.#settings.receiptDeadlineSeconds * 1000;
     return planRotation({
       nowMs,
