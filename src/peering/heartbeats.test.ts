@@ -14,6 +14,7 @@ import { contractVersion, type Heartbeat } from './messages.ts';
 import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
+import { newsAtOnce, newsEveryMs } from './timing.ts';
 
 const lubeck = await testIdentity('lubeck.example');
 const bruges = await testIdentity('bruges.example');
@@ -73,6 +74,20 @@ test('what a peer holds of our bundle is kept, dated by when it was first told',
   const second = (await peers.get('bruges.example'))?.status?.receipt;
   assert.equal(second?.sequence, 2);
   assert.notEqual(second.at, first?.at);
+});
+
+test('a peer that tells something else each time is written down so often, and the last word in the end', async () => {
+  const { clock, store, peers, heartbeats } = await scene();
+  await heartbeats.heard('bruges.example', beat());
+  const written = new Set<unknown>();
+  for (let sequence = 1; sequence <= 500; sequence++) {
+    await heartbeats.heard('bruges.example', beat({ holds: { sequence, hash } }));
+    written.add(store.get(peersCollection, 'bruges.example')?.revision);
+  }
+  assert.equal(written.size, newsAtOnce);
+  await clock.advance(newsEveryMs);
+  await heartbeats.heard('bruges.example', beat({ holds: { sequence: 500, hash } }));
+  assert.equal((await peers.get('bruges.example'))?.status?.receipt?.sequence, 500);
 });
 
 test('a peer that tells nothing of what it holds leaves the last receipt as it is', async () => {

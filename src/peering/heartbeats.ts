@@ -33,7 +33,13 @@ import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts'
 import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
-import { callTimeoutMs, lastSeenWriteMs, silentAfterMs } from './timing.ts';
+import {
+  callTimeoutMs,
+  lastSeenWriteMs,
+  newsAtOnce,
+  newsEveryMs,
+  silentAfterMs,
+} from './timing.ts';
 
 export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
@@ -50,6 +56,8 @@ export class Heartbeats {
   readonly #parts: HeartbeatParts;
   /** Read once a version: this is told with every heartbeat. */
   readonly #held = new WeakMap<Entry, HeldBundle>();
+  /** How much news of each peer may still be written, and when that was counted. */
+  readonly #news = new Map<string, { readonly left: number; readonly atMs: number }>();
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
@@ -120,9 +128,26 @@ export class Heartbeats {
       await peers.step(name, 'activate', 'first heartbeat', told);
     } else if (status?.state === 'degraded') {
       await peers.step(name, 'recover', 'heard from again', told);
-    } else if (status?.state === 'active' && isNews(status, heartbeat, nowMs)) {
+    } else if (
+      status?.state === 'active' &&
+      isNews(status, heartbeat, nowMs) &&
+      this.#mayWrite(name)
+    ) {
       await peers.note(name, told);
     }
+  }
+
+  /**
+   * A peer that tells something else with every heartbeat, as many as it can send, must not have each
+   * written down. What is not written now is told again with the next one.
+   */
+  #mayWrite(name: string): boolean {
+    const nowMs = this.#parts.clock.monotonic();
+    const { left: before, atMs } = this.#news.get(name) ?? { left: newsAtOnce, atMs: nowMs };
+    const left = Math.min(newsAtOnce, before + (nowMs - atMs) / newsEveryMs);
+    const may = left >= 1;
+    this.#news.set(name, { left: may ? left - 1 : left, atMs: nowMs });
+    return may;
   }
 
   /** The peer did not answer: says so, and after silence from both directions degrades it. */

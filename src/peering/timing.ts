@@ -16,5 +16,8 @@ export const confirmPollMs = 2000;
 export const firstHeartbeatMs = 2 * confirmPollMs;
 /** When a peer was last seen is a live fact; its status follows at most this far behind. */
 export const lastSeenWriteMs = 60_000;
+/** News in heartbeats of one peer (its offers, what it holds) is written so often for long, and so much at once. */
+export const newsEveryMs = heartbeatIntervalMs;
+export const newsAtOnce = 20;
 /** How long `accept` waits for the peer to become active before it answers with how far it got. */
 export const acceptWaitMs = 15_000;
