@@ -4,8 +4,9 @@
 // whoever fetches the bundle, however seldom, holds it long before it is needed, and an emergency finds
 // one that others know already.
 //
-// Here live when a step is due (this file, pure), who holds the bundle (receipts.ts), the controller
-// that takes the steps by itself (rotation-controller.ts), and the steps by hand (rotation-routes.ts).
+// Here live when a step is due (this file, pure), who holds the bundle (receipts.ts), whether the clock
+// is to be believed (clock-jumps.ts), the controller that takes the steps by itself
+// (rotation-controller.ts), and the steps by hand (rotation-routes.ts).
 // What a step does to the authorities is in core/identity/authority-phases.ts, and how peers tell
 // what they hold is for peering: the two meet in the status of FederationPeers.
 
