@@ -71,7 +71,7 @@ metadata: {name: bruges.example}
 spec: {bundleSource: {static: {bundle: '${bundle}'}}}
 `,
     );
-    const token = await lubeck('apply', '-f', join(repository, 'examples/join'));
+    const token = await lubeck('apply', '-f', join(repository, 'examples/join/ci-runners.yaml'));
     assert.equal(token.code, 0, token.stderr);
     await apply(
       data.bruges,
