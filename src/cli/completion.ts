@@ -43,22 +43,44 @@ export interface CompletionWords {
   readonly words: readonly string[];
   /** What follows is a file, or behind a kind the names of its objects. */
   readonly follows: 'nothing' | 'files' | 'names';
+  /** The first word is the name of an object of this kind (in its plural). */
+  readonly namesOf: string | undefined;
   readonly flags: readonly CompletionFlag[];
 }
+
+/** Commands whose first word names an object of one kind. */
+const namesOf: Readonly<Record<string, string>> = {
+  'peer show': 'federationpeers',
+  'peer confirm': 'federationpeers',
+  'peer suspend': 'federationpeers',
+  'peer resume': 'federationpeers',
+  'peer revoke': 'federationpeers',
+  'grant delete': 'federationgrants',
+  'trust refresh': 'spiffefederations',
+  'trust bundle show': 'spiffefederations',
+  'trust bundle fingerprint': 'spiffefederations',
+  'trust bundle bootstrap': 'spiffefederations',
+  'join token secret': 'jointokens',
+};
 
 export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {
   const globalFlags = flagsOf(root);
   const walk = (command: Command, path: readonly string[]): CompletionWords[] => {
     const children = command.commands.filter((child) => !isHidden(child));
-    const [argument] = command.registeredArguments;
+    const [argument, second] = command.registeredArguments;
     const ofKind = argument?.name() === 'kind';
-    const ownWords = argument?.argChoices ?? (ofKind ? kinds : []);
+    const explained = argument?.name() === 'subject';
+    const ownWords = argument?.argChoices ?? (ofKind || explained ? kinds : []);
+    // The word run may be left out.
+    const leftOut = children.filter((child) => child.name() === 'run').flatMap(flagsOf);
+    const hasFile = [argument, second].some((each) => each?.name() === 'file');
     return [
       {
         path: path.join(' '),
         words: [...children.map((child) => child.name()), ...ownWords],
-        follows: ofKind ? 'names' : argument?.name() === 'file' ? 'files' : 'nothing',
-        flags: command === root ? globalFlags : [...flagsOf(command), ...globalFlags],
+        follows: ofKind ? 'names' : hasFile ? 'files' : 'nothing',
+        namesOf: namesOf[path.join(' ')],
+        flags: command === root ? globalFlags : [...flagsOf(command), ...leftOut, ...globalFlags],
       },
       ...children.flatMap((child) => walk(child, [...path, child.name()])),
     ];
@@ -86,7 +108,7 @@ function flagsOf(command: Command): CompletionFlag[] {
 function valueOf(option: Option): CompletionFlag['value'] {
   if (!option.required && !option.optional) return 'none';
   if (/<(?:file|dir|path)(?:\.\.\.)?>/i.test(option.flags)) return 'file';
-  return outputFormatsOf(option) ?? 'any';
+  return outputFormatsOf(option) ?? option.argChoices ?? 'any';
 }
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
@@ -122,20 +144,26 @@ ${all
       *) kind=\${kind:-$word} ;;
     esac
   done
-  local words= flags= formats= follows=nothing
+  local words= flags= follows=nothing
   case $path in
 ${all
-  .map(({ path, words, follows, flags: own }) => {
+  .map(({ path, words, follows, namesOf: named, flags: own }) => {
     const names = own.map((flag) => flag.name).join(' ');
-    const formats = own.flatMap(({ value }) => (typeof value === 'string' ? [] : value)).join(' ');
-    return `    '${path}') words='${words.join(' ')}' flags='${names}' formats='${formats}' follows=${follows} ;;`;
+    // Behind the first name comes what follows, a file perhaps, and no second name.
+    const first = named === undefined ? '' : ` && [ -z "$kind" ] && follows=names kind=${named}`;
+    return `    '${path}') words='${words.join(' ')}' flags='${names}' follows=${follows}${first} ;;`;
   })
   .join('\n')}
   esac
   case $previous in
     ${spelt(({ value }) => value === 'file')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
-    ${spelt(({ value }) => typeof value !== 'string')}) COMPREPLY=($(compgen -W "$formats" -- "$current")); return ;;
-    ${spelt(({ value }) => value === 'any')}) COMPREPLY=(); return ;;
+  esac
+  case $path/$previous in
+${all.flatMap(choiceLines).join('\n')}
+    ${spelt(({ value }) => value === 'any')
+      .split(' | ')
+      .map((flag) => `*/${flag}`)
+      .join(' | ')}) COMPREPLY=(); return ;;
   esac
   case $current/$follows/$kind in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
@@ -151,6 +179,16 @@ ${all
 complete -o filenames -F _hansa hansa ./hansa`;
 }
 
+/** A flag such as --role takes other words behind one command than behind another. */
+function choiceLines({ path, flags }: CompletionWords): string[] {
+  return flags.flatMap(({ name, short, value }) => {
+    if (typeof value === 'string') return [];
+    const spelt = [name, ...(short === undefined ? [] : [short])];
+    const when = spelt.map((flag) => `'${path}/${flag}'`).join(' | ');
+    return `    ${when}) COMPREPLY=($(compgen -W '${value.join(' ')}' -- "$current")); return ;;`;
+  });
+}
+
 function zshScript(all: readonly CompletionWords[]): string {
   return `#compdef hansa
 autoload -U +X bashcompinit && bashcompinit
@@ -159,14 +197,27 @@ ${bashScript(all)}`;
 
 function fishScript(all: readonly CompletionWords[]): string {
   const lines = ['# fish completion for hansa', 'complete -c hansa -f'];
-  for (const { path, words, flags } of all) {
-    const last = path.split(' ').at(-1) ?? '';
-    const when = path === '' ? '__fish_use_subcommand' : `__fish_seen_subcommand_from ${last}`;
-    if (words.length > 0) lines.push(`complete -c hansa -n '${when}' -a '${words.join(' ')}'`);
-    for (const flag of flags) {
-      const text = flag.description.replaceAll("'", '’');
-      lines.push(`complete -c hansa -n '${when}' -l ${flag.name.slice(2)} -d '${text}'`);
+  for (const { path, words, flags, follows, namesOf: named } of all) {
+    const seen = path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`);
+    const when = path === '' ? '__fish_use_subcommand' : seen.join('; and ');
+    const offer = (what: string): unknown => lines.push(`complete -c hansa -n '${when}' ${what}`);
+    if (words.length > 0 && path === '') offer(`-a '${words.join(' ')}'`);
+    if (words.length > 0 && path !== '') {
+      const list = words.join(' ');
+      const first = `${when}; and not __fish_seen_subcommand_from ${list}`;
+      lines.push(`complete -c hansa -n '${first}' -a '${list}'`);
+    }
+    if (follows === 'files') offer('-F');
+    if (named !== undefined) {
+      offer(`-a '(hansa get ${named} -o name 2>/dev/null | string replace -r "^.*/" "")'`);
+    }
+    for (const { name, short, description, value } of flags) {
+      const spelt = `${short === undefined ? '' : `-s ${short.slice(1)} `}-l ${name.slice(2)}`;
+      const takes = typeof value === 'string' ? fishValues[value] : ` -x -a '${value.join(' ')}'`;
+      offer(`${spelt}${takes} -d '${description.replaceAll("'", '’')}'`);
     }
   }
   return lines.join('\n');
 }
+
+const fishValues = { none: '', file: ' -r -F', any: ' -x' };

@@ -17,6 +17,9 @@ let site: Daemon;
 
 before(async () => {
   site = await startDaemon(dataDir);
+  const made = ['examples/federation/static.yaml', 'examples/join/machines.yaml'];
+  const files = made.flatMap((file) => ['-f', file]);
+  await succeeds(hansa(['apply', ...files, '--data-dir', dataDir]));
 });
 after(() => site.signal('SIGTERM'));
 
@@ -37,6 +40,19 @@ suite('completion in bash', () => {
     [['get', 'roles', '-o', 'j'], 'json jsonpath'],
     [['apply', '-f', 'READ'], 'README.md'],
     [['get', 'READ'], ''],
+    [['trust', 'rotate', 'ta'], 'taint'],
+    [['trust', 'refresh', ''], 'wismar.example'],
+    [['trust', 'bundle', 'bootstrap', 'w'], 'wismar.example'],
+    [['trust', 'bundle', 'bootstrap', 'wismar.example', 'READ'], 'README.md'],
+    [['trust', 'bundle', 'show', '--format', ''], 'spiffe pem'],
+    [['svid', 'val'], 'validate'],
+    [['svid', 'validate', 'READ'], 'README.md'],
+    [['join', '--sec'], '--secret-file'],
+    [['join', '--role', ''], 'agent bot'],
+    [['join', 'token', 's'], 'secret'],
+    [['join', 'token', 'secret', 'm'], 'machines'],
+    [['join', 'list', '-o', ''], 'json yaml'],
+    [['explain', 'join'], 'jointokens'],
     [['wait', 'site/site', '--for', ''], ''],
   ];
 
