@@ -267,6 +267,7 @@ suite('an Envoy that asks for secrets', { skip }, () => {
       'envoy.service.secret.v3.SecretDiscoveryService.DeltaSecrets',
       'envoy.service.secret.v3.SecretDiscoveryService.StreamSecrets',
       'envoy.service.secret.v3.SecretDiscoveryService.FetchSecrets',
+      'grpc.health.v1.Health.Check',
       'grpc.reflection.v1.ServerReflection.ServerReflectionInfo',
     ]);
   });

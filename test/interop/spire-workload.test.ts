@@ -90,6 +90,18 @@ suite('a workload of SPIRE and one of a site', { skip, timeout: 120_000 }, () =>
     assert.equal(await verify(ofSite, written.site), 0);
   });
 
+  test('spire-agent healthcheck finds the site as well as its own agent', async () => {
+    for (const side of ['site', 'spire'] as const) {
+      const { code, stdout, stderr } = await execute(findProgram('spire-agent') ?? '', [
+        'healthcheck',
+        '-socketPath',
+        pair.sockets[side],
+      ]);
+      assert.equal(code, 0, stderr);
+      assert.match(stdout, /Agent is healthy/);
+    }
+  });
+
   test('spire-agent api watch is told of every change', async () => {
     const program = findProgram('spire-agent') ?? '';
     const child = spawn(program, ['api', 'watch', '-socketPath', pair.sockets.site], {

@@ -17,6 +17,7 @@ const services = [
   'SpiffeWorkloadAPI',
   'envoy.service.auth.v3.Authorization',
   'envoy.service.secret.v3.SecretDiscoveryService',
+  'grpc.health.v1.Health',
   'grpc.reflection.v1.ServerReflection',
 ];
 

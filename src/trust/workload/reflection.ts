@@ -17,6 +17,7 @@ import {
   type UntypedServiceImplementation,
 } from '@grpc/grpc-js';
 import { file_ext_authz } from '../../../proto/gen/ext_authz_pb.ts';
+import { file_health } from '../../../proto/gen/health_pb.ts';
 import {
   file_reflection,
   type ServerReflectionRequest,
@@ -31,7 +32,13 @@ type Answer = NonNullable<
   MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']
 >;
 
-const served: readonly DescFile[] = [file_workload, file_ext_authz, file_sds, file_reflection];
+const served: readonly DescFile[] = [
+  file_workload,
+  file_ext_authz,
+  file_sds,
+  file_health,
+  file_reflection,
+];
 
 /** Every file that is needed to understand what is served, by name, and where each symbol is. */
 interface Catalog {
@@ -68,6 +75,11 @@ function catalog(): Catalog {
   const services = served.flatMap((file) => file.services.map(({ typeName }) => typeName));
   made = { services: services.toSorted(), files, symbols };
   return made;
+}
+
+/** Names of everything that is served. */
+export function servedServices(): readonly string[] {
+  return catalog().services;
 }
 
 export function reflect({ messageRequest: asked }: ServerReflectionRequest): Answer {

@@ -17,9 +17,10 @@ import {
   authorizationApi,
   authorizationApiDefinition,
 } from './authorization-api.ts';
+import { healthDefinition, healthService } from './health-service.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
-import { reflection, reflectionDefinitions } from './reflection.ts';
+import { reflection, reflectionDefinitions, servedServices } from './reflection.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
@@ -35,6 +36,8 @@ export interface WorkloadServerOptions {
   readonly workloads: JwtProfileOptions;
   readonly authorization: AuthorizationApiOptions;
   readonly secrets: SecretServiceOptions;
+  /** Whether workloads get what they ask for, as far as the site knows. */
+  readonly isServing: () => boolean;
 }
 
 export interface WorkloadServer {
@@ -76,6 +79,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   });
   server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
   server.addService(secretServiceDefinition, secretService(options.secrets));
+  server.addService(healthDefinition, healthService(servedServices(), options.isServing));
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');

@@ -165,6 +165,7 @@ export async function workloadServices(
       },
       missing: (connection, names) => refuse.missing(connection, names),
     },
+    isServing: () => issuingProblem === undefined,
     authorization: {
       delivery,
       connections,
