@@ -15,6 +15,7 @@ import { formatListenAddress, type ListenAddress } from '../server/config-values
 import { dataFolderAt } from '../server/data-folder.ts';
 import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { checkTrust } from './doctor-trust.ts';
 import { checkWeb } from './doctor-web.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
 
@@ -323,6 +324,7 @@ export const checkUps: readonly CheckUp[] = [
   checkKey,
   checkStore,
   checkAuthority,
+  checkTrust,
   checkListeners,
   checkWeb,
   checkEventLoop,

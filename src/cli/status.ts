@@ -5,6 +5,7 @@ import { humanDuration } from '../api/duration.ts';
 import type { Kind } from '../api/kind.ts';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { siteKind } from '../api/kinds/site.ts';
 import type { Condition } from '../api/object.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
@@ -19,6 +20,7 @@ import {
 } from './output.ts';
 import { listPeers } from './peer.ts';
 import { peerCells, peerHeadings } from './peer-rows.ts';
+import { countFederations, countsText, type FederationCounts } from './trust-rows.ts';
 
 interface SiteStatus {
   readonly trustDomain?: string;
@@ -31,20 +33,24 @@ interface SiteStatus {
 
 export function statusCommand(cli: Cli): Command {
   return new Command('status')
-    .description('the site at a glance: where it listens, and how its peers are doing')
+    .description(
+      'the site at a glance: where it listens, whom it believes, and how its peers are doing',
+    )
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa status\n  hansa status -o json')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
-        const [site, peers, offers, grants] = await Promise.all([
+        const nowMs = cli.io.clock.now();
+        const [site, peers, offers, grants, federations] = await Promise.all([
           client.get(siteKind, siteKind.singleton as string),
           listPeers(client),
           count(client, serviceOfferKind),
           count(client, federationGrantKind),
+          federationsOf(client, nowMs),
         ]);
         const status = (site.status ?? {}) as SiteStatus;
-        const rendered = renderValue({ site: status, peers, offers, grants }, options.output);
-        cli.print(rendered ?? statusText(status, peers, offers, grants, cli.io.clock.now()));
+        const found = { site: status, federations, peers, offers, grants };
+        cli.print(renderValue(found, options.output) ?? statusText(found, nowMs));
       }),
     );
 }
@@ -53,13 +59,21 @@ async function count(client: SiteClient, kind: Kind): Promise<number> {
   return (await client.list(kind)).items.length;
 }
 
-function statusText(
-  status: SiteStatus,
-  peers: readonly PeerSummary[],
-  offers: number,
-  grants: number,
-  nowMs: number,
-): string {
+async function federationsOf(client: SiteClient, nowMs: number): Promise<FederationCounts> {
+  const { items } = await client.list(spiffeFederationKind);
+  return countFederations(items as unknown as SPIFFEFederation[], nowMs);
+}
+
+interface Found {
+  readonly site: SiteStatus;
+  readonly federations: FederationCounts;
+  readonly peers: readonly PeerSummary[];
+  readonly offers: number;
+  readonly grants: number;
+}
+
+function statusText(found: Found, nowMs: number): string {
+  const { site: status, federations, peers, offers, grants } = found;
   const ready = status.conditions?.find(({ type }) => type === 'Ready');
   const since =
     status.startedAt === undefined
@@ -71,6 +85,10 @@ function statusText(
     [status.trustDomain ?? 'unknown', `${health}${since}, version ${status.version ?? 'unknown'}`],
     ['advertised', status.advertiseURL ?? ''],
     ...(status.listeners ?? []).map(({ name, address }) => [name, address]),
+    [
+      'federations',
+      `${countsText(federations)}${areAllFresh(federations) ? '' : '; hansa trust status tells why'}`,
+    ],
     ['shared', `${plural(offers, 'offer')}, ${plural(grants, 'grant')}`],
     [
       'peers',
@@ -85,6 +103,10 @@ function statusText(
     );
   }
   return parts.join('\n');
+}
+
+function areAllFresh({ total, states }: FederationCounts): boolean {
+  return (states['fresh'] ?? 0) === total;
 }
 
 function plural(number: number, word: string): string {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
-import { federationRow, trustTable } from './trust-rows.ts';
+import { countFederations, countsText, federationRow, trustTable } from './trust-rows.ts';
 
 const nowMs = Date.UTC(2026, 0);
 const at = (seconds: number): string => new Date(nowMs + seconds * 1000).toISOString();
@@ -78,5 +78,32 @@ suite('a row of hansa trust status', () => {
     );
     assert.equal(never.synced, 'never');
     assert.equal(never.why, 'nobody listens there');
+  });
+});
+
+suite('how many federations there are', () => {
+  const overdue = {
+    syncedAt: at(-1800),
+    conditions: [
+      { type: 'Ready', status: 'True' },
+      { type: 'Fresh', status: 'False' },
+    ],
+  };
+  const told = (...federations: readonly SPIFFEFederation[]): string =>
+    countsText(countFederations(federations, nowMs));
+
+  test('is told by what can be relied upon', () => {
+    assert.equal(told(), 'none');
+    assert.equal(told(federation({}), federation({})), '2 fresh');
+    assert.equal(
+      told(
+        federation({ syncedAt: at(-7200) }),
+        federation({}),
+        federation(overdue),
+        federation({}, { quarantined: true }),
+        federation({}),
+      ),
+      '5 (2 fresh, 1 stale, 1 overdue, 1 quarantined)',
+    );
   });
 });

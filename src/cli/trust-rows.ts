@@ -83,6 +83,32 @@ export function federationRow(federation: SPIFFEFederation, nowMs: number): Trus
   };
 }
 
+export interface FederationCounts {
+  readonly total: number;
+  /** How many are in which state, the most first: fresh, overdue, stale, … */
+  readonly states: Readonly<Record<string, number>>;
+}
+
+export function countFederations(
+  federations: readonly SPIFFEFederation[],
+  nowMs: number,
+): FederationCounts {
+  const states = new Map<string, number>();
+  for (const federation of federations) {
+    const state = stateOf(federation, nowMs).replace(/^stale in .*/, 'overdue');
+    states.set(state, (states.get(state) ?? 0) + 1);
+  }
+  const sorted = [...states].toSorted(([, a], [, b]) => b - a);
+  return { total: federations.length, states: Object.fromEntries(sorted) };
+}
+
+/** In a few words: `12 (11 fresh, 1 stale)`. */
+export function countsText({ total, states }: FederationCounts): string {
+  if (total === 0) return 'none';
+  const parts = Object.entries(states).map(([state, number]) => `${number} ${state}`);
+  return parts.length === 1 ? (parts[0] as string) : `${total} (${parts.join(', ')})`;
+}
+
 /** In one word, or with how long it still lasts. */
 function stateOf(federation: SPIFFEFederation, nowMs: number): string {
   const { spec, status } = federation;

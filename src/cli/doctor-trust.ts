@@ -1,0 +1,43 @@
+// What `hansa doctor` finds out about federations: whose bundles are not what workloads need. It warns
+// only: a site whose neighbour is gone is well itself.
+
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import type { SiteClient } from './client.ts';
+import { type Finding, ok, warning } from './doctor-finding.ts';
+import { printable } from './output.ts';
+import { countFederations, countsText, federationRow } from './trust-rows.ts';
+
+export interface TrustPatient {
+  readonly client: SiteClient;
+  readonly clock: Clock;
+  readonly running: boolean;
+}
+
+const check = 'federations';
+/** More would hide the other findings; `hansa trust status` has them all. */
+const maxTold = 5;
+const remedy = 'hansa trust status tells more, hansa trust refresh TRUST-DOMAIN --wait asks again.';
+
+export async function checkTrust({ client, clock, running }: TrustPatient): Promise<Finding[]> {
+  if (!running) return [];
+  const { items } = await client.list(spiffeFederationKind);
+  return judgeFederations(items as unknown as SPIFFEFederation[], clock.now());
+}
+
+export function judgeFederations(
+  federations: readonly SPIFFEFederation[],
+  nowMs: number,
+): Finding[] {
+  if (federations.length === 0) return [];
+  const odd = federations
+    .map((federation) => federationRow(federation, nowMs))
+    .filter(({ state }) => state !== 'fresh' && state !== 'quarantined');
+  const counts = countsText(countFederations(federations, nowMs));
+  if (odd.length === 0) return [ok(check, counts)];
+  const told = odd
+    .slice(0, maxTold)
+    .map(({ trustDomain, state, why }) => `${trustDomain} is ${state}${why && `: ${why}`}`);
+  const more = odd.length > maxTold ? [`and ${odd.length - maxTold} more (${counts})`] : [];
+  return [...told, ...more].map((text) => warning(check, printable(text), remedy));
+}
