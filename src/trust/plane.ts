@@ -40,10 +40,15 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const limit = new FederationLimit(store, settings.maxFederations, context.log, metrics);
     const rotation = new Rotation(context, settings.authority);
     const rotationParts = { ...context, publisher, rotation };
-    const unpublish = authority.onChange(() => void publish(publisher, context.log));
     // First, because it may refuse what the operator gave.
     const web = await startWebCertificate(settings.web, context);
-    const workloads = await workloadServices({ ...context, jwtIssuer: issuer });
+    const workloads = await workloadServices({ ...context, jwtIssuer: issuer }).catch(
+      (error: unknown) => {
+        web?.stop();
+        throw error;
+      },
+    );
+    const unpublish = authority.onChange(() => void publish(publisher, context.log));
     observeExpiry({
       ...context,
       web: web?.certificate,

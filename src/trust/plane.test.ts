@@ -1,0 +1,64 @@
+import assert from 'node:assert/strict';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test } from 'node:test';
+import { systemClock, systemRandom } from '../core/clock/system.ts';
+import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { credentialOf, forge } from '../core/identity/test-forge.ts';
+import { MetricsRegistry } from '../core/metrics/registry.ts';
+import type { PlaneContext } from '../core/plane/plane.ts';
+import { openStore } from '../core/store/open.ts';
+import { trustPlane } from './plane.ts';
+import { defaultTrustSettings } from './trust-settings.ts';
+import { openAuthority } from './workload/test-workload-site.ts';
+
+function nothing(): void {
+  // Nobody reads it.
+}
+const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing, with: () => silent };
+
+test('a plane that cannot start leaves nothing running', async (t) => {
+  const folder = mkdtempSync(join(tmpdir(), 'hansa-trust-plane-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const [certFile, keyFile] = [join(folder, 'tls.crt'), join(folder, 'tls.key')];
+  const root = forge({ ca: true });
+  const pair = credentialOf(forge({ issuer: root, ca: false, dnsNames: ['web.example'] }));
+  writeFileSync(certFile, pair.certificateChain);
+  writeFileSync(keyFile, pair.privateKey);
+  const timers = new Set<number>();
+  const clock = {
+    ...systemClock,
+    timer: (delayMs: number, fire: () => void) => {
+      const timer = systemClock.timer(delayMs, fire);
+      timers.add(delayMs);
+      return {
+        cancel: () => {
+          timer.cancel();
+          timers.delete(delayMs);
+        },
+      };
+    },
+  };
+  const store = await openStore({ driver: 'memory' }, { clock: systemClock });
+  t.after(() => store.close());
+  const authority = await openAuthority('lubeck.example', clock);
+  const context = {
+    trustDomain: authority.trustDomain,
+    store,
+    clock,
+    random: systemRandom,
+    log: silent,
+    metrics: new MetricsRegistry(),
+    authority,
+    bundles: new StoreBundles(store, authority, clock),
+    // There is no folder for the workload socket.
+    dataDir: join(folder, 'missing'),
+    resources: () => ({}),
+  } as unknown as PlaneContext;
+  const web = { from: 'files', certFile, keyFile, fileSyncSeconds: 300 } as const;
+  await assert.rejects(trustPlane({ ...defaultTrustSettings, web }).start(context), {
+    code: 'HANSA_CONFIG_INVALID',
+  });
+  assert.deepEqual([...timers], []);
+});
