@@ -282,7 +282,8 @@ export const configKeys = {
   }),
   'limits.maxConnections': key({
     placeholder: 'COUNT',
-    meaning: 'Connections that a listener holds at once; further ones are closed.',
+    meaning:
+      'Connections that a listener holds at once, a quarter of them of one address where strangers come; further ones are closed.',
     default: '10000',
     parse: parseCount(1, 1_000_000),
   }),
