@@ -65,7 +65,7 @@ export interface Joined {
 }
 
 /** Three times as long as the site itself gives a conversation: then nobody is there any more. */
-const answerMs = 30_000;
+export const answerMs = 30_000;
 
 /** What differs between the methods. */
 interface Method {
