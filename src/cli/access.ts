@@ -22,8 +22,15 @@ const tokensPath = '/hansa/v1/tokens';
 export function accessCommand(cli: Cli): Command {
   return new Command('access')
     .description('tokens, and who has which role')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa access token create ci --role editor --ttl 24h\n  hansa access list',
+    )
     .addCommand(
-      new Command('token').description('bearer tokens').addCommand(createTokenCommand(cli)),
+      new Command('token')
+        .description('bearer tokens')
+        .addHelpText('after', '\nExamples:\n  hansa access token create ci --role editor --ttl 24h')
+        .addCommand(createTokenCommand(cli)),
     )
     .addCommand(listCommand(cli))
     .addCommand(revokeCommand(cli));

@@ -35,6 +35,7 @@ const root = '/hansa/v1/audit';
 export function auditCommand(cli: Cli): Command {
   return new Command('audit')
     .description('read and verify the audit log')
+    .addHelpText('after', '\nExamples:\n  hansa audit list --since 1h\n  hansa audit verify')
     .addCommand(listCommand(cli))
     .addCommand(showCommand(cli))
     .addCommand(exportCommand(cli))

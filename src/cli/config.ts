@@ -37,6 +37,10 @@ Examples:
     });
   return new Command('config')
     .description('check and explain the configuration of a site')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa config check --config site.yaml\n  hansa config show',
+    )
     .addCommand(check)
     .addCommand(show);
 }

@@ -15,6 +15,10 @@ import { usageError } from './usage.ts';
 export function grantCommand(cli: Cli): Command {
   return new Command('grant')
     .description('what workloads of peers may use here')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa grant list --peer bruges.example\n  hansa grant create --help',
+    )
     .addCommand(listCommand(cli))
     .addCommand(createCommand(cli))
     .addCommand(deleteCommand(cli));

@@ -41,7 +41,7 @@ export function joinCommand(cli: Cli): Command {
       `
 Without one of these words it joins; hansa join run --help tells how.
 
-Example:
+Examples:
   hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
     --token machines --name crane-1 --secret-file ./secret --write ./identity`,
     );
@@ -186,6 +186,10 @@ async function fetchSvid(cli: Cli, socket: string): Promise<SvidCredential> {
 function tokenCommand(cli: Cli): Command {
   return new Command('token')
     .description('tokens with a secret (others are made with hansa apply)')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa join token create machines > secret\n  hansa get jointokens',
+    )
     .addCommand(createCommand(cli))
     .addCommand(secretCommand(cli));
 }
@@ -250,7 +254,7 @@ function secretCommand(cli: Cli): Command {
     .description('make a new secret for a token; the one before it is void')
     .argument('<name>', 'of a token with the method secret')
     .addOption(outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExample:\n  hansa join token secret machines > secret')
+    .addHelpText('after', '\nExamples:\n  hansa join token secret machines > secret')
     .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
       makeSecret(cli, command, name, options.output),
     );
@@ -277,7 +281,7 @@ function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list agents, and bots that are alive')
     .addOption(outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExample:\n  hansa join list')
+    .addHelpText('after', '\nExamples:\n  hansa join list')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const { body } = await client.request({ path: `${base}/members` });
@@ -316,7 +320,7 @@ function forgetCommand(cli: Cli): Command {
       `
 The SVID that it holds works until it ends, an hour at most.
 
-Example:
+Examples:
   hansa join forget crane-1`,
     )
     .action((name: string, _options: unknown, command: Command) =>

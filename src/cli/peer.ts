@@ -35,6 +35,10 @@ interface Output {
 export function peerCommand(cli: Cli): Command {
   return new Command('peer')
     .description('other sites: invite, accept, look after')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa peer invite --for bruges.example\n  hansa peer list',
+    )
     .addCommand(inviteCommand(cli))
     .addCommand(acceptCommand(cli))
     .addCommand(listCommand(cli))

@@ -77,7 +77,7 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
     .configureHelp({ showGlobalOptions: true, helpWidth: 100 })
     .addHelpText(
       'after',
-      '\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
+      '\nExamples:\n  hansa server --data-dir ./lubeck --trust-domain lubeck.example\n  hansa status --data-dir ./lubeck\n  hansa peer invite --data-dir ./lubeck --for bruges.example\n\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
     );
   for (const make of [...ownCommands, ...planeCommands]) program.addCommand(make(cli));
   for (const make of hiddenCommands) program.addCommand(make(cli), { hidden: true });

@@ -46,6 +46,10 @@ interface CredentialFiles {
 export function svidCommand(cli: Cli): Command {
   return new Command('svid')
     .description('identities of workloads')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa svid watch --once\n  hansa svid mint spiffe://lubeck.example/batch --write ./tls',
+    )
     .addCommand(watchCommand(cli))
     .addCommand(mintCommand(cli))
     .addCommand(svidValidateCommand(cli));

@@ -6,6 +6,12 @@ import { createRegistry } from '../api/registry.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import type { Io } from './cli.ts';
 import { runCli } from './program.ts';
+import { grantCommand } from './grant.ts';
+import { joinCommand } from './join.ts';
+import { peerCommand } from './peer.ts';
+import { statusCommand } from './status.ts';
+import { svidCommand } from './svid.ts';
+import { trustCommand } from './trust.ts';
 
 export interface Ran {
   readonly code: number;
@@ -21,6 +27,16 @@ export interface RunInput {
 }
 
 export const testRegistry = createRegistry(allKinds);
+
+/** Those that main.ts adds to the program's own. */
+export const planeCommands = [
+  statusCommand,
+  peerCommand,
+  grantCommand,
+  trustCommand,
+  svidCommand,
+  joinCommand,
+];
 
 /** Runs one command line in this process. */
 export async function run(args: readonly string[], input: RunInput = {}): Promise<Ran> {
@@ -38,7 +54,8 @@ export async function run(args: readonly string[], input: RunInput = {}): Promis
     launcher: '/opt/hansa/hansa',
     interruption: () => input.interruption ?? signal,
   };
-  const code = await runCli(args, io, { registry: testRegistry, version: '1.2.3' });
+  const parts = { registry: testRegistry, version: '1.2.3', commands: planeCommands };
+  const code = await runCli(args, io, parts);
   return { code, stdout: stdout.join(''), stderr: stderr.join('') };
 }
 

@@ -27,10 +27,15 @@ const bundlePath = '/hansa/v1/trust/bundle';
 
 export function trustCommand(cli: Cli): Command {
   return new Command('trust')
-    .description('bundles: what identities are verified against')
+    .description('bundles and authorities: what identities are verified against')
+    .addHelpText('after', '\nExamples:\n  hansa trust status\n  hansa trust rotate status')
     .addCommand(
       new Command('bundle')
         .description('the bundle of this site, or of a trust domain that it believes')
+        .addHelpText(
+          'after',
+          '\nExamples:\n  hansa trust bundle show > lubeck.json\n  hansa trust bundle fingerprint',
+        )
         .addCommand(showCommand(cli))
         .addCommand(fingerprintCommand(cli))
         .addCommand(verifyCommand(cli))
