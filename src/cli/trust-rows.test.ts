@@ -65,6 +65,14 @@ suite('a row of hansa trust status', () => {
     assert.equal(state({ authorities: [{ notAfter: at(-60) }] }), 'expired');
   });
 
+  test('tells that the bootstrap is given until the endpoint answers, and how long', () => {
+    const spec = { bundleSource: { httpsSpiffe: { bundleBootstrap: '{}' } } };
+    const given = (seconds: number): string =>
+      state({ bundle: undefined, syncedAt: undefined, bootstrappedAt: at(-seconds) }, spec);
+    assert.equal(given(300), 'bootstrap, stale in 60m');
+    assert.equal(given(7200), 'stale');
+  });
+
   test('tells what is believed by nobody', () => {
     assert.equal(state({}, { quarantined: true }), 'quarantined');
     assert.equal(state({ bundle: undefined }), 'not ready');

@@ -95,7 +95,9 @@ export function countFederations(
 ): FederationCounts {
   const states = new Map<string, number>();
   for (const federation of federations) {
-    const state = stateOf(federation, nowMs).replace(/^stale in .*/, 'overdue');
+    const state = stateOf(federation, nowMs)
+      .replace(/^stale in .*/, 'overdue')
+      .replace(/^bootstrap, .*/, 'never fetched');
     states.set(state, (states.get(state) ?? 0) + 1);
   }
   const sorted = [...states].toSorted(([, a], [, b]) => b - a);
@@ -114,7 +116,12 @@ function stateOf(federation: SPIFFEFederation, nowMs: number): string {
   const { spec, status } = federation;
   if (spec.quarantined) return 'quarantined';
   const { staleAtMs, expiredAtMs } = bundleLife(federation);
-  if (status?.bundle === undefined) return 'not ready';
+  if (status?.bundle === undefined) {
+    // Workloads are given what the spec holds until the endpoint answers, for as long as a fetched one.
+    const isGiven = spec.bundleSource.httpsSpiffe !== undefined && staleAtMs !== undefined;
+    if (!isGiven) return 'not ready';
+    return nowMs < staleAtMs ? `bootstrap, stale in ${humanDuration(staleAtMs - nowMs)}` : 'stale';
+  }
   if (expiredAtMs !== undefined && nowMs >= expiredAtMs) return 'expired';
   if (staleAtMs !== undefined && nowMs >= staleAtMs) return 'stale';
   if (findCondition(status.conditions, 'Ready')?.status !== 'True') return 'not ready';
