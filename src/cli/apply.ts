@@ -57,7 +57,7 @@ async function applyAll(
   options: ApplyOptions,
 ): Promise<void> {
   const applied: Applied[] = [];
-  const refused: HansaError[] = [];
+  const refused: { readonly error: HansaError; readonly kind: Kind }[] = [];
   const machine = options.output.format !== 'table' && options.output.format !== 'name';
   const before = readBefore(client, manifests);
   for (const manifest of manifests) {
@@ -70,12 +70,12 @@ async function applyAll(
       const error = caught;
       // A site that is gone refuses all the others too.
       if (error.code === 'HANSA_UNREACHABLE') throw error;
-      refused.push(error);
+      refused.push({ error, kind: manifest.kind });
       const named = qualifiedName(manifest.kind, manifest.name);
       const text = `${manifest.where}: cannot apply ${named}: ${errorText(error)}`;
       // Said once where it is the only one.
       if (manifests.length === 1) {
-        throw new HansaError(error.code, text + hintFor(error), { cause: error });
+        throw new HansaError(error.code, text + hintFor(error, manifest.kind), { cause: error });
       }
       cli.note(`${printable(text, false)}   (${error.code})`);
     }
@@ -84,12 +84,22 @@ async function applyAll(
   const [first] = refused;
   if (first !== undefined) {
     const count = `${refused.length} of ${manifests.length} objects were`;
-    throw new HansaError(first.code, `${count} not applied.${hintFor(first)}`);
+    const hint = hintFor(first.error, first.kind);
+    throw new HansaError(first.error.code, `${count} not applied.${hint}`);
   }
 }
 
-function hintFor({ code }: HansaError): string {
-  return code === 'HANSA_CONFLICT' ? ' To take the fields over: --force-conflicts.' : '';
+function hintFor({ code, details }: HansaError, { singular }: Kind): string {
+  if (code === 'HANSA_CONFLICT') return ' To take the fields over: --force-conflicts.';
+  if (code === 'HANSA_APPLY_MISMATCH') {
+    return `. The fields that there are: hansa explain ${singular}.spec.`;
+  }
+  // A pattern says what is accepted to programs; the description of the field says it to people.
+  const unreadable = details?.causes?.find(({ message }) => message.includes('should match'));
+  const field = unreadable?.field?.replaceAll(/\[\d+\]/g, '') ?? '';
+  return code === 'HANSA_INVALID' && /^spec(?:\.\w+)+$/.test(field)
+    ? `. In words: hansa explain ${singular}.${field}.`
+    : '';
 }
 
 type Before = (manifest: Manifest) => Promise<Resource | undefined>;

@@ -134,6 +134,26 @@ suite('apply and delete', () => {
     assert.match(stderr, /1 of 3 objects were not applied/);
   });
 
+  test('tell where a value that fits no pattern is explained in words', async () => {
+    const entry = (spec: object): string =>
+      JSON.stringify({
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'WorkloadEntry',
+        metadata: { name: 'web' },
+        spec: { spiffeID: 'spiffe://lubeck.example/web', selectors: ['unix:uid:0'], ...spec },
+      });
+    await refuses(
+      apply(entry({ selectors: ['unix:uid:0', 'docker:label:app'] })),
+      3,
+      /selectors\[1\].*In words: hansa explain workloadentry\.spec\.selectors\. {3}\(HANSA_INVALID\)/,
+    );
+    await refuses(
+      apply(entry({ x509SvidTtl: 60 })),
+      3,
+      /x509SvidTtl: field not declared in schema\. The fields that there are: hansa explain workloadentry\.spec\./,
+    );
+  });
+
   test('end with 5 where another manager owns the field, and take it over when told to', async () => {
     await succeeds(apply(role('shared', '[get]'), '--field-manager', 'gitops'));
     await refuses(apply(role('shared', '[list]')), 5, /conflict.*gitops[^]*--force-conflicts/i);
