@@ -53,7 +53,10 @@ async function refresh(
   const wish = await wishOf(request);
   const federation = await federations.get(name);
   if (federation === undefined) {
-    throw new HansaError('HANSA_NOT_FOUND', `This site has no SPIFFEFederation ${name}.`);
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `This site has no SPIFFEFederation ${name}. Those that it has: hansa trust status.`,
+    );
   }
   if (wish.rebootstrap && sourceOf(federation) !== 'https_spiffe') {
     throw new HansaError(

@@ -8,6 +8,7 @@ import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { BundleSource } from './bundle.ts';
+import { inWords } from './connect-failure.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { refuse } from './rules.ts';
 import { type ValidatedSvid, validateChain } from './svid-validator.ts';
@@ -87,7 +88,7 @@ export function connectWith(
     };
     const unreachable = (why: string, cause?: unknown): void =>
       fail(new HansaError('HANSA_UNREACHABLE', `Cannot connect to ${where}: ${why}.`, { cause }));
-    const onError = (cause: Error): void => unreachable(cause.message, cause);
+    const onError = (cause: Error): void => unreachable(inWords(cause), cause);
     const onClose = (): void => unreachable('it closed the connection during the handshake');
     const onAbort = (): void => fail(signal?.reason);
     const timer = clock.timer(timeoutMs, () =>

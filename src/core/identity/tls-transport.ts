@@ -9,6 +9,7 @@ import type { Duplex } from 'node:stream';
 import { connect, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import { inWords } from './connect-failure.ts';
 import type { Certificate } from './certificate.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { secureContextOf } from './tls-client.ts';
@@ -258,20 +259,6 @@ class TlsConnection implements Connection {
   #unreachable(why: string, cause?: unknown): HansaError {
     return new HansaError('HANSA_UNREACHABLE', `Cannot call ${this.#where}: ${why}.`, { cause });
   }
-}
-
-const words: Readonly<Record<string, string>> = {
-  ECONNREFUSED: 'nobody listens there',
-  ECONNRESET: 'it broke the connection off',
-  EHOSTUNREACH: 'there is no way to its address',
-  ENETUNREACH: 'there is no way to its network',
-  ETIMEDOUT: 'it does not answer',
-  ENOTFOUND: 'its name is not known',
-  EAI_AGAIN: 'its name cannot be looked up now',
-};
-
-function inWords(cause: NodeJS.ErrnoException): string {
-  return words[cause.code ?? ''] ?? cause.message;
 }
 
 /** Hands out the one socket that was verified, and never opens another. */

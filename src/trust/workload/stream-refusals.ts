@@ -19,7 +19,7 @@ export function anotherProcess(): HansaError {
 export function noIdentity({ description }: WorkloadProcess): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    `No identity is registered for this process (${description}).`,
+    `No identity is registered for this process (${description}). A WorkloadEntry whose selectors are all true of it gives it one.`,
   );
 }
 
