@@ -273,7 +273,7 @@ function receiptOf(
 
 function wordsFor(error: unknown): string {
   if (hasCode(error, 'HANSA_PEER_REFUSED')) {
-    return 'it does not take this site for a peer: suspended or revoked there, or not enrolled yet';
+    return 'it does not take this site for a peer: suspended or revoked there, not enrolled yet, or without the bundle of this site';
   }
   const { message } = error instanceof HansaError ? error : toHansaError(error);
   return `cannot connect: ${message}`.slice(0, 500);
