@@ -260,6 +260,15 @@ suite('files are easy to find and to read', () => {
     );
   });
 
+  test('no test holds a stopwatch', () => {
+    check(
+      'A machine that is busy is not a bug. What must be fast is measured in bench/.',
+      [...sources, ...load('test/**/*.ts')]
+        .filter((file) => /assert[^;]*(?:performance\.now|Date\.now)\(\) - \w+ </.test(file.text))
+        .map((file) => file.path),
+    );
+  });
+
   test('imports name files with their extension', () => {
     check(
       'Node runs these files as they are, and adds nothing to a specifier.',
