@@ -24,6 +24,9 @@ export function convertForeign(value: JsonObject, refuse: Refuse): JsonObject | 
   const metadata = read.object('metadata');
   const name = metadata.text('name');
   const labels = metadata.take('labels');
+  // What `tctl get` adds by itself is nobody's wish: so its output can be applied as it is.
+  for (const field of ['revision', 'id']) metadata.take(field);
+  read.take('status');
   const spec = read.object('spec');
   const converted =
     kind === 'spiffe_federation'
