@@ -17,7 +17,7 @@ export const workloadEntryKind = defineKind({
   singular: 'workloadentry',
   shortNames: ['we'],
   description:
-    'Gives an identity to workloads: every process that all of the selectors match gets an X.509-SVID with this SPIFFE ID from the Workload API, always fresh, and the bundles of the trust domains that it federates with.',
+    'Gives an identity to workloads: every process that all of the selectors match gets an X.509-SVID with this SPIFFE ID from the Workload API, always fresh, JWT-SVIDs when it asks, and the bundles of the trust domains that it federates with.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
