@@ -69,7 +69,7 @@ suite('a row of hansa trust status', () => {
     const spec = { bundleSource: { httpsSpiffe: { bundleBootstrap: '{}' } } };
     const given = (seconds: number): string =>
       state({ bundle: undefined, syncedAt: undefined, bootstrappedAt: at(-seconds) }, spec);
-    assert.equal(given(300), 'bootstrap, stale in 60m');
+    assert.equal(given(300), 'bootstrapped, stale in 60m');
     assert.equal(given(7200), 'stale');
   });
 

@@ -97,7 +97,7 @@ export function countFederations(
   for (const federation of federations) {
     const state = stateOf(federation, nowMs)
       .replace(/^stale in .*/, 'overdue')
-      .replace(/^bootstrap, .*/, 'never fetched');
+      .replace(/^bootstrapped, .*/, 'never fetched');
     states.set(state, (states.get(state) ?? 0) + 1);
   }
   const sorted = [...states].toSorted(([, a], [, b]) => b - a);
@@ -120,7 +120,7 @@ function stateOf(federation: SPIFFEFederation, nowMs: number): string {
     // Workloads are given what the spec holds until the endpoint answers, for as long as a fetched one.
     const isGiven = spec.bundleSource.httpsSpiffe !== undefined && staleAtMs !== undefined;
     if (!isGiven) return 'not ready';
-    return nowMs < staleAtMs ? `bootstrap, stale in ${humanDuration(staleAtMs - nowMs)}` : 'stale';
+    return nowMs < staleAtMs ? `bootstrapped, stale in ${humanDuration(staleAtMs - nowMs)}` : 'stale';
   }
   if (expiredAtMs !== undefined && nowMs >= expiredAtMs) return 'expired';
   if (staleAtMs !== undefined && nowMs >= staleAtMs) return 'stale';
