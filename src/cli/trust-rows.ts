@@ -120,7 +120,9 @@ function stateOf(federation: SPIFFEFederation, nowMs: number): string {
     // Workloads are given what the spec holds until the endpoint answers, for as long as a fetched one.
     const isGiven = spec.bundleSource.httpsSpiffe !== undefined && staleAtMs !== undefined;
     if (!isGiven) return 'not ready';
-    return nowMs < staleAtMs ? `bootstrapped, stale in ${humanDuration(staleAtMs - nowMs)}` : 'stale';
+    return nowMs < staleAtMs
+      ? `bootstrapped, stale in ${humanDuration(staleAtMs - nowMs)}`
+      : 'stale';
   }
   if (expiredAtMs !== undefined && nowMs >= expiredAtMs) return 'expired';
   if (staleAtMs !== undefined && nowMs >= staleAtMs) return 'stale';
