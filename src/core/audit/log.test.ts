@@ -230,6 +230,26 @@ describe('denials', () => {
     assert.equal(events[1]?.name, 'viewer');
   });
 
+  test('are there for whoever looks, but are not written each time that somebody does', async () => {
+    const { clock, store, audit } = await harness();
+    audit.deny(denied);
+    const { events } = await audit.list({ limit: 10 });
+    assert.deepEqual(
+      events.map(({ verb, outcome }) => [verb, outcome]),
+      [[denied.verb, 'deny']],
+    );
+    for (let i = 0; i < 40; i++) {
+      audit.deny(denied);
+      await audit.list({ limit: 10 });
+      await clock.advance(100);
+    }
+    assert.equal(store.auditLog.size, 1);
+    await clock.advance(60_000);
+    const [, gathered, ...others] = await rows(store);
+    assert.equal(gathered?.count, 40);
+    assert.deepEqual(others, []);
+  });
+
   test('tell several reasons of one caller, so that none hides the others', async () => {
     const { clock, store, audit } = await harness();
     for (const reason of ['expired', 'expired', 'our own key']) audit.deny({ ...denied, reason });

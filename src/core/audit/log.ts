@@ -46,6 +46,8 @@ const checkpointDelayMs = 1000;
 /** How often it is looked whether a row has been committed before its commit is taken to have failed. */
 const mostLooks = 30;
 const denialWindowMs = 60_000;
+/** Who reads the log all the time does not keep denials from being gathered. */
+const settleMs = 5_000;
 /** Rows of `later` are written within this long. */
 const laterDelayMs = 1000;
 
@@ -70,6 +72,7 @@ export class Audit {
   #making: Promise<SignedCheckpoint> | undefined;
   #checkpointTimer: Timer | undefined;
   #denialTimer: Timer | undefined;
+  #settledAt = -Infinity;
   #looksLeft = 0;
   #checkpointFailures = 0;
   #problem: HansaError | undefined;
@@ -184,7 +187,9 @@ export class Audit {
     return this.#latest;
   }
 
-  list(query: AuditQuery): Promise<AuditPage> {
+  /** Whoever looks for why he was refused just now finds it: what was gathered is written first. */
+  async list(query: AuditQuery): Promise<AuditPage> {
+    if (query.before === undefined) await this.#settle();
     return queryLog(this.#store.auditLog, query);
   }
 
@@ -235,6 +240,14 @@ export class Audit {
 
   #flushDenials(): void {
     for (const draft of this.#denials.take()) this.#waiting.add(draft, 0);
+  }
+
+  async #settle(): Promise<void> {
+    const now = this.#clock.monotonic();
+    if (this.#stopped || now < this.#settledAt + settleMs) return;
+    this.#settledAt = now;
+    this.#flushDenials();
+    await this.#waiting.flush();
   }
 
   /** Rows were committed, or are about to be: they want a checkpoint. */

@@ -51,6 +51,13 @@ export class WaitingRows {
     } else this.#schedule(delayMs);
   }
 
+  /** Writes what waits now, unless the disk has just refused. */
+  async flush(): Promise<void> {
+    // One that is under way may be past what was added last.
+    await this.#flushing;
+    if (!this.#refused) await this.#flush();
+  }
+
   /** Writes what waits, and sets no timer any more. */
   async stop(): Promise<void> {
     this.#stopped = true;
