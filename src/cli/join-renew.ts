@@ -111,11 +111,16 @@ const retryMs = 15_000;
 async function keepFresh(cli: Cli, folder: JoinFolder, options: RenewOptions): Promise<void> {
   const { clock, interruption } = cli.io;
   const signal = interruption();
-  let bundleAtMs = clock.now();
+  const startedMs = clock.now();
+  let bundleAtMs = startedMs;
+  let told = false;
   while (!signal.aborted) {
     const [leaf] = chainOf(folder);
     if (leaf === undefined) throw usageError(`${folder.path}/svid.pem holds no certificate.`);
     const halfLifeMs = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
+    // Else half an hour would pass without a word.
+    if (!told && halfLifeMs > startedMs) cli.note(`Renews at ${timestamp(halfLifeMs)}.`);
+    told = true;
     const renews = halfLifeMs <= bundleAtMs;
     const delayMs = Math.min(halfLifeMs, bundleAtMs) - clock.now();
     await sleep(clock, Math.max(0, delayMs), signal).catch(() => undefined);
