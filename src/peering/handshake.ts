@@ -4,6 +4,7 @@
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
+import type { Caller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { ReconcileResult } from '../core/reconcile/controller.ts';
@@ -74,7 +75,7 @@ export class Handshake {
    * Ends trust before anything else, whatever becomes of the rest. Where an acceptance has not made
    * a peer yet, it is given up.
    */
-  async revoke(name: string, reason: string): Promise<void> {
+  async revoke(name: string, caller: Caller): Promise<void> {
     const { peers } = this.#parts;
     const acceptance = this.acceptances.get(name);
     if ((await peers.get(name)) === undefined) {
@@ -83,7 +84,7 @@ export class Handshake {
       }
       await this.#drop(acceptance);
     }
-    await peers.demand(name, 'revoke', reason);
+    await peers.demand(name, 'revoke', `${caller.user} revoked it`, caller);
     await this.#settle(name);
     await this.#prune(name);
   }

@@ -120,7 +120,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       return summary(parts, segment);
     }),
     route('POST', 'revoke/*', 'delete', async ({ segment }, caller) => {
-      await parts.handshake.revoke(segment, `${caller.user} revoked it`);
+      await parts.handshake.revoke(segment, caller);
       return { name: segment, state: 'revoked' };
     }),
   ];

@@ -4,6 +4,7 @@
 
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
+import type { Caller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
@@ -113,6 +114,7 @@ export class PeerBook {
     event: PeerEvent,
     reason: string,
     also: (status: PeerStatus) => PeerStatus = (status) => status,
+    as: WriteAs = peeringWrites,
   ): Promise<FederationPeer | undefined> {
     for (let attempt = 1; ; attempt++) {
       const peer = await this.#peers.get(name);
@@ -127,7 +129,7 @@ export class PeerBook {
           current.status?.state === from.state && current.metadata.uid === peer.metadata.uid
             ? also(positioned(current.status, step.position, reason, nowMs))
             : (current.status ?? {}),
-        peeringWrites,
+        as,
         { verb: step.verb, reason: `${from.state} → ${step.position.state}: ${reason}` },
       );
       const overtaken = written?.status?.state === from.state && step.position.state !== from.state;
@@ -136,17 +138,18 @@ export class PeerBook {
     }
   }
 
-  /** Like `step`, but HANSA_PEER_STATE where the table has none. */
+  /** Like `step` for `caller`, but HANSA_PEER_STATE where the table has none. */
   async demand(
     name: string,
     event: PeerEvent,
     reason: string,
+    caller: Caller,
   ): Promise<FederationPeer | undefined> {
     const position = positionOf(await this.#peers.get(name));
     if (position !== undefined && nextState(position, event) === undefined) {
       throw refuseStep(name, position.state, event);
     }
-    return this.step(name, event, reason);
+    return this.step(name, event, reason, undefined, { ...peeringWrites, caller });
   }
 
   /** What changes without a change of state. Nothing is written where nothing changes. */

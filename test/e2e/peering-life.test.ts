@@ -119,6 +119,8 @@ suite('two sites that peer', () => {
       for (const verb of ['peer.accept', 'peer.enroll', 'peer.activate', 'peer.revoke']) {
         assert.ok(log.includes(`"${verb}"`), `${verb} at ${site.name}`);
       }
+      const ofOperators = await site.must(['audit', 'list', '--user', 'admin', '-o', 'json']);
+      assert.ok(ofOperators.includes('"peer.revoke"'), `who revoked at ${site.name}`);
     }
   });
 });

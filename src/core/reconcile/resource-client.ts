@@ -3,11 +3,14 @@
 // watched like anybody's.
 
 import type { Resource } from '../../api/object.ts';
+import type { Caller } from '../access/identity.ts';
 
 /** With whose authority a controller writes. */
 export interface WriteAs {
   /** The controller's name: field manager, and actor in the audit log. */
   readonly controller: string;
+  /** Whoever asked for this very write: the actor in the controller's place. */
+  readonly caller?: Caller;
   /** Where the controller runs under a lease: a write with an older epoch is refused with HANSA_FENCED. */
   readonly fence?: { readonly lease: string; readonly epoch: number };
 }

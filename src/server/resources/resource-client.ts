@@ -140,7 +140,7 @@ type Transition = NonNullable<WriteContext['transition']>;
 
 function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transition): WriteContext {
   return {
-    caller: controllerCaller(as.controller),
+    caller: as.caller ?? controllerCaller(as.controller),
     verb,
     options: { dryRun: false, manager: as.controller, fieldValidation: 'Ignore', force: false },
     requestId: '',
