@@ -158,12 +158,6 @@ function bootstrapAgain(trustDomain: string): string {
   return `Who cannot verify this site any more is told its fingerprint (hansa trust bundle fingerprint) by a way that they trust, and runs: hansa trust bundle bootstrap ${trustDomain} --fingerprint …; a SPIRE is given the bundle (hansa trust bundle show) with spire-server bundle set.`;
 }
 
-/** Below an authority of somebody else the bundle is the root above both: everybody holds that. */
-function notHoldingNext({ authorities, emergencyLoses }: RotationStatus): readonly string[] {
-  const isBelow = authorities.some((one) => one.state === 'prepared' && one.belowRoot === true);
-  return isBelow ? [] : emergencyLoses.prepared;
-}
-
 function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: boolean): string {
   const { prepared, fresh: all } = status.emergencyLoses;
   const lost = kind === 'jwt' ? [] : fresh ? all : prepared;
@@ -210,7 +204,9 @@ Examples:
       const kind: AuthorityKind = jwt === true ? 'jwt' : 'x509';
       // Afterwards there is no prepared one any more to ask about.
       const without =
-        step.verb === 'activate' && kind === 'x509' ? notHoldingNext(await statusFrom(client)) : [];
+        step.verb === 'activate' && kind === 'x509'
+          ? (await statusFrom(client)).emergencyLoses.prepared
+          : [];
       const status = await post(client, step.verb, { kind, ...(id === undefined ? {} : { id }) });
       cli.print(renderValue(status, output) ?? [step.done, tableOf(status, cli)].join('\n'));
       if (without.length > 0) {

@@ -15,6 +15,8 @@ export interface AuthorityView extends AuthorityPhase {
   readonly kind: AuthorityKind;
   /** The certificate that signs; undefined for JWT keys. */
   readonly certificate: Certificate | undefined;
+  /** Fingerprints of what others verify it by: itself, or the roots above it. None for JWT keys. */
+  readonly rootIds: readonly string[];
 }
 
 /** The active JWT key. */
@@ -81,8 +83,8 @@ export function bundleOf(trustDomain: TrustDomain, { x509, jwt }: AuthorityRecor
 
 export function viewsOf({ x509, jwt }: AuthorityRecord): readonly AuthorityView[] {
   return Object.freeze([
-    ...x509.map((entry) => view('x509', entry, entry.certificate)),
-    ...jwt.map((entry) => view('jwt', entry, undefined)),
+    ...x509.map((entry) => view('x509', entry, entry.certificate, entry.roots)),
+    ...jwt.map((entry) => view('jwt', entry, undefined, [])),
   ]);
 }
 
@@ -90,6 +92,7 @@ function view(
   kind: AuthorityKind,
   { id, state, notBeforeMs, notAfterMs, ...times }: AuthorityPhase,
   certificate: Certificate | undefined,
+  roots: readonly Certificate[],
 ): AuthorityView {
   const { preparedAtMs, activatedAtMs, retiredAtMs, taintedAtMs } = times;
   return Object.freeze({
@@ -103,6 +106,7 @@ function view(
     retiredAtMs,
     taintedAtMs,
     certificate,
+    rootIds: roots.map(({ fingerprint }) => fingerprint),
   });
 }
 

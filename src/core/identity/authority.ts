@@ -47,6 +47,7 @@ import type { PublicKey } from './keys.ts';
 import { lintLeaf } from './lint.ts';
 import { type MakeOptions, makeJwt, makeX509 } from './make-authority.ts';
 import { SerialNumbers } from './serial-numbers.ts';
+import { upstreamRootIds } from './upstream.ts';
 
 export { maxTtlSeconds } from './authority-phases.ts';
 
@@ -169,6 +170,11 @@ export class SiteAuthority {
   /** DER of what stands between the leaves that are issued now and a root: every issued chain ends with it. */
   get issuerChain(): readonly Buffer[] {
     return this.#signing.x509.chain;
+  }
+
+  /** What a new authority would be verified by; none where that is only known once it is made. */
+  upstreamRootIds(): Promise<readonly string[]> {
+    return upstreamRootIds(this.#options.upstream);
   }
 
   /** The key that signs JWT-SVIDs now: to be asked for each token. */

@@ -58,19 +58,10 @@ export async function signWithUpstream(
   files: UpstreamFiles,
   request: UpstreamRequest,
 ): Promise<SignedByUpstream> {
-  const refuse = (file: string, why: string, cause?: unknown): HansaError =>
-    new HansaError(
-      'HANSA_CONFIG_INVALID',
-      `Cannot make an authority under ${file}: ${why}.`,
-      cause === undefined ? {} : { cause },
-    );
-  const given = await readCertificates(files.certFile, maxChainLength, refuse);
+  const given = await readCertificates(files.certFile, maxChainLength);
   const [issuer] = given;
   if (issuer === undefined) throw refuse(files.certFile, 'it holds no certificate in PEM');
-  const roots =
-    files.bundleFile === undefined
-      ? given.filter(isSelfSigned)
-      : await readCertificates(files.bundleFile, maxRoots, refuse);
+  const roots = await rootsOf(files, given);
   if (roots.length === 0) {
     throw refuse(
       files.bundleFile ?? files.certFile,
@@ -93,7 +84,7 @@ export async function signWithUpstream(
     );
   }
 
-  const signer = await readSigner(files.keyFile, refuse);
+  const signer = await readSigner(files.keyFile);
   if (!signer.publicKey.spki.equals(issuer.spki)) {
     throw refuse(
       files.certFile,
@@ -116,6 +107,29 @@ export async function signWithUpstream(
       error,
     );
   }
+}
+
+/** Fingerprints of the roots by which others would verify what is signed now; none where they cannot be told. */
+export async function upstreamRootIds(
+  files: UpstreamFiles | undefined,
+): Promise<readonly string[]> {
+  if (files === undefined) return [];
+  try {
+    const roots = await rootsOf(files, await readCertificates(files.certFile, maxChainLength));
+    return roots.map(({ fingerprint }) => fingerprint);
+  } catch {
+    // Whoever signs with them is told why.
+    return [];
+  }
+}
+
+async function rootsOf(
+  { bundleFile }: UpstreamFiles,
+  given: readonly Certificate[],
+): Promise<readonly Certificate[]> {
+  return bundleFile === undefined
+    ? given.filter(isSelfSigned)
+    : readCertificates(bundleFile, maxRoots);
 }
 
 function intermediate(
@@ -180,14 +194,16 @@ function rootEndMs(
   return ends.length === 0 ? Infinity : Math.max(...ends);
 }
 
-type Refuse = (file: string, why: string, cause?: unknown) => HansaError;
+function refuse(file: string, why: string, cause?: unknown): HansaError {
+  return new HansaError(
+    'HANSA_CONFIG_INVALID',
+    `Cannot make an authority under ${file}: ${why}.`,
+    cause === undefined ? {} : { cause },
+  );
+}
 
-async function readCertificates(
-  file: string,
-  most: number,
-  refuse: Refuse,
-): Promise<readonly Certificate[]> {
-  const text = (await readBounded(file, refuse)).toString('latin1');
+async function readCertificates(file: string, most: number): Promise<readonly Certificate[]> {
+  const text = (await readBounded(file)).toString('latin1');
   try {
     return parseCertificatesPem(text, most);
   } catch (error) {
@@ -195,8 +211,8 @@ async function readCertificates(
   }
 }
 
-async function readSigner(file: string, refuse: Refuse): Promise<LocalSigner> {
-  const pem = await readBounded(file, refuse);
+async function readSigner(file: string): Promise<LocalSigner> {
+  const pem = await readBounded(file);
   let key: KeyObject;
   try {
     key = createPrivateKey(pem);
@@ -216,7 +232,7 @@ async function readSigner(file: string, refuse: Refuse): Promise<LocalSigner> {
   }
 }
 
-async function readBounded(file: string, refuse: Refuse): Promise<Buffer> {
+async function readBounded(file: string): Promise<Buffer> {
   try {
     await using handle = await open(file, 'r');
     const { size } = await handle.stat();

@@ -1,7 +1,15 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { randomUUID } from 'node:crypto';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { test, type TestContext } from 'node:test';
 import { anonymous, type Caller, socketOwner } from '../../core/access/identity.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { name } from '../../core/identity/build-certificate.ts';
+import { exportPkcs8 } from '../../core/identity/keys.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import { forge } from '../../core/identity/test-forge.ts';
 import type { PlaneRequest } from '../../core/plane/plane.ts';
 import type { RotationStatus } from './rotation.ts';
 import { authoritiesPath } from './rotation-routes.ts';
@@ -116,6 +124,50 @@ test('an emergency tells who was not known to hold what signs from then on', asy
   assert.deepEqual(kept.rotation[0]?.wentOnWithout, ['visby.example']);
   const lost = await call(site, 'POST', 'rotate', { emergency: true, fresh: true });
   assert.deepEqual(lost.rotation[0]?.wentOnWithout, emergencyLoses.fresh);
+});
+
+/** Roots live beyond any test. */
+function rootFiles(t: TestContext) {
+  const folder = mkdtempSync(join(tmpdir(), 'hansa-rotation-'));
+  t.after(() => rmSync(folder, { recursive: true }));
+  const certFile = join(folder, 'upstream.pem');
+  const keyFile = join(folder, 'upstream.key');
+  const replace = (): void => {
+    const root = forge({ ca: true, subject: name('Root', randomUUID()) });
+    writeFileSync(certFile, certificatePem(root.der));
+    writeFileSync(keyFile, privateKeyPem(exportPkcs8(root.key)));
+  };
+  replace();
+  return { replace, upstream: { certFile, keyFile, bundleFile: undefined } };
+}
+
+test('below a root that stays nobody is lost and waited for; below another one they are', async (t) => {
+  const { replace, upstream } = rootFiles(t);
+  const site = await rotationSite(undefined, { upstream });
+  await site.store.commit({
+    put: [
+      { collection: 'spiffefederations', name: 'spire.example', encode: () => Buffer.from('{}') },
+    ],
+  });
+  await site.peer('visby.example', 'active', 'nothing');
+  const nobody = { prepared: [], fresh: [] };
+  assert.deepEqual((await call(site, 'GET', '')).emergencyLoses, nobody);
+  assert.deepEqual((await call(site, 'POST', 'prepare')).emergencyLoses, nobody);
+  await call(site, 'POST', 'rotate');
+  await site.clock.advance(600_000);
+  await site.settle();
+  assert.equal(states(await call(site, 'GET', '')), 'old active');
+  for (const fresh of [false, true]) {
+    const { rotation } = await call(site, 'POST', 'rotate', { emergency: true, fresh });
+    assert.deepEqual(rotation[0]?.wentOnWithout, []);
+  }
+  await call(site, 'POST', 'prepare');
+  replace();
+  const everybody = ['visby.example', 'spire.example'];
+  const { emergencyLoses } = await call(site, 'GET', '');
+  assert.deepEqual(emergencyLoses, { prepared: [], fresh: everybody });
+  const lost = await call(site, 'POST', 'rotate', { emergency: true, fresh: true });
+  assert.deepEqual(lost.rotation[0]?.wentOnWithout, everybody);
 });
 
 test('only owners of the site may look and act', async () => {

@@ -80,7 +80,11 @@ async function take(
       const next = rotation.prepared(kind);
       if (emergency) {
         // With JWT keys nobody is lost: the bundle is fetched by X.509.
-        const lost = kind === 'jwt' ? [] : rotation.losesWith(fresh ? undefined : next);
+        const kept = fresh ? undefined : next;
+        const lost =
+          kind === 'jwt'
+            ? []
+            : rotation.losesWith(kept ?? { rootIds: await authority.upstreamRootIds() });
         const { id: active } = await authority.replaceAtOnce(kind, { fresh }, tell);
         await noteRotation(store, kind, { unconfirmed: { id: active, peers: lost } });
         return;
@@ -109,11 +113,11 @@ function ownerOf({ caller }: PlaneRequest): Caller {
   return caller;
 }
 
-function answer({ rotation }: RotationParts): PlaneResponse {
+async function answer({ rotation, authority }: RotationParts): Promise<PlaneResponse> {
   return {
     status: 200,
     contentType: 'application/json',
-    body: JSON.stringify(rotation.status()),
+    body: JSON.stringify(rotation.status(await authority.upstreamRootIds())),
   };
 }
 

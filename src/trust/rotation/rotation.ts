@@ -61,6 +61,12 @@ export interface KindStatus {
   readonly problem?: string;
 }
 
+/** What is asked of an authority before it signs. */
+interface NextAuthority {
+  readonly rootIds: readonly string[];
+  readonly preparedAtMs?: number;
+}
+
 export class Rotation {
   readonly #parts: Pick<PlaneContext, 'trustDomain' | 'store' | 'clock' | 'authority'>;
   readonly #settings: RotationSettings;
@@ -92,6 +98,8 @@ export class Rotation {
       return { act: 'wait', for: 'clock', untilMs: nowMs + settlesInMs, unconfirmed: [] };
     }
     const deadlineMs = this.#settings.receiptDeadlineSeconds * 1000;
+    const active = authorities.find(({ state }) => state === 'active');
+    const isNew = prepared !== undefined && !isHeldWith(active, prepared.rootIds);
     return planRotation({
       nowMs,
       authorities,
@@ -99,7 +107,7 @@ export class Rotation {
       servedSinceMs: this.#servedSinceMs,
       spreadMs: this.#settings.spreadSeconds * 1000,
       deadlineMs,
-      unconfirmed: prepared === undefined ? [] : this.#receipts.unconfirmed(nowMs, deadlineMs),
+      unconfirmed: isNew ? this.#receipts.unconfirmed(nowMs, deadlineMs) : [],
     });
   }
 
@@ -109,7 +117,9 @@ export class Rotation {
     else this.#problems.set(kind, problem);
   }
 
-  status(): RotationStatus {
+  /** `freshRootIds`: what others would verify a new authority by, where that is known already. */
+  status(freshRootIds: readonly string[] = []): RotationStatus {
+    const fresh = { rootIds: freshRootIds };
     const { authority, store, trustDomain } = this.#parts;
     const published = lastPublished(store);
     return {
@@ -122,8 +132,8 @@ export class Rotation {
         .filter(({ holds, state }) => !holds && isLive(state))
         .map(({ peer }) => peer),
       emergencyLoses: {
-        prepared: this.losesWith(this.prepared('x509')),
-        fresh: this.losesWith(undefined),
+        prepared: this.losesWith(this.prepared('x509') ?? fresh),
+        fresh: this.losesWith(fresh),
       },
     };
   }
@@ -131,17 +141,22 @@ export class Rotation {
   /**
    * Trust domains that might have to be given the bundle anew if this authority signed from now on and
    * the active one were gone: peers that have not told that they hold it, and federations that are no
-   * peers, until it had time to spread. Undefined: one that nobody has seen.
+   * peers, until it had time to spread. Nobody is, where it is verified by what the active one is
+   * verified by. Without a time, nobody has seen it.
    */
-  losesWith(next: AuthorityView | undefined): readonly string[] {
+  losesWith({ rootIds, preparedAtMs }: NextAuthority): readonly string[] {
+    const { authority, store, clock } = this.#parts;
+    const active = authority.authorities.find(
+      ({ kind, state }) => kind === 'x509' && state === 'active',
+    );
+    if (isHeldWith(active, rootIds)) return [];
     const peers = this.#receipts.all();
     const lost = peers.filter(
-      ({ holds, state }) => isLive(state) && (next === undefined || !holds),
+      ({ holds, state }) => isLive(state) && (preparedAtMs === undefined || !holds),
     );
     const names = lost.map(({ peer }) => peer);
-    const { store, clock } = this.#parts;
     const spreadMs = this.#settings.spreadSeconds * 1000;
-    if (next !== undefined && clock.now() >= next.preparedAtMs + spreadMs) return names;
+    if (preparedAtMs !== undefined && clock.now() >= preparedAtMs + spreadMs) return names;
     const known = new Set(peers.map(({ peer }) => peer));
     const others = store.list(federationsCollection).entries.map(({ name }) => name);
     return [...names, ...others.filter((name) => !known.has(name))];
@@ -173,6 +188,11 @@ export class Rotation {
       ...(problem === undefined ? {} : { problem }),
     };
   }
+}
+
+/** Below a root, whoever holds that holds everything; an authority without one above is its own. */
+function isHeldWith(active: AuthorityView | undefined, rootIds: readonly string[]): boolean {
+  return rootIds.length > 0 && rootIds.every((id) => active?.rootIds.includes(id) === true);
 }
 
 function statusOf(view: AuthorityView): AuthorityStatus {
