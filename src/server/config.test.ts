@@ -243,3 +243,21 @@ suite('variables', () => {
     ]);
   });
 });
+
+suite('a rotation that may outrun those who fetch the bundle', () => {
+  const warningsWith = (bundle: number, ca: number | undefined): readonly string[] =>
+    load({
+      yaml: `bundle: {refreshHintSeconds: ${bundle}}\n${ca === undefined ? '' : `ca: {spreadSeconds: ${ca}}\n`}`,
+    }).warnings;
+
+  test('raises a warning that names both keys and what to do', () => {
+    assert.deepEqual(warningsWith(300, 299), [
+      'ca.spreadSeconds (299) is less than bundle.refreshHintSeconds (300): a new authority may sign before those who fetch the bundle as often as hinted hold it. Leave ca.spreadSeconds out, or set it to 600 or more.',
+    ]);
+  });
+
+  test('is none where there is time enough, or nothing is said', () => {
+    assert.deepEqual(warningsWith(300, 300), []);
+    assert.deepEqual(warningsWith(3600, undefined), []);
+  });
+});

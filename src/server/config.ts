@@ -65,7 +65,10 @@ export interface Setting {
 export interface LoadedConfig {
   readonly config: ServerConfig;
   readonly settings: readonly Setting[];
-  /** Variables that look like a misspelt key. Not errors: others may own names that begin with HANSA_. */
+  /**
+   * Not errors: variables that look like a misspelt key, because others may own names that begin with
+   * HANSA_, and values that an operator may want, but seldom does.
+   */
   readonly warnings: readonly string[];
 }
 
@@ -118,7 +121,9 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
         : `The configuration is not accepted:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
     );
   }
-  return { config: assemble(values), settings, warnings: misspeltVariables(inputs.env) };
+  const config = assemble(values);
+  const warnings = [...misspeltVariables(inputs.env), ...doubtful(config)];
+  return { config, settings, warnings };
 }
 
 /** Where a value came from, in words. */
@@ -278,6 +283,14 @@ function webCertificate(optional: Optional, value: Value): WebCertificateSetting
     httpAddress: value('acme.httpAddress'),
     caFile: optional('acme.caFile'),
   };
+}
+
+function doubtful({ trust: { authority, refreshHintSeconds } }: ServerConfig): string[] {
+  const { spreadSeconds } = authority;
+  if (spreadSeconds >= refreshHintSeconds) return [];
+  return [
+    `ca.spreadSeconds (${spreadSeconds}) is less than bundle.refreshHintSeconds (${refreshHintSeconds}): a new authority may sign before those who fetch the bundle as often as hinted hold it. Leave ca.spreadSeconds out, or set it to ${2 * refreshHintSeconds} or more.`,
+  ];
 }
 
 /** What no single key can tell. */
