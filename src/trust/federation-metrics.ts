@@ -46,6 +46,13 @@ export class FederationMetrics {
     this.#duration.observe({ trust_domain: trustDomain }, tookMs / 1000);
     if (failure !== undefined) this.#errors.add({ trust_domain: trustDomain, class: failure });
   }
+
+  /** The federation is gone. One of the same name that comes later is counted anew. */
+  forget(trustDomain: string): void {
+    for (const series of [this.#count, this.#errors, this.#duration]) {
+      series.forget({ trust_domain: trustDomain });
+    }
+  }
 }
 
 const states = ['fresh', 'overdue', 'stale', 'expired', 'not-ready', 'quarantined'] as const;
@@ -58,10 +65,10 @@ interface Seen {
   readonly life: BundleLife;
 }
 
-/** Read when somebody scrapes; each version of a federation is parsed once. */
+/** Read when somebody scrapes, once for all metrics; each version of a federation is parsed once. */
 export function observeFederations(metrics: Metrics, store: Store, clock: Clock): void {
   const parsed = new WeakMap<Entry, SPIFFEFederation>();
-  const all = (): readonly Seen[] =>
+  const read = (): readonly Seen[] =>
     store.list(federationsCollection).entries.map((entry) => {
       let federation = parsed.get(entry);
       if (federation === undefined) {
@@ -71,6 +78,17 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
       const facts = store.facts.get(federationsCollection, entry.name);
       return seenAt(federation, liveSyncedAt(federation, facts), clock.now());
     });
+  let seen: readonly Seen[] | undefined;
+  const all = (): readonly Seen[] => {
+    if (seen === undefined) {
+      seen = read();
+      // A scrape runs through without a pause: what comes after it is another one.
+      queueMicrotask(() => {
+        seen = undefined;
+      });
+    }
+    return seen;
+  };
   metrics.observe(
     {
       name: 'hansa_federations',
@@ -90,9 +108,9 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
     secondsOf: (seen: Seen, nowMs: number) => number | undefined,
   ): void =>
     metrics.observe({ name, help, labels: ['trust_domain'] }, (report) => {
-      for (const seen of all()) {
-        const value = secondsOf(seen, clock.now());
-        if (value !== undefined) report({ trust_domain: seen.name }, value);
+      for (const each of all()) {
+        const value = secondsOf(each, clock.now());
+        if (value !== undefined) report({ trust_domain: each.name }, value);
       }
     });
   observe(

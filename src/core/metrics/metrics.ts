@@ -8,15 +8,24 @@ export interface MetricOptions<Labels extends string> {
 
 type LabelValues<Labels extends string> = Readonly<Record<Labels, string>>;
 
-export interface Counter<Labels extends string> {
+/** The time series of one metric. */
+interface Series<Labels extends string> {
+  /**
+   * Drops what has these values, of all labels or of some: what they name is gone. One that comes back
+   * begins anew. Grows with the series of the metric.
+   */
+  forget(labels: Partial<LabelValues<Labels>>): void;
+}
+
+export interface Counter<Labels extends string> extends Series<Labels> {
   add(labels: LabelValues<Labels>, by?: number): void;
 }
 
-export interface Gauge<Labels extends string> {
+export interface Gauge<Labels extends string> extends Series<Labels> {
   set(labels: LabelValues<Labels>, value: number): void;
 }
 
-export interface Histogram<Labels extends string> {
+export interface Histogram<Labels extends string> extends Series<Labels> {
   observe(labels: LabelValues<Labels>, value: number): void;
 }
 

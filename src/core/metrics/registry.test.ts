@@ -120,6 +120,32 @@ took_seconds_count{verb="get"} 5
     assert.equal(lines.at(-1), 'a_total{name="other"} 3000');
   });
 
+  test('forgets what has some label values, and begins anew where they come back', () => {
+    const metrics = new MetricsRegistry();
+    const labels = ['of', 'class'] as const;
+    const errors = metrics.counter({ name: 'errors_total', help: 'E.', labels });
+    const took = metrics.histogram({ name: 'took', help: 'T.', labels: ['of'], buckets: [1] });
+    const size = metrics.gauge({ name: 'size', help: 'S.', labels: ['of'] });
+    for (const whose of ['a', 'b']) {
+      errors.add({ of: whose, class: 'x' }, 7);
+      errors.add({ of: whose, class: 'a' }, 7);
+      took.observe({ of: whose }, 2);
+      size.set({ of: whose }, 2);
+    }
+    for (const series of [errors, took, size]) series.forget({ of: 'a' });
+    errors.forget({ of: 'b', class: 'x' });
+    errors.forget({ of: 'nobody' });
+    errors.forget({});
+    const shown = metrics.expose().match(/^(?:errors_total|size|took_count)\{.*$/gm);
+    assert.deepEqual(shown, [
+      'errors_total{of="b",class="a"} 7',
+      'size{of="b"} 2',
+      'took_count{of="b"} 1',
+    ]);
+    errors.add({ of: 'a', class: 'x' });
+    assert.match(metrics.expose(), /^errors_total\{of="a",class="x"\} 1$/m);
+  });
+
   test('refuses what cannot be exposed: bad names, bad labels, bad buckets, twice the same name', () => {
     const metrics = new MetricsRegistry();
     metrics.counter({ name: 'a_total', help: 'A.' });

@@ -8,6 +8,7 @@ import type { Counter, Gauge, Histogram, MetricOptions, Metrics } from './metric
  * the same, the rest is counted together under `other` rather than fill the memory.
  */
 const mostChildren = 2000;
+const otherKey = '\0other';
 
 const metricName = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/;
 const labelName = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/;
@@ -31,6 +32,7 @@ export class MetricsRegistry implements Metrics {
         if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
         children.get(labels).value += by;
       },
+      forget: (labels) => children.forget(labels),
     };
   }
 
@@ -40,6 +42,7 @@ export class MetricsRegistry implements Metrics {
       set(labels, value) {
         children.get(labels).value = value;
       },
+      forget: (labels) => children.forget(labels),
     };
   }
 
@@ -70,6 +73,7 @@ export class MetricsRegistry implements Metrics {
         child.counts[bucket] = (child.counts[bucket] as number) + 1;
         child.sum += value;
       },
+      forget: (labels) => children.forget(labels),
     };
   }
 
@@ -155,13 +159,26 @@ class Children<Child> {
     return (this.#byKey.get(key) ?? this.#add(key, labels)).child;
   }
 
+  forget(labels: Readonly<Partial<Labels>>): void {
+    const wanted = Object.entries(labels).map(
+      ([name, value]) => [this.#names.indexOf(name), value] as const,
+    );
+    if (wanted.length === 0) return;
+    for (const key of this.#byKey.keys()) {
+      // What is counted together cannot be told apart again.
+      if (key === otherKey) continue;
+      const values = key.split('\0');
+      if (wanted.every(([at, value]) => values[at] === value)) this.#byKey.delete(key);
+    }
+  }
+
   *[Symbol.iterator](): Generator<[labels: string, child: Child]> {
     for (const { labels, child } of this.#byKey.values()) yield [labels, child];
   }
 
   #add(key: string, labels: Labels): { readonly labels: string; readonly child: Child } {
     const full = this.#byKey.size >= mostChildren;
-    const effectiveKey = full ? '\0other' : key;
+    const effectiveKey = full ? otherKey : key;
     const existing = this.#byKey.get(effectiveKey);
     if (existing !== undefined) return existing;
     const text = this.#names

@@ -481,3 +481,30 @@ test('metrics tell how many federations are in which state, and how old their bu
     /^hansa_federation_bundle_stale_in_seconds\{trust_domain="bruges.example"\} 3810$/m;
   assert.match(text, staleIn);
 });
+
+test('metrics of a federation go with it, and those of one that comes back begin anew', async () => {
+  const counted = (): readonly string[] =>
+    site.metrics
+      .expose()
+      .match(/^spire_server_federation_bundle_refresh_\w+\{trust_domain="bruges.*$/gm) ?? [];
+  await site.create(name, peer.spec());
+  peer.answer = () => 'refused';
+  await seconds(600);
+  assert.ok(counted().some((line) => line.includes('_errors{')));
+  await site.remove(name);
+  await seconds(1);
+  assert.deepEqual(counted(), []);
+  peer.answer = () => peer.ok(peer.document([peer.root], 1));
+  await site.create(name, peer.spec());
+  await seconds(1);
+  assert.ok(counted().some((line) => /refresh_count\{.*\} 1$/.test(line)));
+});
+
+test('a scrape reads the federations once, and the next one reads them again', async (t) => {
+  const list = t.mock.method(site.store, 'list');
+  for (const read of [1, 2]) {
+    site.metrics.expose();
+    assert.equal(list.mock.callCount(), read);
+    await Promise.resolve();
+  }
+});

@@ -108,6 +108,7 @@ class FederationSync {
     const pending = pendingRefresh(store, name);
     const stored = await this.#federations.get(name);
     if (stored === undefined || stored.metadata.deletionTimestamp !== undefined) {
+      if (stored === undefined) this.#metrics.forget(name);
       if (pending !== undefined) await refreshDone(store, pending, fence);
       return undefined;
     }

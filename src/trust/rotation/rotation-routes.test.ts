@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { randomUUID } from 'node:crypto';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -132,8 +131,9 @@ function rootFiles(t: TestContext) {
   t.after(() => rmSync(folder, { recursive: true }));
   const certFile = join(folder, 'upstream.pem');
   const keyFile = join(folder, 'upstream.key');
+  let made = 0;
   const replace = (): void => {
-    const root = forge({ ca: true, subject: name('Root', randomUUID()) });
+    const root = forge({ ca: true, subject: name('Root', String(made++)) });
     writeFileSync(certFile, certificatePem(root.der));
     writeFileSync(keyFile, privateKeyPem(exportPkcs8(root.key)));
   };
