@@ -15,7 +15,7 @@ import type { GrpcStatus } from './grpc-status.ts';
 import type { WorkloadConnections } from './workload-connections.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 
-export type GuardRefusal = 'gone' | 'header' | 'limit' | 'late';
+export type GuardRefusal = 'gone' | 'header' | 'limit' | 'late' | 'flood';
 
 export interface StreamGuardOptions {
   readonly connections: WorkloadConnections;

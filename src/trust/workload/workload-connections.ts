@@ -12,6 +12,8 @@ export interface WorkloadLimits {
   readonly streams: number;
   readonly streamsPerUser: number;
   readonly streamsPerConnection: number;
+  /** What requests that are on their way may cost. */
+  readonly requestBytesPerUser: number;
   /** A connection without a stream is closed after this long. */
   readonly idleMs: number;
   /** A new connection must bring its first stream, and a stream its request, within this long. */
@@ -25,6 +27,7 @@ export const defaultLimits: WorkloadLimits = {
   streams: 8192,
   streamsPerUser: 2048,
   streamsPerConnection: 128,
+  requestBytesPerUser: 32 * 1024 * 1024,
   idleMs: 300_000,
   requestMs: 10_000,
 };
@@ -37,6 +40,8 @@ export interface WorkloadConnection {
   readonly name: string;
   readonly process: WorkloadProcess;
   readonly isSame: () => boolean;
+  /** Counts what is held of its requests, more or less of it; false where that is too much for its user. */
+  readonly holdRequest: (bytes: number) => boolean;
 }
 
 interface Open extends WorkloadConnection {
@@ -49,6 +54,7 @@ interface Open extends WorkloadConnection {
 interface User {
   connections: number;
   streams: number;
+  requestBytes: number;
 }
 
 export class WorkloadConnections {
@@ -74,7 +80,7 @@ export class WorkloadConnections {
 
   /** Undefined where this user has too many: then the connection is closed. */
   add(socket: Socket, peer: PeerProcess, process: WorkloadProcess): WorkloadConnection | undefined {
-    const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0 };
+    const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0, requestBytes: 0 };
     if (user.connections >= this.#limits.connectionsPerUser) {
       peer.close();
       socket.destroy();
@@ -86,6 +92,10 @@ export class WorkloadConnections {
       name: `workload-${++this.#named}`,
       process,
       isSame: () => peer.isSame(),
+      holdRequest: (bytes) => {
+        user.requestBytes += bytes;
+        return user.requestBytes <= this.#limits.requestBytesPerUser;
+      },
       socket,
       user,
       streams: 0,

@@ -21,6 +21,7 @@ import { healthDefinition, healthService } from './health-service.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import { reflection, reflectionDefinitions, servedServices } from './reflection.ts';
+import { RequestWatch } from './request-pieces.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
@@ -83,6 +84,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
+  const requests = new RequestWatch();
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const socket = await openWorkloadSocket({
     path,
@@ -98,6 +100,14 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
       }
       // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.
       Object.defineProperty(connected, 'remoteAddress', { value: connection.name });
+      requests.add(connected, {
+        hold: connection.holdRequest,
+        end: () => {
+          if (connected.destroyed) return;
+          refused('flood', process);
+          connected.destroy();
+        },
+      });
       injector.injectConnection(connected);
     },
     unknown: (error) => {
@@ -108,6 +118,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   return {
     stop: () => {
       socket.close();
+      requests.stop();
       server.forceShutdown();
       connections.destroy();
       hashes.stop();

@@ -318,6 +318,77 @@ describe('bounds of the workload socket', () => {
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
   });
 
+  const checkCall = '/envoy.service.auth.v3.Authorization/Check';
+  /** Begins a message of that length, without an entry and without the rest of it. */
+  const begun = (t: TestContext, socket: string, length: number) => {
+    const session = connectHttp2('http://localhost', { createConnection: () => connect(socket) });
+    session.on('error', () => undefined);
+    t.after(() => session.destroy());
+    const call = session.request({
+      [constants.HTTP2_HEADER_METHOD]: 'POST',
+      [constants.HTTP2_HEADER_PATH]: checkCall,
+      'content-type': 'application/grpc',
+      te: 'trailers',
+    });
+    call.on('error', () => undefined).resume();
+    const head = Buffer.alloc(5);
+    head.writeUInt32BE(length, 1);
+    call.write(head);
+    return { session, call };
+  };
+
+  test('a request in pieces of one byte ends its connection long before it is whole', async (t) => {
+    const { socket, metrics, denials } = await site(t);
+    const { session, call } = begun(t, socket, 200_000);
+    const ended = closed(session);
+    let sent = 0;
+    const drip = (): void => {
+      if (!call.destroyed && ++sent < 200_000) call.write(Buffer.alloc(1), drip);
+    };
+    drip();
+    await ended;
+    assert.ok(sent < 10_000, `${sent} pieces`);
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="flood"\} 1\n/);
+    assert.equal(denials[0]?.reason, 'requests in too many pieces, or too large together');
+  });
+
+  test('requests that are held for one user are so large together, over all connections', async (t) => {
+    const { socket, store, metrics } = await site(t, { requestBytesPerUser: 500_000 });
+    await putEntry(store, 'web');
+    const first = begun(t, socket, 200_000);
+    first.call.write(Buffer.alloc(199_999));
+    const second = begun(t, socket, 200_000);
+    second.call.write(Buffer.alloc(200_000));
+    const third = begun(t, socket, 200_000);
+    const ended = [first, second, third].map(({ session }) => closed(session));
+    third.call.write(Buffer.alloc(199_999));
+    await Promise.race(ended);
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="flood"\} 1\n/);
+    // The room of the one that was ended is free again.
+    assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+  });
+
+  test('large requests in usual pieces, one after the other, are answered', async (t) => {
+    const { socket } = await site(t, { requestBytesPerUser: 300_000 });
+    const session = connectHttp2('http://localhost', { createConnection: () => connect(socket) });
+    t.after(() => session.destroy());
+    for (let index = 0; index < 5; index++) {
+      const call = session.request({
+        [constants.HTTP2_HEADER_METHOD]: 'POST',
+        [constants.HTTP2_HEADER_PATH]: checkCall,
+        'content-type': 'application/grpc',
+        te: 'trailers',
+      });
+      call.resume();
+      const message = Buffer.alloc(5 + 250_000);
+      message.writeUInt32BE(250_000, 1);
+      call.end(message);
+      await closed(call);
+      assert.equal(call.rstCode, 0);
+    }
+    assert.equal(session.destroyed, false);
+  });
+
   test('garbage, half a handshake and messages that are none end with their connection', async (t) => {
     const { store, socket, metrics } = await site(t, { requestMs: 300 });
     await putEntry(store, 'web');

@@ -264,6 +264,10 @@ function told(audience: readonly string[]): string {
 const guardReasons = {
   header: { code: 'HANSA_BAD_REQUEST', reason: 'a call without the security header' },
   limit: { code: 'HANSA_TOO_MANY_REQUESTS', reason: 'too many connections or streams' },
+  flood: {
+    code: 'HANSA_TOO_MANY_REQUESTS',
+    reason: 'requests in too many pieces, or too large together',
+  },
   late: { code: 'HANSA_TIMEOUT', reason: 'a stream that did not bring its request' },
 } as const;
 
