@@ -286,7 +286,7 @@ function waitingFor(kind: KindStatus | undefined): string {
   if (kind === undefined) return 'nothing is known of it.';
   const until = kind.until === undefined ? '' : ` until ${kind.until}`;
   const words = {
-    life: `nothing is due${until}.`,
+    life: `nothing is due${until}${nextSteps(kind)}.`,
     spread: `waits for the bundle to spread${until}.`,
     clock: `the clock has jumped: waits${until} in case it is set right.`,
     receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
@@ -299,6 +299,14 @@ function waitingFor(kind: KindStatus | undefined): string {
       ? ''
       : ` The last rotation went on without ${kind.wentOnWithout.join(', ')}.`;
   return `${words}${without}${kind.problem === undefined ? '' : ` The last step failed: ${kind.problem}`}`;
+}
+
+function nextSteps({ next = [] }: KindStatus): string {
+  const steps = next.map(({ act, id = '' }) => {
+    if (act === 'prepare') return 'the next one is prepared';
+    return `${id.slice(0, 16)} ${act === 'prune' ? 'goes out of the bundle' : 'takes over'}`;
+  });
+  return steps.length === 0 ? '' : `; then ${steps.join(', and ')}`;
 }
 
 function activeOf(status: RotationStatus, kind: AuthorityKind): AuthorityStatus | undefined {

@@ -37,7 +37,15 @@ export type RotationPlan =
       readonly untilMs: number;
       /** With `receipts`: who has not confirmed. */
       readonly unconfirmed: readonly string[];
+      /** With `life`: what is due then, in this order. */
+      readonly then?: readonly NextStep[];
     };
+
+/** A step that is not due yet. `id`: of the authority that signs from then on, or goes out of the bundle. */
+export interface NextStep {
+  readonly act: 'prune' | 'prepare' | 'activate';
+  readonly id?: string;
+}
 
 export interface RotationState {
   readonly nowMs: number;
@@ -93,7 +101,7 @@ export function planRotation(state: RotationState): RotationPlan {
   if (prepared !== undefined) return planActivation(state, active, prepared);
   const standby = standbyMs(active);
   if (nowMs >= standby) return { act: 'prepare', why: `to follow ${short(active.id)}` };
-  return wait('life', Math.min(standby, nextLapseMs(authorities)));
+  return waitFor({ act: 'prepare' }, standby, authorities);
 }
 
 function planActivation(
@@ -105,7 +113,9 @@ function planActivation(
   const lapseMs = nextLapseMs(state.authorities);
   const asked = requested?.id === prepared.id;
   const dueMs = asked ? requested.atMs : turnMs(active);
-  if (!asked && nowMs < dueMs) return wait('life', Math.min(dueMs, lapseMs));
+  if (!asked && nowMs < dueMs) {
+    return waitFor({ act: 'activate', id: prepared.id }, dueMs, state.authorities);
+  }
   // The clock was set back.
   if (nowMs < prepared.notBeforeMs) return wait('spread', Math.min(prepared.notBeforeMs, lapseMs));
   const lastMs = lastMomentMs(active);
@@ -127,11 +137,24 @@ function planActivation(
 }
 
 function nextLapseMs(authorities: readonly AuthorityPhase[]): number {
-  return Math.min(
-    ...authorities.map((one) =>
-      one.state === 'prepared' ? one.notAfterMs : (signedUntilMs(one) ?? Infinity),
-    ),
-  );
+  return Math.min(...authorities.map(lapseMsOf));
+}
+
+function lapseMsOf(one: AuthorityPhase): number {
+  return one.state === 'prepared' ? one.notAfterMs : (signedUntilMs(one) ?? Infinity);
+}
+
+/** Until the step is due, or one lapses before: what has lapsed goes first. */
+function waitFor(
+  step: NextStep,
+  atMs: number,
+  authorities: readonly AuthorityPhase[],
+): RotationPlan {
+  const untilMs = Math.min(atMs, nextLapseMs(authorities));
+  const gone = authorities.filter((one) => lapseMsOf(one) === untilMs);
+  const then = gone.map(({ id }): NextStep => ({ act: 'prune', id }));
+  if (atMs === untilMs) then.push(step);
+  return { act: 'wait', for: 'life', untilMs, unconfirmed: [], then };
 }
 
 function wait(

@@ -14,7 +14,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AuthoritySettings } from '../trust-settings.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { isLive, Receipts } from './receipts.ts';
-import { planRotation, type RotationPlan } from './rotation-plan.ts';
+import { type NextStep, planRotation, type RotationPlan } from './rotation-plan.ts';
 import { rotationRecord } from './rotation-request.ts';
 
 export const kinds: readonly AuthorityKind[] = ['x509', 'jwt'];
@@ -54,6 +54,8 @@ export interface KindStatus {
   /** prune, prepare and activate are about to happen. */
   readonly waitsFor: 'life' | 'spread' | 'receipts' | 'clock' | 'prune' | 'prepare' | 'activate';
   readonly until?: string;
+  /** What happens then, where nothing is due before. */
+  readonly next?: readonly NextStep[];
   /** Peers that are waited for. */
   readonly peers: readonly string[];
   /** Who was not known to hold the active one when it began to sign. */
@@ -183,6 +185,7 @@ export class Rotation {
       ...(plan.act === 'wait' && Number.isFinite(plan.untilMs)
         ? { until: timestamp(plan.untilMs) }
         : {}),
+      ...(plan.act === 'wait' && plan.then !== undefined ? { next: plan.then } : {}),
       peers: plan.act === 'wait' ? plan.unconfirmed : [],
       wentOnWithout: unconfirmed?.id === active?.id ? (unconfirmed?.peers ?? []) : [],
       ...(problem === undefined ? {} : { problem }),
