@@ -55,7 +55,7 @@ test('the next one is prepared as soon as the one before is out of the bundle', 
     for: 'life',
     untilMs: standby,
     unconfirmed: [],
-    then: [{ act: 'prepare' }],
+    next: [{ act: 'prepare' }],
   });
   assert.equal(planRotation(state({ nowMs: standby })).act, 'prepare');
 });
@@ -77,19 +77,19 @@ test('the next one waits until half of the time for which the active one can sig
 });
 
 test('while nothing is due, it is told what happens next', () => {
-  const then = (nowMs: number, authorities: readonly AuthorityPhase[]) => {
+  const nextAt = (nowMs: number, authorities: readonly AuthorityPhase[]) => {
     const plan = planRotation(state({ nowMs, authorities }));
     assert.ok(plan.act === 'wait' && plan.for === 'life');
-    return plan.then;
+    return plan.next;
   };
   const waiting = prepared(standby);
-  assert.deepEqual(then(day, waiting), [{ act: 'activate', id: 'second' }]);
+  assert.deepEqual(nextAt(day, waiting), [{ act: 'activate', id: 'second' }]);
   // What the first one signed lasts for as long as the second has none to follow it.
   const { set } = activate(waiting, undefined, 45 * day);
   const both = [{ act: 'prune', id: 'first' }, { act: 'prepare' }];
-  assert.deepEqual(then(45 * day, set), both);
+  assert.deepEqual(nextAt(45 * day, set), both);
   const early = prepare(set, phase('third', 45 * day), 45 * day).set;
-  assert.deepEqual(then(45 * day, early), both.slice(0, 1));
+  assert.deepEqual(nextAt(45 * day, early), both.slice(0, 1));
 });
 
 test('it signs when the bundle had time to spread and everybody has confirmed', () => {

@@ -38,7 +38,7 @@ export type RotationPlan =
       /** With `receipts`: who has not confirmed. */
       readonly unconfirmed: readonly string[];
       /** With `life`: what is due then, in this order. */
-      readonly then?: readonly NextStep[];
+      readonly next?: readonly NextStep[];
     };
 
 /** A step that is not due yet. `id`: of the authority that signs from then on, or goes out of the bundle. */
@@ -152,9 +152,9 @@ function waitFor(
 ): RotationPlan {
   const untilMs = Math.min(atMs, nextLapseMs(authorities));
   const gone = authorities.filter((one) => lapseMsOf(one) === untilMs);
-  const then = gone.map(({ id }): NextStep => ({ act: 'prune', id }));
-  if (atMs === untilMs) then.push(step);
-  return { act: 'wait', for: 'life', untilMs, unconfirmed: [], then };
+  const next = gone.map(({ id }): NextStep => ({ act: 'prune', id }));
+  if (atMs === untilMs) next.push(step);
+  return { act: 'wait', for: 'life', untilMs, unconfirmed: [], next };
 }
 
 function wait(

@@ -185,7 +185,7 @@ export class Rotation {
       ...(plan.act === 'wait' && Number.isFinite(plan.untilMs)
         ? { until: timestamp(plan.untilMs) }
         : {}),
-      ...(plan.act === 'wait' && plan.then !== undefined ? { next: plan.then } : {}),
+      ...(plan.act === 'wait' && plan.next !== undefined ? { next: plan.next } : {}),
       peers: plan.act === 'wait' ? plan.unconfirmed : [],
       wentOnWithout: unconfirmed?.id === active?.id ? (unconfirmed?.peers ?? []) : [],
       ...(problem === undefined ? {} : { problem }),
