@@ -8,6 +8,7 @@ import type { conditions } from './conditions.ts';
 import { roleKind } from './role.ts';
 import { roleBindingKind } from './role-binding.ts';
 import { siteKind } from './site.ts';
+import { workloadEntryKind } from './workload-entry.ts';
 
 type Role = ResourceOf<typeof roleKind>;
 type RoleBinding = ResourceOf<typeof roleBindingKind>;
@@ -118,5 +119,21 @@ suite('the site', () => {
     for (const advertiseURL of ['http://a', 'https://', 'https://u@a', 'https://a/?q', 'a:8443']) {
       assert.deepEqual(problems(siteKind, { advertiseURL }), ['spec.advertiseURL'], advertiseURL);
     }
+  });
+});
+
+suite('a workload entry', () => {
+  test('names trust domains as they are, and says so to who writes them as ids', () => {
+    const spec = { spiffeID: 'spiffe://lubeck.example/web', selectors: ['unix:uid:1000'] };
+    assert.deepEqual(problems(workloadEntryKind, { ...spec, federatesWith: ['*', 'a_b.c'] }), []);
+    const object = {
+      apiVersion,
+      kind: 'WorkloadEntry',
+      metadata: { name: 'a' },
+      spec: { ...spec, federatesWith: ['spiffe://bruges.example'] },
+    } as Untyped;
+    const [refused] = validateObject(workloadEntryKind, object);
+    assert.equal(refused?.field, 'spec.federatesWith[0]');
+    assert.match(refused.message, /: write the trust domain without spiffe:\/\//);
   });
 });

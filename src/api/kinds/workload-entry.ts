@@ -58,6 +58,7 @@ export const workloadEntryKind = defineKind({
             description: 'A trust domain, or "*".',
             maxLength: 255,
             pattern: '^([*]|[a-z0-9._-]+)$',
+            hint: 'write the trust domain without spiffe://, such as bruges.example',
           }),
           default: [],
         }),

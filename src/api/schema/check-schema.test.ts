@@ -21,6 +21,7 @@ const wrong: readonly (readonly [string, Schema, RegExp])[] = [
     { type: 'string', description, minlength: 1 } as Schema,
     /"minlength" means nothing/,
   ],
+  ['a hint in vain', s.string({ description, hint: 'x' }), /a hint without a pattern/],
   ['a broken pattern', s.string({ description, pattern: '(' }), /is not a regular expression/],
   ['an empty enum', s.string({ description, enum: [] }), /accepts nothing/],
   ['a set of objects', s.list({ description, listType: 'set', items: item }), /items of a set/],

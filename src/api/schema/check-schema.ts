@@ -4,7 +4,7 @@
 import type { ListSchema, Schema } from './schema.ts';
 
 const keywords: Readonly<Record<Schema['type'], readonly string[]>> = {
-  string: ['enum', 'pattern', 'minLength', 'maxLength', 'format', 'default', 'nullable'],
+  string: ['enum', 'pattern', 'hint', 'minLength', 'maxLength', 'format', 'default', 'nullable'],
   integer: ['format', 'minimum', 'maximum', 'default'],
   boolean: ['default'],
   list: ['items', 'listType', 'keys', 'minItems', 'maxItems', 'default'],
@@ -28,6 +28,9 @@ export function checkSchema(schema: Schema, path: string): void {
   switch (schema.type) {
     case 'string':
       if (schema.pattern !== undefined) checkPattern(schema.pattern, path);
+      if (schema.hint !== undefined && schema.pattern === undefined) {
+        refuse(path, 'a hint without a pattern is never said');
+      }
       if (schema.enum?.length === 0) refuse(path, 'an empty enum accepts nothing');
       break;
     case 'list':

@@ -11,6 +11,8 @@ export interface StringSchema extends Described {
   readonly enum?: readonly string[];
   /** An ECMA 262 expression that RE2 understands too; it is not anchored by itself. */
   readonly pattern?: string;
+  /** What to write, in a few words: said where a value does not match the pattern. Here only: a CRD has no place for it. */
+  readonly hint?: string;
   readonly minLength?: number;
   readonly maxLength?: number;
   /** 'date-time' is the only format that is validated. */

@@ -48,6 +48,10 @@ suite('strings', () => {
     assert.deepEqual(errorsOf(s.string({ description, pattern: '^[a-z]+$' }), 'A"'), [
       `spec.x: Invalid value: "A\\"": spec.x in body should match '^[a-z]+$'`,
     ]);
+    const hinted = s.string({ description, pattern: '^[a-z]+$', hint: 'write small letters' });
+    assert.deepEqual(errorsOf(hinted, 'A'), [
+      `spec.x: Invalid value: "A": spec.x in body should match '^[a-z]+$': write small letters`,
+    ]);
   });
 
   test('are one of an enumeration, and of its type', () => {

@@ -197,13 +197,14 @@ function checkString(
 
 /** The first of length and pattern that fails is said. */
 function checkText(schema: StringSchema, value: string, path: string, errors: FieldError[]): void {
-  const { minLength, maxLength, pattern } = schema;
+  const { minLength, maxLength, pattern, hint } = schema;
   if (maxLength !== undefined && value.length > maxLength && runeCount(value) > maxLength) {
     errors.push(tooLong(path, maxLength));
   } else if (minLength !== undefined && runeCount(value) < minLength) {
     errors.push(invalid(path, value, `${path} in body should be at least ${minLength} chars long`));
   } else if (pattern !== undefined && !compiledPattern(pattern).test(value)) {
-    errors.push(invalid(path, value, `${path} in body should match '${pattern}'`));
+    const more = hint === undefined ? '' : `: ${hint}`;
+    errors.push(invalid(path, value, `${path} in body should match '${pattern}'${more}`));
   }
 }
 
