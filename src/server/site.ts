@@ -47,6 +47,7 @@ import { observeServing } from './serving-metrics.ts';
 import { layFoundation } from './site-foundation.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
 import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
+import { OpenStreams } from './stranger-limits.ts';
 import { Undo } from './undo.ts';
 import { webFront } from './web-listener.ts';
 
@@ -212,7 +213,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   });
   const api = await listeners.tls(
     config.api,
-    front.listener(identifyTls(peers, authenticator, clock)),
+    // Watches of users are many and long; answers that refuse somebody are neither.
+    front.listener(identifyTls(peers, authenticator, clock), new OpenStreams(clock)),
   );
   const admin = await listeners.socket(
     folder.adminSocket,

@@ -50,15 +50,17 @@ export class OpenStreams {
   /** Refuses the streams that are too many before `listener` hears of them (RFC 9113 §8.7). */
   before(listener: Listener): Listener {
     return (request, response) => {
-      if (request.httpVersionMajor === 2) {
-        const { stream, socket } = request as Http2ServerRequest;
-        if (!this.#enter(stream, sourceOf(socket.remoteAddress ?? ''))) {
-          stream.close(constants.NGHTTP2_REFUSED_STREAM);
-          return;
-        }
-      }
-      listener(request, response);
+      if (this.admit(request)) listener(request, response);
     };
+  }
+
+  /** False where its stream is one too many: it has been refused then, and there is nothing to answer. */
+  admit(request: Request): boolean {
+    if (request.httpVersionMajor !== 2) return true;
+    const { stream, socket } = request as Http2ServerRequest;
+    if (this.#enter(stream, sourceOf(socket.remoteAddress ?? ''))) return true;
+    stream.close(constants.NGHTTP2_REFUSED_STREAM);
+    return false;
   }
 
   #enter(stream: ServerHttp2Stream, address: string): boolean {

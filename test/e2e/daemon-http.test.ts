@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { constants } from 'node:http2';
+import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -333,6 +333,40 @@ suite('streams that are opened and thrown away', () => {
     }
     const text = await (await fetch(site.endpoints.metrics)).text();
     assert.match(text, /^hansa_api_requests_in_flight 0$/m);
+  });
+});
+
+suite('refusals that are never read', () => {
+  test('are 1,024 of one address, and cost those with a credential nothing', async () => {
+    const parked = () => {
+      // Without a window nothing of a body is ever sent to it.
+      const session = connectHttp2(target.origin, {
+        rejectUnauthorized: false,
+        settings: { initialWindowSize: 0 },
+      });
+      session.on('error', () => undefined);
+      const ask = (headers: Record<string, string> = {}): Promise<number> => {
+        const stream = session.request({ ':path': roles, ...headers });
+        stream.on('error', () => undefined).resume();
+        return new Promise((resolve) => {
+          stream.once('response', (head) => resolve(Number(head[':status'])));
+          stream.once('close', () => resolve(stream.rstCode));
+        });
+      };
+      return { session, ask };
+    };
+    const strangers = [parked(), parked()];
+    const answers = await Promise.all(
+      strangers.flatMap(({ ask }) => Array.from({ length: 700 }, () => ask())),
+    );
+    const refused = answers.filter((answer) => answer === constants.NGHTTP2_REFUSED_STREAM);
+    assert.equal(refused.length, 1_400 - 1_024);
+    const known = parked();
+    for (let asked = 0; asked < 20; asked += 1) {
+      assert.equal(await known.ask({ authorization: `Bearer ${target.token}` }), 200);
+    }
+    await othersAreServed();
+    for (const { session } of [...strangers, known]) session.destroy();
   });
 });
 

@@ -8,6 +8,7 @@ import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
+import type { OpenStreams } from '../stranger-limits.ts';
 import {
   Exchange,
   type Identify,
@@ -83,18 +84,29 @@ export class Front {
     this.#draining = true;
   }
 
-  /** The request listener of a server whose callers `identify` tells. */
-  listener(identify: Identify): (request: Request, response: Response) => void {
+  /**
+   * The request listener of a server whose callers `identify` tells. Of those that it refuses,
+   * `strangers` counts the streams that are not over, where the network can reach the server.
+   */
+  listener(
+    identify: Identify,
+    strangers?: OpenStreams,
+  ): (request: Request, response: Response) => void {
     return (request, response) => {
       if (isBeyondLastAnswer(request)) return;
-      this.#serve(identify, request, response).catch((error: unknown) => {
+      this.#serve(identify, strangers, request, response).catch((error: unknown) => {
         this.#parts.log.error('a request could not even be refused', { error });
         response.destroy();
       });
     };
   }
 
-  async #serve(identify: Identify, request: Request, response: Response): Promise<void> {
+  async #serve(
+    identify: Identify,
+    strangers: OpenStreams | undefined,
+    request: Request,
+    response: Response,
+  ): Promise<void> {
     const startedAt = this.#parts.clock.monotonic();
     const url = request.url ?? '/';
     const questionMark = url.indexOf('?');
@@ -116,7 +128,8 @@ export class Front {
     let leave: (() => void) | undefined;
     try {
       this.#refuseLongQueue(request, response);
-      leave = this.#parts.limits.enter(isWatch, exchange.identify().user);
+      if (!identified(exchange, strangers)) return;
+      leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
       if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, method);
     } catch (caught) {
@@ -213,6 +226,17 @@ export class Front {
       { verb: knownVerb(verb), resource },
       (this.#parts.clock.monotonic() - startedAt) / 1000,
     );
+  }
+}
+
+/** False where a stranger asked once too often, who gets no answer. Throws HANSA_UNAUTHENTICATED. */
+function identified(exchange: Exchange, strangers: OpenStreams | undefined): boolean {
+  try {
+    exchange.identify();
+    return true;
+  } catch (error) {
+    if (strangers?.admit(exchange.request) === false) return false;
+    throw error;
   }
 }
 
