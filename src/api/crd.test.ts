@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { crdOf } from './crd.ts';
+import { joinTokenKind } from './kinds/join-token.ts';
 import { roleBindingKind } from './kinds/role-binding.ts';
 import { siteKind } from './kinds/site.ts';
 
@@ -21,7 +22,10 @@ interface Crd {
         };
         readonly subresources?: unknown;
         readonly selectableFields?: unknown;
-        readonly additionalPrinterColumns: readonly { readonly name: string }[];
+        readonly additionalPrinterColumns: readonly {
+          readonly name: string;
+          readonly type: string;
+        }[];
       },
     ];
   };
@@ -40,6 +44,13 @@ test('a kind becomes a cluster-scoped definition of its names, columns and selec
   );
   assert.deepEqual(version.schema.openAPIV3Schema.required, ['spec']);
   assert.equal(version.subresources, undefined);
+});
+
+test('what counts down to a date shows the date: kubectl would call one to come invalid', () => {
+  const [version] = (crdOf(joinTokenKind) as unknown as Crd).spec.versions;
+  const typeOf = (wanted: string) =>
+    version.additionalPrinterColumns.find(({ name }) => name === wanted)?.type;
+  assert.deepEqual([typeOf('Expires'), typeOf('Age')], ['string', 'date']);
 });
 
 test('rules become CEL, and list types stay', () => {

@@ -51,7 +51,8 @@ export function crdOf(kind: Kind): CustomResourceDefinition {
           ...(kind.status === undefined ? {} : { subresources: { status: {} } }),
           additionalPrinterColumns: printerColumns(kind).map((column) => ({
             name: column.name,
-            type: column.type,
+            // A date that is still to come would show as <invalid>.
+            type: column.counts === 'down' ? 'string' : column.type,
             jsonPath: column.jsonPath,
             description: column.description,
             ...(column.priority === undefined ? {} : { priority: column.priority }),

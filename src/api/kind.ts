@@ -11,7 +11,7 @@ export interface Column {
   /** A simple JSON path below the object, for example `.spec.role`. Dates are shown as ages. */
   readonly jsonPath: string;
   readonly description: string;
-  /** Of a date: show how long it is until then, and not since. A CRD cannot say that. */
+  /** Of a date: show how long it is until then, and not since. A CRD cannot say that, and shows the date. */
   readonly counts?: 'down';
   /** Columns with a priority above 0 are shown by `-o wide` only. */
   readonly priority?: number;

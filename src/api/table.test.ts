@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { defineKind, type Kind } from './kind.ts';
+import { federationGrantKind } from './kinds/federation-grant.ts';
+import { joinTokenKind } from './kinds/join-token.ts';
 import { roleBindingKind } from './kinds/role-binding.ts';
 import { siteKind } from './kinds/site.ts';
 import { s } from './schema/dsl.ts';
@@ -39,6 +41,16 @@ suite('the table of a kind', () => {
     assert.equal(cell('2026-01-01T00:04:00Z'), '4m');
     assert.equal(cell('2025-12-31T00:00:00Z'), '0s');
     assert.equal(cell('soon'), '<invalid>');
+  });
+
+  test('shows for how long a grant or a token to join is valid yet', () => {
+    for (const kind of [federationGrantKind, joinTokenKind]) {
+      const at = tableColumns(kind).findIndex((column) => column.name === 'Expires');
+      const cell = (spec: object): unknown =>
+        tableRow(kind, { metadata: { name: 'a' }, spec }, Date.UTC(2026, 0))[at];
+      assert.equal(cell({ expiresAt: '2026-01-30T00:00:00Z' }), '29d');
+      assert.equal(cell({}), null);
+    }
   });
 
   test('shows an object as a row, with ages for dates', () => {

@@ -3,7 +3,7 @@
 
 import { Command, Option } from 'commander';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
-import { apiVersion, type JsonObject } from '../api/object.ts';
+import { apiVersion, type JsonObject, timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
@@ -63,7 +63,7 @@ function listCommand(cli: Cli): Command {
     );
 }
 
-interface CreateOptions {
+export interface CreateOptions {
   readonly peer: string;
   readonly offer: readonly string[];
   readonly identity?: readonly string[];
@@ -103,7 +103,7 @@ Examples:
     )
     .action((name: string, options: CreateOptions, command: Command) =>
       cli.withClient(command, async (client) => {
-        await client.create(federationGrantKind, manifest(name, options, cli.io.clock.now()));
+        await client.create(federationGrantKind, grantManifest(name, options, cli.io.clock.now()));
         cli.print(`${printable(name)} granted`);
         for (const [axis, flags] of emptyAxes(options)) {
           cli.note(`It covers nothing yet: no ${axis} matches. Add ${flags}.`);
@@ -130,7 +130,7 @@ function emptyAxes(options: CreateOptions): (readonly [string, string])[] {
   return axes.filter(([, , matches]) => !matches).map(([axis, flags]) => [axis, flags]);
 }
 
-function manifest(name: string, options: CreateOptions, nowMs: number): JsonObject {
+export function grantManifest(name: string, options: CreateOptions, nowMs: number): JsonObject {
   if (options.ttl !== undefined && options.expiresAt !== undefined) {
     throw usageError('Give either --ttl or --expires-at, not both.');
   }
@@ -144,8 +144,7 @@ function manifest(name: string, options: CreateOptions, nowMs: number): JsonObje
     ...(list === undefined ? {} : { [key]: list }),
     unrestricted: any === true,
   });
-  const expiresAt =
-    options.ttl === undefined ? options.expiresAt : new Date(nowMs + options.ttl).toISOString();
+  const expiresAt = options.ttl === undefined ? options.expiresAt : timestamp(nowMs + options.ttl);
   return {
     apiVersion,
     kind: federationGrantKind.kind,

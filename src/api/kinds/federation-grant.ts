@@ -141,9 +141,10 @@ export const federationGrantKind = defineKind({
     },
     {
       name: 'Expires',
-      type: 'string',
+      type: 'date',
       jsonPath: '.spec.expiresAt',
-      description: 'Until when.',
+      description: 'For how long yet.',
+      counts: 'down',
     },
     {
       name: 'Scopes',

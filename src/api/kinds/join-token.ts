@@ -153,9 +153,10 @@ export const joinTokenKind = defineKind({
     },
     {
       name: 'Expires',
-      type: 'string',
+      type: 'date',
       jsonPath: '.spec.expiresAt',
-      description: 'Until when.',
+      description: 'For how long yet.',
+      counts: 'down',
     },
     {
       name: 'Bot',
