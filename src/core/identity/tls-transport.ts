@@ -49,7 +49,7 @@ export class TlsTransport implements Transport {
     checkUrl(url);
     signal?.throwIfAborted();
     const { clock } = this.#options;
-    const judge = options.web && new WebJudge(options.web);
+    const judge = options.web && new WebJudge(options.web, () => clock.now());
     const host = url.hostname.replace(/^\[|\]$/g, '');
     if (isIP(host) !== 0) options.checkAddress?.(host);
     const socket = connect({

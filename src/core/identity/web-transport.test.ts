@@ -5,7 +5,7 @@ import type { RequestListener } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo, Server } from 'node:net';
 import { after, suite, test } from 'node:test';
-import type { TlsOptions, TLSSocket } from 'node:tls';
+import type { PeerCertificate, TlsOptions, TLSSocket } from 'node:tls';
 import { systemClock } from '../clock/system.ts';
 import { hasCode } from '../errors/error.ts';
 import { certificatePem } from './pem.ts';
@@ -21,7 +21,7 @@ import {
 } from './test-forge.ts';
 import { TlsTransport } from './tls-transport.ts';
 import type { WebRules } from './transport.ts';
-import { pinOf, webAuthorities } from './web-transport.ts';
+import { pinOf, webAuthorities, WebJudge } from './web-transport.ts';
 
 const root = forge({ ca: true });
 const middle = forge({ issuer: root, ca: true });
@@ -213,6 +213,66 @@ suite('a pinned key', () => {
       const web = rules({ pinnedKeys: [pin(pinned)] });
       assert.match(String(await refusedFor(await serve(chain), web)), /pinned-key|web-authority/);
     }
+  });
+
+  test('is not looked for above a certificate whose key nobody can read', () => {
+    // Of an algorithm that does not exist. node:tls would let what `check` throws end the process.
+    const spki = Buffer.from('300b30050603883701030200ff', 'hex');
+    const strange = forge({ ca: true, subject: middle.certificate.subject, spki });
+    const judge = new WebJudge(rules({ pinnedKeys: [pin(root)] }), () => systemClock.now());
+    const refusal = judge.check('localhost', {
+      raw: leaf.der,
+      subjectaltname: 'DNS:localhost',
+      subject: {},
+      issuerCertificate: { raw: strange.der },
+    } as unknown as PeerCertificate);
+    assert.equal(brokenRule(refusal), 'pinned-key');
+  });
+
+  suite('above a cross-signature', () => {
+    const other = forge({ ca: true });
+    /** Another certificate of our root, signed by `other`. */
+    const cross = (extra: object = {}): Forged =>
+      forge({
+        issuer: other,
+        ca: true,
+        key: root.key,
+        subject: root.certificate.subject,
+        ...extra,
+      });
+    const ended = { notAfterMs: Date.UTC(2021, 0) };
+    const future = { notBeforeMs: Date.UTC(2048, 0) };
+
+    test('counts while that is valid', async () => {
+      const url = await serve([leaf, middle, cross(), other]);
+      assert.equal(await fetchFrom(url, rules({ pinnedKeys: [pin(other)] })), '{}');
+    });
+
+    test('does not count before and after', async () => {
+      for (const time of [ended, future]) {
+        const url = await serve([leaf, middle, cross(time), other]);
+        assert.equal(await refusedFor(url, rules({ pinnedKeys: [pin(other)] })), 'pinned-key');
+      }
+    });
+
+    test('that has ended is not needed by an authority that is accepted itself', async () => {
+      const url = await serve([leaf, middle, cross(ended), other]);
+      assert.equal(await fetchFrom(url, rules({ pinnedKeys: [pin(root)] })), '{}');
+      assert.equal(await fetchFrom(url, rules({ pinnedKeys: [pin(middle)] })), '{}');
+    });
+
+    test('does not count where the one above has ended, or is no authority', async () => {
+      for (const extra of [ended, { ca: false }]) {
+        const above = forge({
+          key: other.key,
+          subject: other.certificate.subject,
+          ca: true,
+          ...extra,
+        });
+        const url = await serve([leaf, middle, cross(), above]);
+        assert.equal(await refusedFor(url, rules({ pinnedKeys: [pin(other)] })), 'pinned-key');
+      }
+    });
   });
 });
 

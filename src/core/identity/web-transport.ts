@@ -9,6 +9,7 @@ import {
   createSecureContext,
   type DetailedPeerCertificate,
   type PeerCertificate,
+  rootCertificates,
   type SecureContext,
   type TLSSocket,
 } from 'node:tls';
@@ -29,11 +30,13 @@ export function webContext({ caBundle }: WebRules): SecureContext {
 
 /** Judges one connection. `check` is for node:tls, which calls it where the chain itself is sound. */
 export class WebJudge {
-  readonly #pins: ReadonlySet<string>;
+  readonly #rules: WebRules;
+  readonly #nowMs: () => number;
   #refusal: HansaError | undefined;
 
-  constructor({ pinnedKeys }: WebRules) {
-    this.#pins = new Set(pinnedKeys);
+  constructor(rules: WebRules, nowMs: () => number) {
+    this.#rules = rules;
+    this.#nowMs = nowMs;
   }
 
   readonly check = (host: string, certificate: PeerCertificate): Error | undefined => {
@@ -54,9 +57,16 @@ export class WebJudge {
   }
 
   #checkPins(leaf: DetailedPeerCertificate): HansaError | undefined {
-    if (this.#pins.size === 0) return undefined;
-    const keys = vouchingKeys(leaf);
-    return keys.some((key) => this.#pins.has(key))
+    const { pinnedKeys, caBundle } = this.#rules;
+    if (pinnedKeys.length === 0) return undefined;
+    let keys: string[];
+    try {
+      keys = vouchingKeys(leaf, caBundle, this.#nowMs());
+    } catch (error) {
+      // What a server sends may have a key of any kind, and node:tls expects nothing to be thrown.
+      return refuse('pinned-key', 'one of the keys above it cannot be read', error);
+    }
+    return keys.some((key) => pinnedKeys.includes(key))
       ? undefined
       : refuse('pinned-key', `none of its keys is pinned: ${keys.join(', ')}`);
   }
@@ -64,9 +74,15 @@ export class WebJudge {
 
 /**
  * The keys of the certificate and of those that signed for it. node puts a chain together by names
- * alone, and a server may send what it likes: only a signature shows that a key stands above another.
+ * alone, and a server may send what it likes: only a signature shows that a key stands above another,
+ * and only in the time of the certificate that says so. The chain that OpenSSL found sound may be
+ * another than the one that was sent: it leaves out cross-signatures that have expired.
  */
-function vouchingKeys(leaf: DetailedPeerCertificate): string[] {
+function vouchingKeys(
+  leaf: DetailedPeerCertificate,
+  caBundle: string | undefined,
+  nowMs: number,
+): string[] {
   let current = new X509Certificate(leaf.raw);
   const keys = [pinOf(current)];
   let above: DetailedPeerCertificate | undefined = leaf.issuerCertificate;
@@ -74,11 +90,35 @@ function vouchingKeys(leaf: DetailedPeerCertificate): string[] {
     const issuer = new X509Certificate(above.raw);
     if (issuer.raw.equals(current.raw)) break;
     if (!issuer.ca || !current.verify(issuer.publicKey)) break;
+    if (!isValid(issuer, nowMs)) {
+      // An authority whose cross-signature has ended may be accepted by itself; nobody above it is.
+      if (isAccepted(issuer, caBundle, nowMs)) keys.push(pinOf(issuer));
+      break;
+    }
     keys.push(pinOf(issuer));
     current = issuer;
     above = above.issuerCertificate;
   }
   return keys;
+}
+
+function isValid({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean {
+  return validFromDate.getTime() <= nowMs && nowMs <= validToDate.getTime();
+}
+
+/** Whether the same authority is among those that need nobody above them. Rare: reads all of them. */
+function isAccepted(
+  { subject, publicKey }: X509Certificate,
+  caBundle: string | undefined,
+  nowMs: number,
+): boolean {
+  const accepted =
+    caBundle === undefined
+      ? rootCertificates.map((pem) => new X509Certificate(pem))
+      : webAuthorities(caBundle);
+  return accepted.some(
+    (one) => one.subject === subject && one.publicKey.equals(publicKey) && isValid(one, nowMs),
+  );
 }
 
 /** As `pinnedKeys` are written: `sha256/` and the base64 of the digest of its SubjectPublicKeyInfo. */
