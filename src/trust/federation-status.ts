@@ -117,7 +117,7 @@ export function failedStatus(
               reason: 'LastGoodBundle',
               message: `The last good bundle is in use. ${failure.message}`,
             }
-          : { status: 'False', reason, message: failure.message }),
+          : { status: 'False', reason, message: `${meanwhile(federation)}${failure.message}` }),
       Fresh: freshness(federation, nowMs),
       ...(sourceOf(federation) === 'static'
         ? {}
@@ -128,6 +128,14 @@ export function failedStatus(
           }),
     }),
   };
+}
+
+/** Before the first answer: not confirmed is not the same as not in use. */
+function meanwhile(federation: SPIFFEFederation): string {
+  const inUse = sourceOf(federation) === 'https_spiffe' && !federation.spec.quarantined;
+  return inUse
+    ? 'Not confirmed by its endpoint yet; SVIDs are verified against the bootstrap bundle meanwhile. '
+    : '';
 }
 
 function isOfAnotherSource(federation: SPIFFEFederation): boolean {

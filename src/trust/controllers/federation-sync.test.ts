@@ -50,6 +50,20 @@ suite('a federation by https_spiffe', () => {
     assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
   });
 
+  test('says before the first answer that its bootstrap is in use, and only where it is', async () => {
+    const meanwhile = /^Not confirmed by its endpoint yet; .* the bootstrap bundle meanwhile\. \S/;
+    const message = async () => (await site.condition(name, 'Ready'))?.message ?? '';
+    peer.answer = () => 'refused';
+    await site.create(name, peer.spec());
+    await seconds(1);
+    assert.equal((await site.condition(name, 'Ready'))?.status, 'False');
+    assert.equal((await site.condition(name, 'Ready'))?.reason, 'Connect');
+    assert.match(await message(), meanwhile);
+    await site.change(name, (spec) => ({ ...spec, quarantined: true }));
+    await seconds(600);
+    assert.doesNotMatch(await message(), meanwhile);
+  });
+
   test('is fetched at once when its spec changes, or a newer bundle is announced', async () => {
     await site.create(name, peer.spec());
     await seconds(1);
