@@ -78,3 +78,24 @@ export function workloadProcess(peer: AttestedFacts, machine: MachineFacts): Wor
     },
   };
 }
+
+const mostToldCharacters = 700;
+
+/**
+ * What an entry for this process could be made of, for the operator: as much as fits into a record.
+ * Further groups come last, as there may be thousands of them.
+ */
+export function toldSelectors({ selectors }: Pick<WorkloadProcess, 'selectors'>): string {
+  const isFurther = (selector: string): boolean => selector.startsWith('unix:supplementary_');
+  const ordered = [
+    ...selectors.filter((selector) => !isFurther(selector)),
+    ...selectors.filter(isFurther),
+  ];
+  let told = '';
+  for (const [at, selector] of ordered.entries()) {
+    const next = at === 0 ? selector : `${told}, ${selector}`;
+    if (next.length > mostToldCharacters) return `${told} and ${ordered.length - at} more`;
+    told = next;
+  }
+  return told;
+}

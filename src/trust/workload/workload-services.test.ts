@@ -4,7 +4,7 @@ import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { readFileSync, statSync } from 'node:fs';
+import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { describe, type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
 import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
@@ -128,6 +128,10 @@ describe('the Workload API', () => {
     );
     assert.equal(denials.length, 2);
     assert.equal(denials[0]?.actor.user, `unix:uid:${ownUid}`);
+    // What an entry could name, so that nobody has to guess.
+    const { reason = '' } = denials[0];
+    assert.match(reason, new RegExp(`; its selectors are unix:uid:${ownUid}, unix:gid:\\d+, `));
+    assert.ok(reason.includes(`unix:path:${realpathSync(process.execPath)}`), reason);
   });
 
   test('never issues what is reserved or foreign, even if such an entry is in the store', async (t) => {

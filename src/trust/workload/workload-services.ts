@@ -27,7 +27,7 @@ import {
   type WorkloadLimits,
 } from './workload-connections.ts';
 import { validateRoute } from './validate-svid.ts';
-import type { WorkloadProcess } from './workload-process.ts';
+import { toldSelectors, type WorkloadProcess } from './workload-process.ts';
 import { startWorkloadServer } from './workload-server.ts';
 
 export interface WorkloadServices extends RunningPlane {
@@ -287,14 +287,15 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
       audit.deny({ actor: actorOf(process), verb: 'svid.fetch', outcome: 'deny', code, reason });
     },
     fetch: ({ process }: WorkloadConnection, kind: string): void => {
-      fetches.write({ kind, process: process.description });
+      const selectors = toldSelectors(process);
+      fetches.write({ kind, process: process.description, selectors });
       audit.deny({
         actor: actorOf(process),
         verb: 'svid.fetch',
         kind: 'WorkloadEntry',
         outcome: 'deny',
         code: 'HANSA_FORBIDDEN',
-        reason: `no entry matches ${process.description}`,
+        reason: `no entry matches ${process.description}; its selectors are ${selectors}`,
       });
     },
     rejected: ({ process }: WorkloadConnection, why: string): void =>
