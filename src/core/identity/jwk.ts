@@ -3,7 +3,7 @@
 
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
 import type { JwtAuthority } from './bundle.ts';
-import { PublicKey } from './keys.ts';
+import { PublicKey, rememberSpki } from './keys.ts';
 
 /** Longer than any that was seen: SPIRE's have 32 characters. */
 const maxKeyIdLength = 256;
@@ -16,13 +16,49 @@ export function publicMembers({ kty, crv, x, y, n, e }: JsonWebKey): JsonWebKey 
   return (kty === 'EC' ? { kty, crv, x, y } : { kty, crv, x }) as JsonWebKey;
 }
 
+/** SubjectPublicKeyInfo up to the two coordinates (RFC 5480 §2), and the length of one (RFC 7518 §6.2.1.2). */
+const curves: ReadonlyMap<unknown, { readonly head: Buffer; readonly length: number }> = new Map(
+  (
+    [
+      ['P-256', '3059301306072a8648ce3d020106082a8648ce3d03010703420004', 32],
+      ['P-384', '3076301006072a8648ce3d020106052b8104002203620004', 48],
+      ['P-521', '30819b301006072a8648ce3d020106052b810400230381860004', 66],
+    ] as const
+  ).map(([curve, head, length]) => [curve, { head: Buffer.from(head, 'hex'), length }]),
+);
+
 /** Throws TypeError. Only the public members are looked at. */
 export function importJwk(key: JsonWebKey): KeyObject {
   try {
-    return createPublicKey({ key: publicMembers(key), format: 'jwk' });
+    const spki = ellipticSpki(key);
+    if (spki === undefined) return createPublicKey({ key: publicMembers(key), format: 'jwk' });
+    // Half of the work: nothing has to be exported later. OpenSSL looks whether it is on the curve.
+    const publicKey = createPublicKey({ key: spki, format: 'der', type: 'spki' });
+    rememberSpki(publicKey, spki);
+    return publicKey;
   } catch {
     throw new TypeError('its key is not readable');
   }
+}
+
+/** Throws TypeError. To compare bytes, where both are written the same way, spares the import. */
+export function isSameKey(key: JsonWebKey, spki: Buffer, publicKey: KeyObject): boolean {
+  const own = ellipticSpki(key);
+  if (own?.length === spki.length) return own.equals(spki);
+  return importJwk(key).equals(publicKey);
+}
+
+/** Undefined for keys that are none of the three curves, or strange. Coordinates may lack leading zeros. */
+function ellipticSpki({ kty, crv, x, y }: JsonWebKey): Buffer | undefined {
+  const curve = kty === 'EC' ? curves.get(crv) : undefined;
+  if (curve === undefined || typeof x !== 'string' || typeof y !== 'string') return undefined;
+  const { head, length } = curve;
+  const point = [x, y].map((text) => Buffer.from(text, 'base64url'));
+  if (point.some((bytes) => bytes.length === 0 || bytes.length > length)) return undefined;
+  return Buffer.concat([
+    head,
+    ...point.flatMap((bytes) => [Buffer.alloc(length - bytes.length), bytes]),
+  ]);
 }
 
 /** The members of a JWT authority that every form of publishing has; `kid` is what tokens name. */

@@ -70,6 +70,11 @@ export function spkiOf(publicKey: KeyObject): Buffer {
   return spki;
 }
 
+/** For a key that was read from `spki`, if that is exactly what it would be exported as. */
+export function rememberSpki(publicKey: KeyObject, spki: Buffer): void {
+  exported.set(publicKey, spki);
+}
+
 /** PKCS #8 (RFC 5958, RFC 5915) up to the 32 bytes of the private key; OpenSSL derives the public one. */
 const p256Prefix = Buffer.from(
   '3041020100301306072a8648ce3d020106082a8648ce3d030107042730250201010420',

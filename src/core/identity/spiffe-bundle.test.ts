@@ -187,6 +187,30 @@ suite('a document that is no bundle is refused', () => {
     assertRefused(documentOf(Array.from({ length: 257 }, () => ({}))), /257 keys, and 256/);
   });
 
+  test('one with more authorities than are believed, before it is known whether they are any', () => {
+    const key = { kty: 'EC', crv: 'P-521', x: 'AQ', y: 'AQ' };
+    const jwt = Array.from({ length: 65 }, (_, index) => ({
+      use: 'jwt-svid',
+      kid: `${index}`,
+      ...key,
+    }));
+    assertRefused(documentOf([jwk(rootA), ...jwt]), /1 X\.509 and 65 JWT authorities, and 64/);
+    const x509 = jwt.map(({ kid }) => ({ use: 'x509-svid', ...key, x5c: [kid] }));
+    assertRefused(documentOf([jwk(rootA), ...x509]), /66 X\.509 and 0 JWT authorities, and 64/);
+    const read = parseSpiffeBundle(documentOf([jwk(rootA), ...jwt.slice(1)]), bruges);
+    assert.equal(read.skipped.length, 64);
+  });
+
+  test('but one that repeats itself is read once', () => {
+    const strange = { use: 'jwt-svid', kid: 'x', kty: 'EC', crv: 'P-256', x: 'AQ', y: 'AQ' };
+    const read = parseSpiffeBundle(
+      documentOf(Array.from({ length: 120 }, () => [jwk(rootA), strange]).flat()),
+      bruges,
+    );
+    assert.equal(read.bundle.authorities.length, 1);
+    assert.deepEqual(read.skipped, [{ index: 1, why: 'its key is not readable' }]);
+  });
+
   test('one that has keys or its sequence twice', () => {
     const text = documentOf([jwk(rootA)]);
     assertRefused(text.replace('{', '{"keys":[],'), /member keys twice/);

@@ -9,7 +9,7 @@ import { HansaError } from '../errors/error.ts';
 import { inspectJson } from '../json/strict-json.ts';
 import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
 import { Certificate } from './certificate.ts';
-import { importJwk, jwtAuthorityMembers, publicMembers, readJwtAuthority } from './jwk.ts';
+import { isSameKey, jwtAuthorityMembers, publicMembers, readJwtAuthority } from './jwk.ts';
 
 /** Room for a hundred authorities with RSA keys; SPIRE's with two has 5 KB. */
 export const maxBundleBytes = 256 * 1024;
@@ -150,6 +150,13 @@ function readSpiffeBundle(
   if (sequence === 'wrong') throw refuse('its spiffe_sequence is not a whole number');
   const hint = wholeNumber(json['spiffe_refresh_hint']);
 
+  // Before any of them is imported, which costs more than all the rest.
+  const asked = countKeys(keys);
+  if (asked.x509 > maxAuthorities || asked.jwt > maxAuthorities) {
+    throw refuse(
+      `it has ${asked.x509} X.509 and ${asked.jwt} JWT authorities, and ${maxAuthorities} of each kind are accepted`,
+    );
+  }
   const found = readKeys(keys, doubtful);
   const { authorities, jwtAuthorities, skipped } = found;
   const needed = authorities.length + (needs === 'any' ? jwtAuthorities.size : 0);
@@ -162,12 +169,6 @@ function readSpiffeBundle(
       'empty',
     );
   }
-  const distinct = new Set(authorities.map(({ fingerprint }) => fingerprint)).size;
-  if (distinct > maxAuthorities || jwtAuthorities.size > maxAuthorities) {
-    throw refuse(
-      `it has ${distinct} X.509 and ${jwtAuthorities.size} JWT authorities, and ${maxAuthorities} of each kind are accepted`,
-    );
-  }
   return {
     bundle: new Bundle(trustDomain, authorities, jwtAuthorities.values()),
     sequence,
@@ -175,6 +176,17 @@ function readSpiffeBundle(
     refreshHintSeconds: hint === 'wrong' ? undefined : hint,
     skipped,
   };
+}
+
+/** How many different ones there are that say they are authorities, whatever they turn out to be. */
+function countKeys(keys: readonly unknown[]): { readonly x509: number; readonly jwt: number } {
+  const different = (use: string): number =>
+    new Set(keys.filter((key) => useOf(key) === use).map((key) => JSON.stringify(key))).size;
+  return { x509: different(x509Use), jwt: different(jwtUse) };
+}
+
+function useOf(key: unknown): unknown {
+  return typeof key === 'object' && key !== null ? (key as { use?: unknown }).use : undefined;
 }
 
 interface FoundKeys {
@@ -187,9 +199,14 @@ function readKeys(keys: readonly unknown[], doubtful: ReadonlySet<number>): Foun
   const authorities: Certificate[] = [];
   const jwtAuthorities = new Map<string, JwtAuthority>();
   const skipped: SkippedKey[] = [];
+  /** A key that comes a second time is not read again. */
+  const seen = new Set<string>();
   for (const [index, key] of keys.entries()) {
     try {
       if (doubtful.has(index)) throw new TypeError('it has a member twice');
+      const text = JSON.stringify(key);
+      if (seen.has(text)) continue;
+      seen.add(text);
       const authority = readAuthority(key);
       if (authority instanceof Certificate) authorities.push(authority);
       else if (authority !== undefined) addJwtAuthority(jwtAuthorities, authority);
@@ -235,7 +252,7 @@ function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   }
   // Refuses weak keys, and what OpenSSL cannot verify with.
   const { publicKey } = certificate;
-  if (!importJwk(key as JsonWebKey).equals(publicKey)) {
+  if (!isSameKey(key as JsonWebKey, certificate.spki, publicKey)) {
     // RFC 7517 §4.7.
     throw new TypeError('its key is not that of its certificate');
   }
