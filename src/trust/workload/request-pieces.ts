@@ -10,8 +10,8 @@ import type { Duplex } from 'node:stream';
 /** What gRPC keeps for a piece beside its bytes: an object of Node's that points to them. */
 const pieceBytes = 256;
 /** A message may come in so many pieces, and in one more for each of the bytes below. Usual frames have 16 KiB. */
-const fewPieces = 64;
-const usualPieceBytes = 1024;
+const fewPieces = 32;
+const usualPieceBytes = 4096;
 /** Whether it is compressed, and its length (gRPC over HTTP/2, Length-Prefixed-Message). */
 const headBytes = 5;
 
