@@ -41,14 +41,8 @@ export async function startSpirePair(dataDir: string) {
     JSON.parse(
       await run('get', 'spiffefederation', 'hamburg.example', '-o', 'json'),
     ) as SPIFFEFederation;
-  /** The site asks SPIRE again, as after an announcement; resolves when SPIRE's bundle is held. */
-  let announced = 1_000_000;
-  const siteRefreshes = async (): Promise<void> => {
-    const { spec, status } = await federation();
-    const before = status?.syncedAt;
-    await apply('SPIFFEFederation', 'hamburg.example', { ...spec, announcedSequence: ++announced });
-    await until(async () => (await federation()).status?.syncedAt !== before);
-  };
+  /** The site asks SPIRE again; resolves when SPIRE's bundle is held. */
+  const siteRefreshes = (): Promise<string> => run('trust', 'refresh', 'hamburg.example', '--wait');
   const spireRefreshes = (): Promise<string> =>
     spire.run('federation', 'refresh', '-id', 'lubeck.example');
 
