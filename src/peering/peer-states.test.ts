@@ -67,17 +67,19 @@ function stroll(choices: readonly (number | PeerEvent)[]): PeerPosition[] {
 suite('the states of a peer', () => {
   test('change along the edges of the design and no others', () => {
     const seen = new Set<string>();
-    fc.assert(
-      fc.property(walks, (choices) => {
-        const path = stroll(choices);
-        for (const [at, position] of path.slice(1).entries()) {
-          const edge = `${path[at]?.state} ${position.state}`;
-          assert.ok(edges.has(edge), edge);
-          seen.add(edge);
-        }
-      }),
-      { numRuns: 2000 },
-    );
+    // Every position that can be reached, and every event in it: there are few.
+    const waiting: PeerPosition[] = [{ state: initialState }];
+    const known = new Set(waiting.map((position) => JSON.stringify(position)));
+    for (const position of waiting) {
+      for (const event of events) {
+        const next = nextState(position, event)?.position;
+        if (next === undefined) continue;
+        seen.add(`${position.state} ${next.state}`);
+        if (known.has(JSON.stringify(next))) continue;
+        known.add(JSON.stringify(next));
+        waiting.push(next);
+      }
+    }
     assert.deepEqual([...seen].toSorted(), [...edges].toSorted());
   });
 
