@@ -14,8 +14,6 @@ export interface ListenAddress {
   readonly port: number;
 }
 
-export type LogLevelName = 'debug' | 'info' | 'warn' | 'error';
-
 export function parseListenAddress(text: string): ListenAddress {
   const found = /^(?:\[(?<v6>[0-9a-fA-F:.]+)\]|(?<host>[^:[\]\s/]*)):(?<port>\d{1,5})$/.exec(text);
   const { v6, host, port } = found?.groups ?? {};

@@ -1,6 +1,8 @@
 // Bodies of the routes that are not resources: small, flat, and every field is known.
 
+import { createPublicKey } from 'node:crypto';
 import { HansaError } from '../errors/error.ts';
+import { PublicKey } from '../identity/keys.ts';
 
 export function readFields(
   body: unknown,
@@ -48,4 +50,29 @@ export function readSeconds(
   if (typeof value !== 'number' || !Number.isInteger(value) || value < least || value > most)
     throw invalidField(field, value, `a whole number of seconds from ${least} to ${most}`);
   return value;
+}
+
+/** An RSA key of 4,096 bits has 800 characters in PEM. */
+const maxKeyCharacters = 2048;
+
+/** The field `publicKey`: a SubjectPublicKeyInfo in PEM. Throws as `invalidField` says. */
+export function readPublicKey(fields: Readonly<Record<string, unknown>>): PublicKey {
+  const { publicKey: text } = fields;
+  if (
+    typeof text === 'string' &&
+    text.length <= maxKeyCharacters &&
+    text.startsWith('-----BEGIN PUBLIC KEY-----')
+  ) {
+    try {
+      return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
+    } catch {
+      // Falls through: the answer is the same, and a cause could quote the key.
+    }
+  }
+  // What was sent is not shown: it could be a private key, by mistake.
+  throw invalidField(
+    'publicKey',
+    undefined,
+    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
+  );
 }

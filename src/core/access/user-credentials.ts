@@ -7,12 +7,10 @@
 // refused as soon as that is revoked, and never outlives it. A certificate does not obtain another,
 // or a stolen one would live for ever.
 
-import { createPublicKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { maxTtlSeconds, type ReservedIssuer } from '../identity/authority.ts';
-import { PublicKey } from '../identity/keys.ts';
 import { certificatePem } from '../identity/pem.ts';
 import type { Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
@@ -24,7 +22,13 @@ import {
   tokenSegment,
   tokenUser,
 } from './identity.ts';
-import { invalidField, readFields, readSeconds, readString } from './request-body.ts';
+import {
+  invalidField,
+  readFields,
+  readPublicKey,
+  readSeconds,
+  readString,
+} from './request-body.ts';
 import { expiryOf, type TokenRegister } from './token-register.ts';
 
 export interface UserCredentialParts {
@@ -47,8 +51,6 @@ export interface UserCredential {
 }
 
 const leastTtlSeconds = 60;
-/** An RSA key of 4,096 bits has 800 characters in PEM. */
-const maxKeyCharacters = 2048;
 
 /** POST: `{publicKey, user?, ttlSeconds?}`, the key as a SubjectPublicKeyInfo in PEM. */
 export async function issueUserCredential(
@@ -133,25 +135,4 @@ function tokenSubject(
     segment: tokenSegment(record.name, record.id),
     longestSeconds: leftSeconds,
   };
-}
-
-function readPublicKey(fields: Readonly<Record<string, unknown>>): PublicKey {
-  const text = fields.publicKey;
-  if (
-    typeof text === 'string' &&
-    text.length <= maxKeyCharacters &&
-    text.startsWith('-----BEGIN PUBLIC KEY-----')
-  ) {
-    try {
-      return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
-    } catch {
-      // Falls through: the answer is the same, and a cause could quote the key.
-    }
-  }
-  // What was sent is not shown: it could be a private key, by mistake.
-  throw invalidField(
-    'publicKey',
-    undefined,
-    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
-  );
 }

@@ -85,9 +85,7 @@ export function joinBySvid(
   wish: JoinWish,
   credential: SvidCredential,
 ): Promise<Joined> {
-  const [leaf, ...above] = credential.chain.map(({ der }) => der);
-  if (leaf === undefined)
-    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  const [leaf, ...above] = chainOf(credential);
   const schema = RegisterUsingSPIFFEMethodRequestSchema;
   return converse(parts, {
     path: paths.spiffe,
@@ -147,9 +145,7 @@ export function renewSvid(
   wish: RenewWish,
   credential: SvidCredential,
 ): Promise<Joined> {
-  const [leaf, ...above] = credential.chain.map(({ der }) => der);
-  if (leaf === undefined)
-    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  const [leaf, ...above] = chainOf(credential);
   const schema = RenewSVIDRequestSchema;
   return converse(parts, {
     path: paths.renew,
@@ -172,6 +168,13 @@ export function renewSvid(
         create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
       ),
   });
+}
+
+function chainOf({ chain }: SvidCredential): readonly [Buffer, ...Buffer[]] {
+  const [leaf, ...above] = chain.map(({ der }) => der);
+  if (leaf === undefined)
+    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  return [leaf, ...above];
 }
 
 async function converse(parts: JoinClientParts, method: Method): Promise<Joined> {

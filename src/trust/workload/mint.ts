@@ -1,15 +1,13 @@
 // Minting: the owner of a site has an SVID issued by hand, for a program that cannot speak to the
 // workload socket. The key is made by whoever asks and never comes here.
 
-import { createPublicKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
-import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
+import { readFields, readPublicKey, readSeconds } from '../../core/access/request-body.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { maxTtlSeconds } from '../../core/identity/authority.ts';
-import { PublicKey } from '../../core/identity/keys.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 
@@ -30,8 +28,6 @@ export type MintParts = Pick<PlaneContext, 'trustDomain' | 'authority' | 'store'
 /** Enough for a SPIFFE ID of full length and a key. */
 const maxBodyBytes = 16 * 1024;
 const leastTtlSeconds = 60;
-/** An RSA key of 4,096 bits has 800 characters in PEM. */
-const maxKeyCharacters = 2048;
 
 /** POST: `{spiffeID, publicKey, ttlSeconds?}`, the key as a SubjectPublicKeyInfo in PEM. */
 export function mintRoute(parts: MintParts): PlaneRoute {
@@ -103,25 +99,4 @@ export function jsonOf(body: Buffer): unknown {
   } catch (cause) {
     throw new HansaError('HANSA_BAD_REQUEST', 'The body is not JSON.', { cause });
   }
-}
-
-function readPublicKey(fields: Readonly<Record<string, unknown>>): PublicKey {
-  const { publicKey: text } = fields;
-  if (
-    typeof text === 'string' &&
-    text.length <= maxKeyCharacters &&
-    text.startsWith('-----BEGIN PUBLIC KEY-----')
-  ) {
-    try {
-      return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
-    } catch {
-      // Falls through: the answer is the same, and a cause could quote the key.
-    }
-  }
-  // What was sent is not shown: it could be a private key, by mistake.
-  throw invalidField(
-    'publicKey',
-    undefined,
-    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
-  );
 }
