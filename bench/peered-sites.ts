@@ -1,10 +1,10 @@
 // Two sites as processes of their own that become peers, for what is measured between sites.
 
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { adminClient, type Answer, type ApiClient, resources } from '../test/e2e/api-client.ts';
 import { type Daemon, startDaemon, temporaryFolder } from '../test/e2e/daemon.ts';
+import { freePort } from '../test/e2e/free-ports.ts';
 import { WorkloadStream } from './workload-stream.ts';
 
 const withinMs = 20_000;
@@ -42,15 +42,6 @@ export async function openSite(name: string, path: string): Promise<BenchSite> {
   });
   const workload = new WorkloadStream(join(daemon.dataDir, 'workload.sock'));
   return { trustDomain, daemon, admin, workload };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 export async function create(

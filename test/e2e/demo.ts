@@ -3,7 +3,6 @@
 // what one site does by itself.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { callAs } from '../../examples/two-sites/workload.ts';
@@ -23,6 +22,7 @@ import {
   startDaemon,
   temporaryFolder,
 } from './daemon.ts';
+import { freePort } from './free-ports.ts';
 import { expect, findKubectl, refused, seconds, succeeds, tell, whyUntrue } from './narration.ts';
 
 const keep = (process.env['KEEP'] ?? '') !== '';
@@ -79,15 +79,6 @@ async function openSite(name: string): Promise<DemoSite> {
     env: { SPIFFE_ENDPOINT_SOCKET: `unix://${join(dataDir, 'workload.sock')}` },
     start,
   };
-}
-
-function freePort(): Promise<number> {
-  return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address() as AddressInfo;
-      server.close(() => resolve(port));
-    });
-  });
 }
 
 /** A call by one of the two clients, as web of bruges: the status, or how it was refused before. */

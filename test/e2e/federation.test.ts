@@ -7,6 +7,7 @@ import { after, before, suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
 import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { freePort } from './free-ports.ts';
 
 suite('two sites and their bundles', () => {
   const folder = temporaryFolder();
@@ -16,7 +17,11 @@ suite('two sites and their bundles', () => {
   let brugesBundle: string;
 
   before(async () => {
-    [lubeck, bruges] = await Promise.all([startDaemon(join(folder, 'lubeck')), startBruges('0')]);
+    const port = await freePort();
+    [lubeck, bruges] = await Promise.all([
+      startDaemon(join(folder, 'lubeck')),
+      startBruges(String(port)),
+    ]);
     brugesBundle = (await run(bruges, ['trust', 'bundle', 'show'])).stdout.trim();
   });
   after(() => Promise.all([lubeck?.signal('SIGTERM'), bruges?.signal('SIGTERM')]));

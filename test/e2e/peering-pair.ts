@@ -5,12 +5,13 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { PeerSummary } from '../../src/peering/operator-routes.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { freePort } from './free-ports.ts';
 
 export class PeeringSite {
   readonly name: string;
   readonly #dataDir: string;
   #daemon: Daemon | undefined;
-  #port = 0;
+  #port: number | undefined;
 
   readonly #flags: readonly string[];
 
@@ -22,6 +23,7 @@ export class PeeringSite {
 
   /** On the port of its last life, so that peers find it again. */
   async start(): Promise<void> {
+    this.#port ??= await freePort();
     this.#daemon = await startDaemon(this.#dataDir, [
       '--trust-domain',
       this.name,
@@ -29,7 +31,6 @@ export class PeeringSite {
       `127.0.0.1:${this.#port}`,
       ...this.#flags,
     ]);
-    this.#port = Number(new URL(this.federationUrl).port);
     const site = {
       apiVersion: 'hansa.dev/v1alpha1',
       kind: 'Site',

@@ -9,10 +9,10 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync, randomBytes } from 'node:crypto';
 import { openSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as delay } from 'node:timers/promises';
+import { freePort } from '../e2e/free-ports.ts';
 import { requireTool } from './tool.ts';
 import { WireClient } from './wire.ts';
 
@@ -74,7 +74,7 @@ async function start(
   folder: string,
   children: ChildProcess[],
 ): Promise<Omit<KubeApiserver, 'install' | 'stop'>> {
-  const [clientPort, peerPort, securePort] = await freePorts(3);
+  const [clientPort, peerPort, securePort] = [await freePort(), await freePort(), await freePort()];
   const etcdUrl = `http://127.0.0.1:${clientPort}`;
   const peerUrl = `http://127.0.0.1:${peerPort}`;
   const etcd = await run(folder, children, 'etcd', [
@@ -218,25 +218,6 @@ async function end(child: ChildProcess): Promise<void> {
   // SIGKILL: a draining kube-apiserver takes up to a minute, and nobody needs its data.
   child.kill('SIGKILL');
   await ended;
-}
-
-/** Ports that were free a moment ago. Neither program can be told to choose one and say which. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = await Promise.all(
-    Array.from({ length: count }, () => {
-      const server = createServer();
-      return new Promise<typeof server>((resolve, reject) => {
-        server.once('error', reject);
-        server.listen(0, '127.0.0.1', () => resolve(server));
-      });
-    }),
-  );
-  const ports = servers.map((server) => {
-    const address = server.address();
-    return typeof address === 'object' && address !== null ? address.port : 0;
-  });
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))));
-  return ports;
 }
 
 function kubeconfigFor(url: string, ca: string, token: string): string {

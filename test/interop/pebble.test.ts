@@ -17,8 +17,9 @@ import { loadConfig } from '../../src/server/config.ts';
 import { type RunningSite, startSite } from '../../src/server/site.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { temporaryFolder } from '../e2e/daemon.ts';
+import { freePort } from '../e2e/free-ports.ts';
 import { MovableClock } from '../e2e/movable-clock.ts';
-import { freePort, NameServer, type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
+import { NameServer, type Pebble, type PebbleOptions, startPebble } from './pebble.ts';
 import { missingTools } from './tool.ts';
 
 const skip = await missingTools('pebble');

@@ -9,6 +9,7 @@ import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { certificatePem } from '../../src/core/identity/pem.ts';
 import { credentialOf, forge, purposes } from '../../src/core/identity/test-forge.ts';
+import { freePort } from '../e2e/free-ports.ts';
 import { requireTool } from './tool.ts';
 
 export interface PebbleOptions {
@@ -152,16 +153,6 @@ function get(url: string, ca: string): Promise<string> {
 }
 
 type Found = (error: null, addresses: { address: string; family: number }[]) => void;
-
-/** Free a moment ago. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 /** Every name leads to one address. As much of RFC 1035 as that takes, over TCP, as Pebble asks. */
 export class NameServer {

@@ -74,10 +74,14 @@ suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
     await atSite.until(({ bundles }) => bundles?.['hamburg.example'] === 2);
     // SPIRE's own agent and workloads must hold it too before anything is signed with it.
     await atSpire.until(({ bundles }) => bundles?.['hamburg.example'] === 2);
+    const presented = await pair.spire.presented();
     await x509('activate', '-authorityID', prepared.authority_id);
     await x509('taint', '-authorityID', active.authority_id);
     await fromSite.untilAnother('server', called);
     await fromSpire.untilAnother('client', calling);
+    // SPIRE's server looks at its own certificate every few seconds. Revoked before that, its endpoint
+    // would present one that nobody believes.
+    await until(async () => (await pair.spire.presented()) !== presented);
     await x509('revoke', '-authorityID', active.authority_id);
     await until(async () => {
       await pair.siteRefreshes();

@@ -6,10 +6,11 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { accessSync, constants } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { connect } from 'node:tls';
+import { freePort } from '../e2e/free-ports.ts';
 
 const binFolder = join(import.meta.dirname, '..', '..', '.tools', 'bin');
 
@@ -51,6 +52,8 @@ export interface SpireServer {
   run(...command: readonly string[]): Promise<string>;
   /** Its bundle as SPIFFE writes it. */
   bundle(): Promise<string>;
+  /** The fingerprint of the certificate that its bundle endpoint presents. */
+  presented(): Promise<string>;
   stop(): Promise<void>;
 }
 
@@ -87,7 +90,7 @@ export async function startSpire(
   const program = findProgram('spire-server');
   if (program === undefined) throw new Error('there is no spire-server here');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-'));
-  const [api, federation] = (await freePorts(2)) as [number, number];
+  const [api, federation] = [await freePort(), await freePort()];
   const socket = join(folder, 'api.sock');
   const configuration = join(folder, 'server.conf');
   await writeFile(
@@ -138,6 +141,7 @@ plugins {
     folder,
     run,
     bundle: () => run('bundle', 'show', '-format', 'spiffe'),
+    presented: () => presentedAt(federation),
     stop,
   };
 }
@@ -145,6 +149,16 @@ plugins {
 function profileOf({ web }: SpireOptions): string {
   if (web === undefined) return 'profile "https_spiffe" {}';
   return `profile "https_web" { serving_cert_file { cert_file_path = "${web.certificateFile}" key_file_path = "${web.keyFile}" file_sync_interval = "5s" } }`;
+}
+
+/** Whoever presents it need not be believed to be looked at. */
+function presentedAt(port: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ host: '127.0.0.1', port, rejectUnauthorized: false }, () => {
+      resolve(socket.getPeerCertificate().fingerprint256);
+      socket.destroy();
+    }).once('error', reject);
+  });
 }
 
 export interface SpireAgent {
@@ -263,24 +277,6 @@ function execute(program: string, args: readonly string[]): Promise<string> {
       else reject(new Error(`${args.join(' ')}: ${stderr || stdout}`));
     });
   });
-}
-
-/** SPIRE cannot choose ports itself. Another program may be faster; then it says so and the test fails. */
-async function freePorts(count: number): Promise<readonly number[]> {
-  const servers = await Promise.all(
-    Array.from(
-      { length: count },
-      () =>
-        new Promise<ReturnType<typeof createServer>>((resolve) => {
-          const server = createServer().listen(0, '127.0.0.1', () => resolve(server));
-        }),
-    ),
-  );
-  const ports = servers.map((server) => (server.address() as AddressInfo).port);
-  await Promise.all(
-    servers.map((server) => new Promise<void>((resolve) => server.close(() => resolve()))),
-  );
-  return ports;
 }
 
 async function endProcess(child: ChildProcess): Promise<void> {

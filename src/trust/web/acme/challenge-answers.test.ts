@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo } from 'node:net';
 import { suite, test } from 'node:test';
+import { freePort } from '../../../../test/e2e/free-ports.ts';
 import { systemClock, systemRandom } from '../../../core/clock/system.ts';
 import { hasCode } from '../../../core/errors/error.ts';
 import type { TlsCredential } from '../../../core/identity/tls-options.ts';
@@ -9,15 +10,6 @@ import { httpAnswer, tlsAlpnAnswer } from './challenge-answers.ts';
 
 const token = 'dG9rZW4tb2YtdGhlLWNoYWxsZW5nZQ';
 const path = `/.well-known/acme-challenge/${token}`;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  const { port } = server.address() as AddressInfo;
-  server.close();
-  await once(server, 'close');
-  return port;
-}
 
 suite('the answer to HTTP-01', () => {
   test('is given under its path alone, and only while the challenge is open', async () => {

@@ -1,0 +1,31 @@
+// Ports for what cannot choose one itself, or must be found again where it was. Of those that the
+// kernel gives to nobody by itself: no connection of another test can be faster.
+
+import { randomInt } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+
+const lowest = 10_000;
+
+export async function freePort(): Promise<number> {
+  for (;;) {
+    const port = randomInt(lowest, firstEphemeral());
+    if (await isFree(port)) return port;
+  }
+}
+
+function firstEphemeral(): number {
+  const [first = 0] = readFileSync('/proc/sys/net/ipv4/ip_local_port_range', 'utf8')
+    .split(/\s+/)
+    .map(Number);
+  // A machine may be set up to give all of them.
+  return first > lowest + 1_000 ? first : 32_768;
+}
+
+function isFree(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.once('error', () => resolve(false));
+    server.listen(port, '127.0.0.1', () => server.close(() => resolve(true)));
+  });
+}
