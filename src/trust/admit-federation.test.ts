@@ -36,8 +36,8 @@ const endpoint = (changes: object = {}) => ({
   },
 });
 
-/** The fields that the schema and then the plane object to. */
-function problems(spec: unknown, name = 'bruges.example'): string[] {
+/** What the schema and then the plane object to. */
+function causes(spec: unknown, name: string): readonly { field?: string; message: string }[] {
   const object = {
     apiVersion,
     kind: 'SPIFFEFederation',
@@ -46,17 +46,27 @@ function problems(spec: unknown, name = 'bruges.example'): string[] {
   } as Untyped;
   const pruned = pruneObject(spiffeFederationKind, object);
   // `<nil>` stands for rules that are not asked where a field is missing.
-  const errors = validateObject(spiffeFederationKind, pruned.object)
-    .map(({ field }) => field)
-    .filter((field) => field !== '<nil>');
+  const errors = validateObject(spiffeFederationKind, pruned.object).filter(
+    ({ field }) => field !== '<nil>',
+  );
   if (errors.length > 0) return errors;
   try {
     admitFederation(pruned.object as unknown as Resource, own, nowMs);
     return [];
   } catch (error) {
     assert(hasCode(error, 'HANSA_INVALID'), String(error));
-    return (error.details?.causes ?? []).map(({ field = '' }) => field);
+    return error.details?.causes ?? [];
   }
+}
+
+function problems(spec: unknown, name = 'bruges.example'): string[] {
+  return causes(spec, name).map(({ field = '' }) => field);
+}
+
+function refusalOf(spec: unknown): string {
+  return causes(spec, 'bruges.example')
+    .map(({ message }) => message)
+    .join('; ');
 }
 
 suite('a SPIFFEFederation is accepted', () => {
@@ -231,12 +241,18 @@ suite('a SPIFFEFederation is refused', () => {
     assert.deepEqual(problems(endpoint(), 'lubeck.example'), ['metadata.name']);
   });
 
-  test('and no password of a URL is repeated', () => {
-    const spec = endpoint({ bundleEndpointURL: 'https://me:secret@bruges.example/' });
-    const object = { metadata: { name: 'bruges.example' }, spec } as unknown as Resource;
-    assert.throws(
-      () => admitFederation(object, own, nowMs),
-      (error) => error instanceof Error && !error.message.includes('secret'),
-    );
+  test('and no password of a URL is repeated, by the schema neither', () => {
+    const bundleEndpointURL = 'https://me:secret@bruges.example/';
+    for (const spec of [endpoint({ bundleEndpointURL }), web({ bundleEndpointURL })]) {
+      assert.match(refusalOf(spec), /^(?!.*secret).*without user and password$/);
+    }
+  });
+
+  test('and what is no https URL is told what to write', () => {
+    for (const bundleEndpointURL of ['http://bruges.example/', 'bruges.example', 'https://a/#b']) {
+      for (const spec of [endpoint({ bundleEndpointURL }), web({ bundleEndpointURL })]) {
+        assert.match(refusalOf(spec), /write an https URL, such as/);
+      }
+    }
   });
 });
