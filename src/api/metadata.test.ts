@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import { coerceMetadata } from './metadata.ts';
+import { coerceMetadata, withoutUnreadable } from './metadata.ts';
 import { timestamp } from './object.ts';
 
 suite('metadata', () => {
@@ -91,6 +91,18 @@ suite('metadata', () => {
       { creationTimestamp: 'x' },
       'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
     ],
+    [
+      { uid: 7, labels: 5, generation: 'x' },
+      'json: cannot unmarshal string into Go struct field ObjectMeta.generation of type int64',
+    ],
+    [
+      { annotations: 5, creationTimestamp: 'x' },
+      'parsing time "x" as "2006-01-02T15:04:05Z07:00": cannot parse "x" as "2006"',
+    ],
+    [
+      { labels: { z: true, a: 1 } },
+      'json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string',
+    ],
   ];
   for (const [metadata, message] of wrong) {
     test(`is refused where it is ${JSON.stringify(metadata)}`, () => {
@@ -100,6 +112,13 @@ suite('metadata', () => {
       );
     });
   }
+
+  test('that is applied loses times that do not say when, and counts that are fractions', () => {
+    const readable = { creationTimestamp: '2026-01-02T03:04:05Z', generation: 3, name: 'a' };
+    assert.deepEqual(withoutUnreadable(readable), readable);
+    const unreadable = { creationTimestamp: 'x', deletionTimestamp: 7, generation: 1.5, name: 'a' };
+    assert.deepEqual(withoutUnreadable(unreadable), { name: 'a' });
+  });
 
   test('is never changed in place, and read twice stays the same', () => {
     const field = fc.constantFrom(

@@ -11,8 +11,10 @@ import { isInt64, isObject } from './schema/json.ts';
 import { joinPath } from './schema/prune.ts';
 import type { ObjectSchema, Schema, StringSchema } from './schema/schema.ts';
 
+type Untyped = Readonly<Record<string, unknown>>;
+
 export interface CoercedMetadata {
-  readonly metadata: Readonly<Record<string, unknown>>;
+  readonly metadata: Untyped;
   readonly unknown: readonly string[];
 }
 
@@ -39,11 +41,64 @@ export function coerceMetadata(metadata: unknown): CoercedMetadata {
   if (metadata === null) return { metadata: {}, unknown: [] };
   if (!isObject(metadata)) throw mismatch(metadata, '', 'v1.ObjectMeta');
   const unknown: string[] = [];
-  const coerced = coerceObject(objectMetaSchema, metadata, 'ObjectMeta', '', '', unknown);
+  const coerced = coerceFirst(metadata, unknown);
   return {
     metadata: coerced,
     unknown: unknown.map((path) => `metadata.${path}`).toSorted(compareBytes),
   };
+}
+
+/** What a server sets, and accepts from nobody. */
+const times = ['creationTimestamp', 'deletionTimestamp'] as const;
+const counts = ['generation', 'deletionGracePeriodSeconds'] as const;
+
+/**
+ * Without times that do not say when and counts that are fractions: kube-apiserver reads what is
+ * applied into no struct, and takes them for none.
+ */
+export function withoutUnreadable(metadata: Untyped): Untyped {
+  const kept: Record<string, unknown> = { ...metadata };
+  for (const name of times) {
+    const time = kept[name];
+    if (typeof time !== 'string' || parseTimestamp(time) === undefined) delete kept[name];
+  }
+  for (const name of counts) {
+    const count = kept[name];
+    if (typeof count === 'number' && !isInt64(count)) delete kept[name];
+  }
+  return kept;
+}
+
+/**
+ * Of several wrong values that one is told which stops Go's decoder. It reads keys in order, ends
+ * at a time that it cannot read, and else tells the first wrong type at its end.
+ */
+function coerceFirst(metadata: Untyped, unknown: string[]): Untyped {
+  const read = (value: Untyped): Untyped =>
+    coerceObject(objectMetaSchema, value, 'ObjectMeta', '', '', unknown);
+  try {
+    return read(metadata);
+  } catch {
+    const ordered = inOrder(metadata) as Untyped;
+    read(timesOf(ordered));
+    return read(ordered);
+  }
+}
+
+function timesOf(metadata: Untyped): Untyped {
+  const found: Record<string, unknown> = {};
+  for (const name of times) found[name] = metadata[name];
+  const entries = metadata['managedFields'];
+  if (!Array.isArray(entries)) return found;
+  const timed = entries.filter(isObject).map(({ time }) => ({ time }));
+  return { ...found, managedFields: timed };
+}
+
+function inOrder(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(inOrder);
+  if (!isObject(value)) return value;
+  const keys = Object.keys(value).toSorted(compareBytes);
+  return Object.fromEntries(keys.map((key) => [key, inOrder(value[key])]));
 }
 
 function mismatch(value: unknown, field: string, goType: string): HansaError {

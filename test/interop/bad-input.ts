@@ -58,6 +58,60 @@ const tearDown: readonly Play[] = [
   raw('DELETE', collection),
 ];
 
+/** What the decoder of metadata refuses, drops, or sets right; several at once say which it names. */
+const wrongMetadata: readonly object[] = [
+  { creationTimestamp: 'long ago' },
+  { creationTimestamp: 7 },
+  { creationTimestamp: null },
+  { creationTimestamp: '' },
+  { creationTimestamp: {} },
+  { creationTimestamp: '2020-01-01' },
+  { deletionTimestamp: 'soon' },
+  { deletionTimestamp: 7 },
+  { deletionTimestamp: '2020-01-01T00:00:00Z' },
+  { deletionGracePeriodSeconds: 'x' },
+  { deletionGracePeriodSeconds: 5 },
+  { deletionGracePeriodSeconds: 1.5 },
+  { resourceVersion: 'zero' },
+  { resourceVersion: 5 },
+  { resourceVersion: '0' },
+  { resourceVersion: '' },
+  { resourceVersion: '-1' },
+  { resourceVersion: '18446744073709551615' },
+  { resourceVersion: '18446744073709551616' },
+  { resourceVersion: '007' },
+  { resourceVersion: 'zero', uid: 'other' },
+  { generation: 'x' },
+  { generation: 1e30 },
+  { generation: 1.5 },
+  { uid: 7 },
+  { uid: 'other' },
+  { selfLink: 5 },
+  { namespace: 5 },
+  { generateName: 5 },
+  { labels: 5 },
+  { labels: { a: 1 }, annotations: { b: 2 } },
+  { annotations: { b: 2 }, labels: { a: 1 } },
+  { labels: { z: 1, a: 2 } },
+  { finalizers: 'x', annotations: 5 },
+  { finalizers: [1] },
+  { ownerReferences: {} },
+  { ownerReferences: [{ kind: 5 }] },
+  { uid: 7, generation: 'x' },
+  { resourceVersion: 5, generation: 'x', uid: 7 },
+  { creationTimestamp: 'long ago', labels: 5 },
+  { creationTimestamp: 'long ago', resourceVersion: 'zero' },
+  { annotations: 5, creationTimestamp: 'long ago' },
+  { labels: { z: true, a: 2 } },
+  { ownerReferences: [{ uid: 5, kind: true }] },
+  { finalizers: [true, 1] },
+  { managedFields: 5 },
+  { managedFields: {} },
+  { managedFields: [{ time: 'noon' }] },
+  { managedFields: [{ time: 'noon', manager: 5 }] },
+  { labels: 5, managedFields: [{ manager: 5, time: 5 }] },
+];
+
 const chapters: Readonly<Record<string, readonly Play[]>> = {
   'malformed JSON': [
     raw('POST', collection, '{'),
@@ -317,6 +371,18 @@ const chapters: Readonly<Record<string, readonly Play[]>> = {
     raw('DELETE', one, { preconditions: { resourceVersion: '1' } }, json),
     raw('DELETE', one, { preconditions: { uid: 'no-such' } }, json),
   ],
+  'metadata of a wrong type': wrongMetadata.flatMap((metadata, index) => {
+    const given = { ...sound('one'), metadata: { name: 'one', ...metadata } };
+    const fresh = { ...sound('t'), metadata: { name: `t${index}`, ...metadata } };
+    return [
+      raw('POST', collection, { ...fresh, metadata: { ...metadata, name: `p${index}` } }),
+      raw('PUT', `${one}?dryRun=All`, given),
+      raw('PATCH', `${one}?dryRun=All`, { metadata }, merge),
+      raw('PATCH', `${one}?dryRun=All&fieldManager=m`, given, applyPatch),
+      raw('PATCH', `${collection}/t${index}?dryRun=All&fieldManager=m`, fresh, applyPatch),
+      raw('PATCH', `${one}/status?dryRun=All&fieldManager=m`, given, applyPatch),
+    ];
+  }),
   'query parameters': [
     raw('POST', `${collection}?dryRun=Some`, sound('q')),
     raw('POST', `${collection}?dryRun=All&dryRun=All`, sound('q')),

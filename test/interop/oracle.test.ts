@@ -3,6 +3,7 @@
 //
 //   ORACLE_SEED=7 node --test test/interop/oracle.test.ts      plays the story of one seed
 //   ORACLE_STORIES=500 node --test test/interop/oracle.test.ts plays more of them
+//   ORACLE_FIRST=1000 ORACLE_STORIES=50 node --test …          plays others
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
@@ -21,9 +22,11 @@ const skip = await missingTools('etcd', 'kube-apiserver');
 
 const STEPS = 60;
 const only = process.env['ORACLE_SEED'];
+const first = Number(process.env['ORACLE_FIRST'] ?? 1);
+const stories = Number(process.env['ORACLE_STORIES'] ?? 12);
 const seeds =
   only === undefined
-    ? Array.from({ length: Number(process.env['ORACLE_STORIES'] ?? 12) }, (_, index) => index + 1)
+    ? Array.from({ length: stories }, (_, index) => first + index)
     : [Number(only)];
 
 /** What a person needs to see of a fault: where, what each said, and how to ask again. */

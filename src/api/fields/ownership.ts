@@ -15,6 +15,7 @@
 // (sigs.k8s.io/structured-merge-diff v6, k8s.io/apimachinery/pkg/util/managedfields).
 
 import { HansaError } from '../../core/errors/error.ts';
+import { coerceMetadata } from '../metadata.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { jsonEquals } from '../schema/json.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
@@ -164,7 +165,7 @@ export function serverSideApply(input: ApplyInput): JsonObject {
       recordChange(input, emptyObject(input), current, managed, beforeFirstApply),
     );
   }
-  if (isJsonArray(managedFieldsOf(applied))) {
+  if (isJsonArray(managedFieldsOf(applied)) && isReadable(managedFieldsOf(applied))) {
     throw new HansaError('HANSA_BAD_REQUEST', 'metadata.managedFields must be nil');
   }
   checkConfiguration(schema, applied);
@@ -176,6 +177,16 @@ export function serverSideApply(input: ApplyInput): JsonObject {
   let object = result.object === undefined ? current : (result.object as JsonObject);
   if (input.manager === 'kubectl') object = withLastApplied(object, applied);
   return withManagedFields(object, { ...managed, sets: result.managers });
+}
+
+/** kube-apiserver takes managedFields that it cannot read for none. */
+function isReadable(managedFields: Json | undefined): boolean {
+  try {
+    coerceMetadata({ managedFields });
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 /**

@@ -3,6 +3,7 @@
 import { recordUpdate, serverSideApply } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json, type JsonObject } from '../../api/object.ts';
+import { withoutUnreadable } from '../../api/metadata.ts';
 import { applyJsonPatch, decodeJsonPatch } from '../../api/patch/json-patch.ts';
 import { applyMergePatch } from '../../api/patch/merge-patch.ts';
 import { invalidPatch, patchedResource } from '../../api/patch/patched-resource.ts';
@@ -122,7 +123,7 @@ function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
     }
     const object = settleObject(
       input.kind,
-      withMetadata(merged as JsonObject),
+      withMetadata({ ...merged, metadata: withoutUnreadable(merged.metadata) } as JsonObject),
       [],
       { ...input.options, fieldValidation: 'Ignore' },
       input.warn,

@@ -164,12 +164,16 @@ function summaryOf(body: Buffer): string {
   return body.length > summaryBytes ? `${shown} ...` : shown;
 }
 
-/** Metadata is always there; a namespace or selfLink means nothing here and is dropped. */
+/**
+ * Metadata is always there; a namespace or selfLink means nothing here and is dropped. What is of a
+ * wrong type is refused by pruning, which names it.
+ */
 export function withMetadata(object: Unsettled): Draft {
   const metadata = object['metadata'] ?? {};
-  // What is no object is refused by pruning, which names the wrong type.
   if (typeof metadata !== 'object' || Array.isArray(metadata)) return object as unknown as Draft;
-  const { namespace: _namespace, selfLink: _selfLink, ...kept } = metadata as Unsettled;
+  const kept: Record<string, Json> = { ...(metadata as Unsettled) };
+  for (const name of ['namespace', 'selfLink'])
+    if (typeof kept[name] === 'string') delete kept[name];
   return { ...object, metadata: kept } as unknown as Draft;
 }
 

@@ -116,7 +116,8 @@ export class ResourceWriter {
   async create(kind: Kind, object: Draft, context: WriteContext): Promise<Written> {
     const wiped = wipeSystemFields(object);
     // One that cannot even be read counts as none, as in kube-apiserver.
-    if (/^0*[1-9]\d*$/.test(wiped.metadata.resourceVersion ?? '')) {
+    const given = wiped.metadata.resourceVersion ?? '';
+    if (versionProblem(given) === undefined && /[1-9]/.test(given)) {
       throw badRequest('resourceVersion should not be set on objects to be created');
     }
     const owned = recordUpdate({
@@ -215,11 +216,7 @@ export class ResourceWriter {
         invalid('metadata.resourceVersion', 0, 'must be specified for an update'),
       ]);
     }
-    if (!/^\d+$/.test(resourceVersion)) {
-      throw badRequest(
-        `strconv.ParseUint: parsing ${JSON.stringify(resourceVersion)}: invalid syntax`,
-      );
-    }
+    refuseUnreadable(resourceVersion);
     if (resourceVersion !== live.metadata.resourceVersion)
       throw conflict(kind, name, modifiedSince);
     const next = keepTimesIfUnchanged(
@@ -345,7 +342,22 @@ function madeBy(kind: Kind, name: string, change: (live: Draft | undefined) => D
       `uid mismatch: the provided object specified uid ${uid}, and no existing object was found`,
     );
   }
+  refuseUnreadable(made.metadata.resourceVersion ?? '');
   return wipeSystemFields(made);
+}
+
+/** What Go's parser says of a version that is no number of 64 bits; empty is none, and no problem. */
+function versionProblem(version: string): string | undefined {
+  if (!/^\d*$/.test(version)) return 'invalid syntax';
+  const digits = version.replace(/^0+/, '');
+  // Reading a number takes long where it is long.
+  return digits.length > 20 || BigInt(digits) >= 2n ** 64n ? 'value out of range' : undefined;
+}
+
+function refuseUnreadable(version: string): void {
+  const problem = versionProblem(version);
+  if (problem === undefined) return;
+  throw badRequest(`strconv.ParseUint: parsing ${JSON.stringify(version)}: ${problem}`);
 }
 
 function refuseInvalid(
