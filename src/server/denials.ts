@@ -2,19 +2,32 @@
 
 import { actorOf } from '../core/access/audit-draft.ts';
 import { anonymous } from '../core/access/identity.ts';
+import type { KindName } from '../core/access/presets.ts';
 import type { Audit } from '../core/audit/log.ts';
+import type { HansaError } from '../core/errors/error.ts';
 import type { FederationFrontParts } from './federation-listener.ts';
 import type { FrontParts } from './http/front.ts';
 
-export function denials(audit: Pick<Audit, 'deny'>): {
+/** `kinds` turns the resource that a refusal names into the word that other records have for it. */
+export function denials(
+  audit: Pick<Audit, 'deny'>,
+  kinds: readonly KindName[] = [],
+): {
   readonly ofCallers: FrontParts['denied'];
   readonly ofPeers: FederationFrontParts['denied'];
 } {
+  const objectOf = ({ details }: HansaError): { kind?: string; name?: string } => {
+    if (details?.kind === undefined) return {};
+    const found = kinds.find(({ plural }) => plural === details.kind);
+    const { name } = details;
+    return { kind: found?.kind ?? details.kind, ...(name === undefined ? {} : { name }) };
+  };
   return {
     ofCallers: (caller, error, { method, address }) =>
       audit.deny({
         actor: actorOf(caller, address === undefined ? {} : { address }),
         verb: method.toLowerCase(),
+        ...objectOf(error),
         outcome: 'deny',
         code: error.code,
         reason: error.code === 'HANSA_UNAUTHENTICATED' ? 'no good credential' : error.message,

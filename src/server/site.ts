@@ -10,6 +10,7 @@ import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
+import { tokenKind } from '../core/access/presets.ts';
 import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority-phases.ts';
@@ -110,8 +111,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     random,
     auditRow: auditWrites(audit),
     admit: (caller, kind, next, live, warn) => {
-      planes.admit(kind, next, live, warn);
-      return checkEscalation(authorizer, caller, kind.kind, next, live);
+      const expected = planes.admit(kind, next, live, warn);
+      return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
     },
   });
   const bundles = new StoreBundles(store, authority, clock);
@@ -176,7 +177,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       ),
       ...planes.apiRoutes,
     ],
-    denied: denials(audit).ofCallers,
+    denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
   });
   const federationFront = new FederationFront({
     clock,

@@ -353,6 +353,35 @@ suite('what is seen of it', () => {
     );
   });
 
+  test('a denial names what it was about, also where a plane was asked', async () => {
+    const client = await tokenClient('onlooker', 'viewer');
+    await refused(client.request('POST', '/hansa/v1/trust/refresh/bruges.example'), 403);
+    await refused(client.request('POST', '/hansa/v1/peering/revoke/visby.example'), 403);
+    await refused(client.request('POST', '/hansa/v1/trust/authorities/prepare'), 403);
+    await refused(client.request('DELETE', `${roles}/viewer`), 403);
+    await refused(
+      client.request('POST', '/hansa/v1/tokens', { body: { name: 'x', role: 'admin' } }),
+      403,
+    );
+    client.close();
+    const { events } = JSON.parse(
+      (await admin.get('/hansa/v1/audit/events?outcome=deny&limit=1000')).text,
+    ) as { events: { actor: { user: string }; kind?: string; name?: string; verb: string }[] };
+    assert.deepEqual(
+      events
+        .filter(({ actor }) => actor.user === 'token:onlooker')
+        .map(({ verb, kind, name = '-' }) => `${verb} ${kind} ${name}`)
+        .toSorted(),
+      [
+        'delete Role viewer',
+        'post Authority -',
+        'post FederationPeer visby.example',
+        'post SPIFFEFederation bruges.example',
+        'post Token -',
+      ],
+    );
+  });
+
   test('no token and no key shows up in logs, audit, metrics, answers or files', async () => {
     assert.ok(secrets.length > 5);
     const exported = (await admin.get('/hansa/v1/audit/export')).text;

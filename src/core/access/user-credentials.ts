@@ -111,6 +111,7 @@ function subjectOf(
   throw new HansaError(
     'HANSA_FORBIDDEN',
     `Cannot issue a certificate to ${caller.user}: it takes the admin socket or a token. Run \`hansa login\` with --data-dir or --token-file.`,
+    { details: { kind: 'UserSVID' } },
   );
 }
 

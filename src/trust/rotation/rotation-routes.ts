@@ -108,6 +108,7 @@ function ownerOf({ caller }: PlaneRequest): Caller {
     throw new HansaError(
       'HANSA_FORBIDDEN',
       `Cannot show or change the authorities for ${caller?.user ?? 'nobody'}: only an owner of the site may, for example over the admin socket.`,
+      { details: { kind: 'Authority' } },
     );
   }
   return caller;

@@ -90,6 +90,7 @@ export function ownerOf({ caller }: PlaneRequest): Caller {
   throw new HansaError(
     'HANSA_FORBIDDEN',
     `Cannot mint an SVID for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
+    { details: { kind: 'SVID' } },
   );
 }
 
