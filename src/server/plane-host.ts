@@ -15,6 +15,7 @@ import type {
   WebCertificate,
 } from '../core/plane/plane.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
+import type { Expectation } from '../core/store/store.ts';
 import type { Health } from './health.ts';
 import { answerPlane } from './http/plane-exchange.ts';
 import type { Route } from './http/routes.ts';
@@ -85,12 +86,13 @@ export class PlaneHost {
     next: Draft | undefined,
     live: Draft | undefined,
     warn: (text: string) => void = () => undefined,
-  ): void {
-    if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return;
-    for (const { plane, running } of this.#running) {
-      if (running.admit === undefined || !plane.kinds.includes(kind)) continue;
-      running.admit(kind, next as unknown as Resource, live as Resource | undefined, warn);
-    }
+  ): readonly Expectation[] {
+    if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return [];
+    return this.#running.flatMap(({ plane, running }) =>
+      running.admit === undefined || !plane.kinds.includes(kind)
+        ? []
+        : running.admit(kind, next as unknown as Resource, live as Resource | undefined, warn),
+    );
   }
 
   async stop(): Promise<void> {

@@ -1,9 +1,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { SeededRandom } from '../core/clock/seeded-random.ts';
+import { VirtualClock } from '../core/clock/virtual.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
+import { openStore } from '../core/store/open.ts';
+import { resourceClient } from '../server/resources/resource-client.ts';
+import { ResourceWriter } from '../server/resources/writer.ts';
 import { FederationLimit } from './federation-limit.ts';
+import { TestEndpoint } from './test-federation-site.ts';
 
 function limited(limit: number, count: number) {
   const logged: string[] = [];
@@ -46,6 +53,35 @@ suite('the limit of federations', () => {
       (caught) =>
         hasCode(caught, 'HANSA_LIMIT') && /new\.example.*maxFederations/.test(caught.message),
     );
+  });
+
+  test('is exact, also where many are made at once', async () => {
+    const clock = new VirtualClock();
+    const store = await openStore({ driver: 'memory' }, { clock });
+    const log = { warn: () => undefined } as unknown as Log;
+    const limit = new FederationLimit(store, 3, log, new MetricsRegistry());
+    const writer = new ResourceWriter({
+      store,
+      clock,
+      random: new SeededRandom('limit'),
+      admit: (_caller, _kind, next) => limit.admit(next?.metadata.name ?? '', () => undefined),
+      auditRow: () => undefined,
+    });
+    const federations = resourceClient<SPIFFEFederation>(spiffeFederationKind, {
+      store,
+      writer,
+      clock,
+    });
+    const spec = new TestEndpoint('bruges.example').spec();
+    const made = await Promise.allSettled(
+      Array.from({ length: 10 }, (_, at) =>
+        federations.create({ name: `n${at}.example`, spec }, { controller: 'test' }),
+      ),
+    );
+    const refused = made.filter((one) => one.status === 'rejected');
+    assert.equal(refused.length, 7);
+    for (const { reason } of refused) assert.ok(hasCode(reason, 'HANSA_LIMIT'), String(reason));
+    assert.equal(store.count(spiffeFederationKind.plural), 3);
   });
 
   test('keeps nobody from changing one that is there', () => {

@@ -7,7 +7,7 @@ import { group } from '../api/object.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
-import type { Store } from '../core/store/store.ts';
+import type { Expectation, Store } from '../core/store/store.ts';
 import { defaultTrustSettings } from './trust-settings.ts';
 
 const collection = spiffeFederationKind.plural;
@@ -35,11 +35,12 @@ export class FederationLimit {
 
   /**
    * To be asked before a federation is stored. Throws HANSA_LIMIT for the one too many; those that
-   * peering makes count like any other. Two that come in the same instant may both be the last.
+   * peering makes count like any other. Returns what must hold at the commit, so that of two that
+   * come in the same instant one is the last.
    */
-  admit(name: string, warn: (text: string) => void): void {
+  admit(name: string, warn: (text: string) => void): readonly Expectation[] {
     // One that is there already takes no further place, whatever becomes of this write.
-    if (this.#store.get(collection, name) !== undefined) return;
+    if (this.#store.get(collection, name) !== undefined) return [];
     const limit = this.#limit;
     const count = this.#store.count(collection) + 1;
     if (count > limit) {
@@ -61,6 +62,7 @@ export class FederationLimit {
       );
     }
     if (count > defaultTrustSettings.maxFederations) this.#warn(warn, name, raised(limit));
+    return [{ collection, below: limit }];
   }
 
   #warn(warn: (text: string) => void, trustDomain: string, text: string): void {

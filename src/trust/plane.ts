@@ -78,10 +78,13 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       endpoints: workloads.endpoints,
       admit: (kind, next, live, warn) => {
         if (kind === spiffeFederationKind) {
-          if (live === undefined) limit.admit(next.metadata.name, warn);
+          const room = live === undefined ? limit.admit(next.metadata.name, warn) : [];
           admitFederation(next, authority.bundle, clock.now(), live);
-        } else if (kind === joinTokenKind) admitToken(next);
-        else workloads.admit(kind, next, live, warn);
+          return room;
+        }
+        if (kind !== joinTokenKind) return workloads.admit(kind, next, live, warn);
+        admitToken(next);
+        return [];
       },
       stop: () => {
         unpublish();

@@ -77,6 +77,7 @@ const trustOfSites = (settings: RotationSettings): Plane => ({
       routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],
       admit: (kind, next) => {
         if (kind === spiffeFederationKind) admitFederation(next, authority.bundle, clock.now());
+        return [];
       },
       stop: () => Promise.resolve(),
     };

@@ -8,7 +8,7 @@
 
 import { group } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';
-import type { Expectation } from '../store/store.ts';
+import type { RecordExpectation } from '../store/store.ts';
 import type { Authorizer } from './authorizer.ts';
 import { forbiddenObject } from './denial.ts';
 import type { Caller } from './identity.ts';
@@ -52,7 +52,7 @@ export function checkEscalation(
   kind: string,
   next: GrantingObject | undefined,
   old: GrantingObject | undefined,
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   if ((kind !== 'Role' && kind !== 'RoleBinding') || caller.via === 'controller') return [];
   const name = (next ?? old)?.metadata.name ?? '';
   if (kind === 'Role' ? isPresetRole(name) : name === presetBindingName)
@@ -94,7 +94,7 @@ function checkRole(
   caller: Caller,
   name: string,
   rules: readonly Rule[],
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   // Kubernetes asks for `escalate` with the name where there is one in the path; a name is known for a create, too.
   if (authorizer.authorize(caller, { verb: 'escalate', plural: rolesCollection, name }).allowed)
     return rightsOf(authorizer, caller);
@@ -107,7 +107,7 @@ function checkBinding(
   caller: Caller,
   name: string,
   roleName: string,
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   return checkBind(authorizer, caller, roleName, bindingsCollection, name);
 }
 
@@ -118,7 +118,7 @@ export function checkBind(
   roleName: string,
   plural: string,
   name: string,
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   if (
     authorizer.authorize(caller, { verb: 'bind', plural: rolesCollection, name: roleName }).allowed
   )
@@ -167,9 +167,9 @@ function confirmHeld(
 function rightsOf(
   authorizer: Authorizer,
   caller: Pick<Caller, 'user' | 'groups'>,
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   const policy = authorizer.policy;
-  const found: Expectation[] = [];
+  const found: RecordExpectation[] = [];
   for (const { binding } of policy.bindingsOf(caller)) {
     const role = policy.role(binding.role);
     if (role === undefined) continue;
@@ -180,10 +180,10 @@ function rightsOf(
 }
 
 export function merge(
-  first: readonly Expectation[],
-  second: readonly Expectation[],
-): readonly Expectation[] {
-  const byKey = new Map<string, Expectation>();
+  first: readonly RecordExpectation[],
+  second: readonly RecordExpectation[],
+): readonly RecordExpectation[] {
+  const byKey = new Map<string, RecordExpectation>();
   for (const expectation of [...first, ...second])
     byKey.set(`${expectation.collection}/${expectation.name}`, expectation);
   return [...byKey.values()];

@@ -1,7 +1,7 @@
 // The policy of a site at one moment: roles by name and bindings by subject, compiled from the
 // presets and from what the store holds.
 
-import type { Entry, Expectation, Listing } from '../store/store.ts';
+import type { Entry, RecordExpectation, Listing } from '../store/store.ts';
 import { type Caller, tokenUser } from './identity.ts';
 import { presetBindings } from './presets.ts';
 import type { Rule } from './rules.ts';
@@ -27,14 +27,14 @@ export interface Role {
   readonly name: string;
   readonly rules: readonly Rule[];
   /** Undefined for presets, which no change of the store can touch. */
-  readonly expectation: Expectation | undefined;
+  readonly expectation: RecordExpectation | undefined;
 }
 
 export interface Binding {
   readonly name: string;
   readonly role: string;
   readonly subjects: readonly Subject[];
-  readonly expectation: Expectation | undefined;
+  readonly expectation: RecordExpectation | undefined;
 }
 
 /** A rule that applies to a caller, and by which binding. */
@@ -142,7 +142,7 @@ function specOf(entry: Entry): unknown {
   return fields(JSON.parse(entry.value.toString('utf8'))).spec;
 }
 
-function expectationOf(entry: Entry): Expectation {
+function expectationOf(entry: Entry): RecordExpectation {
   return { collection: entry.collection, name: entry.name, at: entry.revision };
 }
 

@@ -9,7 +9,7 @@ import { timestamp } from '../../api/object.ts';
 import type { AuditDraft } from '../audit/event.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
-import type { Expectation, Store } from '../store/store.ts';
+import type { RecordExpectation, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
 import type { Authorizer } from './authorizer.ts';
 import { forbidden } from './denial.ts';
@@ -166,7 +166,7 @@ export async function revokeToken(
     const ours = binding !== undefined && isOwnBinding(binding.value, name);
     await parts.store.commit({
       expect: [entry, ...(ours ? [binding] : [])].map(
-        (known): Expectation => ({
+        (known): RecordExpectation => ({
           collection: known.collection,
           name: known.name,
           at: known.revision,
@@ -201,7 +201,7 @@ function checkGrant(
   caller: Caller,
   name: string,
   role: string,
-): readonly Expectation[] {
+): readonly RecordExpectation[] {
   let held = checkBind(authorizer, caller, role, tokenKind.plural, name);
   // A binding may come before its role; a token that may nothing is a slip of the pen.
   if (authorizer.policy.role(role) === undefined) {

@@ -20,7 +20,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealer.ts';
-import type { Store } from '../store/store.ts';
+import type { Expectation, Store } from '../store/store.ts';
 
 export interface PlaneContext {
   readonly trustDomain: TrustDomain;
@@ -143,15 +143,15 @@ export interface RunningPlane {
   /**
    * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
    * the object as it would be stored, before the commit, and with what it takes the place of. Throws
-   * to refuse (HANSA_INVALID); what is allowed but unwise goes to `warn`. Must be quick and without
-   * I/O.
+   * to refuse (HANSA_INVALID); what is allowed but unwise goes to `warn`. What it returns must still
+   * hold at the commit, or it is asked again. Must be quick and without I/O.
    */
   readonly admit?: (
     kind: Kind,
     next: Pick<Resource, 'metadata' | 'spec'>,
     live: Pick<Resource, 'spec'> | undefined,
     warn: (text: string) => void,
-  ) => void;
+  ) => readonly Expectation[];
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;
   /** Addresses that the plane itself opened (the workload socket), for status and the greeting. */

@@ -133,7 +133,17 @@ export class Draft {
   }
 
   #checkExpectations(commit: Commit): void {
-    for (const { collection, name, at } of commit.expect ?? []) {
+    for (const expectation of commit.expect ?? []) {
+      const { collection } = expectation;
+      if ('below' in expectation) {
+        const count = this.#count(collection);
+        if (count < expectation.below) continue;
+        throw new HansaError(
+          'HANSA_CONFLICT',
+          `Cannot add to ${collection}: it holds ${count} records by now, and fewer than ${expectation.below} were expected.`,
+        );
+      }
+      const { name, at } = expectation;
       const found = this.#get(collection, name)?.revision ?? 'absent';
       if (found === at) continue;
       throw new HansaError(
@@ -185,6 +195,17 @@ export class Draft {
   #get(collection: string, name: string): Entry | undefined {
     const changed = this.#overlay.get(collection);
     return changed?.has(name) ? changed.get(name) : this.#current.collections.get(collection, name);
+  }
+
+  /** Grows with what this transaction changes of the collection. */
+  #count(collection: string): number {
+    const { collections } = this.#current;
+    let count = collections.count(collection);
+    for (const [name, entry] of this.#overlay.get(collection) ?? []) {
+      const was = collections.get(collection, name) !== undefined;
+      if (was !== (entry !== undefined)) count += was ? -1 : 1;
+    }
+    return count;
   }
 
   #setOverlay(collection: string, name: string, entry: Entry | undefined): void {

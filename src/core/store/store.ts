@@ -30,11 +30,19 @@ export interface Change {
   readonly previous: Entry | undefined;
 }
 
-export interface Expectation {
+export type Expectation = RecordExpectation | RoomExpectation;
+
+export interface RecordExpectation {
   readonly collection: string;
   readonly name: string;
   /** The revision that the record must be at, or 'absent'. */
   readonly at: number | 'absent';
+}
+
+export interface RoomExpectation {
+  readonly collection: string;
+  /** The collection must hold fewer records than this before the commit: a limit, for those too that come at once. */
+  readonly below: number;
 }
 
 export interface Put {

@@ -185,6 +185,7 @@ export async function workloadServices(
     routes: [mintRoute(context), mintJwtRoute(context), validateRoute(context)],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);
+      return [];
     },
     endpoints: { workload: path },
     health: new Map([['workload-api', () => issuingProblem]]),

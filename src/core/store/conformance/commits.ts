@@ -92,6 +92,30 @@ export function commitConformance(makePlace: MakePlace): void {
       assert.notEqual(store.get('things', 'a'), undefined);
     }));
 
+  test('a collection grows no further than expected, also by commits that come at once', () =>
+    withStore(makePlace, async (store) => {
+      const create = (name: string) =>
+        store
+          .commit({ expect: [{ collection: 'things', below: 3 }], put: [put('things', name)] })
+          .then(
+            () => 'made',
+            (error: unknown) => {
+              withErrorCode('HANSA_CONFLICT')(error);
+              return 'refused';
+            },
+          );
+      await store.commit({ put: [put('things', 'a'), put('others', 'a')] });
+      assert.deepEqual(await Promise.all(['b', 'c', 'd'].map(create)), ['made', 'made', 'refused']);
+      assert.equal(await create('d'), 'refused');
+      // One that goes makes room within the same transaction; one that is replaced takes none.
+      const remove = store.commit({ delete: [{ collection: 'things', name: 'a' }] });
+      const replace = store.commit({ put: [put('things', 'b')] });
+      const both = Promise.all(['d', 'e'].map(create));
+      await Promise.all([remove, replace]);
+      assert.deepEqual(await both, ['made', 'refused']);
+      assert.equal(store.count('things'), 3);
+    }));
+
   test('expectations see the commits that wait before them', () =>
     withStore(makePlace, async (store) => {
       const expectAbsent = { collection: 'things', name: 'a', at: 'absent' } as const;
