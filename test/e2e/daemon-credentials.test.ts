@@ -334,25 +334,6 @@ suite('a caller', () => {
 });
 
 suite('what is seen of it', () => {
-  test('denials are in the audit log, gathered', async () => {
-    await site.signal('SIGTERM');
-    said.push(site.log());
-    site = await startDaemon(dataDir, ['--log-level', 'debug']);
-    const events = (
-      JSON.parse((await admin.get('/hansa/v1/audit/events?outcome=deny&limit=1000')).text) as {
-        events: { actor: { user: string }; code: string; verb: string; count?: number }[];
-      }
-    ).events;
-    const climbs = events.filter(({ actor }) => actor.user === 'token:climber');
-    assert.ok(climbs.some(({ code, count }) => code === 'HANSA_FORBIDDEN' && (count ?? 1) > 1));
-    const unknown = events.filter(({ code }) => code === 'HANSA_UNAUTHENTICATED');
-    assert.ok(unknown.length > 0 && unknown.length < 10, `${unknown.length} records`);
-    assert.ok(
-      events.every(({ verb }) => verb.length < 20),
-      'no word of a stranger becomes a verb',
-    );
-  });
-
   test('a denial names what it was about, also where a plane was asked', async () => {
     const client = await tokenClient('onlooker', 'viewer');
     await refused(client.request('POST', '/hansa/v1/trust/refresh/bruges.example'), 403);
@@ -364,6 +345,10 @@ suite('what is seen of it', () => {
       403,
     );
     client.close();
+    // What was gathered is written at the latest when the site stops.
+    await site.signal('SIGTERM');
+    said.push(site.log());
+    site = await startDaemon(dataDir, ['--log-level', 'debug']);
     const { events } = JSON.parse(
       (await admin.get('/hansa/v1/audit/events?outcome=deny&limit=1000')).text,
     ) as { events: { actor: { user: string }; kind?: string; name?: string; verb: string }[] };
@@ -379,6 +364,22 @@ suite('what is seen of it', () => {
         'post SPIFFEFederation bruges.example',
         'post Token -',
       ],
+    );
+  });
+
+  test('denials are in the audit log, gathered', async () => {
+    const events = (
+      JSON.parse((await admin.get('/hansa/v1/audit/events?outcome=deny&limit=1000')).text) as {
+        events: { actor: { user: string }; code: string; verb: string; count?: number }[];
+      }
+    ).events;
+    const climbs = events.filter(({ actor }) => actor.user === 'token:climber');
+    assert.ok(climbs.some(({ code, count }) => code === 'HANSA_FORBIDDEN' && (count ?? 1) > 1));
+    const unknown = events.filter(({ code }) => code === 'HANSA_UNAUTHENTICATED');
+    assert.ok(unknown.length > 0 && unknown.length < 10, `${unknown.length} records`);
+    assert.ok(
+      events.every(({ verb }) => verb.length < 20),
+      'no word of a stranger becomes a verb',
     );
   });
 
