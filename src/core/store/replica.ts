@@ -210,11 +210,7 @@ export class Replica implements Store {
   /** What another replica committed becomes current here as if it had been committed here. */
   #adopt(foreign: Foreign): void {
     checkComplete(foreign, this.#head.revision);
-    const changes = foreign.changes.map((row) => {
-      const change = changeOfRow(this.#collections, row);
-      this.#apply(change);
-      return change;
-    });
+    const changes = foreign.changes.map((row) => this.#apply(changeOfRow(this.#collections, row)));
     for (const lease of foreign.leases) this.#leases.set(lease.name, lease);
     this.#head = foreign.head;
     if (this.#history.compactedRevision < foreign.head.compactedRevision) {
@@ -223,10 +219,15 @@ export class Replica implements Store {
     this.#watchers.deliver(changes);
   }
 
-  #apply(change: Change): void {
-    this.#collections.apply(change);
-    this.#history.push(change);
-    if (change.entry === undefined) this.#facts.delete(change.collection, change.name);
+  /** Returns the change as it is told. */
+  #apply(change: Change): Change {
+    const { collection, name, entry } = change;
+    const facts = entry === undefined ? this.#facts.get(collection, name) : undefined;
+    const told = facts === undefined ? change : { ...change, facts };
+    this.#collections.apply(told);
+    this.#history.push(told);
+    if (entry === undefined) this.#facts.delete(collection, name);
+    return told;
   }
 
   /** While commits wait, history may grow to twice its size: forgetting it is for quiet moments. */
@@ -254,7 +255,7 @@ export class Replica implements Store {
   }
 
   #written(draft: Draft, batch: Batch): void {
-    for (const change of draft.changes) this.#apply(change);
+    const changes = draft.changes.map((change) => this.#apply(change));
     this.#head = batch.head;
     for (const lease of batch.leases) this.#leases.set(lease.name, lease);
     if (batch.head.compactedRevision > this.#history.compactedRevision) {
@@ -263,7 +264,7 @@ export class Replica implements Store {
     if (batch.head.compactedRevision >= this.#compactTarget) this.#compactTarget = 0;
     this.#factsInFlight = [];
     this.#factsDue &&= this.#facts.dirty;
-    this.#watchers.deliver(draft.changes);
+    this.#watchers.deliver(changes);
   }
 
   #notWritten(): void {

@@ -28,6 +28,8 @@ export interface Change {
   readonly revision: number;
   readonly entry: Entry | undefined;
   readonly previous: Entry | undefined;
+  /** Of a deletion, where there were any: the facts that went with the record. */
+  readonly facts?: Readonly<Record<string, unknown>>;
 }
 
 export type Expectation = RecordExpectation | RoomExpectation;

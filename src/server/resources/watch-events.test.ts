@@ -11,7 +11,7 @@ function entry(revision: number, labels: Record<string, string>): Entry {
   const object = {
     apiVersion: 'hansa.dev/v1alpha1',
     kind: 'Boat',
-    metadata: { name: 'a', labels },
+    metadata: { name: 'a', uid: 'u', labels },
     spec: { berths: revision },
   };
   return { collection: 'boats', name: 'a', revision, value: encodeObject(object, revision) };
@@ -45,6 +45,19 @@ test('a deleted object is shown in its last state with the revision of the delet
   assert.equal(told?.type, 'DELETED');
   assert.deepEqual(told?.object['spec'], { berths: 2 });
   assert.partialDeepStrictEqual(told?.object, { metadata: { resourceVersion: '9' } });
+});
+
+test('a deleted object is shown with the facts that went with it', () => {
+  const kind = { ...boatKind, liveStatus: ['state'] };
+  const form = { as: 'object', encoding: 'json' } as const;
+  const gone = { ...change(9, redder, undefined), facts: { uid: 'u', state: 'afloat' } };
+  for (const labelSelector of ['', 'color=red']) {
+    const selection = selectionOf(kind, { labelSelector, fieldSelector: '' });
+    const watcher = new EventLines(kind, selection, form, 'Metadata', () => 0);
+    const told = read(watcher.ofChange(gone));
+    assert.equal(told?.type, 'DELETED');
+    assert.deepEqual(told?.object['status'], { state: 'afloat' });
+  }
 });
 
 test('an object that begins or ceases to match is added or deleted for that watcher', () => {

@@ -77,7 +77,7 @@ export class EventLines {
     if (this.#selection === undefined) {
       return this.#form.as === 'object' && this.#kind.liveStatus === undefined
         ? plainLine(change)
-        : this.#line(plainType(change), objectIn(change));
+        : this.#line(plainType(change), objectIn(change), change.facts);
     }
     const was =
       change.previous !== undefined && selects(this.#selection, objectOf(change.previous));
@@ -85,7 +85,9 @@ export class EventLines {
     if (!was && !is) return undefined;
     if (was && is) return this.#line('MODIFIED', objectIn(change));
     // What no longer matches is deleted for this watcher, in its last matching state.
-    return is ? this.#line('ADDED', objectIn(change)) : this.#line('DELETED', lastMatching(change));
+    return is
+      ? this.#line('ADDED', objectIn(change))
+      : this.#line('DELETED', lastMatching(change), change.facts);
   }
 
   initial(entry: Entry): Buffer {
@@ -94,9 +96,10 @@ export class EventLines {
       : this.#line('ADDED', objectOf(entry));
   }
 
-  /** With the facts of this moment; a change of facts alone is no event. */
-  #line(type: EventType, object: Draft): Buffer {
-    const live = withLiveStatus(this.#kind, object, this.#factsOf(object.metadata.name ?? ''));
+  /** With the facts of this moment, or those that went with the object; a change of facts alone is no event. */
+  #line(type: EventType, object: Draft, last?: Change['facts']): Buffer {
+    const facts = last ?? this.#factsOf(object.metadata.name ?? '');
+    const live = withLiveStatus(this.#kind, object, facts);
     return Buffer.from(`${JSON.stringify({ type, object: this.#present(live) })}\n`);
   }
 

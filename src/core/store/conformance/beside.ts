@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { VirtualClock } from '../../clock/virtual.ts';
 import type { MakePlace } from './harness.ts';
-import { audit, put, test, withErrorCode, withStore } from './harness.ts';
+import { audit, put, Recorder, test, turn, withErrorCode, withStore } from './harness.ts';
 
 export function besideConformance(makePlace: MakePlace): void {
   test('a lease has one holder until it expires by the clock of the database', async () => {
@@ -120,12 +120,23 @@ export function besideConformance(makePlace: MakePlace): void {
       assert.equal(store.revision, 0);
     }));
 
-  test('a record that is deleted takes its facts along', () =>
+  test('a record that is deleted takes its facts along, and whoever watches is told them', () =>
     withStore(makePlace, async (store) => {
+      const live = new Recorder();
+      store.watch('peers', 0, live);
       await store.commit({ put: [put('peers', 'a')] });
       store.facts.merge('peers', 'a', { lastSeen: 1 });
       await store.commit({ delete: [{ collection: 'peers', name: 'a' }] });
       assert.equal(store.facts.get('peers', 'a'), undefined);
+      const late = new Recorder();
+      store.watch('peers', 0, late);
+      await turn();
+      for (const { calls } of [live, late]) {
+        assert.deepEqual(
+          calls.flat().map(({ facts }) => facts),
+          [undefined, { lastSeen: 1 }],
+        );
+      }
     }));
 
   test('facts are written when the store is closed', () =>
