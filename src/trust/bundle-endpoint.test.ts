@@ -15,13 +15,14 @@ const lubeck = TrustDomain.parse('lubeck.example');
 async function scene() {
   const store = await openStore({ driver: 'memory' }, { clock: new VirtualClock() });
   const bundle = new Bundle(lubeck, [forgeRoot('lubeck.example').certificate]);
-  const routes = bundleRoutes(new BundlePublisher(store, { bundle }));
+  const authority = { bundle };
+  const routes = bundleRoutes(new BundlePublisher(store, authority));
   const get = (path: string, headers: PlaneRequest['headers'] = {}) => {
     const route = routes.find((each) => each.path === path);
     assert(route);
     return route.handle({ headers } as PlaneRequest);
   };
-  return { bundle, get };
+  return { bundle, authority, get };
 }
 
 test('the bundle is at the root and where clients of SPIFFE look, the same at both', async () => {
@@ -31,6 +32,19 @@ test('the bundle is at the root and where clients of SPIFFE look, the same at bo
   assert.equal(root.contentType, 'application/json');
   assert.equal(parseSpiffeBundle(root.body, lubeck).bundle.hash, bundle.hash);
   assert.deepEqual((await get('/webapi/spiffe/bundle.json')).body, root.body);
+});
+
+test('after a change everybody gets the new one, also who names the one before', async () => {
+  const { bundle, authority, get } = await scene();
+  const before = await get('/');
+  const added = forgeRoot('lubeck.example').certificate;
+  authority.bundle = new Bundle(lubeck, [...bundle.authorities, added]);
+  for (const path of ['/', '/webapi/spiffe/bundle.json']) {
+    const after = await get(path, { 'if-none-match': before.headers?.['etag'] });
+    assert.equal(after.status, 200);
+    assert.equal(parseSpiffeBundle(after.body, lubeck).bundle.hash, authority.bundle.hash);
+    assert.notEqual(after.headers?.['etag'], before.headers?.['etag']);
+  }
 });
 
 test('who has the bundle already is told so, however the validator is written', async () => {

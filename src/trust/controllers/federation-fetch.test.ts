@@ -118,6 +118,27 @@ suite('a fetch', () => {
   });
 });
 
+// SPIFFE Federation §5.2.2.2: an endpoint that is not self-serving.
+test('an endpoint of another trust domain is believed by a federation with that one, and by nothing else', async () => {
+  const host = site.endpoint('host.example');
+  const hosted = { ...peer.spec().bundleSource.httpsSpiffe, endpointSpiffeID: host.id };
+  peer.presents = forgeLeaf(host.root, host.id);
+  peer.answer = () => peer.ok(peer.document([peer.root], 7));
+  await site.create(name, peer.spec({ bundleSource: { httpsSpiffe: hosted } }));
+  await seconds(1);
+  assert.match((await site.status(name)).lastError?.message ?? '', /no-bundle;/);
+  // The trust domain that is fetched cannot say who the other is.
+  peer.presents = forgeLeaf(peer.root, host.id);
+  await site.create(host.trustDomain, host.spec());
+  await seconds(320);
+  assert.match((await site.status(name)).lastError?.message ?? '', /unknown-authority;/);
+  peer.presents = forgeLeaf(host.root, host.id);
+  await seconds(320);
+  assert.equal((await site.status(name)).sequence, 7);
+  // And what it serves says nothing of itself.
+  assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
+});
+
 suite('JWT authorities', () => {
   const jwtKey = (keyId: string) => ({
     keyId,

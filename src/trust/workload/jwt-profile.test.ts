@@ -139,6 +139,20 @@ describe('FetchJWTSVID', () => {
     assert.deepEqual(await ids('spiffe://lubeck.example/b'), ['spiffe://lubeck.example/b']);
   });
 
+  test('has no hint twice', async (t) => {
+    const started = await site(t);
+    await putEntry(started.store, 'a', { hint: 'internal' });
+    await putEntry(started.store, 'b', { hint: 'internal' });
+    const { svids } = await fetchJwt(started, { audience: ['db'] });
+    assert.deepEqual(
+      svids.map(({ spiffeId, hint }) => [spiffeId, hint]),
+      [
+        ['spiffe://lubeck.example/a', 'internal'],
+        ['spiffe://lubeck.example/b', ''],
+      ],
+    );
+  });
+
   test('records and counts what was issued, and not what was given again', async (t) => {
     const started = await site(t);
     await putEntry(started.store, 'web');

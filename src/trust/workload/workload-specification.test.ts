@@ -106,11 +106,14 @@ describe('a message of FetchX509SVID', () => {
   test('has no hint twice, also where entries share their identity', async (t) => {
     const { store, socket } = await site(t);
     const spiffeID = 'spiffe://lubeck.example/web';
-    for (const name of ['one', 'two', 'three']) {
-      await putEntry(store, name, { spiffeID, selectors: [ownSelector] });
+    for (const [name, hint] of [['a'], ['b', 'internal'], ['c', 'internal'], ['d', 'a']]) {
+      const spec = { spiffeID, selectors: [ownSelector], ...(hint !== undefined && { hint }) };
+      await putEntry(store, name ?? '', spec);
     }
     const { svids } = await opened(t, fetchSvids(socket)).next();
-    const hints = svids.map(({ hint }) => hint).filter((hint) => hint !== '');
-    assert.equal(new Set(hints).size, hints.length);
+    assert.deepEqual(
+      svids.map(({ hint }) => hint),
+      ['', 'internal', '', 'a'],
+    );
   });
 });
