@@ -62,6 +62,12 @@ const total = { tests: 0, suites: 0, pass: 0, fail: 0, cancelled: 0, skipped: 0,
 const skipped = new Map<string, string[]>();
 const failures: string[] = [];
 
+/**
+ * A test has no time limit of its own: a slow machine is no failure. What hangs, as a file whose
+ * processes outlive it, is ended after this.
+ */
+const silentMinutes = 15;
+
 async function runFiles(files: string[], concurrency: number): Promise<void> {
   if (files.length === 0) return;
   const perFile = new Map<string, { passed: number; failed: number; skipped: number }>();
@@ -72,7 +78,13 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     perFile.set(file, fresh);
     return fresh;
   };
-  const stream = run({ files, concurrency, execArgv: ['--disable-warning=ExperimentalWarning'] });
+  const silence = new AbortController();
+  const stream = run({
+    files,
+    concurrency,
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+    signal: silence.signal,
+  });
   stream.on('test:pass', (event) => {
     const file = relative(root, event.file ?? '');
     const isSuite = event.details.type === 'suite';
@@ -123,8 +135,15 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     total.skipped += counts.skipped;
     total.todo += counts.todo;
   });
+  const hanging = setTimeout(
+    () => silence.abort(new Error(`nothing came of it for ${silentMinutes} minutes`)),
+    silentMinutes * 60_000,
+  );
   // The events above do not flow until the stream is read.
-  await stream.forEach(() => {});
+  await stream.forEach(() => {
+    hanging.refresh();
+  });
+  clearTimeout(hanging);
 }
 
 /** Files that run a built program import test/tools/build.ts, directly or through a file of test/. */

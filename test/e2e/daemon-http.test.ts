@@ -41,7 +41,7 @@ before(async () => {
     `--limits-max-header-bytes=${limits.maxHeaderBytes}`,
     `--limits-max-concurrent-requests=${limits.maxConcurrentRequests}`,
     `--limits-max-watches=${limits.maxWatches}`,
-    '--limits-request-seconds=3',
+    '--limits-request-seconds=8',
   ]);
   admin = adminClient(dataDir);
   target = {

@@ -22,7 +22,7 @@ const serving = forge({
 const pem = ({ der }: Forged): string => certificatePem(der);
 const pin = ({ der }: Forged): string => pinOf(new X509Certificate(der));
 
-suite('a site that believes another by https_web', { timeout: 120_000 }, () => {
+suite('a site that believes another by https_web', () => {
   const folder = temporaryFolder();
   let lubeck: Daemon;
   let bruges: Daemon;

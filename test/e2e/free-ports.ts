@@ -6,10 +6,14 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 
 const lowest = 10_000;
+/** What was asked for twice may be used at once. */
+const given = new Set<number>();
 
 export async function freePort(): Promise<number> {
   for (;;) {
     const port = randomInt(lowest, firstEphemeral());
+    if (given.has(port)) continue;
+    given.add(port);
     if (await isFree(port)) return port;
   }
 }

@@ -86,7 +86,14 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
       ['jointoken', 'ci-runners'],
       ['jointoken', 'machines'],
     ] as const) {
-      const { code, stderr } = await lubeck('wait', kind, name, '--for', 'condition=Ready');
+      const { code, stderr } = await lubeck(
+        'wait',
+        '--timeout=2m',
+        kind,
+        name,
+        '--for',
+        'condition=Ready',
+      );
       assert.equal(code, 0, stderr);
     }
   });
@@ -198,6 +205,13 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     const renewal = await hansa(['join', 'renew', '--write', at('crane-5')]);
     assert.equal(renewal.code, 7);
     assert.equal((await lubeck('join', 'forget', 'nobody', '--yes')).code, 4);
+  });
+
+  test('of a bot ends when the operator forgets the bot', async () => {
+    assert.equal((await lubeck('join', 'forget', 'ci', '--bot', '--yes')).code, 0);
+    const renewal = await hansa(['join', 'renew', '--write', at('ci')]);
+    assert.equal(renewal.code, 7, renewal.stderr);
+    assert.equal((await lubeck('join', 'forget', 'ci', '--bot', '--yes')).code, 4);
   });
 
   test('says nothing to a server that is not the site', async () => {

@@ -2,10 +2,10 @@
 
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { PeerSummary } from '../../src/peering/operator-routes.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { freePort } from './free-ports.ts';
+import { until } from './until.ts';
 
 export class PeeringSite {
   readonly name: string;
@@ -75,19 +75,17 @@ export class PeeringSite {
     return peers.find((peer) => peer.name === name);
   }
 
-  /** Waits until it has the peer in this state. */
-  async until(name: string, state: string, withinMs = 30_000): Promise<PeerSummary> {
-    const untilMs = performance.now() + withinMs;
-    for (;;) {
-      const peer = await this.peer(name);
-      if (peer?.state === state) return peer;
-      if (performance.now() > untilMs) {
-        throw new Error(
-          `${this.name} has ${name} as ${peer?.state}, not ${state}: ${peer?.reason}`,
-        );
-      }
-      await sleep(100);
-    }
+  /** Waits until it has the peer in this state, and for this reason. */
+  async until(name: string, state: string, reason = /(?:)/): Promise<PeerSummary> {
+    let peer: PeerSummary | undefined;
+    await until(
+      async () => {
+        peer = await this.peer(name);
+        return peer?.state === state && reason.test(peer.reason ?? '');
+      },
+      () => `${this.name} has ${name} as ${peer?.state}, not ${state} ${reason}: ${peer?.reason}`,
+    );
+    return peer as PeerSummary;
   }
 
   /** A request of somebody without a certificate. */

@@ -7,10 +7,10 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { PeeringSite, startSites } from './peering-pair.ts';
+import { until } from './until.ts';
 
 const phases = ({ authorities }: RotationStatus, kind: string): string =>
   authorities
@@ -47,10 +47,7 @@ suite('two peers, one of which rotates', () => {
       (await bruges.peer(lubeck.name))?.lastSeen;
     for (let times = 0; times < 2; times++) {
       const last = await seenAt();
-      for (let tries = 0; (await seenAt()) === last; tries++) {
-        assert.ok(tries < 100, 'no heartbeat was heard');
-        await sleep(100);
-      }
+      await until(async () => (await seenAt()) !== last, 'a heartbeat is heard');
     }
     await lubeck.until(bruges.name, 'active');
     await bruges.until(lubeck.name, 'active');
@@ -93,12 +90,7 @@ suite('two peers, one of which rotates', () => {
 
   test('an emergency with an authority that the peer holds loses nobody', async () => {
     await rotate('prepare');
-    let status = await rotate('status');
-    for (let tries = 0; status.unconfirmed.length > 0; tries++) {
-      assert.ok(tries < 100, 'the peer does not confirm');
-      await sleep(100);
-      status = await rotate('status');
-    }
+    await until(async () => (await rotate('status')).unconfirmed.length === 0, 'it is confirmed');
     const replaced = await rotate('--emergency');
     assert.equal(phases(replaced, 'x509'), 'active');
     await heardAgain();
@@ -120,7 +112,7 @@ suite('two peers, one of which rotates', () => {
 
   test('the table tells phases and what is waited for', async () => {
     const table = await lubeck.must(['trust', 'rotate', 'status']);
-    assert.match(table, /^x509 +[0-9a-f]{16} +active +\d+s ago +in 90d/m);
+    assert.match(table, /^x509 +[0-9a-f]{16} +active +\S+ ago +in 90d/m);
     assert.match(table, /^x509: nothing is due until \S+; then the next one is prepared\.$/m);
     assert.match(table, /^jwt: nothing is due until \S+; then /m);
   });

@@ -14,6 +14,7 @@ import { trustPlane } from '../../src/trust/plane.ts';
 import { startWorkloadSite, type WorkloadSite } from '../interop/workload-site.ts';
 import { RawConnection, resources, type Thing } from './api-client.ts';
 import { Attacker } from './thread-attacker.ts';
+import { until } from './until.ts';
 
 interface PeerStatus {
   readonly state?: string;
@@ -21,7 +22,7 @@ interface PeerStatus {
   readonly conditions?: readonly { readonly type: string; readonly message: string }[];
 }
 
-suite('a hostile peer', { timeout: 120_000 }, () => {
+suite('a hostile peer', () => {
   let lubeck: WorkloadSite;
 
   const post = (what: string, body: object = {}) =>
@@ -39,13 +40,6 @@ suite('a hostile peer', { timeout: 120_000 }, () => {
     (await lubeck.admin.get(`${resources}/${plural}/${name}`)).body;
   const status = async (name: string): Promise<PeerStatus | undefined> =>
     (await get('federationpeers', name)).status as PeerStatus | undefined;
-  const until = async (holds: () => Promise<boolean>, what: string): Promise<void> => {
-    for (let attempt = 0; attempt < 200; attempt++) {
-      if (await holds()) return;
-      await sleep(50);
-    }
-    assert.fail(`not within 10 s: ${what}`);
-  };
   const events = async (): Promise<readonly AuditEvent[]> => {
     const { text } = await lubeck.admin.get('/hansa/v1/audit/events?limit=1000');
     return (JSON.parse(text) as { readonly events: readonly AuditEvent[] }).events;

@@ -9,6 +9,7 @@ import { after, before, suite, test } from 'node:test';
 import { certificatePem } from '../../src/core/identity/pem.ts';
 import { credentialOf, type Forged, forge, purposes } from '../../src/core/identity/test-forge.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { until } from './until.ts';
 
 const root = forge({ ca: true });
 const dayMs = 24 * 3_600_000;
@@ -48,7 +49,7 @@ function place(folder: string): Place {
   };
 }
 
-suite('a site with a web listener', { timeout: 60_000 }, () => {
+suite('a site with a web listener', () => {
   const folder = temporaryFolder();
   const files = place(join(folder, 'tls'));
   let site: Daemon;
@@ -116,11 +117,11 @@ suite('a site with a web listener', { timeout: 60_000 }, () => {
     const well = await doctor();
     assert.match(well.stdout, /^✓ web +https:\/\/127\.0\.0\.1:\d+, for DNS:localhost, DNS:lubeck/m);
     files.write(serving(), serving());
-    const deadline = performance.now() + 30_000;
-    let ill = await doctor();
-    while (!ill.stdout.includes('web-certificate') && performance.now() < deadline) {
+    let ill = well;
+    await until(async () => {
       ill = await doctor();
-    }
+      return ill.stdout.includes('web-certificate');
+    }, 'doctor hears of the bad file');
     assert.match(
       ill.stdout,
       /^✗ daemon +trust\.web-certificate .*the private key is not the one of the first certificate/m,
@@ -131,7 +132,7 @@ suite('a site with a web listener', { timeout: 60_000 }, () => {
   });
 });
 
-suite('a site that is started with a certificate', { timeout: 60_000 }, () => {
+suite('a site that is started with a certificate', () => {
   const folder = temporaryFolder();
   const refused: Record<string, [(files: Place) => void, RegExp]> = {
     'that is not there': [() => undefined, /cannot read .*tls\.(crt|key): there is no such file/],

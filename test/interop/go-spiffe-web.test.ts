@@ -29,7 +29,7 @@ interface Fetched {
   readonly error?: string;
 }
 
-suite('go-spiffe as a client of the web listener', { skip, timeout: 60_000 }, () => {
+suite('go-spiffe as a client of the web listener', { skip }, () => {
   const folder = temporaryFolder();
   let pki: WebPki;
   let stranger: WebPki;

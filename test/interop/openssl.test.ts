@@ -9,7 +9,7 @@ import { suite, test } from 'node:test';
 import { credentialOf, extension, forgeRoot } from '../../src/core/identity/test-forge.ts';
 import { execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 
-suite('openssl verify believes an SVID', { timeout: 120_000 }, () => {
+suite('openssl verify believes an SVID', () => {
   const folder = temporaryFolder();
 
   async function judge(name: string, flags: readonly string[]): Promise<X509Certificate[]> {

@@ -162,7 +162,7 @@ class Scene {
   }
 }
 
-suite('a certificate by TLS-ALPN-01', { skip, timeout: 90_000 }, () => {
+suite('a certificate by TLS-ALPN-01', { skip }, () => {
   let scene: Scene;
   let first: string;
 
@@ -235,7 +235,7 @@ suite('a certificate by TLS-ALPN-01', { skip, timeout: 90_000 }, () => {
   });
 });
 
-suite('a certificate by HTTP-01', { skip, timeout: 90_000 }, () => {
+suite('a certificate by HTTP-01', { skip }, () => {
   let scene: Scene;
 
   before(async () => {
@@ -258,7 +258,7 @@ suite('a certificate by HTTP-01', { skip, timeout: 90_000 }, () => {
   });
 });
 
-suite('a certificate that does not come', { skip, timeout: 90_000 }, () => {
+suite('a certificate that does not come', { skip }, () => {
   let scene: Scene;
 
   before(async () => {

@@ -126,7 +126,7 @@ function theirs(code: number, text: string): Answer {
 /** Most runs have little wrong, or the first error of each would hide the rest. */
 const rounds = { numRuns: 300 };
 
-suite('objects are read as kube-apiserver reads them', { timeout: 300_000 }, async () => {
+suite('objects are read as kube-apiserver reads them', async () => {
   const skip = await missingTools('etcd', 'kube-apiserver');
   let kube: KubeApiserver;
   const collection = '/apis/hansa.dev/v1alpha1/widgets';

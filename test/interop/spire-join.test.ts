@@ -5,19 +5,19 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import {
   missingSpire,
   type SpireAgent,
   type SpireServer,
-  startSpire,
+  startSpireBeside,
   startSpireAgent,
 } from './spire.ts';
-import { until } from './spire-pair.ts';
 
 const skip = missingSpire('spire-server', 'spire-agent');
 const hamburg = 'hamburg.example';
 
-suite('a workload of SPIRE that joins a site', { skip, timeout: 120_000 }, () => {
+suite('a workload of SPIRE that joins a site', { skip }, () => {
   let daemon: Daemon;
   let spire: SpireServer;
   let agent: SpireAgent;
@@ -42,7 +42,7 @@ suite('a workload of SPIRE that joins a site', { skip, timeout: 120_000 }, () =>
 
   before(async () => {
     daemon = await startDaemon(dataDir);
-    spire = await startSpire(hamburg);
+    spire = await startSpireBeside(daemon, hamburg);
     agent = await startSpireAgent(spire);
     const manifest = `apiVersion: hansa.dev/v1alpha1
 kind: SPIFFEFederation
@@ -60,7 +60,7 @@ spec:
 `;
     const applied = await hansa(['apply', '-f', '-', '--data-dir', dataDir], { stdin: manifest });
     assert.equal(applied.code, 0, applied.stderr);
-    await lubeck('wait', 'spiffefederation', hamburg, '--for', 'condition=Ready');
+    await lubeck('wait', '--timeout=2m', 'spiffefederation', hamburg, '--for', 'condition=Ready');
   });
   after(async () => {
     await agent?.stop();

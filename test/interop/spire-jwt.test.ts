@@ -13,6 +13,7 @@ import {
   startDaemon,
   temporaryFolder,
 } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import {
   findProgram,
   missingSpire,
@@ -55,7 +56,14 @@ suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent')
     await apply('SPIFFEFederation', 'hamburg.example', {
       bundleSource: { static: { bundle: await spire.bundle() } },
     });
-    await run('wait', 'spiffefederation', 'hamburg.example', '--for', 'condition=Ready');
+    await run(
+      'wait',
+      '--timeout=2m',
+      'spiffefederation',
+      'hamburg.example',
+      '--for',
+      'condition=Ready',
+    );
     await apply('WorkloadEntry', 'db', {
       spiffeID: db,
       selectors: [`unix:uid:${uid}`],
@@ -85,15 +93,8 @@ suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent')
   const api = (socket: string, ...args: readonly string[]): Promise<Ran> =>
     execute(findProgram('spire-agent') ?? '', ['api', ...args, '-socketPath', socket]);
   /** An agent of SPIRE asks its server for its entries every few seconds. */
-  const untilRegistered = async (): Promise<void> => {
-    const deadline = performance.now() + 60_000;
-    for (;;) {
-      const { code, stderr } = await api(agent.socket, 'fetch', 'jwt', '-audience', 'reports');
-      if (code === 0) return;
-      if (performance.now() > deadline) throw new Error(stderr);
-      await new Promise((resolve) => setTimeout(resolve, 250));
-    }
-  };
+  const untilRegistered = (): Promise<void> =>
+    until(async () => (await api(agent.socket, 'fetch', 'jwt', '-audience', 'reports')).code === 0);
   const fetchToken = async (socket: string): Promise<string> => {
     const { code, stdout, stderr } = await api(socket, 'fetch', 'jwt', '-audience', 'reports');
     assert.equal(code, 0, stderr);

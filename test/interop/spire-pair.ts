@@ -7,6 +7,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import { findProgram, type SpireAgent, startSpireBeside, startSpireAgent } from './spire.ts';
 import { requireTool } from './tool.ts';
 import { LineReader } from './workload-site.ts';
@@ -132,12 +133,4 @@ export type SpirePair = Awaited<ReturnType<typeof startSpirePair>>;
 
 function federationUrl({ endpoints }: Daemon): string {
   return (endpoints as unknown as { readonly federation: string }).federation;
-}
-
-export async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 30_000;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error('it did not happen in time');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
 }

@@ -6,8 +6,9 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { temporaryFolder } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import { missingSpire } from './spire.ts';
-import { db, type SpirePair, startSpirePair, until, web } from './spire-pair.ts';
+import { db, type SpirePair, startSpirePair, web } from './spire-pair.ts';
 import { missingTools } from './tool.ts';
 import { Calls, type LineReader } from './workload-site.ts';
 
@@ -17,7 +18,7 @@ interface Context {
 
 const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools('go-spiffe'));
 
-suite('a rotation between a site and SPIRE', { skip, timeout: 120_000 }, () => {
+suite('a rotation between a site and SPIRE', { skip }, () => {
   let pair: SpirePair;
   let fromSpire: Calls;
   let fromSite: Calls;

@@ -10,6 +10,7 @@ import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts'
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
 import { makeWebPki, type WebPki } from './web-pki.ts';
 
@@ -67,7 +68,14 @@ suite('a site and a SPIRE server over the Web PKI', { skip: missingSpire('spire-
 
   test('the site fetches the bundle of SPIRE by the root that it was given', async () => {
     await apply({ bundleEndpointURL: spire.bundleEndpoint, caBundle: pki.root });
-    await run(['wait', 'spiffefederation', hamburg, '--for', 'condition=EndpointReachable']);
+    await run([
+      'wait',
+      '--timeout=2m',
+      'spiffefederation',
+      hamburg,
+      '--for',
+      'condition=EndpointReachable',
+    ]);
     const { status } = await federation();
     assert.equal(status?.lastError, undefined);
     assert.equal(hashOf(status?.bundle ?? '', hamburg), hashOf(await spire.bundle(), hamburg));
@@ -121,11 +129,3 @@ suite('a site and a SPIRE server over the Web PKI', { skip: missingSpire('spire-
     );
   });
 });
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error('it did not happen in time');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-}

@@ -8,13 +8,14 @@ import { mkdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { execute, temporaryFolder } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import { findProgram, missingSpire } from './spire.ts';
-import { db, type SpirePair, startSpirePair, until, web } from './spire-pair.ts';
+import { db, type SpirePair, startSpirePair, web } from './spire-pair.ts';
 import { missingTools } from './tool.ts';
 
 const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools('go-spiffe'));
 
-suite('a workload of SPIRE and one of a site', { skip, timeout: 120_000 }, () => {
+suite('a workload of SPIRE and one of a site', { skip }, () => {
   let pair: SpirePair;
   let folder: string;
 

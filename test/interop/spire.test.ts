@@ -8,6 +8,7 @@ import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts'
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
+import { until } from '../e2e/until.ts';
 import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
 
 const lubeck = 'lubeck.example';
@@ -58,7 +59,14 @@ suite('a site and a SPIRE server', { skip: missingSpire('spire-server') }, () =>
 
   test('the site fetches the bundle of SPIRE and believes it', async () => {
     await apply(await specOf());
-    await run(['wait', 'spiffefederation', hamburg, '--for', 'condition=EndpointReachable']);
+    await run([
+      'wait',
+      '--timeout=2m',
+      'spiffefederation',
+      hamburg,
+      '--for',
+      'condition=EndpointReachable',
+    ]);
     const { status } = await federation();
     assert.equal(status?.lastError, undefined);
     assert.equal(status?.refreshHintSeconds, 60);
@@ -146,7 +154,14 @@ suite('a site and a SPIRE server', { skip: missingSpire('spire-server') }, () =>
   test('a SPIRE that is gone leaves the last good bundle, and says so', async () => {
     await spire.stop();
     await apply({ ...(await federation()).spec, announcedSequence: 1_001 });
-    await run(['wait', 'spiffefederation', hamburg, '--for', 'condition=EndpointReachable=False']);
+    await run([
+      'wait',
+      '--timeout=2m',
+      'spiffefederation',
+      hamburg,
+      '--for',
+      'condition=EndpointReachable=False',
+    ]);
     const { status } = await federation();
     assert.equal(status?.lastError?.class, 'connect');
     assert.equal(status?.authorities?.length, 2);
@@ -169,12 +184,4 @@ async function bundleOf(site: Daemon): Promise<string> {
   const ran = await hansa(['trust', 'bundle', 'show', '--data-dir', site.dataDir]);
   assert.equal(ran.code, 0, ran.stderr);
   return ran.stdout;
-}
-
-async function until(isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = performance.now() + 20_000;
-  while (!(await isSo())) {
-    if (performance.now() > deadline) throw new Error('it did not happen in time');
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
 }

@@ -159,7 +159,7 @@ export function finish(
   env: NodeJS.ProcessEnv,
 ): Promise<Ended> {
   return new Promise((resolve) => {
-    const child = execFile(command, args, { env, timeout: 30_000 }, (error, stdout, stderr) => {
+    const child = execFile(command, args, { env, timeout: 120_000 }, (error, stdout, stderr) => {
       const lines = stdout.split('\n').filter((line) => line !== '');
       resolve({
         code: error === null ? 0 : (child.exitCode ?? 1),
