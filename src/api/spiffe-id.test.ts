@@ -54,6 +54,12 @@ suite('a SPIFFE ID', () => {
     });
   }
 
+  test('is another one where a letter of its path has another case', () => {
+    const [lower, upper] = ['spiffe://lubeck.example/web', 'spiffe://lubeck.example/Web'];
+    assert(!SpiffeId.parse(lower).equals(SpiffeId.parse(upper)));
+    assert.equal(SpiffeId.parse(upper).toString(), upper);
+  });
+
   for (const [uri, why] of bad) {
     test(`may not be ${JSON.stringify(uri.slice(0, 60))}`, () => {
       assert.throws(

@@ -61,7 +61,8 @@ suite('a bundle that we write', () => {
       encodeSpiffeBundle(bundle, { sequence: 1, refreshHintSeconds: 60 }),
     ) as { keys: Record<string, unknown>[] };
     assert.deepEqual(Object.keys(keys[0] ?? {}), ['use', 'kty', 'crv', 'x', 'y', 'x5c']);
-    assert.deepEqual(keys[0]?.['x5c'], [rootA.der.toString('base64')]);
+    assert.equal(keys[0]?.['use'], 'x509-svid');
+    assert.deepEqual(keys[0]['x5c'], [rootA.der.toString('base64')]);
   });
 
   for (const [name, key] of [
