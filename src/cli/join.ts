@@ -313,22 +313,26 @@ function listCommand(cli: Cli): Command {
 
 function forgetCommand(cli: Cli): Command {
   return new Command('forget')
-    .description('forget an agent: it cannot renew, and its name is free')
+    .description('forget an agent or a bot: it cannot renew, and the name of an agent is free')
     .argument('<name>', 'of the agent')
+    .option('--bot', 'the name is that of a bot: everything that joined under it is forgotten')
     .addHelpText(
       'after',
       `
-The SVID that it holds works until it ends, an hour at most.
+The SVID that it holds works until it ends, an hour at most. Whoever a token still lets join can
+join again: delete the token first, or make it a new secret.
 
 Examples:
-  hansa join forget crane-1`,
+  hansa join forget crane-1
+  hansa join forget ci --bot`,
     )
-    .action((name: string, _options: unknown, command: Command) =>
+    .action((name: string, { bot = false }: { readonly bot?: boolean }, command: Command) =>
       cli.withClient(command, async (client) => {
-        await cli.confirm(command, `Forget the agent ${printable(name)}?`);
-        const path = `${base}/agents/${encodeURIComponent(name)}`;
+        const what = bot ? 'bot' : 'agent';
+        await cli.confirm(command, `Forget the ${what} ${printable(name)}?`);
+        const path = `${base}/${what}s/${encodeURIComponent(name)}`;
         await client.request({ method: 'DELETE', path });
-        cli.print(printable(`agent ${name} is forgotten.`));
+        cli.print(printable(`${what} ${name} is forgotten.`));
       }),
     );
 }

@@ -38,6 +38,7 @@ suite('what operators do about joining', () => {
         ['POST', '/secrets/*'],
         ['GET', '/members'],
         ['DELETE', '/agents/*'],
+        ['DELETE', '/bots/*'],
       ] as const) {
         await assert.rejects(ask(method, end, { segment: 'machines', caller }), { code });
       }
@@ -61,9 +62,9 @@ suite('what operators do about joining', () => {
 
   test('who is not there cannot be forgotten', async () => {
     assert.deepEqual(await ask('GET', '/members'), { members: [] });
-    await assert.rejects(ask('DELETE', '/agents/*', { segment: 'nobody' }), {
-      code: 'HANSA_NOT_FOUND',
-    });
+    for (const end of ['/agents/*', '/bots/*']) {
+      await assert.rejects(ask('DELETE', end, { segment: 'nobody' }), { code: 'HANSA_NOT_FOUND' });
+    }
   });
 });
 

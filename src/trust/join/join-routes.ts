@@ -1,5 +1,5 @@
 // What operators do about joining beyond editing tokens: make the secret of a token, see who joined,
-// forget an agent. Rights are those on JoinToken.
+// forget an agent or a bot. Rights are those on JoinToken.
 
 import { createPublicKey } from 'node:crypto';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
@@ -62,6 +62,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     route('POST', 'secrets/*', 'update', (request, caller) => makeSecret(parts, request, caller)),
     route('GET', 'members', 'list', () => ({ members: summaries(parts.members) })),
     route('DELETE', 'agents/*', 'delete', (request, caller) => forget(parts, request, caller)),
+    route('DELETE', 'bots/*', 'delete', (request, caller) => forgetBot(parts, request, caller)),
   ];
 }
 
@@ -122,6 +123,28 @@ async function forget(
     throw new HansaError('HANSA_NOT_FOUND', `No agent ${JSON.stringify(name)} has joined.`);
   }
   return { name, forgotten: true };
+}
+
+/** All its instances: a bot has no other name, and whoever still may joins again. */
+async function forgetBot(
+  { members, audit }: JoinRoutesParts,
+  { segment: name, address }: PlaneRequest,
+  caller: Caller,
+): Promise<{ readonly name: string; readonly forgotten: number }> {
+  const forgotten = await members.forgetBot(name, (instances) =>
+    audit.record(
+      changeDraft(caller, address === undefined ? {} : { address }, {
+        verb: 'bot.forget',
+        kind: 'SVID',
+        name,
+        reason: `${instances} of it: none of their SVIDs can renew`,
+      }),
+    ),
+  );
+  if (forgotten === 0) {
+    throw new HansaError('HANSA_NOT_FOUND', `No bot ${JSON.stringify(name)} has joined.`);
+  }
+  return { name, forgotten };
 }
 
 function summaries(members: Members): readonly MemberSummary[] {

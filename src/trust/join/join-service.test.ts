@@ -225,7 +225,7 @@ suite('joining', () => {
       const first = await parts();
       const wish = { token: 'ci-runners', role: 'agent', name: 'crane-3' };
       const joined = await joinBySvid(first, wish, svid);
-      const route = site.routes.find(({ method }) => method === 'DELETE');
+      const route = site.routes.find(({ path }) => path.endsWith('/agents/*'));
       await route?.handle({ segment: 'crane-3', caller: socketOwner } as never);
       await assert.rejects(
         renewSvid(await parts(), joined, { chain: joined.chain, key: first.key }),
@@ -234,6 +234,25 @@ suite('joining', () => {
         },
       );
       await joinBySvid(await parts(), wish, svid);
+    });
+
+    test('is refused to every instance of a bot that was forgotten, and to no other', async () => {
+      await site.createToken('releases', { ...ciToken, roles: ['bot'], botName: 'ci.release' });
+      const other = await parts();
+      const kept = await joinBySvid(other, { ...bot, token: 'releases' }, svid);
+      const instances = [];
+      for (const first of [await parts(), await parts()]) {
+        const joined = await joinBySvid(first, bot, svid);
+        instances.push({ joined, proof: { chain: joined.chain, key: first.key } });
+      }
+      const route = site.routes.find(({ path }) => path.endsWith('/bots/*'));
+      await route?.handle({ segment: 'ci', caller: socketOwner } as never);
+      for (const { joined, proof } of instances) {
+        await assert.rejects(renewSvid(await parts(), joined, proof), { code: 'HANSA_FORBIDDEN' });
+      }
+      const row = site.records.findLast(({ verb }) => verb === 'bot.forget');
+      assert.equal(row?.name, 'ci');
+      await renewSvid(await parts(), kept, { chain: kept.chain, key: other.key });
     });
 
     test('is refused to workloads and strangers, with the words of any refusal', async () => {

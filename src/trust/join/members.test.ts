@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { openStore } from '../../core/store/open.ts';
+import type { Commit, Store } from '../../core/store/store.ts';
 import { type Member, Members, membersCollection } from './members.ts';
 
 async function scene(records: readonly (readonly [instance: string, value: string])[]) {
@@ -97,4 +98,35 @@ test('by one token so many join, and those who come by another are not kept out 
   await members.put('bot/ci/1', members.get('bot/ci/1'), { ...newBot, generation: 2 }, []);
   await members.forget('bot/ci/new', []);
   await members.put('bot/ci/3', undefined, newBot, []);
+});
+
+test('every instance of a bot is forgotten, also one that renews meanwhile, and no other bot', async () => {
+  const mine = Array.from({ length: 600 }, (_, at) => [`bot/ci/${at}`, bot(1)] as const);
+  const { members, store, clock } = await scene([
+    ...mine,
+    ['bot/cinema/0', bot(1)],
+    ['agent/ci', bot(1)],
+  ]);
+  let commits = 0;
+  const busy = {
+    get: store.get.bind(store),
+    list: store.list.bind(store),
+    commit: async (commit: Commit) => {
+      if (commits++ === 0) {
+        const renewed = JSON.parse(bot(2)) as Member;
+        await members.put('bot/ci/10', members.get('bot/ci/10'), renewed, []);
+      }
+      return await store.commit(commit);
+    },
+  } as unknown as Store;
+  let told = 0;
+  const forgotten = await new Members(busy, clock).forgetBot('ci', (instances) => {
+    told = instances;
+    return { encode: () => Buffer.from('{}') };
+  });
+  assert.deepEqual([forgotten, told, commits], [600, 600, 3]);
+  assert.deepEqual(
+    members.list().map(({ instance }) => instance),
+    ['agent/ci', 'bot/cinema/0'],
+  );
 });

@@ -126,6 +126,33 @@ export class Members {
     }
   }
 
+  /** Every instance of a bot that is there now; resolves to how many there were. O(members). */
+  async forgetBot(name: string, audit: (instances: number) => AuditRow): Promise<number> {
+    const instances = this.#store
+      .list(membersCollection)
+      .entries.map((entry) => entry.name)
+      .filter((instance) => instance.startsWith(`bot/${name}/`));
+    for (let at = 0; at < instances.length; at += prunedAtOnce) {
+      const rows = at === 0 ? [audit(instances.length)] : [];
+      await this.#forgetAll(instances.slice(at, at + prunedAtOnce), rows);
+    }
+    return instances.length;
+  }
+
+  async #forgetAll(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
+    for (;;) {
+      const kept = instances.flatMap((instance) => this.get(instance) ?? []);
+      try {
+        await this.#store.commit({ ...deletionOf(kept), audit });
+        for (const { member } of kept) this.#count(member, -1);
+        return;
+      } catch (error) {
+        // One of them renewed meanwhile.
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
+  }
+
   /** Forgets bots whose SVID has expired; does nothing where it did so a moment ago. O(members). */
   async prune(): Promise<void> {
     const now = this.#clock.monotonic();
@@ -147,14 +174,7 @@ export class Members {
     // There may be more: whoever comes next goes on.
     if (over.length === prunedAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
     await this.#store
-      .commit({
-        expect: over.map(({ instance, revision }) => ({
-          collection: membersCollection,
-          name: instance,
-          at: revision,
-        })),
-        delete: over.map(({ instance }) => ({ collection: membersCollection, name: instance })),
-      })
+      .commit(deletionOf(over))
       // Somebody else was there at the same time: the next one looks again.
       .catch((error: unknown) => {
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
@@ -180,6 +200,14 @@ export class Members {
     }
     return { instance: entry.name, member, revision: entry.revision };
   }
+}
+
+function deletionOf(members: readonly KeptMember[]): Pick<Commit, 'expect' | 'delete'> {
+  const collection = membersCollection;
+  return {
+    expect: members.map(({ instance: name, revision: at }) => ({ collection, name, at })),
+    delete: members.map(({ instance: name }) => ({ collection, name })),
+  };
 }
 
 function isBot(instance: string): boolean {
