@@ -291,11 +291,26 @@ test('hundreds of silent peers do not delay a healthy one either, from their sec
     dead.answer = () => 'silence';
     await site.create(dead.trustDomain, dead.spec());
   }
-  // Each has failed once by now, and is known for it.
-  await seconds(60);
+  // Those of the first turn have failed by now, and would all be asked again: ten seconds each.
+  await seconds(12);
   await site.create(name, peer.spec());
   await seconds(0.1);
   assert.equal((await site.condition(name, 'Ready'))?.reason, 'BundleAccepted');
+});
+
+test('peers that were made together are asked ever less together, and none later than its hint says', async () => {
+  const names = Array.from({ length: 40 }, (_, i) => `peer${i}.example`);
+  for (const each of names) await site.create(each, site.endpoint(each).spec());
+  await seconds(1);
+  const waits = await Promise.all(
+    names.map(async (each) => {
+      const { syncedAt = '', nextSyncAt = '' } = await site.status(each);
+      return (Date.parse(nextSyncAt) - Date.parse(syncedAt)) / 1000;
+    }),
+  );
+  assert(Math.min(...waits) >= 269 && Math.max(...waits) <= 300, waits.join());
+  // Over a tenth of five minutes, by the second: more than half of that is used.
+  assert(new Set(waits).size > 15, waits.join());
 });
 
 test('fifty silent peers do not delay a healthy one', async () => {
