@@ -8,7 +8,7 @@ import { openStore } from '../../core/store/open.ts';
 import { StoreRelations } from '../relations.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
 import { SvidSupply } from './svid-supply.ts';
-import { openAuthority, putEntry } from './test-workload-site.ts';
+import { openAuthority, putEntry, remove } from './test-workload-site.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 import type { WorkloadState } from './workload-state.ts';
 
@@ -20,10 +20,36 @@ function nothing(): void {
 let stop = async (): Promise<void> => undefined;
 afterEach(() => stop());
 
+/** What waits for `open` once it is closed. */
+class Gate {
+  readonly #waiting: (() => void)[] = [];
+  #arrived = (): void => undefined;
+  isClosed = false;
+
+  async pass(): Promise<void> {
+    if (!this.isClosed) return;
+    await new Promise<void>((resolve) => {
+      this.#waiting.push(resolve);
+      this.#arrived();
+    });
+  }
+
+  /** Resolves when somebody waits. */
+  async arrival(): Promise<void> {
+    if (this.#waiting.length === 0) await new Promise<void>((done) => (this.#arrived = done));
+  }
+
+  letOnePass(): void {
+    this.#waiting.shift()?.();
+  }
+}
+
 async function scene() {
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const authority = await openAuthority('lubeck.example', clock);
+  const issuing = new Gate();
+  let pushed = nothing;
   const delivery = new Delivery({
     store,
     clock,
@@ -31,14 +57,35 @@ async function scene() {
     trustDomain: TrustDomain.parse('lubeck.example'),
     bundles: new StoreBundles(store, authority, clock),
     relations: new StoreRelations(store),
-    supply: new SvidSupply({ authority, clock, random, issued: nothing, failed: nothing }),
-    pushed: nothing,
+    supply: new SvidSupply({
+      authority: {
+        isTainted: (id) => authority.isTainted(id),
+        issue: async (request) => {
+          const svid = await authority.issue(request);
+          await issuing.pass();
+          return svid;
+        },
+      },
+      clock,
+      random,
+      issued: nothing,
+      failed: nothing,
+    }),
+    pushed: () => pushed(),
   });
   stop = async () => {
     delivery.stop();
     await store.close();
   };
-  return { store, clock, delivery };
+  return {
+    store,
+    clock,
+    delivery,
+    authority,
+    issuing,
+    /** Resolves when the work that is under way, or the next, has told somebody something. */
+    push: () => new Promise<void>((resolve) => (pushed = resolve)),
+  };
 }
 
 function processOf(uid: number, hashed: WorkloadProcess['hashed']): WorkloadProcess {
@@ -121,4 +168,111 @@ test('rests where an SVID is due that nobody streams any more', async (t) => {
   const timers = t.mock.method(clock, 'timer');
   await clock.advance(1_000);
   assert.ok(timers.mock.callCount() < 10, `${timers.mock.callCount()} timers in a second`);
+});
+
+/** Every state that a stream of SVIDs is told, and how to hear of the first. */
+function told(delivery: Delivery, process: WorkloadProcess, then = nothing): WorkloadState[] {
+  const states: WorkloadState[] = [];
+  delivery.subscribe(process, {
+    needsSvids: true,
+    versionOf: (state) => state.svidVersion,
+    send: (state) => {
+      states.push(state);
+      then();
+    },
+    denied: nothing,
+    failed: nothing,
+  });
+  return states;
+}
+
+const idsIn = (states: readonly WorkloadState[]): readonly string[] =>
+  states.flatMap(({ svids }) => svids.map(({ svid }) => svid.id.path));
+const unhashed = async (): Promise<void> => undefined;
+
+test('an entry that becomes another while its SVID is issued is told as it is then, and never as it was', async () => {
+  const { store, clock, delivery, issuing, push } = await scene();
+  delivery.start();
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'] });
+  issuing.isClosed = true;
+  const states = told(delivery, processOf(1, unhashed));
+  await issuing.arrival();
+  await putEntry(store, 'web', {
+    selectors: ['unix:uid:1'],
+    spiffeID: 'spiffe://lubeck.example/other',
+  });
+  // The change is heard of while the work is under way.
+  await clock.advance(1);
+  issuing.isClosed = false;
+  const pushed = push();
+  issuing.letOnePass();
+  await pushed;
+  assert.deepEqual(idsIn(states), ['/other']);
+});
+
+test('what a tainted authority signed is replaced at once, also in the middle of other work', async () => {
+  const { store, clock, delivery, authority, issuing, push } = await scene();
+  delivery.start();
+  authority.onChange(() => delivery.refresh());
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'] });
+  await putEntry(store, 'second', { selectors: ['unix:uid:2'] });
+  await putEntry(store, 'third', { selectors: ['unix:uid:3'] });
+  const first = push();
+  const states = told(delivery, processOf(1, unhashed));
+  await first;
+  await authority.prepare('x509', () => []);
+  await authority.activate('x509', undefined, () => []);
+  await clock.advance(1);
+
+  // In one run of the work: the first stream is looked at, and nothing of it is new.
+  issuing.isClosed = true;
+  told(delivery, processOf(2, unhashed));
+  await issuing.arrival();
+  delivery.refresh();
+  await clock.advance(1);
+  told(delivery, processOf(3, unhashed));
+  issuing.letOnePass();
+  await issuing.arrival();
+  // Then the authority that signed its SVID is tainted, before that run is over.
+  await authority.taint('x509', undefined, () => []);
+  await clock.advance(1);
+  issuing.isClosed = false;
+  const pushed = push();
+  issuing.letOnePass();
+  await pushed;
+  const svid = states.at(-1)?.svids[0]?.svid;
+  assert.equal(authority.isTainted(svid?.authorityId ?? ''), false);
+});
+
+test('of many streams, those that are told later get no SVID of an entry that is gone by then', async (t) => {
+  const { store, clock, delivery, push } = await scene();
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'] });
+  // Every step takes long, so that everybody else has a turn after each.
+  let nowMs = clock.monotonic();
+  t.mock.method(clock, 'monotonic', () => (nowMs += 1_000));
+  const process = processOf(1, unhashed);
+  const pushed = push();
+  const early = told(delivery, process, () => void remove(store, 'workloadentries', 'web'));
+  const late = told(delivery, process);
+  await pushed;
+  assert.deepEqual([idsIn(early), idsIn(late)], [['/web'], []]);
+});
+
+test('nothing is told before the stream knows how to end', async () => {
+  const { store, delivery, push } = await scene();
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'] });
+  const heard: string[] = [];
+  const subscriber = {
+    needsSvids: false,
+    versionOf: () => '',
+    send: () => heard.push('sent'),
+    denied: () => heard.push('denied'),
+    failed: nothing,
+  };
+  const pushed = push();
+  delivery.subscribe(processOf(1, unhashed), subscriber);
+  delivery.subscribe(processOf(2, unhashed), subscriber);
+  assert.deepEqual(heard, []);
+  await pushed;
+  assert.deepEqual(heard, ['sent', 'denied']);
 });

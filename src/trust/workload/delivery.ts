@@ -5,6 +5,7 @@
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
 import { publishedCollection } from '../../core/identity/published-bundle.ts';
@@ -66,14 +67,16 @@ const retryMs = 5_000;
 /** Work in a row before everybody else of the site gets a turn. */
 const workMs = 5;
 
+/** By names of the entries. Processes that differ, but not in their entries, share a state. */
+type States = Map<string, WorkloadState>;
+
 /** What was computed in one run, as long as nothing of what it stands on is another. */
 interface Computed {
   /** Of the entries. */
   readonly version: number;
   readonly relations: Relations;
   readonly own: Bundle;
-  /** By names of the entries. Processes that differ, but not in their entries, share a state. */
-  readonly states: Map<string, WorkloadState>;
+  readonly states: States;
 }
 
 export class Delivery {
@@ -154,7 +157,7 @@ export class Delivery {
     };
   }
 
-  /** Tells the current state soon, and every other one that follows. Returns how to end that. */
+  /** Tells the current state soon, never before this has returned, and every other one that follows. Returns how to end that. */
   subscribe(process: WorkloadProcess, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);
     if (group === undefined) {
@@ -173,6 +176,8 @@ export class Delivery {
     // After this turn: a commit that touches several collections is looked at once.
     this.#soon ??= this.#options.clock.timer(0, () => {
       this.#soon = undefined;
+      // Also what is under way: an SVID in it may be due, or of an authority that was tainted since.
+      this.#computed = undefined;
       this.#forgetUnused();
       this.#grantsChangeAtMs = undefined;
       for (const group of this.#groups.values()) this.#enqueue(group);
@@ -201,6 +206,8 @@ export class Delivery {
   /** One group after the other, so that nobody issues twice for one entry. */
   async #work(): Promise<void> {
     this.#isWorking = true;
+    // Whoever subscribes must know how to end that before anything is told.
+    await Promise.resolve();
     let told = 0;
     this.#failing = false;
     this.#rowStartedMs = this.#options.clock.monotonic();
@@ -226,7 +233,7 @@ export class Delivery {
   }
 
   async #rest(): Promise<void> {
-    await new Promise((resolve) => setImmediate(resolve));
+    await letOthersRun();
     this.#rowStartedMs = this.#options.clock.monotonic();
   }
 
@@ -246,18 +253,37 @@ export class Delivery {
       return 0;
     }
     const withSvids = wantsSvids(group.subscriptions);
-    const state = await this.#stateOf(entries, withSvids);
+    const states = this.#currentStates();
+    const key = `${withSvids ? 'svids' : 'bundles'}\n${entries.map(({ name }) => name).join('\n')}`;
+    const svids = states.has(key) || !withSvids ? [] : await this.#svidsOf(entries);
+    if (this.#currentStates() !== states) {
+      // An entry, say, that was deleted while its SVID was issued.
+      this.#enqueue(group);
+      return 0;
+    }
+    const state = states.get(key) ?? this.#stateOf(entries, svids);
+    states.set(key, state);
+    return this.#tell(group, state, states);
+  }
+
+  /** Those to whom the state is new. Where it is over before all are told, the others have another turn. */
+  async #tell(group: Group, state: WorkloadState, states: States): Promise<number> {
     let told = 0;
     for (const subscription of group.subscriptions) {
       const { subscriber } = subscription;
       // One that came while SVIDs were not asked for has its own turn.
-      if (subscriber.needsSvids && !withSvids) continue;
+      if (subscriber.needsSvids && state.svids.length === 0) continue;
       const version = subscriber.versionOf(state);
       if (version === subscription.version) continue;
       subscription.version = version;
       subscriber.send(state);
       told++;
-      if (this.#isLong()) await this.#rest();
+      if (!this.#isLong()) continue;
+      await this.#rest();
+      if (this.#currentStates() !== states) {
+        this.#enqueue(group);
+        break;
+      }
     }
     return told;
   }
@@ -268,19 +294,16 @@ export class Delivery {
     if (this.#groups.get(group.key) === group) this.#enqueue(group);
   }
 
-  async #stateOf(entries: readonly UsableEntry[], withSvids: boolean): Promise<WorkloadState> {
-    const key = `${withSvids ? 'svids' : 'bundles'}\n${entries.map(({ name }) => name).join('\n')}`;
-    const known = this.#currentStates().get(key);
-    if (known !== undefined) return known;
+  async #svidsOf(entries: readonly UsableEntry[]): Promise<readonly HintedSvid[]> {
+    const hints = hintsOf(entries);
     const svids: HintedSvid[] = [];
-    if (withSvids) {
-      const hints = hintsOf(entries);
-      for (const [at, entry] of entries.entries()) {
-        svids.push({ hint: hints[at] ?? '', svid: await this.#options.supply.svidOf(entry) });
-      }
+    for (const [at, entry] of entries.entries()) {
+      svids.push({ hint: hints[at] ?? '', svid: await this.#options.supply.svidOf(entry) });
     }
-    // Read last, so that nothing that changed while SVIDs were issued is missed.
-    const states = this.#currentStates();
+    return svids;
+  }
+
+  #stateOf(entries: readonly UsableEntry[], svids: readonly HintedSvid[]): WorkloadState {
     const given = this.#givenTo(entries);
     const federated: Bundle[] = [];
     for (const name of given.keys()) {
@@ -288,16 +311,15 @@ export class Delivery {
       if (bundle !== undefined) federated.push(bundle);
     }
     const peers = this.#peersAmong(given, entries);
-    const state = new WorkloadState(entries, svids, this.#ownBundle(), federated, peers);
-    states.set(key, state);
-    return state;
+    return new WorkloadState(entries, svids, this.#ownBundle(), federated, peers);
   }
 
   #ownBundle(): Bundle {
     return this.#options.bundles.bundleFor(this.#options.trustDomain) as Bundle;
   }
 
-  #currentStates(): Map<string, WorkloadState> {
+  /** Another map as soon as anything is another that states stand on. */
+  #currentStates(): States {
     const { version } = this.#entries.index;
     const relations = this.#options.relations.current;
     const own = this.#ownBundle();

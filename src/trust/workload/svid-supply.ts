@@ -22,7 +22,7 @@ interface Held {
 }
 
 export interface SvidSupplyOptions {
-  readonly authority: SiteAuthority;
+  readonly authority: Pick<SiteAuthority, 'issue' | 'isTainted'>;
   readonly clock: Clock;
   readonly random: Random;
   readonly issued: (entry: UsableEntry, svid: SuppliedSvid) => void;
