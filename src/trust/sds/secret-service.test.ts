@@ -15,7 +15,7 @@ import {
   DiscoveryRequestSchema,
   DiscoveryResponseSchema,
 } from '../../../proto/gen/sds_pb.ts';
-import { fetchSvids, putEntry, startTestSite } from '../workload/test-workload-site.ts';
+import { fetchSvids, putEntry, startTestSite, streamsAre } from '../workload/test-workload-site.ts';
 import type { WorkloadLimits } from '../workload/workload-connections.ts';
 
 const path = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets';
@@ -131,7 +131,7 @@ describe('the secret discovery service', () => {
     await envoy.next();
     envoy.halfClose();
     assert.equal(await envoy.end(), undefined);
-    assert.match(metrics.expose(), /hansa_workload_streams 0\n/);
+    await streamsAre(metrics, 0);
   });
 
   test('closes streams that never ask, and keeps those that asked', async (t) => {
@@ -155,7 +155,7 @@ describe('the secret discovery service', () => {
     });
     await Promise.all(ends);
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} [1-9]/);
-    assert.match(metrics.expose(), /hansa_workload_streams 1\n/);
+    await streamsAre(metrics, 1);
     envoy.send({ resourceNames: ['default', 'ROOTCA'], responseNonce: '1' });
     assert.equal((await envoy.next()).resources.length, 2);
   });

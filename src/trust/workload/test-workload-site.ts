@@ -30,6 +30,7 @@ import type { LabelSelectorObject } from '../../api/label-selector.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
@@ -129,6 +130,11 @@ const silent: Log = {
   error: () => undefined,
   with: () => silent,
 };
+
+/** Resolves when so many calls are open: the site hears of the end of one after its caller does. */
+export async function streamsAre(metrics: MetricsRegistry, count: number): Promise<void> {
+  while (!metrics.expose().includes(`hansa_workload_streams ${count}\n`)) await letOthersRun();
+}
 
 export async function put(
   store: Store,
