@@ -5,7 +5,7 @@ import { HansaError } from '../core/errors/error.ts';
 import type { Kind } from './kind.ts';
 import { type CoercedMetadata, coerceMetadata } from './metadata.ts';
 import { validateChangedMetadata, validateNewMetadata } from './metadata-rules.ts';
-import { apiVersion, type ObjectMeta, version } from './object.ts';
+import { apiVersion, group, type ObjectMeta, version } from './object.ts';
 import { objectMetaSchema } from './object-meta.ts';
 import { applyDefaults } from './schema/default.ts';
 import { optional, s } from './schema/dsl.ts';
@@ -88,7 +88,9 @@ export function strictlyRefused(kind: Kind, problems: readonly string[]): HansaE
 /** Throws HANSA_BAD_REQUEST where metadata holds a value of a wrong type. */
 export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
   const { apiVersion: given, kind: name, metadata, ...body } = object;
-  const pruned = prune(bodySchema(kind), body);
+  const pruned = isOfKind(kind, object)
+    ? prune(bodySchema(kind), body)
+    : { value: body, unknown: [] };
   const coerced = metadata === undefined ? undefined : readMetadata(kind, metadata);
   if (pruned.value === body && coerced?.metadata === metadata) return { object, unknown: [] };
   const unknown = [...(coerced?.unknown ?? []), ...pruned.unknown];
@@ -97,6 +99,12 @@ export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
   if (name !== undefined) result['kind'] = name;
   if (coerced !== undefined) result['metadata'] = coerced.metadata;
   return { object: Object.assign(result, pruned.value), unknown };
+}
+
+/** Of an object of another kind nobody knows which fields it has; it is refused for that later. */
+function isOfKind(kind: Kind, object: Untyped): boolean {
+  const given: unknown = object['apiVersion'];
+  return object['kind'] === kind.kind && typeof given === 'string' && given.startsWith(`${group}/`);
 }
 
 function readMetadata(kind: Kind, metadata: unknown): CoercedMetadata {

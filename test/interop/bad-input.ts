@@ -222,6 +222,12 @@ const chapters: Readonly<Record<string, readonly Play[]>> = {
     raw('PATCH', `${one}?force=true`, { spec: { size: 4 } }, merge),
     raw('PATCH', one, { kind: 'Role' }, merge),
     raw('PATCH', one, { kind: '' }, merge),
+    raw('PATCH', one, { kind: 'Role', surplus: 1, spec: { oops: 1 } }, merge),
+    raw('PATCH', one, { apiVersion: 'other.dev/v1alpha1', spec: { oops: 1 } }, merge),
+    raw('POST', `${collection}?fieldValidation=Strict`, {
+      ...sound('w', { oops: 1 }),
+      kind: 'Role',
+    }),
     raw('PATCH', one, { apiVersion: 'x/v1' }, merge),
     raw('PATCH', one, { metadata: { name: 'other' } }, merge),
     raw('PATCH', one, { metadata: { uid: 'other' } }, merge),
