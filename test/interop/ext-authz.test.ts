@@ -9,8 +9,8 @@ import { join } from 'node:path';
 import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../src/api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
-import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import { until } from '../e2e/until.ts';
 import { missingTools } from './tool.ts';
 import { startWorkloadSite, type WorkloadSite } from './workload-site.ts';
 
@@ -67,14 +67,12 @@ suite('an Envoy that asks', { skip }, () => {
         federatesWith: ['bruges.example'],
       }),
       await lubeck.apply(serviceOfferKind, 'db', { spiffeID: 'spiffe://lubeck.example/db' }),
-      await lubeck.apply(spiffeFederationKind, 'bruges.example', {
-        bundleSource: { static: { bundle: await bruges.bundle() } },
-      }),
       await lubeck.apply(federationPeerKind, 'bruges.example', {
         url: 'https://bruges.example:8443',
       }),
     ];
     for (const answer of made) assert.equal(answer.status, 201, answer.text);
+    await lubeck.federateWith(bruges);
     await peerIs('active');
   });
   after(async () => {
@@ -129,10 +127,9 @@ suite('an Envoy that asks', { skip }, () => {
     assert.match(lubeck.metrics.expose(), /hansa_workload_checks_total\{result="grant"\} [1-9]/);
     // Denials are gathered for a minute.
     lubeck.clock.move(61_000);
-    for (;;) {
+    await until(async () => {
       const { text } = await lubeck.admin.get('/hansa/v1/audit/events?limit=500');
-      if (text.includes('offer.access')) break;
-      await new Promise((resolve) => setImmediate(resolve));
-    }
+      return text.includes('offer.access');
+    });
   });
 });

@@ -8,10 +8,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { joinTokenKind } from '../../src/api/kinds/join-token.ts';
-import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
-import type { Condition } from '../../src/api/object.ts';
-import { isConditionTrue } from '../../src/core/reconcile/conditions.ts';
-import { resources } from '../e2e/api-client.ts';
 import { missingTools } from './tool.ts';
 import { startWorkloadSite, type WorkloadSite } from './workload-site.ts';
 
@@ -23,14 +19,6 @@ const keys: readonly (readonly [string, () => { readonly privateKey: KeyObject }
   ['RSA', () => generateKeyPairSync('rsa', { modulusLength: 2048 })],
   ['Ed25519', () => generateKeyPairSync('ed25519')],
 ];
-
-async function isReady(site: WorkloadSite, federation: string): Promise<boolean> {
-  const { text } = await site.admin.get(`${resources}/spiffefederations/${federation}`);
-  const { status } = JSON.parse(text) as {
-    readonly status?: { readonly conditions?: readonly Condition[] };
-  };
-  return isConditionTrue(status?.conditions, 'Ready');
-}
 
 suite('a client of grpc-go', { skip }, () => {
   let lubeck: WorkloadSite;
@@ -69,9 +57,6 @@ suite('a client of grpc-go', { skip }, () => {
     client = await lubeck.program('client', 'join-client');
     authorities = join(lubeck.dataDir, 'ca.pem');
     const made = [
-      await lubeck.apply(spiffeFederationKind, 'bruges.example', {
-        bundleSource: { static: { bundle: await bruges.bundle() } },
-      }),
       await lubeck.apply(joinTokenKind, 'ci-runners', {
         method: 'spiffe',
         roles: ['bot', 'agent'],
@@ -85,8 +70,7 @@ suite('a client of grpc-go', { skip }, () => {
       }),
     ];
     for (const answer of made) assert.equal(answer.status, 201, answer.text);
-    // Believed as soon as its controller has looked at it.
-    while (!(await isReady(lubeck, 'bruges.example')));
+    await lubeck.federateWith(bruges);
   });
   after(async () => {
     await lubeck.stop();

@@ -7,8 +7,8 @@ import { after, before, suite, type TestContext, test } from 'node:test';
 import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../src/api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
-import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import { until } from '../e2e/until.ts';
 import { missingTools } from './tool.ts';
 import { LineReader, startWorkloadSite, type WorkloadSite } from './workload-site.ts';
 
@@ -93,21 +93,16 @@ suite('an Envoy that asks for secrets', { skip }, () => {
         selectors: [`unix:path:${envoy}`],
         federatesWith: ['*'],
       });
-    const federation = async (site: WorkloadSite) =>
-      lubeck.apply(spiffeFederationKind, site.trustDomain, {
-        bundleSource: { static: { bundle: await site.bundle() } },
-      });
     const made = [
       await entry('db'),
       await entry('log'),
       await lubeck.apply(serviceOfferKind, 'db', { spiffeID: 'spiffe://lubeck.example/db' }),
-      await federation(bruges),
-      await federation(spire),
       await lubeck.apply(federationPeerKind, 'bruges.example', {
         url: 'https://bruges.example:8443',
       }),
     ];
     for (const answer of made) assert.equal(answer.status, 201, answer.text);
+    for (const site of [bruges, spire]) await lubeck.federateWith(site);
     await lubeck.setPeerState('bruges.example', 'active');
   });
   after(async () => {
@@ -214,12 +209,18 @@ suite('an Envoy that asks for secrets', { skip }, () => {
 
   test('that rejects a secret keeps its stream, and gets the next', async (t) => {
     const judge = new Judge(t, 'stream', ['ALL']);
+    await judge.next();
     judge.say('nack');
+    // What comes for this is the next response.
+    judge.say('names', 'ROOTCA');
+    await judge.next();
+    const why = /an Envoy could not use its secrets.*the judge does not like it/;
+    await until(() => why.test(lubeck.log()), 'the rejection is told');
+    judge.say('names', 'ALL');
     await judge.next();
     await grant();
     const { secrets } = await judge.next();
     assert.equal(secrets[0]?.authorities?.['bruges.example'], 1);
-    assert.match(lubeck.log(), /an Envoy could not use its secrets.*the judge does not like it/);
     assert.match(
       lubeck.metrics.expose(),
       /hansa_workload_secret_responses_total\{result="rejected"\} [1-9]/,

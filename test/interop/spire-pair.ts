@@ -107,6 +107,8 @@ export async function startSpirePair(dataDir: string) {
       selectors: [`unix:uid:${uid}`],
       federatesWith: ['hamburg.example'],
     });
+    const ready = ['wait', '--timeout=2m', 'spiffefederation', 'hamburg.example'];
+    await run(...ready, '--for', 'condition=Ready');
     // An agent of SPIRE asks its server for its entries every few seconds.
     await until(async () => (await api('spire', 'fetch', 'x509', '-silent')).code === 0);
   } catch (error) {

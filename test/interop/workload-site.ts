@@ -8,15 +8,21 @@ import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import {
+  type SPIFFEFederation,
+  spiffeFederationKind,
+} from '../../src/api/kinds/spiffe-federation.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane } from '../../src/core/plane/plane.ts';
+import { isConditionTrue } from '../../src/core/reconcile/conditions.ts';
 import { loadConfig } from '../../src/server/config.ts';
 import { startSite } from '../../src/server/site.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { adminClient, type Answer, resources } from '../e2e/api-client.ts';
 import { MovableClock } from '../e2e/movable-clock.ts';
+import { until } from '../e2e/until.ts';
 import { requireTool } from './tool.ts';
 import type { ToolName } from '../tools/build.ts';
 
@@ -64,6 +70,15 @@ export async function startWorkloadSite(
   const running = new Set<ChildProcess>();
   const socket = join(dataDir, 'workload.sock');
   const env = { ...process.env, SPIFFE_ENDPOINT_SOCKET: `unix://${socket}` };
+  const apply = (
+    kind: { readonly kind: string; readonly plural: string },
+    name: string,
+    spec: object,
+  ): Promise<Answer> =>
+    admin.request('PATCH', `${resources}/${kind.plural}/${name}?fieldManager=test&force=true`, {
+      headers: { 'content-type': 'application/apply-patch+yaml' },
+      body: { apiVersion, kind: kind.kind, metadata: { name }, spec },
+    });
   return {
     trustDomain,
     url: site.endpoints.federation as string,
@@ -75,15 +90,21 @@ export async function startWorkloadSite(
     env,
     log: () => logged.join(''),
     /** Creates or replaces an object. */
-    apply: (
-      kind: { readonly kind: string; readonly plural: string },
-      name: string,
-      spec: object,
-    ): Promise<Answer> =>
-      admin.request('PATCH', `${resources}/${kind.plural}/${name}?fieldManager=test&force=true`, {
-        headers: { 'content-type': 'application/apply-patch+yaml' },
-        body: { apiVersion, kind: kind.kind, metadata: { name }, spec },
-      }),
+    apply,
+    /** Believes that site by its bundle; resolves when that is so. */
+    federateWith: async (other: {
+      readonly trustDomain: string;
+      bundle(): Promise<string>;
+    }): Promise<void> => {
+      const spec = { bundleSource: { static: { bundle: await other.bundle() } } };
+      const answer = await apply(spiffeFederationKind, other.trustDomain, spec);
+      if (answer.status >= 300) throw new Error(answer.text);
+      const path = `${resources}/spiffefederations/${other.trustDomain}`;
+      await until(async () => {
+        const { status } = (await admin.get(path)).body as SPIFFEFederation;
+        return isConditionTrue(status?.conditions, 'Ready');
+      }, `${other.trustDomain} is believed`);
+    },
     /** The bundle as it is published. */
     bundle: async (): Promise<string> => {
       const answer = await admin.get('/hansa/v1/trust/bundle');
@@ -225,18 +246,25 @@ export class Calls {
     return calls;
   }
 
-  /** Whose certificates are of which authority, as the last calls saw it. */
+  /** As the last calls saw it. */
   get authorities(): Authorities | undefined {
     return this.#authorities;
   }
 
   /** Until the certificate of this end is of another authority than then; of either at the beginning. */
-  async untilAnother(end: keyof Authorities | undefined, then = this.#authorities): Promise<void> {
+  async untilAnother(end: End | undefined, then = this.#authorities): Promise<void> {
     const isSame = (): boolean =>
       end === undefined
         ? this.#authorities === undefined
         : this.#authorities?.[end] === then?.[end];
     while (isSame()) this.#authorities = await this.#lines.next<Authorities>();
+  }
+
+  /** Until this end itself believes so many authorities of the other: not only a neighbour of it. */
+  async untilHolds(end: End, count: number): Promise<void> {
+    const held = end === 'server' ? 'heldByServer' : 'heldByClient';
+    while (this.#authorities?.[held] !== count)
+      this.#authorities = await this.#lines.next<Authorities>();
   }
 
   /** Stops, and resolves to what failed and how many there were. */
@@ -251,7 +279,10 @@ export class Calls {
   }
 }
 
-export interface Authorities {
-  readonly server: string;
-  readonly client: string;
+type End = 'server' | 'client';
+
+/** Of which authority the certificate of each end is, and how many of the other's each believes. */
+export interface Authorities extends Readonly<Record<End, string>> {
+  readonly heldByServer: number;
+  readonly heldByClient: number;
 }

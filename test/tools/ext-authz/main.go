@@ -44,7 +44,7 @@ func run(args []string) error {
 		return err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	answer, err := auth.NewAuthorizationClient(connection).Check(ctx, &auth.CheckRequest{
 		Attributes: &auth.AttributeContext{

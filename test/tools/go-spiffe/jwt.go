@@ -14,7 +14,7 @@ import (
 )
 
 func fetchTokens(ctx context.Context, args []string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	params := jwtsvid.Params{Audience: args[0]}
 	if len(args) > 1 {
@@ -41,7 +41,7 @@ func fetchTokens(ctx context.Context, args []string) error {
 }
 
 func validateToken(ctx context.Context, audience, token string) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	verdict := map[string]any{}
 	if svid, err := workloadapi.ValidateJWTSVID(ctx, token, audience); err != nil {
@@ -64,7 +64,7 @@ func validateToken(ctx context.Context, audience, token string) error {
 }
 
 func tokenBundles(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	set, err := workloadapi.FetchJWTBundles(ctx)
 	if err != nil {

@@ -7,7 +7,9 @@
 //	go-spiffe server ADDRESS AUTHORIZED     HTTPS with mutual TLS; prints the address first
 //	go-spiffe client URL AUTHORIZED [N]     N requests, a connection each; prints status and body
 //	go-spiffe calls URL AUTHORIZED          requests until it is killed; prints whose certificates are of
-//	                                        which authority when that changes, and in the end what failed
+//	                                        which authority, and how many authorities of the other each
+//	                                        holds, when that changes, and in the end what failed after
+//	                                        the first that was answered
 //	go-spiffe jwt AUDIENCE [SUBJECT]        JWT-SVIDs
 //	go-spiffe jwt-validate AUDIENCE TOKEN   judged by the Workload API, and by go-spiffe with its bundles
 //	go-spiffe jwt-bundles                   key IDs by trust domain
@@ -24,6 +26,7 @@ package main
 
 import (
 	"context"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -146,7 +149,7 @@ func authorities(set *x509bundle.Set) map[string]int {
 }
 
 func fetch(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	found, err := workloadapi.FetchX509Context(ctx)
 	if err != nil {
@@ -157,7 +160,7 @@ func fetch(ctx context.Context) error {
 }
 
 func bundles(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	set, err := workloadapi.FetchX509Bundles(ctx)
 	if err != nil {
@@ -185,7 +188,7 @@ func authorizer(text string) (tlsconfig.Authorizer, error) {
 }
 
 func source(ctx context.Context) (*workloadapi.X509Source, error) {
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
 	return workloadapi.NewX509Source(ctx)
 }
@@ -206,10 +209,11 @@ func serve(ctx context.Context, address, authorized string) error {
 	}
 	server := &http.Server{
 		TLSConfig:         tlsconfig.MTLSServerConfig(svids, svids, authorize),
-		ReadHeaderTimeout: 10 * time.Second,
+		ReadHeaderTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 			leaf := request.TLS.PeerCertificates[0]
 			response.Header().Set("Client-Authority", fmt.Sprintf("%x", leaf.AuthorityKeyId))
+			response.Header().Set("Authorities-Held", strconv.Itoa(held(svids, leaf)))
 			fmt.Fprintf(response, "hello %s", leaf.URIs[0].String())
 		}),
 	}
@@ -254,12 +258,32 @@ func call(ctx context.Context, url, authorized string, requests int) error {
 // clientOf shakes hands anew for every request.
 func clientOf(svids *workloadapi.X509Source, authorize tlsconfig.Authorizer) *http.Client {
 	return &http.Client{
-		Timeout: 10 * time.Second,
+		Timeout: time.Minute,
 		Transport: &http.Transport{
 			TLSClientConfig:   tlsconfig.MTLSClientConfig(svids, svids, authorize),
 			DisableKeepAlives: true,
 		},
 	}
+}
+
+// held tells how many authorities of the other's trust domain a workload believes.
+func held(bundles x509bundle.Source, other *x509.Certificate) int {
+	id, err := spiffeid.FromURI(other.URIs[0])
+	if err != nil {
+		return 0
+	}
+	bundle, err := bundles.GetX509BundleForTrustDomain(id.TrustDomain())
+	if err != nil {
+		return 0
+	}
+	return len(bundle.X509Authorities())
+}
+
+type seen struct {
+	Server       string `json:"server"`
+	Client       string `json:"client"`
+	HeldByServer int    `json:"heldByServer"`
+	HeldByClient int    `json:"heldByClient"`
 }
 
 // calls goes on through failures, which it counts.
@@ -275,19 +299,26 @@ func calls(ctx context.Context, url, authorized string) error {
 	defer svids.Close()
 	client := clientOf(svids, authorize)
 	made, failures := 0, []string{}
-	var known [2]string
+	var known *seen
 	for ctx.Err() == nil {
 		made++
 		response, err := client.Get(url)
-		if err != nil {
-			failures = append(failures, err.Error())
-		} else {
+		if err == nil {
 			response.Body.Close()
-			server := fmt.Sprintf("%x", response.TLS.PeerCertificates[0].AuthorityKeyId)
-			if now := [2]string{server, response.Header.Get("Client-Authority")}; now != known {
-				known = now
-				show(map[string]string{"server": now[0], "client": now[1]})
+			leaf := response.TLS.PeerCertificates[0]
+			byServer, _ := strconv.Atoi(response.Header.Get("Authorities-Held"))
+			now := seen{
+				Server:       fmt.Sprintf("%x", leaf.AuthorityKeyId),
+				Client:       response.Header.Get("Client-Authority"),
+				HeldByServer: byServer,
+				HeldByClient: held(svids, leaf),
 			}
+			if known == nil || now != *known {
+				known = &now
+				show(now)
+			}
+		} else if known != nil {
+			failures = append(failures, err.Error())
 		}
 		select {
 		case <-ctx.Done():

@@ -163,7 +163,7 @@ func join(address, trustDomain string, roots *x509.CertPool, proven *proof, toke
 		return nil, err
 	}
 	defer connection.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	both := &grpc.StreamDesc{ClientStreams: true, ServerStreams: true}
 	stream, err := connection.NewStream(ctx, both, service+proven.method, grpc.ForceCodec(raw{}))

@@ -43,7 +43,7 @@ func run(args []string) error {
 	if err != nil {
 		return err
 	}
-	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), client), 10*time.Second)
+	ctx, cancel := context.WithTimeout(oidc.ClientContext(context.Background(), client), time.Minute)
 	defer cancel()
 	provider, err := oidc.NewProvider(ctx, issuer)
 	if err != nil {

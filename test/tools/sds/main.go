@@ -96,7 +96,7 @@ func run(args []string) error {
 	case "reflect":
 		return reflect(connection)
 	case "fetch":
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		response, err := client.FetchSecrets(ctx, &discovery.DiscoveryRequest{Node: node, ResourceNames: names, TypeUrl: secretType})
 		if err != nil {
@@ -108,7 +108,7 @@ func run(args []string) error {
 }
 
 func reflect(connection *grpc.ClientConn) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	call, err := reflection.NewServerReflectionClient(connection).ServerReflectionInfo(ctx)
 	if err != nil {
