@@ -1,7 +1,7 @@
 // Denials, gathered: a caller who is refused a thousand times a minute makes one record, not a
 // thousand. Pure state; log.ts says when it is written.
 
-import type { AuditActor, AuditDraft } from './event.ts';
+import { type AuditActor, type AuditDraft, cutDraft } from './event.ts';
 
 /** Different (who, why) that are kept apart at once; the rest is counted together. */
 const mostGroups = 1000;
@@ -28,7 +28,9 @@ export class DenialGroups {
     return this.#groups.size;
   }
 
-  add(draft: AuditDraft, time: string): void {
+  add(denied: AuditDraft, time: string): void {
+    // It waits for a minute, and may hold what a stranger wrote.
+    const draft = cutDraft(denied);
     const { actor, verb, kind, subresource, code } = draft;
     const key = JSON.stringify([
       actor.user,
