@@ -59,7 +59,11 @@ export function workloadProcess(peer: AttestedFacts, machine: MachineFacts): Wor
   const unit = controlGroup === undefined ? undefined : systemdUnitOf(controlGroup);
   if (unit !== undefined) selectors.push(`systemd:id:${unit}`);
   if (controlGroup !== undefined) selectors.push(`cgroup:${controlGroup}`);
-  const key = [...selectors, executable === undefined ? '' : fileVersionKey(executable)].join('\n');
+  // Not joined by a line break, which a path may have: it could spell out what the process is not.
+  const key = JSON.stringify([
+    ...selectors,
+    executable === undefined ? '' : fileVersionKey(executable),
+  ]);
   let isHashed = executable === undefined;
   return {
     uid,
