@@ -48,6 +48,17 @@ describe('the supply of SVIDs', () => {
     assert.notEqual(await supply.svidOf(entry()), first);
   });
 
+  test('lets renewals of entries that were made together drift apart', async () => {
+    const { supply, clock } = await scene();
+    const entries = Array.from({ length: 20 }, (_, i) => entry({ name: `web-${i}` }));
+    const first = await Promise.all(entries.map((one) => supply.svidOf(one)));
+    // Half an hour, less a tenth of it by chance: in the midst of that some are due, and some are not.
+    await clock.advance(1_710_000);
+    const later = await Promise.all(entries.map((one) => supply.svidOf(one)));
+    const renewed = later.filter((svid, at) => svid !== first[at]).length;
+    assert(renewed > 2 && renewed < 18, `${renewed} of 20`);
+  });
+
   test('issues anew for another entry of the same name, another identity or another time to live', async () => {
     const { supply } = await scene();
     const serials = new Set<string>();
