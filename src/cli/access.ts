@@ -89,14 +89,26 @@ Examples:
 function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list who has which role, tokens included')
-    .addOption(outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExamples:\n  hansa access list\n  hansa access list -o json')
+    .addOption(outputOption(['json', 'yaml', 'name']))
+    .addHelpText(
+      'after',
+      `
+With -o name, the names of tokens alone: what can be revoked.
+
+Examples:
+  hansa access list
+  hansa access list -o json`,
+    )
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const [tokens, grants] = await Promise.all([listTokens(client), listGrants(cli, client)]);
         const rendered = renderValue({ grants, tokens }, options.output);
         if (rendered !== undefined) {
           cli.print(rendered);
+          return;
+        }
+        if (options.output.format === 'name') {
+          for (const { name } of tokens) cli.print(printable(name));
           return;
         }
         const rows = accessRows(grants, tokens, cli.io.clock.now());

@@ -35,6 +35,8 @@ interface CompletionFlag {
   readonly description: string;
   /** What it wants behind it: nothing, a file, one of these words, or anything. */
   readonly value: 'none' | 'file' | 'any' | readonly string[];
+  /** The command that lists the names that may stand behind it. */
+  readonly listedBy: string | undefined;
 }
 
 /** The words that may follow a path of commands such as `access token`. */
@@ -43,28 +45,37 @@ export interface CompletionWords {
   readonly words: readonly string[];
   /** What follows is a file, or behind a kind the names of its objects. */
   readonly follows: 'nothing' | 'files' | 'names';
-  /** The first word is the name of an object of this kind (in its plural). */
-  readonly namesOf: string | undefined;
+  /** The command that lists (with `-o name`) what the first word may be. */
+  readonly listedBy: string | undefined;
   readonly flags: readonly CompletionFlag[];
 }
 
-/** Commands whose first word names an object of one kind. */
-const namesOf: Readonly<Record<string, string>> = {
-  'peer show': 'federationpeers',
-  'peer confirm': 'federationpeers',
-  'peer suspend': 'federationpeers',
-  'peer resume': 'federationpeers',
-  'peer revoke': 'federationpeers',
-  'grant delete': 'federationgrants',
-  'trust refresh': 'spiffefederations',
-  'trust bundle show': 'spiffefederations',
-  'trust bundle fingerprint': 'spiffefederations',
-  'trust bundle bootstrap': 'spiffefederations',
-  'join token secret': 'jointokens',
+/** Commands whose first word is a name, and flags that take one, with the command that lists them. */
+const listedBy: Readonly<Record<string, string>> = {
+  'peer show': 'peer list',
+  'peer confirm': 'peer list',
+  'peer suspend': 'peer list',
+  'peer resume': 'peer list',
+  'peer revoke': 'peer list',
+  'grant delete': 'get federationgrants',
+  'grant list --peer': 'peer list',
+  'grant create --peer': 'peer list',
+  'grant create --offer': 'get serviceoffers',
+  'trust refresh': 'get spiffefederations',
+  'trust bundle show': 'get spiffefederations',
+  'trust bundle fingerprint': 'get spiffefederations',
+  'trust bundle bootstrap': 'get spiffefederations',
+  'trust rotate activate': 'trust rotate status',
+  'trust rotate taint': 'trust rotate status',
+  'trust rotate revoke': 'trust rotate status',
+  'join token secret': 'get jointokens',
+  'join forget': 'join list',
+  'access token create --role': 'get roles',
+  'access revoke': 'access list',
 };
 
 export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {
-  const globalFlags = flagsOf(root);
+  const globalFlags = flagsOf(root, []);
   const walk = (command: Command, path: readonly string[]): CompletionWords[] => {
     const children = command.commands.filter((child) => !isHidden(child));
     const [argument, second] = command.registeredArguments;
@@ -72,15 +83,18 @@ export function completionWords(root: Command, kinds: readonly string[]): Comple
     const explained = argument?.name() === 'subject';
     const ownWords = argument?.argChoices ?? (ofKind || explained ? kinds : []);
     // The word run may be left out.
-    const leftOut = children.filter((child) => child.name() === 'run').flatMap(flagsOf);
+    const leftOut = children
+      .filter((child) => child.name() === 'run')
+      .flatMap((child) => flagsOf(child, path));
     const hasFile = [argument, second].some((each) => each?.name() === 'file');
     return [
       {
         path: path.join(' '),
         words: [...children.map((child) => child.name()), ...ownWords],
         follows: ofKind ? 'names' : hasFile ? 'files' : 'nothing',
-        namesOf: namesOf[path.join(' ')],
-        flags: command === root ? globalFlags : [...flagsOf(command), ...leftOut, ...globalFlags],
+        listedBy: listedBy[path.join(' ')],
+        flags:
+          command === root ? globalFlags : [...flagsOf(command, path), ...leftOut, ...globalFlags],
       },
       ...children.flatMap((child) => walk(child, [...path, child.name()])),
     ];
@@ -94,7 +108,7 @@ function isHidden(command: Command): boolean {
   return parent !== null && !parent.createHelp().visibleCommands(parent).includes(command);
 }
 
-function flagsOf(command: Command): CompletionFlag[] {
+function flagsOf(command: Command, path: readonly string[]): CompletionFlag[] {
   return command.options
     .filter((option) => !option.hidden && option.long !== undefined)
     .map((option) => ({
@@ -102,6 +116,7 @@ function flagsOf(command: Command): CompletionFlag[] {
       short: option.short,
       description: option.description,
       value: valueOf(option),
+      listedBy: listedBy[[...path, option.long].join(' ')],
     }));
 }
 
@@ -112,6 +127,16 @@ function valueOf(option: Option): CompletionFlag['value'] {
 }
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
+
+/** Flags that say which site is meant: whoever is asked for names is told them too. */
+const siteFlags = [
+  '--data-dir',
+  '--site',
+  '--ca-file',
+  '--token-file',
+  '--client-certificate',
+  '--client-key',
+];
 
 /** Finds the path of commands by skipping flags and what they take. */
 function bashScript(all: readonly CompletionWords[]): string {
@@ -125,10 +150,22 @@ function bashScript(all: readonly CompletionWords[]): string {
       .toSorted()
       .join(' | ');
   return `# bash completion for hansa
+_hansa_names() {
+  # Of the site that the line or the environment names; where none answers, nothing is offered.
+  # compgen would run what stands in $(…): only letters that names have pass.
+  COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" "$@" -o name "\${site[@]}" 2>/dev/null </dev/null | sed -n 's|^\\(.*/\\)*\\([-_.a-z0-9]*\\)$|\\2|p')" -- "$current"))
+}
 _hansa() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} path= kind= word before=
+  local -a site
+  site=()
+  # bash makes three words of --flag=value.
+  case $current in =) current= ;; esac
+  case $previous in =) previous=\${COMP_WORDS[COMP_CWORD-2]} ;; esac
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
+    case $word in =) continue ;; esac
     case $before in
+      ${siteFlags.join(' | ')}) site+=("$before" "\${word/#\\~/$HOME}") && before= && continue ;;
       ${spelt(({ value }) => value !== 'none')}) before= && continue ;;
     esac
     before=$word
@@ -144,13 +181,13 @@ ${all
       *) kind=\${kind:-$word} ;;
     esac
   done
-  local words= flags= follows=nothing
+  local words= flags= follows=nothing asks=
   case $path in
 ${all
-  .map(({ path, words, follows, namesOf: named, flags: own }) => {
+  .map(({ path, words, follows, listedBy: asked, flags: own }) => {
     const names = own.map((flag) => flag.name).join(' ');
     // Behind the first name comes what follows, a file perhaps, and no second name.
-    const first = named === undefined ? '' : ` && [ -z "$kind" ] && follows=names kind=${named}`;
+    const first = asked === undefined ? '' : ` && [ -z "$kind" ] && follows=names asks='${asked}'`;
     return `    '${path}') words='${words.join(' ')}' flags='${names}' follows=${follows}${first} ;;`;
   })
   .join('\n')}
@@ -165,14 +202,11 @@ ${all.flatMap(choiceLines).join('\n')}
       .map((flag) => `*/${flag}`)
       .join(' | ')}) COMPREPLY=(); return ;;
   esac
-  case $current/$follows/$kind in
+  case $current/$follows/$asks/$kind in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
     */files/*) COMPREPLY=($(compgen -f -- "$current")) ;;
-    */names/?*)
-      # The site that HANSA_DATA_DIR or HANSA_SITE names; where none answers, nothing is offered.
-      # compgen would run what stands in $(…): only letters that names have pass.
-      COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" get "$kind" -o name 2>/dev/null </dev/null | sed -n 's|^.*/\\([-a-z0-9.]*\\)$|\\1|p')" -- "$current"))
-      ;;
+    */names/?*/*) _hansa_names $asks ;;
+    */names//?*) _hansa_names get "$kind" ;;
     *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
   esac
 }
@@ -181,10 +215,11 @@ complete -o filenames -F _hansa hansa ./hansa`;
 
 /** A flag such as --role takes other words behind one command than behind another. */
 function choiceLines({ path, flags }: CompletionWords): string[] {
-  return flags.flatMap(({ name, short, value }) => {
-    if (typeof value === 'string') return [];
+  return flags.flatMap(({ name, short, value, listedBy: asked }) => {
     const spelt = [name, ...(short === undefined ? [] : [short])];
     const when = spelt.map((flag) => `'${path}/${flag}'`).join(' | ');
+    if (asked !== undefined) return `    ${when}) _hansa_names ${asked}; return ;;`;
+    if (typeof value === 'string') return [];
     return `    ${when}) COMPREPLY=($(compgen -W '${value.join(' ')}' -- "$current")); return ;;`;
   });
 }
@@ -197,7 +232,7 @@ ${bashScript(all)}`;
 
 function fishScript(all: readonly CompletionWords[]): string {
   const lines = ['# fish completion for hansa', 'complete -c hansa -f'];
-  for (const { path, words, flags, follows, namesOf: named } of all) {
+  for (const { path, words, flags, follows, listedBy: asked } of all) {
     const seen = path.split(' ').map((word) => `__fish_seen_subcommand_from ${word}`);
     const when = path === '' ? '__fish_use_subcommand' : seen.join('; and ');
     const offer = (what: string): unknown => lines.push(`complete -c hansa -n '${when}' ${what}`);
@@ -208,12 +243,13 @@ function fishScript(all: readonly CompletionWords[]): string {
       lines.push(`complete -c hansa -n '${first}' -a '${list}'`);
     }
     if (follows === 'files') offer('-F');
-    if (named !== undefined) {
-      offer(`-a '(hansa get ${named} -o name 2>/dev/null | string replace -r "^.*/" "")'`);
-    }
-    for (const { name, short, description, value } of flags) {
+    const namesBy = (command: string): string =>
+      `-a '(hansa ${command} -o name 2>/dev/null | string replace -r "^.*/" "")'`;
+    if (asked !== undefined) offer(namesBy(asked));
+    for (const { name, short, description, value, listedBy: named } of flags) {
       const spelt = `${short === undefined ? '' : `-s ${short.slice(1)} `}-l ${name.slice(2)}`;
-      const takes = typeof value === 'string' ? fishValues[value] : ` -x -a '${value.join(' ')}'`;
+      const choices = typeof value === 'string' ? fishValues[value] : ` -x -a '${value.join(' ')}'`;
+      const takes = named === undefined ? choices : ` -x ${namesBy(named)}`;
       offer(`${spelt}${takes} -d '${description.replaceAll("'", '’')}'`);
     }
   }

@@ -280,7 +280,7 @@ const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED',
 function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list agents, and bots that are alive')
-    .addOption(outputOption(['json', 'yaml']))
+    .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa join list')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
@@ -289,6 +289,11 @@ function listCommand(cli: Cli): Command {
         const rendered = renderValue({ members }, options.output);
         if (rendered !== undefined) {
           cli.print(rendered);
+          return;
+        }
+        if (options.output.format === 'name') {
+          const names = new Set(members.map(({ role, name }) => `${role}/${name}`));
+          for (const name of names) cli.print(printable(name));
           return;
         }
         if (members.length === 0) {

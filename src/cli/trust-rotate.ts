@@ -35,7 +35,7 @@ export function rotateCommand(cli: Cli): Command {
     .option('--emergency', 'at once: the one that signs now is believed by nobody from here on')
     .option('--fresh', 'with --emergency: a new key, also where one is prepared already')
     .option('--no-wait', 'return when it is under way; it goes on by itself')
-    .addOption(outputOption(['json', 'yaml']))
+    .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
@@ -103,6 +103,7 @@ function jwtOption(): Option {
 async function rotate(cli: Cli, options: RotateOptions, command: Command): Promise<void> {
   const { emergency = false, fresh = false, jwt = false } = options;
   if (fresh && !emergency) throw usageError('--fresh is for --emergency only.');
+  refuseNames(options.output);
   const kind: AuthorityKind = jwt ? 'jwt' : 'x509';
   await cli.withClient(command, async (client) => {
     const found = await statusFrom(client);
@@ -223,13 +224,17 @@ Examples:
 function statusCommand(cli: Cli): Command {
   return new Command('status')
     .description('show the authorities of this site, their phases, and what a rotation waits for')
-    .addOption(outputOption(['json', 'yaml']))
+    .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa trust rotate status')
     .action((_options: object, command: Command) => {
       const { output } = optionsOf(command);
       return cli.withClient(command, async (client) => {
         const status = await statusFrom(client);
-        cli.print(renderValue(status, output) ?? tableOf(status, cli));
+        const names = status.authorities.map(({ kind, id }) => printable(`${kind}/${id}`));
+        const isNames = output.format === 'name';
+        cli.print(
+          renderValue(status, output) ?? (isNames ? names.join('\n') : tableOf(status, cli)),
+        );
       });
     });
 }
@@ -242,7 +247,12 @@ function optionsOf(step: Command): RotateOptions {
       `--emergency, --fresh and --no-wait are for the whole rotation, not for ${step.name()}.`,
     );
   }
+  if (step.name() !== 'status') refuseNames(options.output);
   return options;
+}
+
+function refuseNames({ format }: OutputFormat): void {
+  if (format === 'name') throw usageError('-o name is for hansa trust rotate status.');
 }
 
 async function statusFrom(client: SiteClient): Promise<RotationStatus> {
