@@ -103,30 +103,36 @@ suite('a strange key is left out, and the rest is kept', () => {
     format: 'der',
     type: 'spki',
   });
-  const strange: Record<string, unknown> = {
-    'without use': jwk(rootA, { use: undefined }),
-    'with an unknown use': jwk(rootA, { use: 'sig' }),
-    'with a use that is no text': jwk(rootA, { use: 1 }),
-    'without kty': jwk(rootA, { kty: undefined }),
-    'with an unknown kty': jwk(rootA, { kty: 'LATTICE' }),
-    'without x5c': jwk(rootA, { x5c: undefined }),
-    'with an empty x5c': jwk(rootA, { x5c: [] }),
-    'with an x5c that is not base64': jwk(rootA, { x5c: ['%%%'] }),
-    'with an x5c in base64url': jwk(rootA, { x5c: ['-_-_'] }),
-    'with a certificate that is cut off': jwk(rootA, {
-      x5c: [rootA.der.subarray(0, -9).toString('base64')],
-    }),
-    'with a leaf for a certificate': jwk(leaf),
-    'with the certificate of another key': jwk(rootA, { x5c: [weak.der.toString('base64')] }),
-    'with a weak key': {
-      ...jwk(rootA),
-      x5c: [forge({ ca: true, spki: weakSpki }).der.toString('base64')],
-    },
-    'with an unreadable key': jwk(rootA, { x: 'AA' }),
-    'that is no object': 'key',
-    'that is null': null,
+  const der = rootA.der.toString('base64');
+  const strange: Record<string, readonly [key: unknown, why: RegExp]> = {
+    'without use': [jwk(rootA, { use: undefined }), /its use is neither/],
+    'with an unknown use': [jwk(rootA, { use: 'sig' }), /its use is neither/],
+    'with a use that is no text': [jwk(rootA, { use: 1 }), /its use is neither/],
+    'without kty': [jwk(rootA, { kty: undefined }), /no kty/],
+    'with an unknown kty': [jwk(rootA, { kty: 'LATTICE' }), /its key is not readable/],
+    'without x5c': [jwk(rootA, { x5c: undefined }), /x5c does not hold a certificate/],
+    'with an empty x5c': [jwk(rootA, { x5c: [] }), /x5c does not hold a certificate/],
+    'with an x5c that is not base64': [jwk(rootA, { x5c: ['%%%'] }), /x5c is not base64/],
+    'with a blank in the base64 of its x5c': [jwk(rootA, { x5c: [`${der}\n`] }), /is not base64/],
+    'with an x5c in base64url': [jwk(rootA, { x5c: ['-_-_'] }), /x5c is not base64/],
+    'with a certificate that is cut off': [
+      jwk(rootA, { x5c: [rootA.der.subarray(0, -9).toString('base64')] }),
+      /malformed-der/,
+    ],
+    'with a leaf for a certificate': [jwk(leaf), /cA is false/],
+    'with the certificate of another key': [
+      jwk(rootA, { x5c: [weak.der.toString('base64')] }),
+      /its key is not that of its certificate/,
+    ],
+    'with a weak key': [
+      { ...jwk(rootA), x5c: [forge({ ca: true, spki: weakSpki }).der.toString('base64')] },
+      /1024 bits/,
+    ],
+    'with an unreadable key': [jwk(rootA, { x: 'AA' }), /its key is not that of/],
+    'that is no object': ['key', /not an object/],
+    'that is null': [null, /not an object/],
   };
-  for (const [name, key] of Object.entries(strange)) {
+  for (const [name, [key, why]] of Object.entries(strange)) {
     test(`a key ${name}`, () => {
       const read = parseSpiffeBundle(documentOf([key, jwk(rootB)]), bruges);
       assert.deepEqual(
@@ -135,6 +141,7 @@ suite('a strange key is left out, and the rest is kept', () => {
       );
       assert.equal(read.skipped.length, 1);
       assert.equal(read.skipped[0]?.index, 0);
+      assert.match(read.skipped[0].why, why);
     });
 
     test(`but alone, a key ${name} is no bundle`, () => {
