@@ -8,6 +8,7 @@ import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
+import type { BundleSource } from '../core/identity/bundle.ts';
 import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
@@ -103,7 +104,7 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
     message,
   });
   const peer = relations.peers.get(trustDomain);
-  if (!relations.keptByPeering.has(trustDomain) && !isPeer(peer)) {
+  if (isWithoutPeer(trustDomain, relations)) {
     return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
   }
   const distrust = peerDistrust(trustDomain, peer);
@@ -125,6 +126,29 @@ function decide(id: string, trustDomain: string, relations: Relations, nowMs: nu
     'NoGrant',
     `no grant to ${trustDomain} names an offer that ${id} serves, and ${trustDomain} grants it none`,
   );
+}
+
+/**
+ * The bundles by which somebody of another trust domain may be let in: none of a peer that is
+ * suspended, revoked or not one yet, whoever made its federation.
+ */
+export function bundlesOfTrusted(
+  bundles: BundleSource,
+  relations: { readonly current: Relations },
+): BundleSource {
+  return {
+    bundleFor: (trustDomain) => {
+      const { name } = trustDomain;
+      const { current } = relations;
+      const trusted =
+        isWithoutPeer(name, current) || peerDistrust(name, current.peers.get(name)) === undefined;
+      return trusted ? bundles.bundleFor(trustDomain) : undefined;
+    },
+  };
+}
+
+function isWithoutPeer(trustDomain: string, { keptByPeering, peers }: Relations): boolean {
+  return !keptByPeering.has(trustDomain) && !isPeer(peers.get(trustDomain));
 }
 
 /**

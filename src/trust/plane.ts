@@ -19,6 +19,7 @@ import { admitToken } from './join/admit-token.ts';
 import { joining } from './join/join.ts';
 import { mintCalls } from './mint/mint-service.ts';
 import { refreshRoutes } from './refresh-routes.ts';
+import { StoreRelations } from './relations.ts';
 import { Rotation } from './rotation/rotation.ts';
 import { rotationController } from './rotation/rotation-controller.ts';
 import { rotationRoutes } from './rotation/rotation-routes.ts';
@@ -42,7 +43,8 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     const rotationParts = { ...context, publisher, rotation };
     // First, because it may refuse what the operator gave.
     const web = await startWebCertificate(settings.web, context);
-    const workloads = await workloadServices({ ...context, jwtIssuer: issuer }).catch(
+    const relations = new StoreRelations(store);
+    const workloads = await workloadServices({ ...context, relations, jwtIssuer: issuer }).catch(
       (error: unknown) => {
         web?.stop();
         throw error;
@@ -54,7 +56,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       web: web?.certificate,
       firstWorkloadExpiryMs: workloads.firstExpiryMs,
     });
-    const joins = joining(context);
+    const joins = joining({ ...context, relations });
     return {
       controllers: [
         federationSync(context, new FederationMetrics(metrics)),

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync, hash } from 'node:crypto';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
 import { ecKey, forge, type Forged, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
@@ -211,6 +212,24 @@ suite('a join that is refused', () => {
     for (const [what, , attempt] of refused) {
       assert.deepEqual(await sequence(attempt), good, what);
     }
+  });
+
+  test('is one by an SVID of a peer that is not trusted any more, however its bundle came here', async () => {
+    const peers = site.resources<FederationPeer>(federationPeerKind);
+    const as = { controller: 'test' };
+    const spec = { url: 'https://bruges.example', desiredState: 'active' } as const;
+    await peers.create({ name: 'bruges.example', spec }, as);
+    const states = ['active', 'degraded', 'suspended', 'revoked', 'enrolled'] as const;
+    const joined: boolean[] = [];
+    for (const state of states) {
+      const since = '2026-01-01T00:00:00Z';
+      await peers.patchStatus('bruges.example', () => ({ state, since }) as never, as);
+      joined.push(isJoined(await attemptJoin(await site.dial(), {})));
+    }
+    assert.deepEqual(joined, [true, true, false, false, false]);
+    assert.match(site.denials.at(-1)?.reason ?? '', /no bundle of the trust domain bruges/);
+    await peers.delete('bruges.example', as);
+    assert.ok(isJoined(await attemptJoin(await site.dial(), {})));
   });
 
   test('names only a proven identity as the one who acted', async () => {

@@ -7,10 +7,13 @@ import { excerpt } from '../../api/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority.ts';
+import type { BundleSource } from '../../core/identity/bundle.ts';
 import { Certificate } from '../../core/identity/certificate.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
 import { brokenRule } from '../../core/identity/rules.ts';
 import type { PlaneCall, PlaneContext, PlaneRpc } from '../../core/plane/plane.ts';
+import { bundlesOfTrusted } from '../entitlement.ts';
+import type { Relations } from '../relations.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';
 import { describeSvid } from './describe-svid.ts';
 import { isSameJoin, judgeGeneration } from './generations.ts';
@@ -62,6 +65,7 @@ export type JoinServiceParts = Pick<
 > & {
   readonly members: Members;
   readonly tokens: TokenBook;
+  readonly relations: { readonly current: Relations };
   /** node:crypto's unless told. */
   readonly verify?: Verify;
 };
@@ -92,12 +96,14 @@ interface Proof {
 export class JoinService {
   readonly #parts: JoinServiceParts;
   readonly #verify: Verify;
+  readonly #bundles: BundleSource;
   readonly #issuers: Readonly<Record<MemberRole, ReservedIssuer>>;
   readonly #joins;
 
   constructor(parts: JoinServiceParts) {
     this.#parts = parts;
     this.#verify = parts.verify ?? systemVerify;
+    this.#bundles = bundlesOfTrusted(parts.bundles, parts.relations);
     this.#issuers = {
       agent: parts.authority.reservedIssuer('agent'),
       bot: parts.authority.reservedIssuer('bot'),
@@ -151,13 +157,13 @@ export class JoinService {
   }
 
   async #joinBySvid(said: Said<SpiffeOpening>): Promise<GivenCerts> {
-    const { clock, tokens, bundles } = this.#parts;
+    const { clock, tokens } = this.#parts;
     const { wish, chain } = said.opening;
     const nowMs = clock.now();
     const credential = secretDigest(chain[0] as Uint8Array);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const proof = { chain, transcript, signature: said.signature };
-    const judged = judgeSvid(proof, bundles, nowMs, this.#verify);
+    const judged = judgeSvid(proof, this.#bundles, nowMs, this.#verify);
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
     const refusals = [

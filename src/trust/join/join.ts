@@ -1,6 +1,7 @@
 // Joining, put together: the trust plane starts this and adds what comes back.
 
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import type { StoreRelations } from '../relations.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
 import { Members } from './members.ts';
@@ -8,7 +9,7 @@ import { TokenBook } from './token-book.ts';
 import { tokenController } from './token-controller.ts';
 
 export function joining(
-  context: PlaneContext,
+  context: PlaneContext & { readonly relations: StoreRelations },
 ): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs'>> {
   const { store, clock, metrics } = context;
   const members = new Members(store, clock);

@@ -34,6 +34,7 @@ import { Limits } from '../../server/http/limits.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { bundleRoutes } from '../bundle-endpoint.ts';
+import { StoreRelations } from '../relations.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
@@ -110,6 +111,7 @@ export async function joinSite() {
     resources,
     members,
     tokens,
+    relations: new StoreRelations(store),
     verify,
   });
   const front = new FederationFront({
@@ -118,7 +120,7 @@ export async function joinSite() {
     log: silent,
     metrics,
     limits: new Limits({ maxConcurrentRequests: 1000, maxWatches: 0, requestsPerSecond: 0 }, clock),
-    bodyWithinMs: 1_000,
+    bodyWithinMs: 60_000,
     bundles,
     routes: bundleRoutes(new BundlePublisher(store, authority)).filter(
       ({ listener }) => listener === 'federation',

@@ -54,6 +54,8 @@ export type WorkloadContext = Pick<
   | 'dataDir'
   | 'resources'
 > & {
+  /** Shared with whoever else reads them, where somebody does. */
+  readonly relations?: StoreRelations;
   /** The `iss` of JWT-SVIDs; undefined: they have none. */
   readonly jwtIssuer?: string | undefined;
 };
@@ -70,7 +72,7 @@ export async function workloadServices(
   const connections = new WorkloadConnections(limits, clock);
   const count = counters(context, connections);
   const refuse = refusalLog(context, log);
-  const relations = new StoreRelations(store);
+  const { relations = new StoreRelations(store) } = context;
   let issuingProblem: string | undefined;
   const supply = new SvidSupply({
     authority,
