@@ -102,7 +102,7 @@ async function scene(first: Forged | undefined, requestsPerSecond = 0) {
     log: silent,
     metrics,
     limits: new Limits({ ...limits, requestsPerSecond }, systemClock),
-    bodyWithinMs: 1_000,
+    bodyWithinMs: 60_000,
     routes,
   });
   const listener = await listenTls(

@@ -50,7 +50,7 @@ const verify: ConnectOptions['verify'] = (chain) => {
 };
 
 const connect = (url: URL, options: Partial<ConnectOptions> = {}) =>
-  transport.connect({ url, verify, asSite: false, timeoutMs: 5_000, ...options });
+  transport.connect({ url, verify, asSite: false, timeoutMs: 60_000, ...options });
 
 const get = (path: string) => ({ method: 'GET', path }) as const;
 

@@ -98,7 +98,7 @@ async function scene() {
       { maxConcurrentRequests: 100, maxWatches: 0, requestsPerSecond: 0 },
       systemClock,
     ),
-    bodyWithinMs: 1_000,
+    bodyWithinMs: 60_000,
     bundles: new BundleTable(),
     routes: [],
     rpcs,

@@ -46,6 +46,7 @@ import { workloadServices } from './workload-services.ts';
 export class MovableClock implements Clock {
   /** Added to the wall time. */
   offsetMs = 0;
+  readonly #pending = new Set<{ readonly delayMs: number; readonly fireNow: () => void }>();
 
   now(): number {
     return systemClock.now() + this.offsetMs;
@@ -56,7 +57,30 @@ export class MovableClock implements Clock {
   }
 
   timer(delayMs: number, fire: () => void): ReturnType<Clock['timer']> {
-    return systemClock.timer(delayMs, fire);
+    const cancel = (): void => {
+      timer.cancel();
+      this.#pending.delete(pending);
+    };
+    const fireNow = (): void => {
+      cancel();
+      fire();
+    };
+    const timer = systemClock.timer(delayMs, fireNow);
+    const pending = { delayMs, fireNow };
+    this.#pending.add(pending);
+    return { cancel };
+  }
+
+  /** That time is over at once for everything that is given so long, until this has happened. */
+  async elapseUntil(happening: Promise<unknown>, delayMs: number): Promise<void> {
+    const passing = setInterval(() => {
+      for (const pending of this.#pending) if (pending.delayMs === delayMs) pending.fireNow();
+    }, 1);
+    try {
+      await happening;
+    } finally {
+      clearInterval(passing);
+    }
   }
 }
 

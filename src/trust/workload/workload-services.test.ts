@@ -270,8 +270,11 @@ describe('the Workload API', () => {
 });
 
 describe('bounds of the workload socket', () => {
+  /** Longer than any of these tests takes: it is over where they say so. */
+  const requestMs = 600_000;
+
   test('1,000 streams that never send their request are refused, and others are served', async (t) => {
-    const { store, socket, metrics, denials } = await site(t, { requestMs: 1000 });
+    const { store, socket, metrics, denials, clock } = await site(t, { requestMs });
     await putEntry(store, 'web');
     const session = connectHttp2('http://localhost', {
       createConnection: () => connect(socket),
@@ -293,7 +296,7 @@ describe('bounds of the workload socket', () => {
     }
     // Meanwhile the same user is served on another connection.
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
-    await Promise.all(ends);
+    await clock.elapseUntil(Promise.all(ends), requestMs);
     // How many of them were late, and how many were one too many, depends on the speed of the machine.
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} [1-9]/);
     await streamsAre(metrics, 1);
@@ -308,7 +311,7 @@ describe('bounds of the workload socket', () => {
   });
 
   test('connections that say nothing are closed, and beyond a number not taken', async (t) => {
-    const { store, socket, metrics } = await site(t, { requestMs: 300, connectionsPerUser: 50 });
+    const { store, socket, metrics, clock } = await site(t, { requestMs, connectionsPerUser: 50 });
     await putEntry(store, 'web');
     const silent: Socket[] = Array.from({ length: 1000 }, () => connect(socket));
     t.after(() => silent.forEach((one) => one.destroy()));
@@ -316,7 +319,7 @@ describe('bounds of the workload socket', () => {
       one.on('error', () => undefined).resume();
       return closed(one);
     });
-    await Promise.all(ended);
+    await clock.elapseUntil(Promise.all(ended), requestMs);
     while (!metrics.expose().includes('hansa_workload_connections 0\n')) {
       await new Promise((resolve) => setImmediate(resolve));
     }
@@ -395,7 +398,7 @@ describe('bounds of the workload socket', () => {
   });
 
   test('garbage, half a handshake and messages that are none end with their connection', async (t) => {
-    const { store, socket, metrics } = await site(t, { requestMs: 300 });
+    const { store, socket, metrics, clock } = await site(t, { requestMs });
     await putEntry(store, 'web');
     const preface = 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n';
     const broken = [
@@ -404,14 +407,13 @@ describe('bounds of the workload socket', () => {
       `${preface}${'\xff'.repeat(100)}`,
       '\0'.repeat(9000),
     ];
-    await Promise.all(
-      broken.map((text) => {
-        const one = connect(socket);
-        one.on('error', () => undefined).resume();
-        one.write(Buffer.from(text, 'latin1'));
-        return closed(one);
-      }),
-    );
+    const ended = broken.map((text) => {
+      const one = connect(socket);
+      one.on('error', () => undefined).resume();
+      one.write(Buffer.from(text, 'latin1'));
+      return closed(one);
+    });
+    await clock.elapseUntil(Promise.all(ended), requestMs);
     const session = connectHttp2('http://localhost', { createConnection: () => connect(socket) });
     session.on('error', () => undefined);
     t.after(() => session.destroy());
