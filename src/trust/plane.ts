@@ -6,12 +6,14 @@
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
+import { Certificate } from '../core/identity/certificate.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
+import { examineRoutes } from './examine-endpoint.ts';
 import { observeExpiry } from './expiry-metrics.ts';
 import { FederationLimit } from './federation-limit.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
@@ -26,6 +28,7 @@ import { rotationRoutes } from './rotation/rotation-routes.ts';
 import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
 import { oidcDiscoveryRoutes } from './web/oidc-discovery.ts';
 import { startWebCertificate } from './web/web-certificate.ts';
+import { admitNames } from './workload/admit-entry.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
 export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plane => ({
@@ -69,6 +72,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
         ...bundleRoutes(publisher),
         ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, settings })),
         ...refreshRoutes(context),
+        ...examineRoutes(context),
         ...rotationRoutes(rotationParts),
         ...workloads.routes,
         ...joins.routes,
@@ -84,6 +88,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
           admitFederation(next, authority.bundle, clock.now(), live);
           return room;
         }
+        if (kind === workloadEntryKind) admitNames(next, namesOf(context.credentials.current));
         if (kind !== joinTokenKind) return workloads.admit(kind, next, live, warn);
         admitToken(next);
         return [];
@@ -96,6 +101,12 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     };
   },
 });
+
+/** By which whoever knows no SPIFFE knows the listeners of the site. */
+function namesOf({ chain: [leaf] }: { readonly chain: readonly Buffer[] }): readonly string[] {
+  const { subjectAlternativeName } = Certificate.parse(leaf as Buffer).extensions;
+  return subjectAlternativeName?.dnsNames ?? [];
+}
 
 /** At once when the authorities change: peers are told of what is published, not of what is asked for. */
 async function publish(publisher: BundlePublisher, log: Log): Promise<void> {

@@ -176,6 +176,13 @@ suite('a hostile peer', () => {
       assert.match(answer.text, /\/hansa and everything below it is reserved/);
     }
     await isAudited('patch', /\/hansa and everything below it is reserved/);
+    const named = await lubeck.apply(workloadEntryKind, 'mine', {
+      spiffeID: 'spiffe://lubeck.example/mine',
+      selectors: ['unix:uid:0'],
+      dnsNames: ['localhost'],
+    });
+    assert.equal(named.status, 403, named.text);
+    await isAudited('patch', /localhost, by which clients know the site itself/);
   });
 
   test('is named in each event of the audit log that concerns it', async () => {

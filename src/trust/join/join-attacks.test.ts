@@ -223,7 +223,7 @@ suite('a join that is refused', () => {
     const joined: boolean[] = [];
     for (const state of states) {
       const since = '2026-01-01T00:00:00Z';
-      await peers.patchStatus('bruges.example', () => ({ state, since }) as never, as);
+      await peers.patchStatus('bruges.example', () => ({ state, since }), as);
       joined.push(isJoined(await attemptJoin(await site.dial(), {})));
     }
     assert.deepEqual(joined, [true, true, false, false, false]);

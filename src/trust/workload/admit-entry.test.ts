@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { type ErrorCode, hasCode } from '../../core/errors/error.ts';
-import { admitEntry } from './admit-entry.ts';
+import { admitEntry, admitNames } from './admit-entry.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
 
@@ -30,6 +30,28 @@ for (const [spiffeID, code] of [
     assert.throws(
       () => admit(spiffeID),
       (error) => hasCode(error, code),
+    );
+  });
+}
+
+const siteNames = ['localhost', 'Lubeck.example', 'api.lubeck.example'];
+
+function admitDnsNames(...dnsNames: readonly string[]): void {
+  const metadata = { name: 'web' } as Parameters<typeof admitNames>[0]['metadata'];
+  admitNames({ metadata, spec: { dnsNames } }, siteNames);
+}
+
+test('an entry may have DNS names that are not those of the site', () => {
+  admitDnsNames();
+  admitDnsNames('web.lubeck.example', '*.web.lubeck.example', 'lubeck.example.org', '*.bruges');
+  admitNames({ metadata: { name: 'web' }, spec: {} } as never, siteNames);
+});
+
+for (const name of ['localhost', 'lubeck.example', '*.lubeck.example', '*.example']) {
+  test(`an entry with the DNS name ${name}, by which the site is known, is forbidden`, () => {
+    assert.throws(
+      () => admitDnsNames('web.lubeck.example', name),
+      (error) => hasCode(error, 'HANSA_FORBIDDEN') && error.message.includes(name),
     );
   });
 }

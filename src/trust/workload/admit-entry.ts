@@ -41,3 +41,29 @@ export function admitEntry(
     },
   );
 }
+
+/**
+ * Throws HANSA_FORBIDDEN where the entry asks for a DNS name of the site itself. Clients that know no
+ * SPIFFE, kubectl among them, know the site by these alone: a workload that had one could be taken
+ * for it, and be sent the tokens of its users.
+ */
+export function admitNames(
+  entry: Pick<Resource, 'metadata' | 'spec'>,
+  siteNames: readonly string[],
+): void {
+  const { dnsNames = [] } = entry.spec as WorkloadEntry['spec'];
+  const taken = dnsNames.find((wanted) => siteNames.some((name) => covers(wanted, name)));
+  if (taken === undefined) return;
+  throw forbiddenObject(
+    workloadEntryKind.plural,
+    entry.metadata.name,
+    `spec.dnsNames has ${taken}, by which clients know the site itself (${siteNames.join(', ')}): choose another`,
+  );
+}
+
+/** RFC 6125 §6.4.3: `*` stands for the first label, and for no more. */
+function covers(wanted: string, name: string): boolean {
+  if (!wanted.startsWith('*.')) return wanted === name.toLowerCase();
+  const dot = name.indexOf('.');
+  return dot !== -1 && wanted.slice(1) === name.slice(dot).toLowerCase();
+}
