@@ -6,15 +6,20 @@ import {
   chmodSync,
   copyFileSync,
   mkdtempSync,
+  readdirSync,
   readFileSync,
+  readlinkSync,
   rmSync,
   statSync,
   truncateSync,
   utimesSync,
 } from 'node:fs';
+import { stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
+import { Worker } from 'node:worker_threads';
+import { letOthersRun } from '../../../core/clock/let-others-run.ts';
 import { systemClock } from '../../../core/clock/system.ts';
 import { ExecutableHashes, maxProgramBytes } from './executable-hash.ts';
 
@@ -41,6 +46,17 @@ function hashes(t: TestContext): ExecutableHashes {
   const made = new ExecutableHashes(systemClock);
   t.after(() => made.stop());
   return made;
+}
+
+function openFiles(): readonly string[] {
+  return readdirSync('/proc/self/fd').flatMap((fd) => {
+    try {
+      return [readlinkSync(`/proc/self/fd/${fd}`)];
+    } catch {
+      // The one that the folder was read with.
+      return [];
+    }
+  });
 }
 
 const expected = createHash('sha256').update(readFileSync('/bin/sleep')).digest('hex');
@@ -96,5 +112,18 @@ describe('the SHA-256 of the program of a process', () => {
     made.stop();
     assert.equal(await asked, undefined);
     assert.throws(() => truncateSync(path), { code: 'ETXTBSY' });
+  });
+
+  test('is given up for those too that wait for their turn', async (t) => {
+    const made = hashes(t);
+    const programs = await Promise.all(['turn-1', 'turn-2', 'turn-3'].map(running));
+    // The first never ends, so that the others wait behind it.
+    t.mock.method(Worker.prototype, 'postMessage', () => undefined);
+    const asked = programs.map(({ pid, path }) => made.of(0, pid, versionOf(path)));
+    while (openFiles().filter((path) => path.includes('turn-')).length < 3) await letOthersRun();
+    // Each is looked at once more before it is queued, in the same pool of threads.
+    for (let turn = 0; turn < 10; turn++) await stat(folder);
+    made.stop();
+    assert.deepEqual(await Promise.all(asked), [undefined, undefined, undefined]);
   });
 });

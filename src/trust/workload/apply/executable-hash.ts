@@ -81,9 +81,11 @@ export class ExecutableHashes {
 
   stop(): void {
     this.#stopped = true;
-    this.#end();
-    for (const jobs of this.#queues.values()) for (const { done } of jobs) done(undefined);
+    const waiting = [...this.#queues.values()].flat();
+    // First, or the next of them would have its turn.
     this.#queues.clear();
+    this.#end();
+    for (const { done } of waiting) done(undefined);
   }
 
   async #read(
