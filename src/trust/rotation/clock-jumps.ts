@@ -11,8 +11,10 @@ const settleMs = 600_000;
 
 export class ClockJumps {
   readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
+  /** By how much wall time was ahead when it was last believed. */
   #aheadMs: number;
-  #jumpedAtMs: number | undefined;
+  /** By how much it has been ahead since it jumped, and since when. */
+  #jump: { readonly aheadMs: number; readonly atMs: number } | undefined;
 
   constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock;
@@ -23,13 +25,16 @@ export class ClockJumps {
   get settlesInMs(): number {
     const monotonicMs = this.#clock.monotonic();
     const aheadMs = this.#clock.now() - monotonicMs;
-    if (Math.abs(aheadMs - this.#aheadMs) >= jumpMs) {
-      this.#jumpedAtMs ??= monotonicMs;
-      const leftMs = this.#jumpedAtMs + settleMs - monotonicMs;
+    const isFar = (fromMs: number): boolean => Math.abs(aheadMs - fromMs) >= jumpMs;
+    if (isFar(this.#aheadMs)) {
+      if (this.#jump === undefined || isFar(this.#jump.aheadMs)) {
+        this.#jump = { aheadMs, atMs: monotonicMs };
+      }
+      const leftMs = this.#jump.atMs + settleMs - monotonicMs;
       if (leftMs > 0) return Math.ceil(leftMs);
     }
     this.#aheadMs = aheadMs;
-    this.#jumpedAtMs = undefined;
+    this.#jump = undefined;
     return 0;
   }
 }
