@@ -94,6 +94,12 @@ test('a bundle that SPIRE publishes is read: two X.509 authorities and two JWT a
   assert.deepEqual(read.skipped, []);
 });
 
+test('a mark of byte order is refused in bytes as in text: what is kept of it must be readable again', () => {
+  const document = `\ufeff${documentOf([jwk(rootA)])}`;
+  assertRefused(document, /not a JSON object/);
+  assertRefused(Buffer.from(document), /not a JSON object/);
+});
+
 suite('a strange key is left out, and the rest is kept', () => {
   const leaf = forgeLeaf(rootA, 'spiffe://bruges.example/web');
   const weak = forgeRoot('bruges.example', {

@@ -273,12 +273,12 @@ interface ParsedDocument {
   readonly tooDeep: boolean;
 }
 
+/** A mark of byte order is no white space of JSON (RFC 8259 §8.1), and is left for JSON.parse to refuse. */
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
+
 function parseObject(document: string | Uint8Array): ParsedDocument | undefined {
   try {
-    const text =
-      typeof document === 'string'
-        ? document
-        : new TextDecoder('utf-8', { fatal: true }).decode(document);
+    const text = typeof document === 'string' ? document : utf8.decode(document);
     const json: unknown = JSON.parse(text);
     if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
     const { duplicates, tooDeep, tooMany } = inspectJson(text);
