@@ -104,6 +104,16 @@ test('a bundle that holds a key of ours is not believed, in whatever certificate
   assert.equal(bundles.bundleFor(bruges), undefined);
 });
 
+test('a bundle is not believed any more as soon as a key of it becomes ours, as below one root of an organisation', () => {
+  const { bundles, put } = scene();
+  put({ status: { bundle: documentOf(theirs) } });
+  assert(bundles.bundleFor(bruges));
+  own.bundle = new Bundle(lubeck, [ours.certificate, theirs.certificate]);
+  assert.equal(bundles.bundleFor(bruges), undefined);
+  own.bundle = new Bundle(lubeck, [ours.certificate]);
+  assert(bundles.bundleFor(bruges));
+});
+
 const jwtKey = (forged: Forged): JwtAuthority => ({
   keyId: 'a',
   publicKey: forged.certificate.publicKey,

@@ -57,8 +57,12 @@ function keysOf({ authorities, jwtAuthorities }: Bundle, kinds: 'all' | 'x509'):
 
 interface Known {
   readonly entry: Entry;
+  /** The bundle of this site by which it was judged. */
+  readonly own: Bundle;
   readonly federation: FederationLike;
   readonly document: string | undefined;
+  /** What the document says, believed or not. */
+  readonly read: Bundle | undefined;
   readonly bundle: Bundle | undefined;
   /** Of the facts that `withheldFromMs` was computed with. */
   syncedAt: unknown;
@@ -105,15 +109,28 @@ export class StoreBundles implements BundleSource {
       if (known !== undefined) this.#known.delete(name);
       return undefined;
     }
-    if (known?.entry === entry) return known;
-    const federation = JSON.parse(entry.value.toString('utf8')) as FederationLike;
+    if (known?.entry === entry && known.own === own.bundle) return known;
+    const federation =
+      known?.entry === entry
+        ? known.federation
+        : (JSON.parse(entry.value.toString('utf8')) as FederationLike);
     const document = believedDocument(federation);
     // A status that only tells another time leaves the bundle the same, and its hash with it.
-    const bundle =
+    const read =
       known !== undefined && known.document === document
-        ? known.bundle
-        : this.#parse(document, trustDomain);
-    const found = { entry, federation, document, bundle, syncedAt: null, withheldFromMs: 0 };
+        ? known.read
+        : readDocument(document, trustDomain);
+    const found = {
+      entry,
+      own: own.bundle,
+      federation,
+      document,
+      read,
+      // Whoever holds one of our keys under another name could speak for that name.
+      bundle: read && sharesAuthority(read, own.bundle) ? undefined : read,
+      syncedAt: null,
+      withheldFromMs: 0,
+    };
     this.#known.set(name, found);
     return found;
   }
@@ -128,17 +145,15 @@ export class StoreBundles implements BundleSource {
     }
     return known.withheldFromMs;
   }
+}
 
-  #parse(document: string | undefined, trustDomain: TrustDomain): Bundle | undefined {
-    if (document === undefined) return undefined;
-    try {
-      const { bundle } = parseSpiffeBundle(document, trustDomain);
-      // Whoever holds one of our keys under another name could speak for that name.
-      return sharesAuthority(bundle, this.#own.bundle) ? undefined : bundle;
-    } catch {
-      // The federation's own status tells why.
-      return undefined;
-    }
+function readDocument(document: string | undefined, trustDomain: TrustDomain): Bundle | undefined {
+  if (document === undefined) return undefined;
+  try {
+    return parseSpiffeBundle(document, trustDomain).bundle;
+  } catch {
+    // The federation's own status tells why.
+    return undefined;
   }
 }
 
