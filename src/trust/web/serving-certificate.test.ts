@@ -54,9 +54,12 @@ function watchedLog(): { readonly log: Log; readonly next: () => Promise<string>
   return { log, next: () => new Promise((resolve) => waiting.push(resolve)) };
 }
 
-async function start(at: Place, clock: Clock = systemClock) {
-  const metrics = new MetricsRegistry();
-  const keeper = new WebCertificateKeeper(clock, metrics);
+async function start(
+  at: Place,
+  clock: Clock = systemClock,
+  metrics = new MetricsRegistry(),
+  keeper = new WebCertificateKeeper(clock, metrics),
+) {
   const { log, next } = watchedLog();
   const files = { from: 'files', certFile: at.certFile, keyFile: at.keyFile } as const;
   const started = await ServingCertificate.start({ ...files, fileSyncSeconds: 300 }, keeper, {
@@ -226,6 +229,37 @@ suite('files that change', () => {
     write(at, serving('new.example'));
     await noticed;
     assert.deepEqual(keeper.current?.names, ['new.example']);
+  });
+
+  test('are read anew though they changed again while the last change was taken', async () => {
+    const at = place();
+    write(at, serving('old.example'));
+    const { keeper } = await start(at);
+    const newest = new Promise<void>((resolve) => {
+      keeper.onChange(() => {
+        if (keeper.current?.names[0] === 'newest.example') resolve();
+        else write(at, serving('newest.example'));
+      });
+    });
+    write(at, serving('new.example'));
+    await newest;
+    assert.deepEqual(keeper.current?.names, ['newest.example']);
+  });
+
+  test('are read anew though they changed while they were read for the first time', async () => {
+    const at = place();
+    write(at, serving('old.example'));
+    const metrics = new MetricsRegistry();
+    const keeper = new WebCertificateKeeper(systemClock, metrics);
+    const newest = new Promise<void>((resolve) => {
+      keeper.onChange(() => {
+        if (keeper.current?.names[0] === 'newest.example') resolve();
+        else write(at, serving('newest.example'));
+      });
+    });
+    await start(at, systemClock, metrics, keeper);
+    await newest;
+    assert.deepEqual(keeper.current?.names, ['newest.example']);
   });
 
   test('are read anew though others write beside them all the time', async () => {

@@ -47,18 +47,19 @@ export class ServingCertificate {
     keeper: WebCertificateKeeper,
     around: { readonly clock: Clock; readonly log: Log },
   ): Promise<ServingCertificate> {
+    const serving = new ServingCertificate(files, keeper, around);
+    serving.#watch();
     try {
       keeper.present(await readCredential(files, around.clock.now()));
     } catch (error) {
+      serving.stop();
       if (!(error instanceof CredentialProblem)) throw error;
       throw new HansaError(
         'HANSA_CONFIG_INVALID',
         `Cannot start the web listener: ${error.message}. Give files that belong together with servingCert.certFile and servingCert.keyFile.`,
       );
     }
-    const serving = new ServingCertificate(files, keeper, around);
-    serving.#watch();
-    serving.#readAfter(files.fileSyncSeconds * 1000);
+    if (!serving.#settling) serving.#readAfter(files.fileSyncSeconds * 1000);
     return serving;
   }
 
@@ -70,8 +71,8 @@ export class ServingCertificate {
 
   /**
    * Folders, not files: Kubernetes changes a Secret by moving a symbolic link beside them, and most
-   * programs write a new file and rename it. Begun anew with every reading, as the folder itself may
-   * have been replaced.
+   * programs write a new file and rename it. Begun anew before every reading, as the folder itself may
+   * have been replaced: what changes from then on is heard of, and what changed before is read.
    */
   #watch(): void {
     for (const watcher of this.#watchers) watcher.close();
@@ -110,13 +111,13 @@ export class ServingCertificate {
   /** One at a time; what changed meanwhile is read after. */
   async #read(): Promise<void> {
     this.#settling = false;
+    this.#watch();
     this.#reading = this.#readOnce();
     await this.#reading;
     this.#reading = undefined;
     if (this.#stopped) return;
     const again = this.#again;
     this.#again = false;
-    this.#watch();
     this.#settling = again;
     this.#readAfter(again ? settleMs : this.#files.fileSyncSeconds * 1000);
   }
