@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { sleep } from '../clock/clock.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
-import { VirtualClock } from '../clock/virtual.ts';
+import { settle, VirtualClock } from '../clock/virtual.ts';
 import { KeyQueue, type QueueOptions } from './queue.ts';
 
 /** A queue whose every run takes `runMs` and is written down. */
@@ -71,6 +71,27 @@ describe('the key queue', () => {
       { key: 'd', at: 10 },
       { key: 'e', at: 20 },
     ]);
+  });
+
+  test('lets others run between keys whose runs wait for nothing', async () => {
+    let elapsedMs = 0;
+    // To look at it takes a millisecond: the work of beginning a run.
+    const clock = Object.assign(new VirtualClock(), { monotonic: () => elapsedMs++ });
+    const runs: string[] = [];
+    const work = async (key: string): Promise<void> => {
+      runs.push(key);
+    };
+    const queue = new KeyQueue({ clock, random: new SeededRandom('queue'), parallelism: 64, work });
+    const keys = Array.from({ length: 40 }, (_, at) => `k${at}`);
+    for (const key of keys) queue.add(key);
+    const rows: number[] = [];
+    while (runs.length < keys.length) {
+      const before = runs.length;
+      await settle();
+      rows.push(runs.length - before);
+    }
+    assert.deepEqual(runs, keys);
+    assert.ok(Math.max(...rows) <= 5, `rows of ${rows.join()}`);
   });
 
   test('adds a key after a delay, of which the shortest counts', async () => {

@@ -1,12 +1,16 @@
 // The queue of keys that wait to be reconciled.
 
 import type { Clock, Random, Timer } from '../clock/clock.ts';
+import { letOthersRun } from '../clock/let-others-run.ts';
 
 export interface BackOff {
   /** The delay after the first failure; doubles with each further one. */
   readonly firstMs: number;
   readonly longestMs: number;
 }
+
+/** Runs begin in a row for so long; then everybody else of the process has a turn. */
+const rowMs = 5;
 
 export const defaultBackOff: BackOff = { firstMs: 50, longestMs: 5 * 60_000 };
 
@@ -26,6 +30,8 @@ export interface QueueOptions {
  *   whatever changed before `add` is seen by a run that begins after it.
  * - A delay ends with the next run of its key: whoever runs says anew when to look again.
  *
+ * - Keys whose runs wait for nothing do not hold up the event loop, however many there are.
+ *
  * Every operation costs O(1), but for setting a timer.
  */
 export class KeyQueue {
@@ -40,6 +46,8 @@ export class KeyQueue {
   readonly #delayed = new Map<string, { readonly dueMs: number; readonly timer: Timer }>();
   readonly #failures = new Map<string, number>();
   #pumping = false;
+  #rowStartedMs: number | undefined;
+  #rowIsLong = false;
   #stopped = false;
   #idle: (() => void)[] = [];
 
@@ -133,13 +141,31 @@ export class KeyQueue {
 
   #pump(): void {
     for (const key of this.#waiting) {
-      if (this.#running.size >= this.#parallelism) return;
+      if (this.#running.size >= this.#parallelism || this.#isLong()) return;
       this.#waiting.delete(key);
       this.#delayed.get(key)?.timer.cancel();
       this.#delayed.delete(key);
       this.#running.add(key);
       void this.#run(key);
     }
+  }
+
+  #isLong(): boolean {
+    const nowMs = this.#clock.monotonic();
+    if (this.#rowStartedMs === undefined) {
+      this.#rowStartedMs = nowMs;
+      void this.#endRow();
+    }
+    this.#rowIsLong ||= nowMs - this.#rowStartedMs >= rowMs;
+    return this.#rowIsLong;
+  }
+
+  async #endRow(): Promise<void> {
+    await letOthersRun();
+    const wasLong = this.#rowIsLong;
+    this.#rowStartedMs = undefined;
+    this.#rowIsLong = false;
+    if (wasLong) this.#pump();
   }
 
   async #run(key: string): Promise<void> {

@@ -40,15 +40,23 @@ import { fetchBundle, type Profile, type Validator } from '../fetch-bundle.ts';
 import { type Failure, failureOf, isRefusal } from '../fetch-failure.ts';
 import { pendingRefresh, refreshCollection, refreshDone } from '../refresh-request.ts';
 import { describeRotation } from '../rotation-record.ts';
+import { Turns } from './turns.ts';
 
 const controllerName = 'federation-sync';
 const lease = 'controller.federation-sync';
-/** Waiting costs nothing but a socket: enough that slow peers leave room for the others. */
-const parallelism = 256;
-/** Of these, so many for peers that failed last time: however many are dead, the others have room. */
-const mostSuspects = 128;
-/** Where there is no room for a peer that failed last time, it comes again after this long. */
-const suspectWaitMs = 1_000;
+/**
+ * Endpoints that are asked at once, of those that answered last time and of those that never did or
+ * failed, each kind for itself: however many of the latter there are, the former have their turn at
+ * once. One that has not answered after half a second counts no more (controllers/turns.ts).
+ */
+const turns = { atOnce: 128, patienceMs: 500, mostWaiting: 1024 } as const;
+/** In this time all that wait have had their turn, whoever is silent. */
+const comeAgainMs = (turns.mostWaiting / turns.atOnce) * turns.patienceMs;
+/**
+ * Never reached: of each kind 1,024 wait, and no more than 128 every half second begin what ends
+ * after ten seconds (fetch-bundle.ts): 2 × (1,024 + 2,560) are under way at most.
+ */
+const parallelism = 8_192;
 /** After a failure: a second, then twice as long each time, up to what a healthy peer is asked. */
 const firstRetrySeconds = 1;
 const longestRetrySeconds = 300;
@@ -92,13 +100,16 @@ class FederationSync {
   readonly #metrics: FederationMetrics;
   readonly #federations: ResourceClient<SPIFFEFederation>;
   readonly #facts: FederationFacts;
-  #suspects = 0;
+  readonly #proven: Turns;
+  readonly #unproven: Turns;
 
   constructor(parts: Parts, metrics: FederationMetrics) {
     this.#parts = parts;
     this.#metrics = metrics;
     this.#federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
     this.#facts = new FederationFacts(parts.store);
+    this.#proven = new Turns({ clock: parts.clock, ...turns });
+    this.#unproven = new Turns({ clock: parts.clock, ...turns });
   }
 
   async reconcile(name: string, context: ReconcileContext): Promise<ReconcileResult | undefined> {
@@ -118,34 +129,31 @@ class FederationSync {
       federation = (await this.#rebootstrap(federation, as)) ?? federation;
     }
     const wish = { now: pending !== undefined, acceptRollback: acceptRollback || rebootstrap };
-    const isSuspect = (federation.status?.consecutiveFailures ?? 0) > 0 && !wish.now;
-    if (isSuspect && this.#suspects >= mostSuspects && this.#isDue(federation)) {
-      return { requeueAfterMs: suspectWaitMs };
-    }
-    if (isSuspect) this.#suspects++;
     let next: SPIFFEFederation | undefined;
-    try {
-      next = await this.#look(federation, wish, context, as);
-    } finally {
-      if (isSuspect) this.#suspects--;
+    if (!wish.now && !this.#isDue(federation)) {
+      const nowMs = this.#parts.clock.now();
+      next = await this.#patch(federation, (current) => restingStatus(current, nowMs), as);
+    } else if (sourceOf(federation) === 'static') next = await this.#takeIn(federation, as);
+    else {
+      const line = wish.now || hasAnswered(federation) ? this.#proven : this.#unproven;
+      if (line.isFull) return { requeueAfterMs: comeAgainMs };
+      const waits = !line.isFree;
+      const fetched = await line.run(async () => {
+        // Whatever changed while it waited is looked at by itself.
+        if (waits && (await this.#hasChanged(federation))) return 'changed';
+        context.signal.throwIfAborted();
+        return this.#fetch(federation, wish, context, as);
+      });
+      if (fetched === 'changed') return undefined;
+      next = fetched;
     }
     if (pending !== undefined) await refreshDone(store, pending, fence);
     return next && this.#wakeFor(this.#facts.live(next));
   }
 
-  #look(
-    federation: SPIFFEFederation,
-    wish: Wish,
-    context: ReconcileContext,
-    as: WriteAs,
-  ): Promise<SPIFFEFederation | undefined> {
-    if (wish.now || this.#isDue(federation)) {
-      return sourceOf(federation) === 'static'
-        ? this.#takeIn(federation, as)
-        : this.#fetch(federation, wish, context, as);
-    }
-    const nowMs = this.#parts.clock.now();
-    return this.#patch(federation, (current) => restingStatus(current, nowMs), as);
+  async #hasChanged({ metadata }: SPIFFEFederation): Promise<boolean> {
+    const current = await this.#federations.get(metadata.name);
+    return current?.metadata.resourceVersion !== metadata.resourceVersion;
   }
 
   /** At once after every change of the spec; else when it is time, or the clock was set back. */
@@ -391,6 +399,11 @@ function readHeld(
   } catch {
     return undefined;
   }
+}
+
+/** Last time, as far as anybody knows. */
+function hasAnswered({ status }: SPIFFEFederation): boolean {
+  return status?.syncedAt !== undefined && (status.consecutiveFailures ?? 0) === 0;
 }
 
 /** Of what the endpoint itself gave. A bootstrap may be written by hand, and proves nothing about it. */
