@@ -13,10 +13,12 @@ const segment = /^[a-zA-Z0-9._-]+$/;
 export class SpiffeId {
   readonly #trustDomain: TrustDomain;
   readonly #path: string;
+  readonly #text: string;
 
   private constructor(trustDomain: TrustDomain, path: string) {
     this.#trustDomain = trustDomain;
     this.#path = path;
+    this.#text = trustDomain.id + path;
   }
 
   /** Reads a URI, for example `spiffe://lubeck.example/web`; throws HANSA_BAD_REQUEST. */
@@ -84,7 +86,7 @@ export class SpiffeId {
   }
 
   toString(): string {
-    return this.#trustDomain.id + this.#path;
+    return this.#text;
   }
 
   toJSON(): string {

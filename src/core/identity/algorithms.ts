@@ -97,9 +97,10 @@ export interface SubjectPublicKey {
 /** Reads a SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) as far as is needed to tell whether it is allowed. */
 export function readSubjectPublicKey(spki: Uint8Array): SubjectPublicKey {
   const reader = new DerReader(spki);
-  reader.enter(tags.sequence);
+  const outer = reader.enter(tags.sequence);
   const identifier = reader.raw(tags.sequence);
   const bits = reader.octetAlignedBitString();
+  reader.leave(outer);
   reader.finish();
   const hex = identifier.length <= 32 ? identifier.toString('hex') : '';
   const curve = curves.get(hex);

@@ -6,6 +6,7 @@ import type { AuthorityKind, AuthorityPhase } from './authority-phases.ts';
 import type { AuthorityRecord, JwtEntry, X509Entry } from './authority-record.ts';
 import { Bundle } from './bundle.ts';
 import type { Certificate } from './certificate.ts';
+import { LeafTemplates } from './leaf-templates.ts';
 import { LocalSigner, type Signer } from './signer.ts';
 
 export type AnyEntry = X509Entry | JwtEntry;
@@ -34,6 +35,7 @@ export interface Signing {
     readonly id: string;
     readonly certificate: Certificate;
     readonly signer: Signer;
+    readonly leaves: LeafTemplates;
     /** DER of what stands between a leaf and a root. */
     readonly chain: readonly Buffer[];
   };
@@ -41,7 +43,7 @@ export interface Signing {
 }
 
 /** Throws HANSA_STORE_CORRUPT where a key is not that of its authority. */
-export function signingOf({ x509, jwt }: AuthorityRecord): Signing {
+export function signingOf(trustDomain: TrustDomain, { x509, jwt }: AuthorityRecord): Signing {
   const issuer = x509.find(({ state }) => state === 'active');
   const tokens = jwt.find(({ state }) => state === 'active');
   if (issuer?.privateKey === undefined || tokens?.privateKey === undefined) throw corrupt();
@@ -58,6 +60,7 @@ export function signingOf({ x509, jwt }: AuthorityRecord): Signing {
       id: issuer.id,
       certificate: issuer.certificate,
       signer,
+      leaves: new LeafTemplates(trustDomain, issuer.certificate, signer),
       chain: issuer.chain.map(({ der }) => der),
     },
     jwt: { keyId: tokens.id, signer: jwtSigner, notAfterMs: tokens.notAfterMs },

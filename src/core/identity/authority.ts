@@ -39,12 +39,10 @@ import {
   type JwtEntry,
   type X509Entry,
 } from './authority-record.ts';
-import { buildCertificate, emptyName } from './build-certificate.ts';
+import { assemble } from './build-certificate.ts';
 import type { Bundle } from './bundle.ts';
 import type { Certificate } from './certificate.ts';
-import { keyUsageBits } from './extensions.ts';
 import type { PublicKey } from './keys.ts';
-import { lintLeaf } from './lint.ts';
 import { type MakeOptions, makeJwt, makeX509 } from './make-authority.ts';
 import { SerialNumbers } from './serial-numbers.ts';
 import { upstreamRootIds } from './upstream.ts';
@@ -96,6 +94,8 @@ export interface AuthorityOptions extends MakeOptions {
 /** A change that was overtaken is tried again on what is there; more often than this something is ill. */
 const maxAttempts = 8;
 
+const noNames: readonly string[] = [];
+
 /**
  * Issuing is safe to call in any number at once, and fails where the authority itself has expired.
  * Changes are compare-and-set on the record: each is made on what any replica wrote last, takes effect
@@ -120,7 +120,7 @@ export class SiteAuthority {
     this.#serials = new SerialNumbers(options.random);
     this.#options = options;
     this.#record = record;
-    this.#signing = signingOf(record);
+    this.#signing = signingOf(options.trustDomain, record);
     this.#bundle = bundleOf(options.trustDomain, record);
     this.#authorities = viewsOf(record);
     // What failed is in `problem`.
@@ -317,7 +317,7 @@ export class SiteAuthority {
   }
 
   async #issue(id: SpiffeId, request: NamedLeafRequest): Promise<IssuedSvid> {
-    const { id: authorityId, certificate: issuer, signer, chain } = this.#signing.x509;
+    const { id: authorityId, certificate: issuer, signer, leaves, chain } = this.#signing.x509;
     const { ttlSeconds = maxTtlSeconds } = request;
     if (!(ttlSeconds >= 1 && ttlSeconds <= maxTtlSeconds)) {
       throw new HansaError(
@@ -336,23 +336,16 @@ export class SiteAuthority {
     const serial = this.#serials.take() ?? (await this.#serials.draw());
     const notBeforeMs = Math.max(nowMs - clockSkewMs, issuer.notBeforeMs);
     const notAfterMs = Math.min(nowMs + Math.floor(ttlSeconds) * 1000, issuer.notAfterMs);
-    const der = await buildCertificate(
-      {
-        serial,
-        issuer: issuer.subject,
-        subject: emptyName,
-        notBeforeMs,
-        notAfterMs,
-        publicKey: request.publicKey,
-        uris: [id.toString()],
-        dnsNames: request.dnsNames,
-        ipAddresses: request.ipAddresses,
-        keyUsage: keyUsageBits.digitalSignature,
-        authorityKeyId: signer.publicKey.keyId,
-      },
-      signer,
-      (fields) => lintLeaf(fields, this.trustDomain, { id, publicKey: request.publicKey }),
-    );
+    const tbs = leaves.encode({
+      id,
+      serial,
+      notBeforeMs,
+      notAfterMs,
+      publicKey: request.publicKey,
+      dnsNames: request.dnsNames ?? noNames,
+      ipAddresses: request.ipAddresses ?? noNames,
+    });
+    const der = assemble(tbs, signer.algorithm, await signer.sign(tbs));
     return {
       id,
       chain: [der, ...chain],
@@ -453,7 +446,7 @@ export class SiteAuthority {
 
   /** First what can fail, before anything is written: what is returned cannot. */
   #adoption(record: AuthorityRecord): () => void {
-    const signing = signingOf(record);
+    const signing = signingOf(this.trustDomain, record);
     const bundle = bundleOf(this.trustDomain, record);
     return () => {
       this.#record = record;

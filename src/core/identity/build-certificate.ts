@@ -78,7 +78,7 @@ const noNames: readonly string[] = Object.freeze([]);
 const writer = new DerWriter(2048);
 
 /** The bytes to be signed. Grows with the names; about 3 µs for an SVID. */
-function encodeTbs(request: CertificateRequest, algorithm: SignatureAlgorithm): Buffer {
+export function encodeTbs(request: CertificateRequest, algorithm: SignatureAlgorithm): Buffer {
   const { uris, dnsNames = noNames, ipAddresses = noNames } = request;
   const addresses = ipAddresses.map(addressOf);
   writer.reset();
@@ -197,7 +197,7 @@ export async function buildCertificate(
   return assemble(tbs, signer.algorithm, await signer.sign(tbs));
 }
 
-function assemble(tbs: Buffer, algorithm: SignatureAlgorithm, signature: Buffer): Buffer {
+export function assemble(tbs: Buffer, algorithm: SignatureAlgorithm, signature: Buffer): Buffer {
   writer.reset();
   const outer = writer.open(tags.sequence);
   writer.raw(tbs);

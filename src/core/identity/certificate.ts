@@ -121,6 +121,19 @@ export class Certificate implements CertificateFields {
   }
 }
 
+export interface Validity {
+  notBeforeMs: number;
+  notAfterMs: number;
+}
+
+/** RFC 5280 §4.1.2.5. */
+export function readValidity(reader: DerReader, found: Validity): void {
+  const outer = reader.enter(tags.sequence);
+  found.notBeforeMs = reader.time();
+  found.notAfterMs = reader.time();
+  reader.leave(outer);
+}
+
 /** TBSCertificate, RFC 5280 §4.1. `tbs` is the whole element. */
 export function readTbs(tbs: Uint8Array): CertificateFields {
   const reader = new DerReader(tbs);
@@ -134,10 +147,8 @@ export function readTbs(tbs: Uint8Array): CertificateFields {
   const serial = reader.integer();
   const signatureIdentifier = reader.raw(tags.sequence);
   const issuer = reader.raw(tags.sequence);
-  const validity = reader.enter(tags.sequence);
-  const notBeforeMs = reader.time();
-  const notAfterMs = reader.time();
-  reader.leave(validity);
+  const validity = { notBeforeMs: 0, notAfterMs: 0 };
+  readValidity(reader, validity);
   const subject = reader.raw(tags.sequence);
   const spki = reader.raw(tags.sequence);
   // Unique identifiers (§4.1.2.8) must not be generated but may be met; nothing depends on them.
@@ -153,8 +164,7 @@ export function readTbs(tbs: Uint8Array): CertificateFields {
     serial,
     issuer,
     subject,
-    notBeforeMs,
-    notAfterMs,
+    ...validity,
     spki,
     extensions,
   };

@@ -122,7 +122,9 @@ export class DerWriter {
 
   /** What was written, in a buffer of its own. */
   take(): Buffer {
-    return Buffer.from(this.#bytes.subarray(0, this.#at));
+    const taken = Buffer.allocUnsafe(this.#at);
+    this.#bytes.copy(taken, 0, 0, this.#at);
+    return taken;
   }
 
   /** Starts from empty with the same memory. */
@@ -142,7 +144,7 @@ export function lengthOfLength(length: number): number {
 const timeElements = new Map<number, Buffer>();
 const maxTimeElements = 256;
 
-function timeElement(ms: number): Buffer {
+export function timeElement(ms: number): Buffer {
   const known = timeElements.get(ms);
   if (known !== undefined) return known;
   const iso = new Date(ms).toISOString();

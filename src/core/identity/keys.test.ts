@@ -156,6 +156,15 @@ for (const [what, spki] of [
   });
 }
 
+test('bytes behind a key are refused', () => {
+  const { publicKey } = generateKeyPairSync('ed25519');
+  const der = publicKey.export({ format: 'der', type: 'spki' });
+  assert.throws(
+    () => PublicKey.parse(Buffer.concat([der, Buffer.of(5, 0)])),
+    (caught) => brokenRule(caught) === 'malformed-der',
+  );
+});
+
 test('a point that is not on its curve is refused', () => {
   const { publicKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const der = publicKey.export({ format: 'der', type: 'spki' });

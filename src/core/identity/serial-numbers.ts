@@ -1,15 +1,17 @@
 // Serial numbers: random, so that nobody can foretell what an authority will sign (RFC 5280
-// §4.1.2.2). Drawn by the page, because asking for randomness costs as much as a third of a signature.
+// §4.1.2.2). Drawn by the page, because asking for randomness costs as much as a signature.
 
 import type { Random } from '../clock/clock.ts';
 
 const serialBytes = 16;
-const serialsPerPage = 512;
+/** 32 KiB. */
+const serialsPerPage = 2048;
 
 export class SerialNumbers {
   readonly #random: Random;
   #page = Buffer.alloc(0);
   #at = 0;
+  #drawing: Promise<void> | undefined;
 
   constructor(random: Random) {
     this.#random = random;
@@ -24,11 +26,22 @@ export class SerialNumbers {
     return serial;
   }
 
+  /** Those that wait at once wait for one page. */
   async draw(): Promise<Buffer> {
-    const bytes = await this.#random.bytes(serialBytes * serialsPerPage);
-    // Whoever else drew meanwhile has left a page; it is dropped, not reused.
-    this.#page = Buffer.from(bytes);
-    this.#at = 0;
-    return this.take() as Buffer;
+    for (;;) {
+      this.#drawing ??= this.#turnPage();
+      await this.#drawing;
+      const serial = this.take();
+      if (serial !== undefined) return serial;
+    }
+  }
+
+  async #turnPage(): Promise<void> {
+    try {
+      this.#page = Buffer.from(await this.#random.bytes(serialBytes * serialsPerPage));
+      this.#at = 0;
+    } finally {
+      this.#drawing = undefined;
+    }
   }
 }
