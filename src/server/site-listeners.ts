@@ -49,6 +49,8 @@ export class SiteListeners {
     const listener = await listenTls(address, tlsOptions, limits, handler, clock);
     guardServer(listener.server);
     credentials.onRenewal((credential) => swapCertificate(listener.server, credential));
+    // It may have been renewed while the listener opened.
+    swapCertificate(listener.server, credentials.current);
     this.#open.push(listener);
     return listener;
   }

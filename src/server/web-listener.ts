@@ -39,12 +39,14 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
   };
 }
 
-/** New connections get each new certificate; those that stand go on with theirs. Returns how to stop that. */
-export function followCertificate(server: Server, certificate: WebCertificate): () => void {
+/** New connections get each new certificate; those that stand go on with theirs. */
+export function followCertificate(server: Server, certificate: WebCertificate): void {
   closeAfterChallenges(server);
-  return certificate.onChange(() => {
+  const present = (): void =>
     (server as TlsServer).setSecureContext(secureContextOf(certificate.current));
-  });
+  certificate.onChange(present);
+  // It may have changed while the listener opened.
+  present();
 }
 
 /**
