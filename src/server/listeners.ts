@@ -40,7 +40,7 @@ const maxConcurrentStreams = 1_000;
 
 type Handler = (request: never, response: never) => void;
 
-/** HTTP/1.1 and HTTP/2 by ALPN on one TLS port. `accept` looks at a connection before its first request; false refuses it. */
+/** HTTP/1.1 and HTTP/2 by ALPN on one TLS port. */
 export async function listenTls(
   address: ListenAddress,
   tls: SecureServerOptions,
