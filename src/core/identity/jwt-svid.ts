@@ -59,8 +59,7 @@ export class ValidatedJwtSvid {
     bundles: BundleSource,
     nowMs: number,
   ): ValidatedJwtSvid {
-    const { header, claims, signed, signature } = readToken(token);
-    const { algorithm, keyId } = readHeader(header);
+    const { algorithm, keyId, claims, signed, signature } = readToken(token);
     const id = readSubject(claims);
     const expiresAtMs = checkTimes(claims, nowMs);
     const audiences = checkAudience(claims, audience);
@@ -97,8 +96,7 @@ export function validateJwtSvid(
   return ValidatedJwtSvid.validate(token, audience, bundles, nowMs);
 }
 
-interface ReadToken {
-  readonly header: Claims;
+interface ReadToken extends Header {
   readonly claims: Claims;
   /** What the signature is over (RFC 7515 §5.2 (8)). */
   readonly signed: Buffer;
@@ -122,9 +120,12 @@ function readToken(token: string): ReadToken {
   ) {
     throw refuseJwt('serialization', 'it is not three parts with dots between');
   }
+  // Before anything else of it is read: JWT-SVID §4.
+  const { algorithm, keyId } = readHeader(readObject(header, 'header'));
   if (signature === '') throw refuseJwt('signature', 'it is not signed');
   return {
-    header: readObject(header, 'header'),
+    algorithm,
+    keyId,
     claims: readObject(payload, 'payload'),
     signed: Buffer.from(token.slice(0, header.length + 1 + payload.length), 'latin1'),
     signature: readBase64url(signature, 'signature'),
@@ -173,7 +174,6 @@ interface Header {
 
 function readHeader(header: Claims): Header {
   const { alg, kid, typ } = header;
-  // First of all (JWT-SVID §4).
   if (!isJwsAlgorithm(alg)) {
     throw refuseJwt(
       'algorithm',

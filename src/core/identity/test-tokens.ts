@@ -215,7 +215,12 @@ export function tokenSamples(nowMs: number): readonly TokenSample[] {
     ),
 
     bad('algorithm', 'with alg none', make({ header: { alg: 'none' }, as: 'ES256' })),
-    bad('signature', 'with alg none and no signature', make({ header: { alg: 'none' } })),
+    bad('algorithm', 'with alg none and no signature', make({ header: { alg: 'none' } })),
+    bad(
+      'algorithm',
+      'with alg none and a payload that is no JSON',
+      make({ header: { alg: 'none' }, payload: 'claims', as: 'ES256' }),
+    ),
     bad('algorithm', 'with alg NONE', make({ header: { alg: 'NONE' }, as: 'ES256' })),
     bad(
       'algorithm',
