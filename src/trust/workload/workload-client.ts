@@ -58,8 +58,14 @@ export async function* watchIdentities(
   const either = AbortSignal.any([signal, over.signal]);
   const states = watchSvids(socket, either);
   const keys = watchJwtKeys(socket, either);
-  let nextState = states.next();
-  let nextKeys = keys.next();
+  // One may fail while nobody waits for it: whoever asks next is told.
+  const ask = <T>(of: AsyncGenerator<T, void>): Promise<IteratorResult<T, void>> => {
+    const next = of.next();
+    next.catch(() => undefined);
+    return next;
+  };
+  let nextState = ask(states);
+  let nextKeys = ask(keys);
   let state: ReceivedState | undefined;
   let jwtKeys: ReadonlyMap<string, readonly string[]> | undefined;
   try {
@@ -71,11 +77,11 @@ export async function* watchIdentities(
       if ('state' in came) {
         if (came.state === undefined) return;
         ({ state } = came);
-        nextState = states.next();
+        nextState = ask(states);
       } else {
         if (came.jwtKeys === undefined) return;
         ({ jwtKeys } = came);
-        nextKeys = keys.next();
+        nextKeys = ask(keys);
       }
       if (state !== undefined && jwtKeys !== undefined) yield { ...state, jwtKeys };
     }
@@ -101,6 +107,7 @@ async function* watch<S extends DescMessage>(
   method: string,
   response: S,
 ): AsyncGenerator<MessageShape<S>, void> {
+  if (signal.aborted) return;
   const client = new Client(`unix:${socket}`, credentials.createInsecure());
   const metadata = new Metadata();
   metadata.set('workload.spiffe.io', 'true');
