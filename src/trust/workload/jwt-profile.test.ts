@@ -29,10 +29,13 @@ import {
   put,
   putEntry,
   putFederation,
+  remove,
   startTestSite,
   type TestWorkloadSite,
   TestStream,
 } from './test-workload-site.ts';
+import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
+import { JwtSupply } from './jwt-supply.ts';
 
 async function site(t: TestContext) {
   const started = await startTestSite();
@@ -108,6 +111,56 @@ const refused = (code: status, message: RegExp) => (error: unknown) => {
 const noAudit = () => [];
 
 describe('FetchJWTSVID', () => {
+  test('gives no token of an entry that is gone when it is signed', async (t) => {
+    const started = await site(t);
+    await putEntry(started.store, 'web');
+    const { jwtSigner } = started.authority;
+    // Larger keys sign in another thread, and much can happen meanwhile.
+    t.mock.getter(started.authority, 'jwtSigner', () => ({
+      ...jwtSigner,
+      signer: {
+        algorithm: jwtSigner.signer.algorithm,
+        publicKey: jwtSigner.signer.publicKey,
+        sign: async (bytes: Uint8Array) => {
+          await remove(started.store, 'workloadentries', 'web');
+          return jwtSigner.signer.sign(bytes);
+        },
+      },
+    }));
+    await assert.rejects(
+      fetchJwt(started, { audience: ['db'] }),
+      refused(status.PERMISSION_DENIED, /No identity is registered/),
+    );
+  });
+
+  test('gives no token to a process that ended, or became another, while it was signed', async (t) => {
+    const { store, authority, clock } = await site(t);
+    await putEntry(store, 'web');
+    const entry = {
+      id: SpiffeId.parse('spiffe://lubeck.example/web'),
+      uid: '1',
+      jwtTtlSeconds: 60,
+    };
+    const { trustDomain } = authority;
+    const profile = jwtProfile({
+      delivery: { entriesOf: () => [entry] },
+      connections: { get: () => ({ process: { description: 'pid 1' }, isSame: () => false }) },
+      jwtSupply: new JwtSupply({
+        trustDomain,
+        authority,
+        clock,
+        issuer: undefined,
+        issued: () => undefined,
+      }),
+      clock,
+    } as unknown as JwtProfileOptions);
+    const call = { getPeer: () => '', request: create(JWTSVIDRequestSchema, { audience: ['db'] }) };
+    const error = await new Promise((resolve) => {
+      profile.FetchJWTSVID(call as never, (refusal) => resolve(refusal));
+    });
+    assert.equal((error as ServiceError | null)?.code, status.UNAUTHENTICATED);
+  });
+
   test('gives a token of the entry that matches, for the audience that was asked', async (t) => {
     const started = await site(t);
     await putEntry(started.store, 'web');

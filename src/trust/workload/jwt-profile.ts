@@ -15,13 +15,14 @@ import {
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { brokenJwtRule, type JwtRule } from '../../core/identity/jwt-rules.ts';
 import { validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { grpcStatus } from './grpc-status.ts';
 import type { JwtSupply } from './jwt-supply.ts';
 import { hintsOf, type UsableEntry } from './matching-entries.ts';
-import { connectionGone, noIdentity } from './stream-refusals.ts';
+import { anotherProcess, connectionGone, noIdentity } from './stream-refusals.ts';
 import { serveStates, type StateView, type WorkloadApiOptions } from './workload-api.ts';
 import type { WorkloadConnection } from './workload-connections.ts';
 
@@ -70,7 +71,9 @@ function unary<Request>(
   const answered = async (call: ServerUnaryCall<Request, Uint8Array>): Promise<Uint8Array> => {
     const connection = options.connections.get(call.getPeer());
     if (connection === undefined) throw connectionGone();
-    return answerOf(options, connection, call.request);
+    const message = await answerOf(options, connection, call.request);
+    if (!connection.isSame()) throw anotherProcess();
+    return message;
   };
   return (call, answer) => {
     answered(call).then(
@@ -94,7 +97,23 @@ async function fetchSvids(
     );
   }
   const wanted = spiffeId === '' ? undefined : SpiffeId.parse(spiffeId);
-  const entries = entriesOf(options, connection);
+  for (;;) {
+    const entries = entriesOf(options, connection);
+    const svids = await signedFor(options, connection, entries, wanted, audience);
+    const now = new Set(options.delivery.entriesOf(connection.process));
+    // Where one of them is gone, or another, since: those that there are then.
+    if (!entries.every((entry) => now.has(entry))) continue;
+    return toBinary(JWTSVIDResponseSchema, create(JWTSVIDResponseSchema, { svids }));
+  }
+}
+
+async function signedFor(
+  options: JwtProfileOptions,
+  connection: WorkloadConnection,
+  entries: readonly UsableEntry[],
+  wanted: SpiffeId | undefined,
+  audience: readonly string[],
+): Promise<{ spiffeId: string; svid: string; hint: string }[]> {
   const hints = hintsOf(entries);
   const chosen = entries
     .map((entry, at) => ({ entry, hint: hints[at] ?? '' }))
@@ -109,14 +128,14 @@ async function fetchSvids(
   const svids = [];
   for (const [at, { entry, hint }] of chosen.entries()) {
     // Others of the site get their turn: a signature takes some 30 µs.
-    if (at % signedInARow === signedInARow - 1) await new Promise(setImmediate);
+    if (at % signedInARow === signedInARow - 1) await letOthersRun();
     const { token } = await options.jwtSupply.svidOf(entry, audience).catch((error: unknown) => {
       if (!hasCode(error, 'HANSA_BAD_REQUEST')) options.jwtFailed(error);
       throw error;
     });
     svids.push({ spiffeId: entry.id.toString(), svid: token, hint });
   }
-  return toBinary(JWTSVIDResponseSchema, create(JWTSVIDResponseSchema, { svids }));
+  return svids;
 }
 
 /** Section 6.2.3: by the bundles that the caller may trust, as if it did so itself. */
