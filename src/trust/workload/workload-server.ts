@@ -114,6 +114,9 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
       refused('gone', undefined);
       unknown.write({ error });
     },
+  }).catch((error: unknown) => {
+    requests.stop();
+    throw error;
   });
   return {
     stop: () => {
