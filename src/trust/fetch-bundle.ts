@@ -7,6 +7,7 @@ import { excerpt } from '../api/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
+import type { Certificate } from '../core/identity/certificate.ts';
 import { refuse } from '../core/identity/rules.ts';
 import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
@@ -37,6 +38,16 @@ export interface Validator {
   readonly etag: string;
 }
 
+/** Told as it goes, anew for each redirect. None of these may throw. */
+export interface FetchProgress {
+  asks(url: URL): void;
+  /** One of the addresses that the name stands for. */
+  resolved(address: string): void;
+  connected(address: string): void;
+  /** The handshake is done; by the Web PKI the server is judged by then, and the chain empty. */
+  presented(chain: readonly Certificate[]): void;
+}
+
 export interface BundleFetch {
   readonly url: URL;
   readonly profile: Profile;
@@ -45,6 +56,7 @@ export interface BundleFetch {
   readonly transport: Transport;
   readonly clock: Clock;
   readonly signal: AbortSignal;
+  readonly progress?: FetchProgress;
 }
 
 export interface FetchedBundle {
@@ -65,7 +77,9 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
     const leftMs = Math.max(Math.ceil(endsAt - fetch.clock.monotonic()), 1);
     const from = url;
     const isFirst = visited.size === 1;
+    fetch.progress?.asks(url);
     const answer = await ask(fetch, url, leftMs, (address) => {
+      if (address !== from.hostname.replace(/^\[|\]$/g, '')) fetch.progress?.resolved(address);
       if (!isLocalAddress(address)) return;
       // An operator may name an endpoint on this machine; another endpoint may not send us there.
       if (isFirst) startsHere = true;
@@ -98,7 +112,7 @@ async function ask(
   timeoutMs: number,
   checkAddress: (address: string) => void,
 ): Promise<TransportResponse> {
-  const { profile, transport, clock, signal, validator } = fetch;
+  const { profile, transport, clock, signal, validator, progress } = fetch;
   const connection = await transport.connect({
     url,
     // The endpoint is public; to show who asks would only tell others whom we federate with.
@@ -107,8 +121,10 @@ async function ask(
     quietMs: Math.min(quietMs, timeoutMs),
     signal,
     checkAddress,
+    ...(progress && { connected: progress.connected }),
     ...(profile.kind === 'https_web' && { web: profile.rules }),
     verify: (chain) => {
+      progress?.presented(chain);
       if (profile.kind === 'https_web') return;
       const { id } = validateChain(chain, profile.bundles, clock.now());
       if (!id.equals(profile.endpoint)) {

@@ -155,6 +155,7 @@ class TlsConnection implements Connection {
     socket.on('error', (cause: Error) =>
       this.#end(cause instanceof HansaError ? cause : this.#unreachable(inWords(cause), cause)),
     );
+    socket.once('connect', () => options.connected?.(socket.remoteAddress ?? ''));
     socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
     this.#heard();
     this.verified = new Promise((resolve, reject) => {

@@ -38,6 +38,8 @@ export interface ConnectOptions {
   readonly verify: (chain: readonly Certificate[]) => void;
   /** Called with each address that the name stands for, before anything is sent there. Throws to refuse. */
   readonly checkAddress?: (address: string) => void;
+  /** Called with the address that took the connection, before the handshake. Must not throw. */
+  readonly connected?: (address: string) => void;
   /** Present the site's own SVID. Without it no client certificate is sent. */
   readonly asSite: boolean;
   /** For the connection as a whole, requests included. */

@@ -5,15 +5,8 @@
 // the endpoint is believed by it, so that a federation recovers by itself.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
-import type { BundleSource } from '../../core/identity/bundle.ts';
 import { sourceOf } from '../../core/identity/bundle-life.ts';
-import {
-  parseSpiffeBundle,
-  refreshAfterSeconds,
-  type SpiffeBundle,
-} from '../../core/identity/spiffe-bundle.ts';
+import { refreshAfterSeconds, type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
@@ -24,7 +17,7 @@ import type {
 } from '../../core/reconcile/controller.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
-import { acceptBundle } from '../accept-bundle.ts';
+import { acceptFor, type Answer, askEndpoint, readHeld } from '../ask-endpoint.ts';
 import { FederationFacts, sameState } from '../federation-facts.ts';
 import type { FederationMetrics } from '../federation-metrics.ts';
 import {
@@ -36,7 +29,6 @@ import {
   rebootstrappedStatus,
   restingStatus,
 } from '../federation-status.ts';
-import { fetchBundle, type Profile, type Validator } from '../fetch-bundle.ts';
 import { type Failure, failureOf, isRefusal } from '../fetch-failure.ts';
 import { pendingRefresh, refreshCollection, refreshDone } from '../refresh-request.ts';
 import { describeRotation } from '../rotation-record.ts';
@@ -87,12 +79,6 @@ export function federationSync(parts: Parts, metrics: FederationMetrics): Contro
 interface Wish {
   readonly now: boolean;
   readonly acceptRollback: boolean;
-}
-
-interface Answer {
-  readonly document: string;
-  readonly accepted: SpiffeBundle;
-  readonly validator: Validator | undefined;
 }
 
 class FederationSync {
@@ -206,7 +192,7 @@ class FederationSync {
     const look = { generation, nowMs, nextSyncAtMs: undefined };
     try {
       // An operator may give an older one: no sequence is held against it.
-      const accepted = this.#accept(federation, document, undefined);
+      const accepted = acceptFor(this.#parts, federation, document, undefined);
       return await this.#write(federation, { document, accepted, validator: undefined }, look, as);
     } catch (caught) {
       const failure = failureOf(caught, federation.metadata.name);
@@ -253,58 +239,12 @@ class FederationSync {
     return this.#write(federation, answer, { generation, nowMs, nextSyncAtMs }, as);
   }
 
-  async #ask(federation: SPIFFEFederation, wish: Wish, signal: AbortSignal): Promise<Answer> {
-    const { transport, clock } = this.#parts;
-    const { httpsSpiffe, httpsWeb } = federation.spec.bundleSource;
-    const { bundleEndpointURL: url } = httpsSpiffe ?? httpsWeb ?? {};
-    if (url === undefined) throw new Error('the federation has no endpoint');
-    const fetched = await fetchBundle({
-      url: new URL(url),
-      profile: this.#profileOf(federation),
+  #ask(federation: SPIFFEFederation, wish: Wish, signal: AbortSignal): Promise<Answer> {
+    return askEndpoint(this.#parts, federation, {
       // Whoever wants to see for himself gets the document.
       validator: wish.now ? undefined : this.#facts.validator(federation),
-      transport,
-      clock,
+      acceptRollback: wish.acceptRollback,
       signal,
-    });
-    const document = fetched.document ?? federation.status?.bundle ?? '';
-    const sequence = wish.acceptRollback ? undefined : seenSequence(federation);
-    const accepted = this.#accept(federation, document, sequence);
-    return { document: document.toString(), accepted, validator: fetched.validator };
-  }
-
-  #profileOf(federation: SPIFFEFederation): Profile {
-    const { httpsSpiffe, httpsWeb } = federation.spec.bundleSource;
-    if (httpsWeb !== undefined) {
-      const { caBundle, pinnedKeys = [] } = httpsWeb;
-      return { kind: 'https_web', rules: { caBundle, pinnedKeys } };
-    }
-    const held = readHeld(federation, heldDocument(federation));
-    const { heldBundles } = this.#parts;
-    // Quarantine and staleness are for others: the endpoint is still believed by what is held.
-    const bundles: BundleSource = {
-      bundleFor: (asked) =>
-        asked.name === federation.metadata.name ? held?.bundle : heldBundles.bundleFor(asked),
-    };
-    const endpoint = SpiffeId.parse(httpsSpiffe?.endpointSpiffeID ?? '');
-    return { kind: 'https_spiffe', endpoint, bundles };
-  }
-
-  #accept(
-    federation: SPIFFEFederation,
-    document: string | Uint8Array,
-    heldSequence: number | undefined,
-  ): SpiffeBundle {
-    const { name } = federation.metadata;
-    const endpoint = federation.spec.bundleSource.httpsSpiffe?.endpointSpiffeID;
-    return acceptBundle({
-      document,
-      trustDomain: TrustDomain.parse(name),
-      own: this.#parts.authority.bundle,
-      heldSequence,
-      nowMs: this.#parts.clock.now(),
-      // Without one, the next certificate of the endpoint could not be verified.
-      needs: endpoint?.startsWith(`spiffe://${name}/`) === true ? 'x509' : 'any',
     });
   }
 
@@ -388,30 +328,9 @@ class FederationSync {
   }
 }
 
-/** Quarantined, stale or not; undefined where there is none, or it cannot be read. */
-function readHeld(
-  { metadata }: SPIFFEFederation,
-  document: string | undefined,
-): SpiffeBundle | undefined {
-  if (document === undefined) return undefined;
-  try {
-    return parseSpiffeBundle(document, TrustDomain.parse(metadata.name));
-  } catch {
-    return undefined;
-  }
-}
-
 /** Last time, as far as anybody knows. */
 function hasAnswered({ status }: SPIFFEFederation): boolean {
   return status?.syncedAt !== undefined && (status.consecutiveFailures ?? 0) === 0;
-}
-
-/** Of what the endpoint itself gave. A bootstrap may be written by hand, and proves nothing about it. */
-function seenSequence(federation: SPIFFEFederation): number | undefined {
-  const { status } = federation;
-  return status?.source === sourceOf(federation) && status.source !== 'static'
-    ? status.sequence
-    : undefined;
 }
 
 function rotation(before: SpiffeBundle, after: SpiffeBundle): { verb: string; reason: string } {
