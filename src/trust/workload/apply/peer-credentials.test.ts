@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { spawn, spawnSync } from 'node:child_process';
 import { once } from 'node:events';
 import {
   chmodSync,
@@ -192,6 +192,44 @@ describe('the process at the other end of a socket', () => {
       socket.destroy();
       rmdirSync(group);
     }
+  });
+
+  test('is told without a question to a user who serves its program', async (t) => {
+    const place = join(folder, 'served');
+    const turned = join(folder, 'turned');
+    mkdirSync(place);
+    const program = join(import.meta.dirname, 'test-served-files.ts');
+    const args = [program, place, process.execPath, turned, String(process.pid)];
+    const files = spawn(process.execPath, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+    let said = '';
+    files.stdout.setEncoding('utf8').on('data', (text: string) => {
+      said += text;
+    });
+    const over = once(files, 'close');
+    await Promise.race([once(files.stdout, 'data'), over]);
+    if (!said.includes('mounted')) {
+      t.skip('this machine does not let us mount FUSE');
+      return;
+    }
+    try {
+      const { child, socket, fd } = await connected('', join(place, 'program'));
+      writeFileSync(turned, '');
+      const peer = peerProcess(fd);
+      const isSame = peer.isSame();
+      peer.close();
+      child.kill('SIGKILL');
+      socket.destroy();
+      assert.equal(said, 'mounted\n');
+      assert.ok(isSame);
+      assert.ok(peer.executable);
+      assert.equal(peer.path, undefined);
+    } finally {
+      spawnSync('umount', ['-l', place]);
+      files.kill('SIGKILL');
+      await over;
+    }
+    // What it said before it ended is here by now.
+    assert.equal(said, 'mounted\n');
   });
 
   test('cannot be asked of what is no socket', () => {

@@ -6,12 +6,16 @@
 // descriptor (SO_PEERPIDFD, Linux 6.5), and whatever was read from /proc counts only if that very
 // process was still alive afterwards. An older kernel is asked for a descriptor by pid: then a
 // process of the same user, and of no other, could stand in its place.
+//
+// All of this happens while everybody else waits, so nothing here may ask a file system that a user
+// serves (FUSE), or one far away, and wait for its answer: what the kernel knows already must do.
 
 import { closeSync, openSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
 import koffi from 'koffi';
 import { HansaError } from '../../../core/errors/error.ts';
 import type { FileVersion } from './executable-hash.ts';
+import { isServedByUsers } from './served-mounts.ts';
 
 /** asm-generic/socket.h, which every architecture that Node runs on shares but for MIPS, SPARC and PA-RISC. */
 const solSocket = 1;
@@ -52,11 +56,42 @@ const statx = libc.func(
   'int statx(int dir, const char *path, int flags, unsigned int mask, _Out_ uint8_t *found)',
 ) as (dir: number, path: string, flags: number, mask: number, found: Buffer) => number;
 const statxBytes = 256;
-const statxIno = 0x100;
-const statxInoAt = 32;
-const statxDevAt = 136;
+const statxBasicStats = 0x7ff;
+/** Whatever is known of the file, without a question to whoever serves it. */
+const atStatxDontSync = 0x4000;
+const atEmptyPath = 0x1000;
+const statxAt = { ino: 32, size: 40, ctime: 96, mtime: 112, dev: 136 } as const;
+
+/** linux/openat2.h, by the number that it has on every architecture (Linux 5.6). */
+const openat2 = libc.func(
+  'long syscall(long number, int dir, const char *path, uint8_t *how, unsigned long bytes)',
+) as (number: number, dir: number, path: string, how: Buffer, bytes: number) => number;
+const openat2Number = 437;
+const atCurrentFolder = -100;
+/** fcntl.h: on every architecture that Node runs on but PA-RISC and SPARC. */
+const oPath = 0o10000000;
+const oCloexec = 0o2000000;
+const resolveNoMagiclinks = 0x02;
+const resolveNoSymlinks = 0x04;
+/** Only what is in the cache of the kernel (Linux 5.12). */
+const resolveCached = 0x20;
+const eagain = 11;
+/** Of a kernel that knows no `resolveCached`. */
+const einval = 22;
+const enosys = 38;
 
 const littleEndian = endianness() === 'LE';
+
+/** struct open_how: the path that the kernel tells of a program goes through no link. */
+function openHow(resolve: number): Buffer {
+  const how = Buffer.alloc(24);
+  const words = [oPath | oCloexec, 0, resolve | resolveNoSymlinks | resolveNoMagiclinks];
+  for (const [index, word] of words.entries()) writeInt(how, word, index * 8 + lowHalf);
+  return how;
+}
+const lowHalf = littleEndian ? 0 : 4;
+const cachedOnly = openHow(resolveCached);
+const anywhere = openHow(0);
 
 export interface PeerProcess {
   readonly uid: number;
@@ -111,13 +146,13 @@ export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerPr
   // Before anything is read of the program, so that what is read is of the one that is looked for later.
   const link = linkOf(pid);
   const program = isOwned ? programBehind(link) : undefined;
-  const executable = program === undefined ? undefined : fileBehind(link);
-  const path = executable && pathOf(pid, executable);
+  const executable = program && versionIn(program);
+  const path = program && pathOf(pid, program);
   // By pid alone it could be a process of another user by now.
   const controlGroups = isOwned || held.by === 'socket' ? controlGroupsOf(pid) : undefined;
   const isSame = (): boolean =>
     open &&
-    (program === undefined || isProgram(link, program)) &&
+    (program === undefined || (look(-1, link, 0) && wasFound(program))) &&
     // Last: what was read above was of this process only if it runs still.
     runs(held.pidfd);
   if (!isSame()) {
@@ -148,10 +183,10 @@ function hold(
  * theirs over /usr/bin/web in a namespace of theirs, so it counts only if here the same file lies
  * at that path. That also leaves out what was deleted or replaced since it was started.
  */
-function pathOf(pid: number, file: FileNumber): string | undefined {
+function pathOf(pid: number, program: Buffer): string | undefined {
   try {
     const path = readlinkSync(linkOf(pid));
-    return path.startsWith('/') && isFile(file, fileBehind(path)) ? path : undefined;
+    return path.startsWith('/') && liesAt(path, program) ? path : undefined;
   } catch {
     // Not ours to read (another user's, without the right to trace), or not there: no selector of a path.
     return undefined;
@@ -190,38 +225,77 @@ function groupsOf(socketFd: number): readonly number[] {
   return Array.from({ length: (length[0] ?? 0) / 4 }, (_, at) => readInt(value, at * 4) >>> 0);
 }
 
-interface FileNumber {
-  readonly dev: bigint;
-  readonly ino: bigint;
-}
-
 function linkOf(pid: number): string {
   return `/proc/${pid}/exe`;
 }
 
 const found = Buffer.alloc(statxBytes);
 
-/** What the kernel says of the file behind a link; undefined where there is none, or none that we may see. */
+/** What the kernel knows of the file behind a link; undefined where there is none, or none that we may see. */
 function programBehind(link: string): Buffer | undefined {
-  return statx(-1, link, 0, statxIno, found) === 0 ? Buffer.from(found) : undefined;
+  return look(-1, link, 0) ? Buffer.from(found) : undefined;
 }
 
-function isProgram(link: string, program: Buffer): boolean {
+/** Into `found`. */
+function look(dir: number, path: string, flags: number): boolean {
+  return statx(dir, path, flags | atStatxDontSync, statxBasicStats, found) === 0;
+}
+
+/** Whether what was just found is that file. */
+function wasFound(program: Buffer): boolean {
   const same = (at: number): boolean => found.compare(program, at, at + 8, at, at + 8) === 0;
-  return statx(-1, link, 0, statxIno, found) === 0 && same(statxInoAt) && same(statxDevAt);
+  return same(statxAt.ino) && same(statxAt.dev);
 }
 
-/** Undefined where there is none, or none that we may see. */
-function fileBehind(path: string): FileVersion | undefined {
+/** As node:fs has it. */
+function versionIn(stats: Buffer): FileVersion {
+  const int64 = (at: number): bigint =>
+    littleEndian ? stats.readBigInt64LE(at) : stats.readBigInt64BE(at);
+  const int32 = (at: number): bigint => BigInt(readInt(stats, at) >>> 0);
+  const nanoseconds = (at: number): bigint => int64(at) * 1_000_000_000n + int32(at + 8);
+  return {
+    dev: deviceNumber(int32(statxAt.dev), int32(statxAt.dev + 4)),
+    ino: BigInt.asUintN(64, int64(statxAt.ino)),
+    size: int64(statxAt.size),
+    mtimeNs: nanoseconds(statxAt.mtime),
+    ctimeNs: nanoseconds(statxAt.ctime),
+  };
+}
+
+/** makedev(3). */
+function deviceNumber(major: bigint, minor: bigint): bigint {
+  return (
+    ((major & 0xfffff000n) << 32n) |
+    ((major & 0xfffn) << 8n) |
+    ((minor & 0xffffff00n) << 12n) |
+    (minor & 0xffn)
+  );
+}
+
+/**
+ * Whether the file lies at a path. The path is what a workload has us look at: in a mount namespace of
+ * its own it may run a program from wherever it likes. Where a program runs, all of its path is in the
+ * cache of the kernel, as a rule; where it is not, it is looked up unless a user could keep us waiting.
+ */
+function liesAt(path: string, program: Buffer): boolean {
+  let fd = openPath(path, cachedOnly);
+  if (fd < 0) {
+    const errno = koffi.errno();
+    if (![eagain, einval, enosys].includes(errno) || isServedByUsers(path)) return false;
+    // Before Linux 5.6.
+    if (errno === enosys) return look(atCurrentFolder, path, 0) && wasFound(program);
+    fd = openPath(path, anywhere);
+    if (fd < 0) return false;
+  }
   try {
-    return statSync(path, { bigint: true, throwIfNoEntry: false });
-  } catch {
-    return undefined;
+    return look(fd, '', atEmptyPath) && wasFound(program);
+  } finally {
+    closeSync(fd);
   }
 }
 
-function isFile(one: FileNumber | undefined, other: FileNumber | undefined): one is FileNumber {
-  return one !== undefined && one.dev === other?.dev && one.ino === other.ino;
+function openPath(path: string, how: Buffer): number {
+  return openat2(openat2Number, atCurrentFolder, path, how, how.length);
 }
 
 /** A pidfd becomes readable when its process ends. */
