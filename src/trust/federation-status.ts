@@ -5,7 +5,7 @@ import { timestamp } from '../api/object.ts';
 import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
-import { setCondition } from '../core/reconcile/conditions.ts';
+import { findCondition, setCondition } from '../core/reconcile/conditions.ts';
 import { type Failure, isSilence } from './fetch-failure.ts';
 
 export type FederationStatus = NonNullable<SPIFFEFederation['status']>;
@@ -151,9 +151,12 @@ function bare({ status }: SPIFFEFederation): FederationStatus {
 export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
   const { status: before = {}, metadata } = federation;
   const over = withheld(federation, nowMs);
+  // A spec that came meanwhile is still to be looked at.
+  const { observedGeneration = metadata.generation } =
+    findCondition(before.conditions, 'Ready') ?? {};
   return {
     ...before,
-    conditions: withFindings(federation, metadata.generation, nowMs, {
+    conditions: withFindings(federation, observedGeneration, nowMs, {
       Fresh: freshness(federation, nowMs),
       ...(over === undefined ? {} : { Ready: over }),
     }),
