@@ -1,12 +1,14 @@
-// The thread that hashes programs: one question, one answer. It closes nothing: the descriptor is
-// of whoever asked.
+// The thread that hashes programs: one question, one answer.
 
 import { createHash } from 'node:crypto';
-import { readSync } from 'node:fs';
+import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { parentPort } from 'node:worker_threads';
+import { fileVersionKey } from './executable-hash.ts';
 
 export interface HashQuestion {
-  readonly fd: number;
+  readonly pid: number;
+  /** Of the file that was seen. */
+  readonly key: string;
   readonly maxBytes: number;
 }
 
@@ -16,22 +18,37 @@ export interface HashAnswer {
 
 const chunk = Buffer.allocUnsafe(1024 * 1024);
 
-parentPort?.on('message', ({ fd, maxBytes }: HashQuestion) => {
-  parentPort?.postMessage({ sha256: hash(fd, maxBytes) } satisfies HashAnswer, []);
+parentPort?.on('message', (question: HashQuestion) => {
+  parentPort?.postMessage({ sha256: hash(question) } satisfies HashAnswer, []);
 });
 
-function hash(fd: number, maxBytes: number): string | undefined {
-  const digest = createHash('sha256');
-  let position = 0;
+function hash({ pid, key, maxBytes }: HashQuestion): string | undefined {
   try {
-    for (;;) {
-      const count = readSync(fd, chunk, 0, chunk.length, position);
-      if (count === 0) return digest.digest('hex');
-      position += count;
-      if (position > maxBytes) return undefined;
-      digest.update(chunk.subarray(0, count));
+    const fd = openSync(`/proc/${pid}/exe`, 'r');
+    try {
+      if (keyOf(fd) !== key) return undefined;
+      const sha256 = digestOf(fd, maxBytes);
+      // Whoever could write to it while it was read has changed its times.
+      return keyOf(fd) === key ? sha256 : undefined;
+    } finally {
+      closeSync(fd);
     }
   } catch {
     return undefined;
+  }
+}
+
+function keyOf(fd: number): string {
+  return fileVersionKey(fstatSync(fd, { bigint: true }));
+}
+
+function digestOf(fd: number, maxBytes: number): string | undefined {
+  const digest = createHash('sha256');
+  for (let position = 0; ; ) {
+    const count = readSync(fd, chunk, 0, chunk.length, position);
+    if (count === 0) return digest.digest('hex');
+    position += count;
+    if (position > maxBytes) return undefined;
+    digest.update(chunk.subarray(0, count));
   }
 }

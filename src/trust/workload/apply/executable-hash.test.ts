@@ -14,12 +14,11 @@ import {
   truncateSync,
   utimesSync,
 } from 'node:fs';
-import { stat } from 'node:fs/promises';
+import { open } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { letOthersRun } from '../../../core/clock/let-others-run.ts';
 import { systemClock } from '../../../core/clock/system.ts';
 import { ExecutableHashes, maxProgramBytes } from './executable-hash.ts';
 
@@ -120,10 +119,19 @@ describe('the SHA-256 of the program of a process', () => {
     // The first never ends, so that the others wait behind it.
     t.mock.method(Worker.prototype, 'postMessage', () => undefined);
     const asked = programs.map(({ pid, path }) => made.of(0, pid, versionOf(path)));
-    while (openFiles().filter((path) => path.includes('turn-')).length < 3) await letOthersRun();
-    // Each is looked at once more before it is queued, in the same pool of threads.
-    for (let turn = 0; turn < 10; turn++) await stat(folder);
     made.stop();
     assert.deepEqual(await Promise.all(asked), [undefined, undefined, undefined]);
+  });
+
+  test('is not begun before its turn: a file that a user serves may not even open', async (t) => {
+    const made = hashes(t);
+    const { pid, path } = await running('unopened');
+    t.mock.method(Worker.prototype, 'postMessage', () => undefined);
+    const asked = made.of(0, pid, versionOf(path));
+    // As long as it takes to open a file in the pool of threads that everybody shares.
+    await (await open(path)).close();
+    assert.ok(!openFiles().some((file) => file.includes('unopened')));
+    made.stop();
+    assert.equal(await asked, undefined);
   });
 });

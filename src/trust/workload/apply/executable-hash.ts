@@ -1,10 +1,9 @@
 // SHA-256 of the program that a process runs, for entries that select by it. The file is opened
 // through /proc/PID/exe, once, and is known to be the very file that was seen when the process
-// connected. Reading and hashing happen on a thread of their own, one file after the other, users in
-// turn: however large the programs of one user are, the site goes on, and so do the others.
+// connected. Opening, reading and hashing happen on a thread of their own, one file after the other,
+// users in turn: however large the programs of one user are, and whoever serves them, the site goes
+// on, and so do the others.
 
-import { close, fstat, open, type BigIntStats } from 'node:fs';
-import { promisify } from 'node:util';
 import { Worker } from 'node:worker_threads';
 import type { Clock, Timer } from '../../../core/clock/clock.ts';
 import type { HashAnswer, HashQuestion } from './executable-hash-worker.ts';
@@ -32,15 +31,10 @@ const maxRemembered = 4096;
 const workerFile = import.meta.url.endsWith('.ts')
   ? './executable-hash-worker.ts'
   : './executable-hash-worker.js';
-const openFile = promisify(open);
-const closeFile = promisify(close);
-const statFile = promisify(fstat) as unknown as (
-  fd: number,
-  options: { readonly bigint: true },
-) => Promise<BigIntStats>;
 
 interface Job {
-  readonly fd: number;
+  readonly pid: number;
+  readonly key: string;
   readonly done: (sha256: string | undefined) => void;
 }
 
@@ -95,25 +89,9 @@ export class ExecutableHashes {
     version: FileVersion,
   ): Promise<string | undefined> {
     if (version.size > maxProgramBytes) return undefined;
-    let fd: number;
-    try {
-      fd = await openFile(`/proc/${pid}/exe`, 'r');
-    } catch {
-      return undefined;
-    }
-    try {
-      if (fileVersionKey(await statFile(fd, { bigint: true })) !== key) return undefined;
-      const sha256 = await this.#hash(uid, fd);
-      // Whoever could write to it while it was read has changed its times.
-      const after = await statFile(fd, { bigint: true });
-      if (sha256 === undefined || fileVersionKey(after) !== key) return undefined;
-      this.#remember(key, sha256);
-      return sha256;
-    } catch {
-      return undefined;
-    } finally {
-      await closeFile(fd).catch(() => undefined);
-    }
+    const sha256 = await this.#hash(uid, pid, key);
+    if (sha256 !== undefined) this.#remember(key, sha256);
+    return sha256;
   }
 
   #remember(key: string, sha256: string): void {
@@ -122,15 +100,15 @@ export class ExecutableHashes {
     if (this.#known.size > maxRemembered && oldest !== undefined) this.#known.delete(oldest);
   }
 
-  #hash(uid: number, fd: number): Promise<string | undefined> {
+  #hash(uid: number, pid: number, key: string): Promise<string | undefined> {
     return new Promise((done) => {
       if (this.#stopped) {
         done(undefined);
         return;
       }
       const queue = this.#queues.get(uid);
-      if (queue === undefined) this.#queues.set(uid, [{ fd, done }]);
-      else queue.push({ fd, done });
+      if (queue === undefined) this.#queues.set(uid, [{ pid, key, done }]);
+      else queue.push({ pid, key, done });
       this.#next();
     });
   }
@@ -147,7 +125,8 @@ export class ExecutableHashes {
     if (job === undefined) return;
     this.#current = job;
     this.#deadline = this.#clock.timer(withinMs, () => this.#end());
-    const question: HashQuestion = { fd: job.fd, maxBytes: Number(maxProgramBytes) };
+    const { pid, key } = job;
+    const question: HashQuestion = { pid, key, maxBytes: Number(maxProgramBytes) };
     this.#thread().postMessage(question, []);
   }
 
