@@ -2,7 +2,7 @@
 // after a look.
 
 import { create, toBinary } from '@bufbuild/protobuf';
-import { createPublicKey, hash, type KeyObject } from 'node:crypto';
+import { createPublicKey, type KeyObject } from 'node:crypto';
 import {
   RegisterUsingSecretMethodRequestSchema,
   RegisterUsingSPIFFEMethodRequestSchema,
@@ -23,6 +23,7 @@ import { RpcClientCall } from './rpc-client.ts';
 import { secretPrivateKey } from './secret.ts';
 import {
   type Conversation,
+  credentialDigest,
   exporterBytes,
   exporterLabel,
   joinTranscript,
@@ -89,7 +90,7 @@ export function joinBySvid(
   const schema = RegisterUsingSPIFFEMethodRequestSchema;
   return converse(parts, {
     path: paths.spiffe,
-    credential: hash('sha256', leaf, 'buffer'),
+    credential: credentialDigest(leaf),
     signWith: credential.key,
     transcript: (conversation) => joinTranscript(wish, conversation),
     init: (keys) =>
@@ -121,7 +122,7 @@ export function joinBySecret(
   const schema = RegisterUsingSecretMethodRequestSchema;
   return converse(parts, {
     path: paths.secret,
-    credential: hash('sha256', secretKey, 'buffer'),
+    credential: credentialDigest(secretKey),
     signWith,
     transcript: (conversation) => joinTranscript(wish, conversation),
     init: (keys) =>
@@ -149,7 +150,7 @@ export function renewSvid(
   const schema = RenewSVIDRequestSchema;
   return converse(parts, {
     path: paths.renew,
-    credential: hash('sha256', leaf, 'buffer'),
+    credential: credentialDigest(leaf),
     signWith: credential.key,
     transcript: (conversation) => renewTranscript(wish, conversation),
     init: (keys) =>

@@ -67,6 +67,16 @@ suite('joining', () => {
     }
   });
 
+  test('by a token that is deleted while the site looks after its members is refused', async (t) => {
+    await site.createToken('fleeting', ciToken);
+    t.mock.method(site.members, 'prune', () =>
+      site.store.commit({ delete: [{ collection: 'jointokens', name: 'fleeting' }] }),
+    );
+    await assert.rejects(joinBySvid(await parts(), { ...bot, token: 'fleeting' }, svid), (error) =>
+      hasCode(error, 'HANSA_FORBIDDEN'),
+    );
+  });
+
   test('is counted in the status of the token', async () => {
     const known = (await site.tokenStatus('ci-runners'))?.uses ?? 0;
     await joinBySvid(await parts(), bot, svid);

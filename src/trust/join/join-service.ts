@@ -8,7 +8,6 @@ import type { AuditActor } from '../../core/audit/event.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
-import { Certificate } from '../../core/identity/certificate.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
 import { brokenRule } from '../../core/identity/rules.ts';
 import type { PlaneCall, PlaneContext, PlaneRpc } from '../../core/plane/plane.ts';
@@ -26,10 +25,11 @@ import {
   uniformRefusal,
 } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
-import { secretDigest, systemVerify, type Verify } from './proof.ts';
+import { systemVerify, type Verify } from './proof.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
 import {
   type Conversation,
+  credentialDigest,
   exporterBytes,
   exporterLabel,
   joinTranscript,
@@ -138,6 +138,8 @@ export class JoinService {
         const serverNonce = await this.#parts.random.bytes(nonceBytes);
         await call.write(encodeChallenge(serverNonce));
         const signature = wire.solution(await nextMessage(call));
+        // Before anything is judged: it may take many turns, and a token may be gone after them.
+        await this.#parts.members.prune();
         const certs = await decide({
           opening,
           conversation: {
@@ -160,7 +162,7 @@ export class JoinService {
     const { clock, tokens } = this.#parts;
     const { wish, chain } = said.opening;
     const nowMs = clock.now();
-    const credential = secretDigest(chain[0] as Uint8Array);
+    const credential = credentialDigest(chain[0] as Uint8Array);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const proof = { chain, transcript, signature: said.signature };
     const judged = judgeSvid(proof, this.#bundles, nowMs, this.#verify);
@@ -195,7 +197,7 @@ export class JoinService {
     const { clock, tokens } = this.#parts;
     const { wish, secretKey } = said.opening;
     const nowMs = clock.now();
-    const credential = secretDigest(secretKey);
+    const credential = credentialDigest(secretKey);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const token = tokens.token(wish.token);
     const kept = tokens.secret(wish.token);
@@ -225,7 +227,6 @@ export class JoinService {
     const { members, clock, audit, random } = this.#parts;
     const role = wish.role as MemberRole;
     const name = role === 'agent' ? wish.name : (token.botName as string);
-    await members.prune();
     const unique = Buffer.from(await random.bytes(8)).toString('hex');
     const instance = role === 'agent' ? `agent/${name}` : `bot/${name}/${unique}`;
     for (let attempt = 1; ; attempt++) {
@@ -246,7 +247,7 @@ export class JoinService {
         joinedAtMs: before?.member.joinedAtMs ?? nowMs,
         renewedAtMs: nowMs,
         generation: 1,
-        serial: serialOf(issued),
+        serial: issued.serialHex,
         key: publicKey.fingerprint,
         notAfterMs: issued.notAfterMs,
       };
@@ -274,7 +275,7 @@ export class JoinService {
   async #renew(said: Said<RenewOpening>): Promise<GivenCerts> {
     const { clock, members, audit, trustDomain, authority } = this.#parts;
     const { wish, chain } = said.opening;
-    const credential = secretDigest(chain[0] as Uint8Array);
+    const credential = credentialDigest(chain[0] as Uint8Array);
     const transcript = renewTranscript(wish, { ...said.conversation, credential });
     const nowMs = clock.now();
     const proof = { chain, transcript, signature: said.signature };
@@ -309,7 +310,7 @@ export class JoinService {
       ...before.member,
       ...next.member,
       renewedAtMs: nowMs,
-      serial: serialOf(issued),
+      serial: issued.serialHex,
       key: key.key.fingerprint,
       notAfterMs: issued.notAfterMs,
     };
@@ -415,8 +416,4 @@ function readKey(spki: Uint8Array): {
     const { message } = caught as HansaError;
     return { key: undefined, refusals: [{ reason: 'bad-key', message }] };
   }
-}
-
-function serialOf({ chain }: IssuedSvid): string {
-  return Certificate.parse(chain[0] as Buffer).serialHex;
 }

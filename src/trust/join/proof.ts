@@ -11,8 +11,9 @@ import {
   type SignKeyObjectInput,
   verify,
 } from 'node:crypto';
-import { type KeyAlgorithm, readSubjectPublicKey } from '../../core/identity/algorithms.ts';
+import type { KeyAlgorithm } from '../../core/identity/algorithms.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
+import { PublicKey } from '../../core/identity/keys.ts';
 import type { VerifySignature } from '../../core/identity/svid-validator.ts';
 
 /** node:crypto's verify, or one that counts. */
@@ -36,13 +37,8 @@ const digests: Readonly<Record<KeyAlgorithm, string | null>> = {
   ed25519: null,
 };
 
-export function keyAlgorithmOf(key: KeyObject): KeyAlgorithm {
-  const publicKey = key.type === 'private' ? createPublicKey(key) : key;
-  return readSubjectPublicKey(publicKey.export({ format: 'der', type: 'spki' })).algorithm;
-}
-
 export function signTranscript(transcript: Uint8Array, key: KeyObject): Buffer {
-  const algorithm = keyAlgorithmOf(key);
+  const { algorithm } = PublicKey.of(key);
   return sign(digests[algorithm], transcript, algorithm === 'rsa' ? { key, ...pss } : key);
 }
 

@@ -7,6 +7,8 @@
 // The spaces are those of TLS 1.3 (RFC 8446 §4.4.3): nothing else that the key of an SVID signs
 // begins so and goes on with these words, so that no signature can be used in another place.
 
+import { hash } from 'node:crypto';
+
 export type TranscriptField = readonly [label: string, value: Uint8Array | string];
 
 /** A label for use without registration (RFC 5705 §4). */
@@ -36,11 +38,15 @@ export interface Conversation {
   /** Of the server, as the client expects it. */
   readonly trustDomain: string;
   readonly publicKey: Uint8Array;
-  /** SHA-256 of what the client proves to hold: of the SVID, or of the key of a secret. */
+  /** `credentialDigest` of what the client proves to hold: of the SVID, or of the key of a secret. */
   readonly credential: Uint8Array;
   readonly clientNonce: Uint8Array;
   readonly serverNonce: Uint8Array;
   readonly exporter: Uint8Array;
+}
+
+export function credentialDigest(credential: Uint8Array): Buffer {
+  return hash('sha256', credential, 'buffer');
 }
 
 export interface JoinWish {
