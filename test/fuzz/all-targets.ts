@@ -1,6 +1,7 @@
 // Every parser that is fuzzed.
 
 import type { Target } from './target.ts';
+import { envoyTargets } from './targets/envoy.ts';
 import { identityTargets } from './targets/identity.ts';
 import { judgementTargets } from './targets/join-judgement.ts';
 import { joinTargets } from './targets/join.ts';
@@ -10,6 +11,7 @@ import { webTargets } from './targets/web.ts';
 import { workloadTargets } from './targets/workloads.ts';
 
 export const targets: readonly Target[] = [
+  ...envoyTargets,
   ...identityTargets,
   ...joinTargets,
   ...judgementTargets,

@@ -78,7 +78,8 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
   return { Check: check };
 }
 
-function questionOf({ attributes }: CheckRequest): AccessQuestion {
+/** What is used of a request. */
+export function questionOf({ attributes }: CheckRequest): AccessQuestion {
   return {
     principal: attributes?.source?.principal ?? '',
     certificate: attributes?.source?.certificate ?? '',
