@@ -7,8 +7,13 @@ import { type FederationPeer, federationPeerKind } from '../api/kinds/federation
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { peerLabel } from '../api/kinds/spiffe-federation.ts';
 import type { ObjectMeta } from '../api/object.ts';
-import { type BundleLife, bundleLife, type FederationLike } from '../core/identity/bundle-life.ts';
-import { federationsCollection, liveSyncedAt } from '../core/identity/store-bundles.ts';
+import { type BundleLife, bundleLife } from '../core/identity/bundle-life.ts';
+import {
+  federationsCollection,
+  federationSummary,
+  type FederationSummary,
+  liveSyncedAt,
+} from '../core/identity/store-bundles.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 
 /** Whatever of these changes may change what a workload gets. */
@@ -44,7 +49,7 @@ export class StoreRelations {
   readonly #parsed = new WeakMap<Entry, unknown>();
   /** Asked for every workload that federates: computed once a version and confirmation. */
   readonly #lives = new WeakMap<
-    FederationLike,
+    FederationSummary,
     { readonly syncedAt: string | undefined; readonly life: BundleLife }
   >();
   #listings: readonly (readonly Entry[])[] = [];
@@ -75,7 +80,9 @@ export class StoreRelations {
       if (same === undefined) grantsByPeer.set(grant.spec.peer, [grant]);
       else same.push(grant);
     }
-    const objects = this.#objects<Named & FederationLike>(federations);
+    const objects = federations
+      .map((entry) => federationSummary(entry))
+      .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
     const byTrustDomain = byName(objects);
     const federated = objects.map(({ metadata }) => metadata);
     return {

@@ -2,6 +2,7 @@
 // here; whether the certificate may be trusted is for lint.ts and svid-validator.ts to say.
 
 import { createPublicKey, hash, type KeyObject } from 'node:crypto';
+import { ownCopy } from '../memory/own-copy.ts';
 import { readSignatureAlgorithm, readSubjectPublicKey } from './algorithms.ts';
 import type { SignatureAlgorithm, SubjectPublicKey } from './algorithms.ts';
 import { assertDer, DerReader } from './der-reader.ts';
@@ -68,7 +69,8 @@ export class Certificate implements CertificateFields {
         `it has ${input.byteLength} bytes, and ${maxCertificateBytes} are accepted`,
       );
     }
-    const der = Buffer.from(input);
+    // Authorities are kept for months.
+    const der = ownCopy(input);
     assertDer(der);
     const reader = new DerReader(der);
     const outer = reader.enter(tags.sequence);

@@ -3,9 +3,14 @@ import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Entry } from '../store/store.ts';
 import { Bundle, type JwtAuthority } from './bundle.ts';
-import type { FederationLike } from './bundle-life.ts';
+import { bundleLife, type FederationLike, sourceOf } from './bundle-life.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
-import { federationsCollection, sharesAuthority, StoreBundles } from './store-bundles.ts';
+import {
+  federationsCollection,
+  federationSummary,
+  sharesAuthority,
+  StoreBundles,
+} from './store-bundles.ts';
 import { forgeRoot, type Forged } from './test-forge.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
@@ -158,4 +163,31 @@ test('a change beside the bundle leaves the very same bundle', () => {
   const before = bundles.bundleFor(bruges);
   put({ status, spec: { quarantined: false } });
   assert.equal(bundles.bundleFor(bruges), before);
+});
+
+test('a summary has what tells the life of a bundle, and no document', () => {
+  const document = documentOf(theirs);
+  const federation = {
+    metadata: { name: bruges.name, uid: 'u', creationTimestamp: '2026-01-01T00:00:00Z' },
+    spec: { bundleSource: { httpsSpiffe: { bundleBootstrap: document } }, staleAfterSeconds: 60 },
+    status: {
+      bundle: document,
+      source: 'https_spiffe',
+      syncedAt: '2026-01-01T00:00:00Z',
+      authorities: [{ fingerprint: 'f', notAfter: '2027-01-01T00:00:00Z' }],
+      conditions: [{ type: 'Ready', status: 'True', message: 'x' }],
+    },
+  };
+  const entry: Entry = {
+    collection: federationsCollection,
+    name: bruges.name,
+    revision: 1,
+    value: Buffer.from(JSON.stringify(federation)),
+  };
+  const summary = federationSummary(entry);
+  assert.equal(federationSummary(entry), summary);
+  assert.deepEqual(bundleLife(summary), bundleLife(federation));
+  assert.equal(sourceOf(summary), 'https_spiffe');
+  assert.equal(summary.hasDocument, true);
+  assert.ok(!JSON.stringify(summary).includes('x5c'));
 });

@@ -3,6 +3,7 @@
 // means is computed once for each entry; deleting or quarantining a federation shows at the next
 // question, and so does the end of its time.
 
+import { hash } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
 import type { Entry, Store } from '../store/store.ts';
@@ -32,6 +33,71 @@ export function heldDocument(federation: FederationLike): string | undefined {
   return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
 }
 
+/** A SPIFFEFederation as stored, as far as it is read here. */
+export interface StoredFederation extends FederationLike {
+  readonly metadata?: NonNullable<FederationLike['metadata']> & {
+    readonly generation?: number;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly status?: NonNullable<FederationLike['status']> & {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+/**
+ * What many ask of every federation, without its documents: of its source and its authorities only
+ * which there is, and when they end. To keep each federation parsed would cost most of the memory of
+ * a site that has thousands.
+ */
+export interface FederationSummary extends StoredFederation {
+  readonly metadata: NonNullable<StoredFederation['metadata']> & { readonly name: string };
+  /** Whether there is a bundle at all, accepted or given by its operator. */
+  readonly hasDocument: boolean;
+}
+
+const summaries = new WeakMap<Entry, FederationSummary>();
+
+/** Each version is parsed once, for all who ask; not even that where `stored` is it already. */
+export function federationSummary(entry: Entry, stored?: StoredFederation): FederationSummary {
+  let summary = summaries.get(entry);
+  if (summary === undefined) {
+    summary = summaryOf(entry.name, stored ?? storedFederation(entry));
+    summaries.set(entry, summary);
+  }
+  return summary;
+}
+
+function storedFederation(entry: Entry): StoredFederation {
+  return JSON.parse(entry.value.toString('utf8')) as StoredFederation;
+}
+
+/** Fields that are missing stay undefined, so that all summaries have one shape. */
+function summaryOf(name: string, stored: StoredFederation): FederationSummary {
+  const { metadata, spec, status } = stored;
+  const { uid, generation, labels, creationTimestamp, deletionTimestamp } = metadata ?? {};
+  const { quarantined, staleAfterSeconds, bundleSource } = spec ?? {};
+  const { source, refreshHintSeconds, syncedAt, bootstrappedAt, authorities, conditions } =
+    status ?? {};
+  const summary = {
+    metadata: { name, uid, generation, labels, creationTimestamp, deletionTimestamp },
+    spec: {
+      quarantined,
+      staleAfterSeconds,
+      bundleSource: Object.fromEntries(Object.keys(bundleSource ?? {}).map((one) => [one, {}])),
+    },
+    status: {
+      source,
+      refreshHintSeconds,
+      syncedAt,
+      bootstrappedAt,
+      authorities: authorities?.map(({ notAfter }) => ({ notAfter })),
+      conditions: conditions?.map((one) => ({ type: one.type, status: one.status })),
+    },
+    hasDocument: heldDocument(stored) !== undefined,
+  };
+  return summary as FederationSummary;
+}
+
 /**
  * By key and not by certificate, or by the kind of authority: a certificate can be made anew around
  * the same key. With `x509`, keys of JWT authorities count for nothing: nobody shows by a connection
@@ -59,8 +125,9 @@ interface Known {
   readonly entry: Entry;
   /** The bundle of this site by which it was judged. */
   readonly own: Bundle;
-  readonly federation: FederationLike;
-  readonly document: string | undefined;
+  readonly federation: FederationSummary;
+  /** Of the document that is believed: SHA-256. */
+  readonly digest: string | undefined;
   /** What the document says, believed or not. */
   readonly read: Bundle | undefined;
   readonly bundle: Bundle | undefined;
@@ -110,21 +177,13 @@ export class StoreBundles implements BundleSource {
       return undefined;
     }
     if (known?.entry === entry && known.own === own.bundle) return known;
-    const federation =
-      known?.entry === entry
-        ? known.federation
-        : (JSON.parse(entry.value.toString('utf8')) as FederationLike);
-    const document = believedDocument(federation);
-    // A status that only tells another time leaves the bundle the same, and its hash with it.
-    const read =
-      known !== undefined && known.document === document
-        ? known.read
-        : readDocument(document, trustDomain);
+    const { federation, digest, read } =
+      known?.entry === entry ? known : readEntry(entry, trustDomain, known);
     const found = {
       entry,
       own: own.bundle,
       federation,
-      document,
+      digest,
       read,
       // Whoever holds one of our keys under another name could speak for that name.
       bundle: read && sharesAuthority(read, own.bundle) ? undefined : read,
@@ -155,6 +214,20 @@ function readDocument(document: string | undefined, trustDomain: TrustDomain): B
     // The federation's own status tells why.
     return undefined;
   }
+}
+
+function readEntry(
+  entry: Entry,
+  trustDomain: TrustDomain,
+  before: Known | undefined,
+): Pick<Known, 'federation' | 'digest' | 'read'> {
+  const stored = storedFederation(entry);
+  const federation = federationSummary(entry, stored);
+  const document = believedDocument(stored);
+  const digest = document && hash('sha256', document, 'base64');
+  // A status that only tells another time leaves the bundle the same, and its hash with it.
+  const isSame = before !== undefined && before.digest === digest;
+  return { federation, digest, read: isSame ? before.read : readDocument(document, trustDomain) };
 }
 
 /** When the endpoint last confirmed the bundle: as the facts have it, where they are of this very object. */

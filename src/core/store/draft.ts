@@ -3,6 +3,7 @@
 // before the database has it, so a draft that fails is simply dropped.
 
 import { HansaError } from '../errors/error.ts';
+import { ownCopy } from '../memory/own-copy.ts';
 import type { Collections } from './collections.ts';
 import type { AuditRecord, Batch, ChangeRow, FactRow, Head, SubtreeRow } from './driver.ts';
 import { Frontier, leafHash } from './merkle.ts';
@@ -227,10 +228,9 @@ export class Draft {
   }
 }
 
-/** A small window on a large block (a request body, say) would keep all of it in memory. */
+/** A window on a larger block (a request body, say) would keep all of it in memory. */
 function ownBytes(value: Buffer): Buffer {
-  const block = value.buffer.byteLength;
-  return block > 4 * value.byteLength + Buffer.poolSize ? Buffer.from(value) : value;
+  return value.buffer.byteLength === value.byteLength ? value : ownCopy(value);
 }
 
 function toRow(change: Change): ChangeRow {

@@ -41,6 +41,11 @@ export function objectOf(entry: Entry): Draft {
   return object;
 }
 
+/** Of a version that was replaced or deleted: for as long as the past is told of, its bytes are enough. */
+export function forgetObject(entry: Entry): void {
+  parsed.delete(entry);
+}
+
 /** The bytes of an object at a revision: what the store keeps is what goes over the wire. */
 export function encodeObject(object: Draft, revision: number): Buffer {
   return Buffer.from(JSON.stringify(withRevision(object, revision)), 'utf8');

@@ -6,10 +6,10 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
-import type { Expectation } from '../../core/store/store.ts';
+import type { Entry, Expectation } from '../../core/store/store.ts';
 import { type ChangeInput, patchWith } from './changes.ts';
 import { decodeObject } from './decode.ts';
-import type { Draft } from './object-of.ts';
+import { type Draft, objectOf } from './object-of.ts';
 import { boatKind } from './test-kind.ts';
 import { ResourceWriter, type WriteContext, type WriteRecord } from './writer.ts';
 
@@ -270,4 +270,15 @@ test('an apply whose object goes while it waits needs the right to create it ane
   await deleted;
   await assert.rejects(applied, forbidden);
   assert.equal(store.count('boats'), 0);
+});
+
+test('a version that was replaced is kept as bytes alone', async () => {
+  const { writer, store, merge } = await scene();
+  await writer.create(boatKind, boat({ name: 'a' }), context('create'));
+  const before = store.get('boats', 'a') as Entry;
+  const parsed = objectOf(before);
+  assert.equal(objectOf(before), parsed);
+  await merge('a', { spec: { berths: 9 } });
+  assert.notEqual(objectOf(before), parsed);
+  assert.deepEqual(objectOf(before), parsed);
 });

@@ -8,6 +8,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
+import { federationSummary } from '../../core/identity/store-bundles.ts';
 import {
   type RunningSource,
   type Source,
@@ -27,17 +28,9 @@ export interface RelationChangesOptions {
 }
 
 interface Stored {
-  readonly metadata: {
-    readonly generation?: number;
-    readonly labels?: unknown;
-    readonly deletionTimestamp?: string;
-  };
+  readonly metadata: { readonly deletionTimestamp?: string };
   readonly spec?: unknown;
-  readonly status?: {
-    readonly state?: string;
-    readonly offers?: unknown;
-    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
-  };
+  readonly status?: { readonly state?: string; readonly offers?: unknown };
 }
 
 /** Costs one reading of each object that is committed. Returns how to end it. */
@@ -106,15 +99,17 @@ export class RelationSource implements Source {
 
 /** Differs where an answer about workloads may differ. */
 export function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
-  const { metadata, spec, status } = JSON.parse(entry.value.toString('utf8')) as Stored;
-  const going = metadata.deletionTimestamp !== undefined;
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
+    const { metadata, status } = federationSummary(entry);
     const conditions = status?.conditions?.map((one) => `${one.type} ${one.status}`);
     // The spec by its generation: it holds whole bundles.
-    const { generation, labels } = metadata;
+    const { generation, labels, deletionTimestamp } = metadata;
+    const going = deletionTimestamp !== undefined;
     return JSON.stringify([going, generation, labels, bundle?.hash, conditions]);
   }
+  const { metadata, spec, status } = JSON.parse(entry.value.toString('utf8')) as Stored;
+  const going = metadata.deletionTimestamp !== undefined;
   if (collection === federationPeerKind.plural) {
     return JSON.stringify([going, spec, status?.state, status?.offers]);
   }

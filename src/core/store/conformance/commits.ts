@@ -92,6 +92,16 @@ export function commitConformance(makePlace: MakePlace): void {
       assert.notEqual(store.get('things', 'a'), undefined);
     }));
 
+  test('a value that is kept keeps no other bytes in memory', () =>
+    withStore(makePlace, async (store) => {
+      const shared = Buffer.from('value');
+      assert.ok(shared.buffer.byteLength > shared.byteLength);
+      await store.commit({ put: [{ collection: 'things', name: 'a', encode: () => shared }] });
+      const value = store.get('things', 'a')?.value;
+      assert.deepEqual(value, shared);
+      assert.equal(value?.buffer.byteLength, shared.byteLength);
+    }));
+
   test('a collection grows no further than expected, also by commits that come at once', () =>
     withStore(makePlace, async (store) => {
       const create = (name: string) =>
