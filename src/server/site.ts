@@ -234,7 +234,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const scraped =
     config.metrics === 'off'
       ? undefined
-      : await listeners.plain(config.metrics, metricsListener(metrics, health));
+      : await listeners.plain(config.metrics, metricsListener(metrics, health, clock));
 
   advertise = config.advertise ?? `https://${trustDomain.name}:${federation?.address.port ?? 8443}`;
   const endpoints = {

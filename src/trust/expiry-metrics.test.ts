@@ -22,6 +22,7 @@ async function site() {
     authority,
     web,
     firstWorkloadExpiryMs: () => workloads.firstMs,
+    maxFederations: 50,
     credentials: { current: { notAfterMs: inMs(3_600_000) } },
   });
   /** Of one kind, by name. */

@@ -4,9 +4,10 @@
 import { X509Certificate } from 'node:crypto';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
-import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { tokensCollection } from '../core/access/token-register.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
+import { federationSummary } from '../core/identity/store-bundles.ts';
 import type { TlsCredential } from '../core/identity/tls-options.ts';
 import type { PlaneContext, WebCertificate } from '../core/plane/plane.ts';
 import type { Entry, Store } from '../core/store/store.ts';
@@ -18,10 +19,15 @@ export interface ExpiryParts
   readonly web: Pick<WebCertificate, 'current'> | undefined;
   /** When the first SVID of a workload ends; undefined where none is in use. */
   readonly firstWorkloadExpiryMs: () => number | undefined;
+  readonly maxFederations: number;
 }
 
 /** Of what there may be thousands of, so many that end first. */
 const mostOfAKind = 100;
+/** Far above what there is of everything but federations. */
+const mostOthers = 1000;
+/** So many federations are read in a row. */
+const inARow = 100;
 /** As many characters of an authority's id as `hansa trust rotate status` shows. */
 const idCharacters = 16;
 
@@ -43,7 +49,6 @@ export function observeExpiry(parts: ExpiryParts): void {
     ['site-svid', 'site', parts.credentials.current.notAfterMs],
     ...of(parts.web?.current).map((held): Expiry => ['web-certificate', 'web', webExpiry(held)]),
     ...of(parts.firstWorkloadExpiryMs()).map((atMs): Expiry => ['workload-svid', 'first', atMs]),
-    ...federated(),
     ...kept.flatMap((read) => read(clock.now())),
   ];
   metrics.observe(
@@ -51,10 +56,13 @@ export function observeExpiry(parts: ExpiryParts): void {
       name: 'hansa_expiry_seconds',
       help: 'Time until something expires, by what it is: x509-authority and jwt-authority (name: the beginning of its id), site-svid, workload-svid (the first of all to end), web-certificate, federated-authorities (name: the trust domain; the last of them), and of join-token, grant, access-token and agent the hundred that end first. Below zero it has expired.',
       labels: ['kind', 'name'],
+      mostSeries: parts.maxFederations + mostOthers,
     },
-    (report) => {
-      const nowMs = clock.now();
-      for (const [kind, name, atMs] of all()) report({ kind, name }, (atMs - nowMs) / 1000);
+    function* (report) {
+      const tell = ([kind, name, atMs]: Expiry): void =>
+        report({ kind, name }, (atMs - clock.now()) / 1000);
+      all().forEach(tell);
+      yield* federated(tell);
     },
   );
 }
@@ -65,18 +73,18 @@ function of<T>(value: T | undefined): readonly T[] {
 }
 
 /** Of a trust domain the last one: from then on nothing of it can be verified. */
-function federatedAuthorities(store: Store): () => readonly Expiry[] {
-  const parsed = new WeakMap<Entry, number | undefined>();
-  return () =>
-    store.list(spiffeFederationKind.plural).entries.flatMap((entry) => {
-      if (!parsed.has(entry)) {
-        const federation = JSON.parse(entry.value.toString('utf8')) as SPIFFEFederation;
-        parsed.set(entry, bundleLife(federation).expiredAtMs);
-      }
-      return of(parsed.get(entry)).map(
-        (atMs): Expiry => ['federated-authorities', entry.name, atMs],
-      );
-    });
+function federatedAuthorities(
+  store: Store,
+): (tell: (expiry: Expiry) => void) => Generator<undefined, void> {
+  const known = new WeakMap<Entry, number | undefined>();
+  return function* (tell) {
+    for (const [at, entry] of store.list(spiffeFederationKind.plural).entries.entries()) {
+      if (!known.has(entry)) known.set(entry, bundleLife(federationSummary(entry)).expiredAtMs);
+      const atMs = known.get(entry);
+      if (atMs !== undefined) tell(['federated-authorities', entry.name, atMs]);
+      if (at % inARow === inARow - 1) yield;
+    }
+  };
 }
 
 /** A certificate is read once. */

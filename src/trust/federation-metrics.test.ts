@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, test } from 'node:test';
+import { MetricsRegistry } from '../core/metrics/registry.ts';
+import { FederationMetrics } from './federation-metrics.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';
 
 const name = 'bruges.example';
@@ -53,11 +55,29 @@ test('metrics of a federation go with it, and those of one that comes back begin
   assert.ok(counted().some((line) => /refresh_count\{.*\} 1$/.test(line)));
 });
 
-test('a scrape reads the federations once, and the next one reads them again', async (t) => {
-  const list = t.mock.method(site.store, 'list');
-  for (const read of [1, 2]) {
-    site.metrics.expose();
-    assert.equal(list.mock.callCount(), read);
-    await Promise.resolve();
+test('a scrape is made in small steps, and each version of a federation is parsed once', async (t) => {
+  const bundle = peer.document([peer.root], 1);
+  const spec = { bundleSource: { static: { bundle } }, staleAfterSeconds: 60, quarantined: false };
+  for (let at = 0; at < 300; at++) await site.create(`n${at}.example`, spec);
+  await seconds(1);
+  site.metrics.expose();
+  const parse = t.mock.method(JSON, 'parse');
+  const get = t.mock.method(site.store.facts, 'get');
+  let most = 0;
+  for (const _ of site.metrics.pieces()) {
+    most = Math.max(most, get.mock.callCount());
+    get.mock.resetCalls();
   }
+  assert.equal(parse.mock.callCount(), 0);
+  assert.ok(most <= 100, `${most} in a row`);
+});
+
+test('every federation that the operator allows has metrics of its own', () => {
+  const metrics = new MetricsRegistry();
+  const federations = new FederationMetrics(metrics, 3000);
+  for (let at = 0; at < 3001; at++) federations.asked(`n${at}.example`, 5, 'dns');
+  const text = metrics.expose();
+  assert.match(text, /refresh_count\{trust_domain="n2999\.example"\} 1/);
+  assert.match(text, /refresh_count\{trust_domain="other"\} 1/);
+  assert.match(text, /refresh_errors\{trust_domain="n3000\.example",class="dns"\} 1/);
 });

@@ -1,41 +1,47 @@
 // What can be counted of federation. The first three have the names that operators of SPIRE were
 // promised; their labels are trust domains, of which there are as many as federations.
 
-import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type BundleLife, bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import {
   federationsCollection,
-  heldDocument,
+  federationSummary,
+  type FederationSummary,
   liveSyncedAt,
 } from '../core/identity/store-bundles.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
-import { findCondition } from '../core/reconcile/conditions.ts';
-import type { Entry, Store } from '../core/store/store.ts';
+import type { Store } from '../core/store/store.ts';
 import type { FailureClass } from './fetch-failure.ts';
 
 const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
+
+/** As many as there are classes of failures, and some more. */
+const mostClasses = 16;
 
 export class FederationMetrics {
   readonly #count;
   readonly #errors;
   readonly #duration;
 
-  constructor(metrics: Metrics) {
+  /** More than `maxFederations` share a label, so that nothing grows without end. */
+  constructor(metrics: Metrics, maxFederations: number) {
     this.#count = metrics.counter({
       name: 'spire_server_federation_bundle_refresh_count',
       help: 'Fetches of a federated bundle, by trust domain.',
       labels: ['trust_domain'],
+      mostSeries: maxFederations,
     });
     this.#errors = metrics.counter({
       name: 'spire_server_federation_bundle_refresh_errors',
       help: 'Fetches of a federated bundle that failed, by trust domain and class of error.',
       labels: ['trust_domain', 'class'],
+      mostSeries: maxFederations * mostClasses,
     });
     this.#duration = metrics.histogram({
       name: 'spire_server_federation_bundle_refresh_duration_seconds',
       help: 'How long fetches of a federated bundle took, by trust domain.',
       labels: ['trust_domain'],
+      mostSeries: maxFederations,
       buckets: seconds,
     });
   }
@@ -65,41 +71,35 @@ interface Seen {
   readonly life: BundleLife;
 }
 
-/** Read when somebody scrapes, once for all metrics; each version of a federation is parsed once. */
-export function observeFederations(metrics: Metrics, store: Store, clock: Clock): void {
-  const parsed = new WeakMap<Entry, SPIFFEFederation>();
-  const read = (): readonly Seen[] =>
-    store.list(federationsCollection).entries.map((entry) => {
-      let federation = parsed.get(entry);
-      if (federation === undefined) {
-        federation = JSON.parse(entry.value.toString('utf8')) as SPIFFEFederation;
-        parsed.set(entry, federation);
-      }
+/** So many federations are read in a row. */
+const inARow = 100;
+
+/** Read when somebody scrapes; each version of a federation is parsed once. */
+export function observeFederations(
+  metrics: Metrics,
+  store: Pick<Store, 'list' | 'facts'>,
+  clock: Clock,
+  maxFederations: number,
+): void {
+  function* seen(visit: (seen: Seen, nowMs: number) => void): Generator<undefined, void> {
+    for (const [at, entry] of store.list(federationsCollection).entries.entries()) {
+      const federation = federationSummary(entry);
       const facts = store.facts.get(federationsCollection, entry.name);
-      return seenAt(federation, liveSyncedAt(federation, facts), clock.now());
-    });
-  let seen: readonly Seen[] | undefined;
-  const all = (): readonly Seen[] => {
-    if (seen === undefined) {
-      seen = read();
-      // A scrape runs through without a pause: what comes after it is another one.
-      queueMicrotask(() => {
-        seen = undefined;
-      });
+      const nowMs = clock.now();
+      visit(seenAt(federation, liveSyncedAt(federation, facts), nowMs), nowMs);
+      if (at % inARow === inARow - 1) yield;
     }
-    return seen;
-  };
+  }
   metrics.observe(
     {
       name: 'hansa_federations',
       help: 'Trust domains that this site federates with, by the state of their bundle.',
       labels: ['state'],
     },
-    (report) => {
-      const federations = all();
-      for (const state of states) {
-        report({ state }, federations.filter((each) => each.state === state).length);
-      }
+    function* (report) {
+      const counts = new Map(states.map((state) => [state, 0]));
+      yield* seen(({ state }) => counts.set(state, (counts.get(state) ?? 0) + 1));
+      for (const [state, count] of counts) report({ state }, count);
     },
   );
   const observe = (
@@ -107,12 +107,14 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
     help: string,
     secondsOf: (seen: Seen, nowMs: number) => number | undefined,
   ): void =>
-    metrics.observe({ name, help, labels: ['trust_domain'] }, (report) => {
-      for (const each of all()) {
-        const value = secondsOf(each, clock.now());
-        if (value !== undefined) report({ trust_domain: each.name }, value);
-      }
-    });
+    metrics.observe(
+      { name, help, labels: ['trust_domain'], mostSeries: maxFederations },
+      (report) =>
+        seen((each, nowMs) => {
+          const value = secondsOf(each, nowMs);
+          if (value !== undefined) report({ trust_domain: each.name }, value);
+        }),
+    );
   observe(
     'hansa_federation_bundle_age_seconds',
     'Time since the endpoint of a trust domain confirmed its bundle.',
@@ -128,7 +130,7 @@ export function observeFederations(metrics: Metrics, store: Store, clock: Clock)
 }
 
 /** By the time itself: a scrape between two looks of the sync tells the truth too. */
-function seenAt(federation: SPIFFEFederation, syncedAt: string | undefined, nowMs: number): Seen {
+function seenAt(federation: FederationSummary, syncedAt: string | undefined, nowMs: number): Seen {
   const life = bundleLife(federation, syncedAt);
   return {
     name: federation.metadata.name,
@@ -142,15 +144,16 @@ function seenAt(federation: SPIFFEFederation, syncedAt: string | undefined, nowM
 }
 
 function stateOf(
-  federation: SPIFFEFederation,
+  federation: FederationSummary,
   { dueAtMs, staleAtMs, expiredAtMs }: BundleLife,
   nowMs: number,
 ): Seen['state'] {
-  if (federation.spec.quarantined) return 'quarantined';
-  if (heldDocument(federation) === undefined) return 'not-ready';
+  if (federation.spec?.quarantined === true) return 'quarantined';
+  if (!federation.hasDocument) return 'not-ready';
   const isPast = (moment: number | undefined): boolean => moment !== undefined && nowMs >= moment;
   if (isPast(expiredAtMs)) return 'expired';
   if (isPast(staleAtMs)) return 'stale';
-  if (findCondition(federation.status?.conditions, 'Ready')?.status !== 'True') return 'not-ready';
+  const ready = federation.status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready?.status !== 'True') return 'not-ready';
   return isPast(dueAtMs) ? 'overdue' : 'fresh';
 }

@@ -35,12 +35,12 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   start: async (context) => {
     const { store, authority, clock, metrics } = context;
-    const { jwtIssuer: issuer } = settings;
+    const { jwtIssuer: issuer, maxFederations } = settings;
     const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
     // Before anybody asks, so that the sequence is settled.
     await publisher.current();
-    observeFederations(metrics, store, clock);
-    const limit = new FederationLimit(store, settings.maxFederations, context.log, metrics);
+    observeFederations(metrics, store, clock, maxFederations);
+    const limit = new FederationLimit(store, maxFederations, context.log, metrics);
     const rotation = new Rotation(context, settings.authority);
     const rotationParts = { ...context, publisher, rotation };
     // First, because it may refuse what the operator gave.
@@ -57,11 +57,12 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       ...context,
       web: web?.certificate,
       firstWorkloadExpiryMs: workloads.firstExpiryMs,
+      maxFederations,
     });
     const joins = joining({ ...context, relations });
     return {
       controllers: [
-        federationSync(context, new FederationMetrics(metrics)),
+        federationSync(context, new FederationMetrics(metrics, maxFederations)),
         rotationController(rotationParts),
         ...workloads.controllers,
         ...joins.controllers,

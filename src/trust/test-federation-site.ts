@@ -34,6 +34,8 @@ import { federationSync } from './controllers/federation-sync.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
+const maxFederations = 10_000;
+
 const silent: Log = {
   debug: () => undefined,
   info: () => undefined,
@@ -156,7 +158,7 @@ export async function federationSite() {
     },
   };
   const metrics = new MetricsRegistry();
-  observeFederations(metrics, store, clock);
+  observeFederations(metrics, store, clock, maxFederations);
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
   const federations = resources<SPIFFEFederation>(spiffeFederationKind);
@@ -194,7 +196,7 @@ export async function federationSite() {
           deny: (draft) => refusals.push(draft),
         },
       },
-      new FederationMetrics(metrics),
+      new FederationMetrics(metrics, maxFederations),
     ),
   );
   const as = { controller: 'test' };

@@ -71,7 +71,7 @@ const trustOfSites = (settings: RotationSettings): Plane => ({
     });
     return {
       controllers: [
-        federationSync(context, new FederationMetrics(metrics)),
+        federationSync(context, new FederationMetrics(metrics, 50)),
         rotationController(parts),
       ],
       routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],

@@ -4,6 +4,11 @@ export interface MetricOptions<Labels extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly Labels[];
+  /**
+   * How many time series there may be, where that is more than the usual bound and something else
+   * keeps to it (a setting of the operator, say).
+   */
+  readonly mostSeries?: number;
 }
 
 type LabelValues<Labels extends string> = Readonly<Record<Labels, string>>;
@@ -12,7 +17,7 @@ type LabelValues<Labels extends string> = Readonly<Record<Labels, string>>;
 interface Series<Labels extends string> {
   /**
    * Drops what has these values, of all labels or of some: what they name is gone. One that comes back
-   * begins anew. Grows with the series of the metric.
+   * begins anew. Grows with the series of the metric, unless all labels are given.
    */
   forget(labels: Partial<LabelValues<Labels>>): void;
 }
@@ -40,11 +45,18 @@ export interface Metrics {
   histogram<Labels extends string = never>(
     options: MetricOptions<Labels> & { readonly buckets: readonly number[] },
   ): Histogram<Labels>;
-  /** Reads a value when scraped; for sizes and ages that already exist somewhere. */
+  /**
+   * Reads a value when scraped; for sizes and ages that already exist somewhere. Where there are
+   * thousands, `read` is a generator that yields after every few, so that others can run.
+   */
   observe<Labels extends string = never>(
     options: MetricOptions<Labels>,
-    read: (report: (labels: LabelValues<Labels>, value: number) => void) => void,
+    read: (
+      report: (labels: LabelValues<Labels>, value: number) => void,
+    ) => void | Generator<undefined, void>,
   ): void;
   /** The Prometheus text exposition format, version 0.0.4. */
   expose(): string;
+  /** The same in pieces (some of them empty), each of which takes little time to make. */
+  pieces(): Generator<string, void>;
 }

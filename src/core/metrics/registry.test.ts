@@ -120,6 +120,39 @@ took_seconds_count{verb="get"} 5
     assert.equal(lines.at(-1), 'a_total{name="other"} 3000');
   });
 
+  test('has more series than usual where something else bounds them, and no more than that', () => {
+    const metrics = new MetricsRegistry();
+    const a = metrics.counter({ name: 'a_total', help: 'A.', labels: ['name'], mostSeries: 2500 });
+    for (let at = 0; at < 2502; at++) a.add({ name: String(at) });
+    const lines = metrics.expose().trimEnd().split('\n');
+    assert.equal(lines.at(-2), 'a_total{name="2499"} 1');
+    assert.equal(lines.at(-1), 'a_total{name="other"} 2');
+  });
+
+  test('is told in pieces, of which each has one series or is a step of who reads', () => {
+    const metrics = new MetricsRegistry();
+    const a = metrics.counter({ name: 'a_total', help: 'A.', labels: ['name'] });
+    for (const name of ['x', 'y']) a.add({ name });
+    metrics.observe({ name: 'b', help: 'B.', labels: ['name'] }, function* (report) {
+      for (const name of ['x', 'y']) {
+        report({ name }, 2);
+        yield;
+      }
+    });
+    const pieces = [...metrics.pieces()];
+    assert.deepEqual(pieces, [
+      '# HELP a_total A.\n# TYPE a_total counter\n',
+      'a_total{name="x"} 1\n',
+      'a_total{name="y"} 1\n',
+      '',
+      '',
+      '# HELP b B.\n# TYPE b gauge\n',
+      'b{name="x"} 2\n',
+      'b{name="y"} 2\n',
+    ]);
+    assert.equal(pieces.join(''), metrics.expose());
+  });
+
   test('forgets what has some label values, and begins anew where they come back', () => {
     const metrics = new MetricsRegistry();
     const labels = ['of', 'class'] as const;

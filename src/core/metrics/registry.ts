@@ -17,7 +17,7 @@ type Labels = Readonly<Record<string, string>>;
 
 interface Family {
   readonly name: string;
-  expose(): string;
+  pieces(): Generator<string, void>;
 }
 
 /** Adding, setting and observing cost one map lookup and no allocation for up to one label. */
@@ -80,30 +80,36 @@ export class MetricsRegistry implements Metrics {
   /** A name that ends in `_total` is exposed as a counter, any other as a gauge. */
   observe<L extends string = never>(
     options: MetricOptions<L>,
-    read: (report: (labels: Readonly<Record<L, string>>, value: number) => void) => void,
+    read: (
+      report: (labels: Readonly<Record<L, string>>, value: number) => void,
+    ) => void | Generator<undefined, void>,
   ): void {
     const { name } = options;
     this.#add(options, {
       name,
-      expose: () => {
+      pieces: function* () {
         // Read into children of this one scrape, so that what is gone is not shown any more.
         const children = new Children(options, () => ({ value: 0 }));
-        read((labels, value) => {
+        const steps = read((labels, value) => {
           children.get(labels).value = value;
         });
-        let text = header(options, name.endsWith('_total') ? 'counter' : 'gauge');
-        for (const [labels, child] of children) text += exposeValue(name, labels, child);
-        return text;
+        for (const _ of steps ?? []) yield '';
+        yield header(options, name.endsWith('_total') ? 'counter' : 'gauge');
+        for (const [labels, child] of children) yield exposeValue(name, labels, child);
       },
     });
   }
 
   expose(): string {
     let text = '';
-    for (const name of [...this.#families.keys()].toSorted()) {
-      text += this.#families.get(name)?.expose() ?? '';
-    }
+    for (const piece of this.pieces()) text += piece;
     return text;
+  }
+
+  *pieces(): Generator<string, void> {
+    for (const name of [...this.#families.keys()].toSorted()) {
+      yield* this.#families.get(name)?.pieces() ?? [];
+    }
   }
 
   #declare<Child>(
@@ -118,10 +124,9 @@ export class MetricsRegistry implements Metrics {
     if (labels.length === 0) children.get({});
     this.#add(options, {
       name,
-      expose: () => {
-        let text = header(options, type);
-        for (const [shown, child] of children) text += expose(name, shown, child);
-        return text;
+      pieces: function* () {
+        yield header(options, type);
+        for (const [shown, child] of children) yield expose(name, shown, child);
       },
     });
     return children;
@@ -144,22 +149,33 @@ export class MetricsRegistry implements Metrics {
 class Children<Child> {
   readonly #names: readonly string[];
   readonly #create: () => Child;
+  readonly #most: number;
   readonly #byKey = new Map<string, { readonly labels: string; readonly child: Child }>();
 
   constructor(options: MetricOptions<string>, create: () => Child) {
     this.#names = options.labels ?? [];
     this.#create = create;
+    this.#most = Math.max(options.mostSeries ?? 0, mostChildren);
   }
 
   get(labels: Labels): Child {
+    const key = this.#keyOf(labels);
+    return (this.#byKey.get(key) ?? this.#add(key, labels)).child;
+  }
+
+  #keyOf(labels: Readonly<Partial<Labels>>): string {
     const names = this.#names;
     let key = names.length === 0 ? '' : String(labels[names[0] as string]);
     // No label value of ours holds a NUL; one that did could only be counted with its neighbour.
     for (let i = 1; i < names.length; i++) key += `\0${labels[names[i] as string]}`;
-    return (this.#byKey.get(key) ?? this.#add(key, labels)).child;
+    return key;
   }
 
   forget(labels: Readonly<Partial<Labels>>): void {
+    if (this.#names.length > 0 && this.#names.every((name) => Object.hasOwn(labels, name))) {
+      this.#byKey.delete(this.#keyOf(labels));
+      return;
+    }
     const wanted = Object.entries(labels).map(
       ([name, value]) => [this.#names.indexOf(name), value] as const,
     );
@@ -177,7 +193,7 @@ class Children<Child> {
   }
 
   #add(key: string, labels: Labels): { readonly labels: string; readonly child: Child } {
-    const full = this.#byKey.size >= mostChildren;
+    const full = this.#byKey.size >= this.#most;
     const effectiveKey = full ? otherKey : key;
     const existing = this.#byKey.get(effectiveKey);
     if (existing !== undefined) return existing;

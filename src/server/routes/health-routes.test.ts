@@ -1,0 +1,65 @@
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import { createServer, request } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { test, type TestContext } from 'node:test';
+import { systemClock } from '../../core/clock/system.ts';
+import type { Metrics } from '../../core/metrics/metrics.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { Health } from '../health.ts';
+import { metricsListener } from './health-routes.ts';
+
+async function listen(t: TestContext, metrics: Metrics): Promise<string> {
+  const server = createServer(metricsListener(metrics, new Health(), systemClock));
+  t.after(() => {
+    server.close();
+    server.closeAllConnections();
+  });
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}/metrics`;
+}
+
+function registryOf(series: number): MetricsRegistry {
+  const metrics = new MetricsRegistry();
+  const options = { name: 'a_total', help: 'A.', labels: ['name'], mostSeries: series } as const;
+  const counter = metrics.counter(options);
+  for (let at = 0; at < series; at++) counter.add({ name: `of number ${at}` });
+  return metrics;
+}
+
+test('metrics are told whole, with their length where they are few', async (t) => {
+  const metrics = registryOf(3);
+  const answer = await fetch(await listen(t, metrics));
+  const text = await answer.text();
+  assert.equal(text, metrics.expose());
+  assert.equal(answer.headers.get('content-length'), String(text.length));
+  assert.match(answer.headers.get('content-type') ?? '', /^text\/plain; version=0\.0\.4/);
+});
+
+test('metrics of very many series are told whole too, and nothing to who asks for the head', async (t) => {
+  const metrics = registryOf(50_000);
+  const url = await listen(t, metrics);
+  assert.equal(await (await fetch(url)).text(), metrics.expose());
+  const head = await fetch(url, { method: 'HEAD' });
+  assert.equal(head.status, 200);
+  assert.equal(await head.text(), '');
+});
+
+test('a reader that goes away ends the making of metrics', async (t) => {
+  const ended = Promise.withResolvers<void>();
+  const endless = {
+    *pieces() {
+      try {
+        for (;;) yield 'a 1\n'.repeat(10_000);
+      } finally {
+        ended.resolve();
+      }
+    },
+  } as unknown as Metrics;
+  const asked = request(await listen(t, endless)).end();
+  const [answer] = (await once(asked, 'response')) as [NodeJS.ReadableStream];
+  await once(answer, 'readable');
+  asked.destroy();
+  await ended.promise;
+});
