@@ -106,6 +106,25 @@ test('continue tokens that hold no object are refused, not stumbled over', async
   }
 });
 
+test('who asks to be judged as somebody else is refused, and does not act as himself', async () => {
+  for (const [header, kind] of [
+    ['impersonate-user', 'users'],
+    ['impersonate-group', 'groups'],
+    ['impersonate-uid', 'uids'],
+  ] as const) {
+    const headers = { [header]: 'viewer' };
+    const answer = await admin.request('POST', roles, { body: harmless('as-admin'), headers });
+    assert.equal(answer.status, 403, answer.text);
+    assert.match(
+      String(answer.body.message),
+      new RegExp(
+        `^${kind} "viewer" is forbidden: User "admin" cannot impersonate resource "${kind}"`,
+      ),
+    );
+  }
+  assert.equal((await admin.get(`${roles}/as-admin`)).status, 404);
+});
+
 test('a review of a group that is called like a member of every object says no', async () => {
   for (const group of ['constructor', '__proto__', 'toString', 'hasOwnProperty']) {
     const body = {

@@ -33,6 +33,21 @@ export function forbiddenPath(caller: Caller, verb: string, path: string): Hansa
   );
 }
 
+/** Of a request that is to be judged as somebody else's. */
+export function forbiddenImpersonation(
+  caller: Caller,
+  kind: 'users' | 'groups' | 'uids',
+  asked: string,
+): HansaError {
+  const name = asked.slice(0, 253);
+  const why = withoutMarkup(
+    `User ${JSON.stringify(caller.user)} cannot impersonate resource "${kind}" in API group "" at the cluster scope: on this site nobody acts as somebody else`,
+  );
+  return new HansaError('HANSA_FORBIDDEN', `${kind} ${JSON.stringify(name)} is forbidden: ${why}`, {
+    details: { kind, name },
+  });
+}
+
 /** `sites.hansa.dev "lubeck" is forbidden: …`, with the object in the details of the status. */
 export function forbiddenObject(plural: string, name: string | undefined, why: string): HansaError {
   const named = name === undefined || name === '' ? '' : ` ${JSON.stringify(name)}`;

@@ -2,6 +2,7 @@
 // asked, and one way to answer when something is wrong.
 
 import { apiVersion } from '../../api/object.ts';
+import { forbiddenImpersonation } from '../../core/access/denial.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -129,6 +130,7 @@ export class Front {
     try {
       this.#refuseLongQueue(request, response);
       if (!identified(exchange, strangers)) return;
+      refuseImpersonation(exchange);
       leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
       if (isWatch) response.once('close', leave);
       await this.#dispatch(exchange, asked, method);
@@ -237,6 +239,23 @@ function identified(exchange: Exchange, strangers: OpenStreams | undefined): boo
   } catch (error) {
     if (strangers?.admit(exchange.request) === false) return false;
     throw error;
+  }
+}
+
+const impersonating = [
+  ['users', 'impersonate-user'],
+  ['groups', 'impersonate-group'],
+  ['uids', 'impersonate-uid'],
+] as const;
+
+/**
+ * `kubectl --as`, and controllers that act for their tenants, give up rights by these headers: to read
+ * over them would be to act with all the rights of whoever asks.
+ */
+function refuseImpersonation({ request, caller }: Exchange): void {
+  for (const [kind, header] of impersonating) {
+    const asked = request.headers[header];
+    if (asked !== undefined) throw forbiddenImpersonation(caller, kind, String(asked));
   }
 }
 
