@@ -5,8 +5,8 @@ import { isServedByUsers, leadsThroughServed } from './served-mounts.ts';
 const mounts = [
   '22 1 259:2 / / rw,relatime shared:1 - ext4 /dev/root rw',
   '23 22 0:21 / /proc rw shared:2 - proc proc rw',
-  '97 22 0:51 / /home/ada/far rw,nosuid shared:3 - fuse.sshfs ada@far: rw,user_id=1000,allow_other',
-  String.raw`98 22 0:52 / /home/ada/a\040b rw - fuse.served served rw`,
+  '97 22 0:51 / /media/ada/far rw,nosuid shared:3 - fuse.sshfs ada@far: rw,user_id=1000,allow_other',
+  String.raw`98 22 0:52 / /media/ada/a\040b rw - fuse.served served rw`,
   '99 22 0:53 / /net rw - autofs systemd-1 rw',
   '100 22 0:54 / /srv/nfs rw - nfs4 fuse:/srv rw',
   '',
@@ -14,14 +14,14 @@ const mounts = [
 
 test('a path leads through what users serve where a mount of theirs is on its way', () => {
   for (const path of [
-    '/home/ada/far',
-    '/home/ada/far/bin/web',
-    '/home/ada/a b/web',
+    '/media/ada/far',
+    '/media/ada/far/bin/web',
+    '/media/ada/a b/web',
     '/net/h/web',
   ]) {
     assert.ok(leadsThroughServed(path, mounts), path);
   }
-  for (const path of ['/', '/usr/bin/web', '/home/ada/farther', '/home/ada/web', '/srv/nfs/web']) {
+  for (const path of ['/', '/usr/bin/web', '/media/ada/farther', '/media/ada/web', '/srv/nfs/web']) {
     assert.ok(!leadsThroughServed(path, mounts), path);
   }
 });
