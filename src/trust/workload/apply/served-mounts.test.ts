@@ -21,7 +21,13 @@ test('a path leads through what users serve where a mount of theirs is on its wa
   ]) {
     assert.ok(leadsThroughServed(path, mounts), path);
   }
-  for (const path of ['/', '/usr/bin/web', '/media/ada/farther', '/media/ada/web', '/srv/nfs/web']) {
+  for (const path of [
+    '/',
+    '/usr/bin/web',
+    '/media/ada/farther',
+    '/media/ada/web',
+    '/srv/nfs/web',
+  ]) {
     assert.ok(!leadsThroughServed(path, mounts), path);
   }
 });
