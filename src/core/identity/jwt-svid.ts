@@ -6,7 +6,7 @@
 import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import { inspectJson } from '../json/strict-json.ts';
+import { duplicateFields, jsonExcess } from '../json/strict-json.ts';
 import type { Bundle, BundleSource } from './bundle.ts';
 import {
   decodeBase64url,
@@ -159,8 +159,10 @@ function readObject(encoded: string, part: string): Claims {
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
     throw refuseJwt('json', `its ${part} is not a JSON object`);
   }
-  const { duplicates, tooDeep } = inspectJson(text);
-  if (tooDeep !== undefined) throw refuseJwt('json', `its ${part} is nested too deep`);
+  if (jsonExcess(bytes) !== undefined) {
+    throw refuseJwt('json', `its ${part} is nested too deep, or has too many members`);
+  }
+  const duplicates = duplicateFields(bytes);
   if (duplicates.length > 0) {
     throw refuseJwt('duplicate-member', `its ${part} has ${quoted(duplicates[0])} twice`);
   }

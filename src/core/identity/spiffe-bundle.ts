@@ -6,7 +6,7 @@
 import type { JsonWebKey } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../errors/error.ts';
-import { inspectJson } from '../json/strict-json.ts';
+import { duplicateFields, jsonExcess } from '../json/strict-json.ts';
 import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
 import { Certificate } from './certificate.ts';
 import { isSameKey, jwtAuthorityMembers, publicMembers, readJwtAuthority } from './jwk.ts';
@@ -131,7 +131,7 @@ function readSpiffeBundle(
   const parsed = parseObject(document);
   if (parsed === undefined) throw refuse('it is not a JSON object');
   const { json, duplicates, tooDeep } = parsed;
-  if (tooDeep) throw refuse('it is nested too deep');
+  if (tooDeep) throw refuse('it is nested too deep, or has too many members');
   const { keys } = json;
   // §4.1.3: an empty list is no bundle of anybody; a missing one is no bundle at all.
   if (!Array.isArray(keys)) throw refuse('it has no list of keys');
@@ -270,6 +270,7 @@ function fromBase64(text: unknown): Buffer {
 interface ParsedDocument {
   readonly json: Readonly<Record<string, unknown>>;
   readonly duplicates: readonly string[];
+  /** Or of too many values. Nothing else was read then. */
   readonly tooDeep: boolean;
 }
 
@@ -279,14 +280,13 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 function parseObject(document: string | Uint8Array): ParsedDocument | undefined {
   try {
     const text = typeof document === 'string' ? document : utf8.decode(document);
+    const bytes = Buffer.from(text);
+    const tooDeep = jsonExcess(bytes) !== undefined;
+    if (tooDeep) return { json: {}, duplicates: [], tooDeep };
     const json: unknown = JSON.parse(text);
     if (typeof json !== 'object' || json === null || Array.isArray(json)) return undefined;
-    const { duplicates, tooDeep, tooMany } = inspectJson(text);
-    return {
-      json: json as Readonly<Record<string, unknown>>,
-      duplicates,
-      tooDeep: tooDeep !== undefined || tooMany,
-    };
+    const duplicates = duplicateFields(bytes);
+    return { json: json as Readonly<Record<string, unknown>>, duplicates, tooDeep };
   } catch {
     return undefined;
   }

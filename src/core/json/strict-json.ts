@@ -1,27 +1,22 @@
 // core/json is for reading JSON that others wrote: manifests, bundles, tokens. Nothing here knows
 // what the JSON is about.
 //
-// This file finds what JSON.parse lets pass: fields that stand twice in one object, and nesting so
-// deep that code which walks the value would run out of stack. One pass over the text, O(length).
+// This file finds what JSON.parse lets pass: more values than anybody would write, nesting so deep
+// that code which walks the value would run out of stack, and fields that stand twice in one object.
+// Each is one pass over the bytes of the text, O(length).
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
 const MAX_DEPTH = 512;
-/** The largest Role that the schema allows has fewer. */
-export const MAX_VALUES = 100_000;
+/** Roles of 256 rules with thirty words each have fewer. To parse, prune, check and own so many takes 10 ms. */
+export const MAX_VALUES = 10_000;
 /** Go's decoder reports so many, and so do we. */
 const MAX_DUPLICATES = 100;
 /** What stands twice in a hostile text is not all spelt out, nor to its end. */
 const MAX_PATHS = 1000;
 const MAX_PATH_LENGTH = 1024;
 
-export interface JsonFindings {
-  /** Paths such as `spec.rules[0].verbs`, in order of appearance, each once, the first hundred; long ones end in `…`. */
-  readonly duplicates: readonly string[];
-  /** The bracket that went too deep. */
-  readonly tooDeep: '{' | '[' | undefined;
-  /** Whether there are more values than any object needs: walking them would hold up everyone else. */
-  readonly tooMany: boolean;
-}
+/** The bracket that went too deep, or that there are too many values. */
+export type JsonExcess = '{' | '[' | 'values';
 
 interface Frame {
   /** With whether it was told that the key stands twice. Undefined for an array. */
@@ -33,21 +28,63 @@ interface Frame {
 const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
-/** `text` must be valid JSON: call this after JSON.parse. */
-export function inspectJson(text: string): JsonFindings {
+/**
+ * What there is too much of, if anything: to be asked before JSON.parse, which would hold up everyone
+ * else over a million of small values. `text` need not be JSON.
+ */
+export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess | undefined {
+  let depth = 0;
+  let values = 0;
+  let inString = false;
+  for (let at = 0; at < text.length; at += 1) {
+    const code = text[at] as number;
+    if (inString) {
+      if (code === BACKSLASH) at += 1;
+      else if (code === QUOTE) inString = false;
+      continue;
+    }
+    switch (code) {
+      case QUOTE:
+        inString = true;
+        break;
+      case 0x7b: // {
+      case 0x5b: // [
+        depth += 1;
+        values += 1;
+        if (depth > MAX_DEPTH) return code === 0x7b ? '{' : '[';
+        if (values > maxValues) return 'values';
+        break;
+      case 0x7d: // }
+      case 0x5d: // ]
+        depth -= 1;
+        break;
+      case 0x2c: // ,
+        values += 1;
+        if (values > maxValues) return 'values';
+        break;
+      default:
+    }
+  }
+  return undefined;
+}
+
+/**
+ * Paths such as `spec.rules[0].verbs` of what stands twice, in order of appearance, each once, the
+ * first hundred; long ones end in `…`. `text` must be valid JSON: call this after JSON.parse.
+ */
+export function duplicateFields(text: Buffer): readonly string[] {
   const stack: Frame[] = [];
   const duplicates = new Set<string>();
   let paths = 0;
-  let values = 0;
   let expectKey = false;
   for (let at = 0; at < text.length; at += 1) {
-    switch (text.charCodeAt(at)) {
+    switch (text[at]) {
       case QUOTE: {
         const end = endOfString(text, at);
         if (expectKey) {
           const frame = stack.at(-1) as Frame;
-          const raw = text.slice(at + 1, end);
-          frame.key = raw.includes('\\') ? (JSON.parse(text.slice(at, end + 1)) as string) : raw;
+          const raw = text.toString('utf8', at + 1, end);
+          frame.key = raw.includes('\\') ? (JSON.parse(`"${raw}"`) as string) : raw;
           const told = frame.keys?.get(frame.key);
           if (told === false && duplicates.size < MAX_DUPLICATES && paths < MAX_PATHS) {
             paths += 1;
@@ -61,12 +98,10 @@ export function inspectJson(text: string): JsonFindings {
       }
       case 0x7b: // {
         stack.push({ keys: new Map(), key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return findings(duplicates, '{', false);
         expectKey = true;
         break;
       case 0x5b: // [
         stack.push({ keys: undefined, key: '', index: 0 });
-        if (stack.length > MAX_DEPTH) return findings(duplicates, '[', false);
         expectKey = false;
         break;
       case 0x7d: // }
@@ -76,8 +111,6 @@ export function inspectJson(text: string): JsonFindings {
         break;
       case 0x2c: {
         // ,
-        values += 1;
-        if (values >= MAX_VALUES) return findings(duplicates, undefined, true);
         const frame = stack.at(-1) as Frame;
         frame.index += 1;
         expectKey = frame.keys !== undefined;
@@ -86,25 +119,12 @@ export function inspectJson(text: string): JsonFindings {
       default:
     }
   }
-  return findings(duplicates, undefined, false);
+  return [...duplicates];
 }
 
-function findings(
-  duplicates: ReadonlySet<string>,
-  tooDeep: JsonFindings['tooDeep'],
-  tooMany: boolean,
-): JsonFindings {
-  return { duplicates: [...duplicates], tooDeep, tooMany };
-}
-
-function endOfString(text: string, start: number): number {
-  let end = text.indexOf('"', start + 1);
-  while (text.charCodeAt(end - 1) === BACKSLASH) {
-    let backslashes = 1;
-    while (text.charCodeAt(end - 1 - backslashes) === BACKSLASH) backslashes += 1;
-    if (backslashes % 2 === 0) break;
-    end = text.indexOf('"', end + 1);
-  }
+function endOfString(text: Uint8Array, start: number): number {
+  let end = start + 1;
+  while (text[end] !== QUOTE) end += text[end] === BACKSLASH ? 2 : 1;
   return end;
 }
 

@@ -11,7 +11,7 @@ const endOfInput = 'unexpected end of JSON input';
 /** Go reads bytes, and shows the byte that it stumbled over as if it were a character: so do we. */
 export function jsonSyntaxError(bytes: Buffer): string {
   try {
-    new Scanner(bytes.toString('latin1')).document();
+    new Scanner(bytes).document();
   } catch (error) {
     if (error instanceof SyntaxProblem) return error.message;
     throw error;
@@ -21,11 +21,14 @@ export function jsonSyntaxError(bytes: Buffer): string {
 }
 
 class Scanner {
+  /** What may be long is read from here: a byte is had faster than a character. */
+  readonly #bytes: Buffer;
   readonly #text: string;
   #at = 0;
 
-  constructor(text: string) {
-    this.#text = text;
+  constructor(bytes: Buffer) {
+    this.#bytes = bytes;
+    this.#text = bytes.toString('latin1');
   }
 
   document(): void {
@@ -112,10 +115,10 @@ class Scanner {
   #string(): void {
     this.#at += 1;
     for (;;) {
-      const character = this.#text[this.#at];
-      if (character === '"') break;
-      if (character === '\\') this.#escape();
-      else if (character === undefined || character < ' ') this.#fail('in string literal');
+      const byte = this.#bytes[this.#at];
+      if (byte === 0x22) break;
+      if (byte === 0x5c) this.#escape();
+      else if (byte === undefined || byte < 0x20) this.#fail('in string literal');
       else this.#at += 1;
     }
     this.#at += 1;
@@ -127,8 +130,7 @@ class Scanner {
     if (escaped === 'u') {
       for (let digit = 0; digit < 4; digit += 1) {
         this.#at += 1;
-        if (!/^[0-9a-fA-F]$/.test(this.#text[this.#at] ?? ''))
-          this.#fail('in \\u hexadecimal character escape');
+        if (!isHexDigit(this.#bytes[this.#at])) this.#fail('in \\u hexadecimal character escape');
       }
     } else if (escaped === undefined || !'bfnrt\\/"'.includes(escaped))
       this.#fail('in string escape code');
@@ -160,7 +162,11 @@ class Scanner {
   }
 
   #space(): void {
-    while (' \t\n\r'.includes(this.#text[this.#at] ?? 'x')) this.#at += 1;
+    for (;;) {
+      const byte = this.#bytes[this.#at];
+      if (byte !== 0x20 && byte !== 0x0a && byte !== 0x0d && byte !== 0x09) return;
+      this.#at += 1;
+    }
   }
 
   #fail(context: string): never {
@@ -168,6 +174,11 @@ class Scanner {
     if (character === undefined) throw new SyntaxProblem(endOfInput);
     throw new SyntaxProblem(`invalid character ${quoted(character)} ${context}`);
   }
+}
+
+function isHexDigit(byte = 0): boolean {
+  const lower = byte | 0x20;
+  return (byte >= 0x30 && byte <= 0x39) || (lower >= 0x61 && lower <= 0x66);
 }
 
 function isDigit(character: string | undefined): boolean {

@@ -4,13 +4,14 @@ import { recordUpdate, serverSideApply } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json, type JsonObject } from '../../api/object.ts';
 import { withoutUnreadable } from '../../api/metadata.ts';
-import { applyJsonPatch, decodeJsonPatch } from '../../api/patch/json-patch.ts';
+import { applyJsonPatch, decodeJsonPatch, maxOperations } from '../../api/patch/json-patch.ts';
 import { applyMergePatch } from '../../api/patch/merge-patch.ts';
 import { invalidPatch, patchedResource } from '../../api/patch/patched-resource.ts';
 import { objectSchema, undecodable } from '../../api/resource-schema.ts';
 import { goKind } from '../../api/schema/go-text.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { mediaTypeOf, parseBody, settleObject, withMetadata } from './decode.ts';
+import { MAX_VALUES } from '../../core/json/strict-json.ts';
+import { mediaTypeOf, parseBody, parseJson, settleObject, withMetadata } from './decode.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
@@ -65,7 +66,7 @@ export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): Ch
   return (live) => {
     // Only an apply creates; the writer never asks anyone else to.
     const current = live as JsonObject;
-    const { value: document, strictErrors: duplicates } = parsePatch(body);
+    const { value: document, strictErrors: duplicates } = parsePatch(type, body);
     const jsonPatch =
       type === 'application/json-patch+json' ? decodeJsonPatch(document, validation) : undefined;
     const patched =
@@ -80,8 +81,15 @@ export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): Ch
   };
 }
 
-function parsePatch(body: Buffer): { value: Json; strictErrors: readonly string[] } {
-  return prefixed('error decoding patch: ', () => parseBody(body, 'application/json'));
+/** As many operations as kube-apiserver takes, and one that it counts; each has four fields at most. */
+const maxJsonPatchValues = 5 * (maxOperations + 1);
+
+function parsePatch(
+  type: PatchType,
+  body: Buffer,
+): { value: Json; strictErrors: readonly string[] } {
+  const maxValues = type === 'application/json-patch+json' ? maxJsonPatchValues : MAX_VALUES;
+  return prefixed('error decoding patch: ', () => parseJson(body, maxValues));
 }
 
 /** Runs `work`, and puts `prefix` before the message of a HANSA_BAD_REQUEST. */

@@ -8,7 +8,7 @@ import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-
 import { goKind } from '../../api/schema/go-text.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
-import { inspectJson, MAX_VALUES } from '../../core/json/strict-json.ts';
+import { duplicateFields, jsonExcess, MAX_VALUES } from '../../core/json/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { Draft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
@@ -30,30 +30,38 @@ export interface ParsedBody {
 
 /** Parses JSON or YAML; throws HANSA_BAD_REQUEST that names the first error alone. */
 export function parseBody(body: Buffer, mediaType: string): ParsedBody {
-  const text = body.toString('utf8');
-  return mediaType.includes('yaml') ? parseYamlBody(text, body) : parseJson(text, body);
+  return mediaType.includes('yaml')
+    ? parseYamlBody(body.toString('utf8'), body)
+    : parseJson(body, MAX_VALUES);
 }
 
-function parseJson(text: string, body: Buffer): ParsedBody {
+/** As `parseBody`, of at most so many fields and items. */
+export function parseJson(body: Buffer, maxValues: number): ParsedBody {
+  refuseExcess(body, maxValues);
+  const text = body.toString('utf8');
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
   } catch {
     throw badRequest(jsonSyntaxError(body));
   }
-  return { value, strictErrors: strictErrorsOf(text) };
+  return { value, strictErrors: strictErrorsOf(body) };
 }
 
-function strictErrorsOf(json: string): string[] {
-  const findings = inspectJson(json);
-  if (findings.tooMany)
+/** Before anything walks it: whoever else waits would wait for that. */
+function refuseExcess(json: Buffer, maxValues: number): void {
+  const excess = jsonExcess(json, maxValues);
+  if (excess === undefined) return;
+  if (excess === 'values')
     throw new HansaError(
       'HANSA_TOO_LARGE',
-      `Request entity too large: limit is ${MAX_VALUES} fields and items`,
+      `Request entity too large: limit is ${maxValues} fields and items`,
     );
-  if (findings.tooDeep !== undefined)
-    throw badRequest(`invalid character '${findings.tooDeep}' exceeded max depth`);
-  return findings.duplicates.map((path) => `duplicate field ${JSON.stringify(path)}`);
+  throw badRequest(`invalid character '${excess}' exceeded max depth`);
+}
+
+function strictErrorsOf(json: Buffer): string[] {
+  return duplicateFields(json).map((path) => `duplicate field ${JSON.stringify(path)}`);
 }
 
 function parseYamlBody(text: string, body: Buffer): ParsedBody {
@@ -63,13 +71,14 @@ function parseYamlBody(text: string, body: Buffer): ParsedBody {
 /** Undefined for what is not JSON, and for what means something else in YAML or is told in other words. */
 function jsonInYaml(text: string, body: Buffer): ParsedBody | undefined {
   if (body[0] !== OPENING_BRACE || text.includes('"<<"')) return undefined;
+  refuseExcess(body, MAX_VALUES);
   let value: Json;
   try {
     value = JSON.parse(text) as Json;
   } catch {
     return undefined;
   }
-  const strictErrors = strictErrorsOf(text);
+  const strictErrors = strictErrorsOf(body);
   return strictErrors.length === 0 ? { value, strictErrors } : undefined;
 }
 
@@ -77,10 +86,9 @@ const OPENING_BRACE = 0x7b;
 
 function yamlAsJson(text: string): ParsedBody {
   const { json, duplicates } = parseYaml(text);
-  return {
-    value: JSON.parse(json) as Json,
-    strictErrors: [...duplicates, ...strictErrorsOf(json)],
-  };
+  refuseExcess(Buffer.from(json), MAX_VALUES);
+  // What was written from a value has nothing twice.
+  return { value: JSON.parse(json) as Json, strictErrors: duplicates };
 }
 
 /** Decodes the object of a create or an update: envelope checked, pruned and defaulted. */

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { hasCode } from '../../core/errors/error.ts';
 import { parseBody } from './decode.ts';
-import { maxYamlBytes, parseYaml } from './parse-yaml.ts';
+import { maxYamlBytes, maxYamlMarks, parseYaml } from './parse-yaml.ts';
 
 const read = (text: string) => parseBody(Buffer.from(text), 'application/yaml');
 
@@ -37,6 +37,28 @@ test('YAML over the limit is refused before it is parsed', () => {
   );
 });
 
+for (const [what, text] of [
+  ['lines', 'a: 1\n'.repeat(maxYamlMarks)],
+  ['empty lines', '\n'.repeat(maxYamlMarks + 1)],
+  ['items', `[${'a,'.repeat(maxYamlMarks)}a]`],
+  // The parser takes seconds to complain of sixty thousand of them.
+  ['brackets that close nothing', ']'.repeat(maxYamlBytes)],
+  ['brackets that are not closed', '['.repeat(maxYamlBytes)],
+  ['texts side by side', '"a" '.repeat(maxYamlMarks)],
+] as const) {
+  test(`YAML with too many ${what} is refused before it is parsed`, () => {
+    assert.throws(
+      () => read(text),
+      (error) => hasCode(error, 'HANSA_TOO_LARGE') && /send it as JSON/.test(error.message),
+    );
+  });
+}
+
+test('dashes and colons within words and texts are not counted', () => {
+  const words = 'a-b:c '.repeat(maxYamlMarks).trim();
+  assert.deepEqual(read(`a: ${words}\nb: "${words}"`).value, { a: words, b: words });
+});
+
 test('bombs of aliases and of nesting are refused, and never a fault of ours', () => {
   const aliases = ['a0: &a0 [x,x,x,x,x,x,x,x,x,x]'];
   for (let at = 1; at < 9; at += 1)
@@ -47,22 +69,22 @@ test('bombs of aliases and of nesting are refused, and never a fault of ours', (
     );
   for (const text of [
     aliases.join('\n'),
-    '['.repeat(20_000),
-    '['.repeat(20_000) + ']'.repeat(20_000),
+    '['.repeat(2000),
+    '['.repeat(1000) + ']'.repeat(1000),
     `${'{"<<":'.repeat(3000)}1${'}'.repeat(3000)}`,
-    '- '.repeat(5000),
-    '? '.repeat(5000),
+    '- '.repeat(2000),
+    '? '.repeat(2000),
     `&a [${'*a,'.repeat(50)}]`,
   ]) {
     assert.throws(
       () => read(text),
-      (error) => hasCode(error, 'HANSA_BAD_REQUEST'),
+      (error) => hasCode(error, 'HANSA_BAD_REQUEST') || hasCode(error, 'HANSA_TOO_LARGE'),
       text.slice(0, 40),
     );
   }
 });
 
-test('thousands of keys are read', () => {
-  const lines = Array.from({ length: 7000 }, (_, at) => `k${at}: 1`);
-  assert.equal(Object.keys(JSON.parse(parseYaml(lines.join('\n')).json) as object).length, 7000);
+test('a thousand keys are read', () => {
+  const lines = Array.from({ length: 1000 }, (_, at) => `k${at}: 1`);
+  assert.equal(Object.keys(JSON.parse(parseYaml(lines.join('\n')).json) as object).length, 1000);
 });

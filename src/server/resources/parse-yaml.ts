@@ -8,6 +8,10 @@ import { badRequest } from './errors.ts';
 /** More would hold up everyone else for too long. */
 export const maxYamlBytes = 64 * 1024;
 
+/** Each may begin a node, and costs the parser some 5 µs; each that is wrong costs it more the more there are. */
+export const maxYamlMarks = 2_000;
+const marks = /[\n\r,[\]{}"'&*!]|[-?:](?=\s)/g;
+
 /** Aliases are expanded at most this often: a small document must not become a huge one. */
 const maxAliases = 100;
 
@@ -29,6 +33,12 @@ export function parseYaml(text: string): ParsedYaml {
       `Request entity too large: limit is ${maxYamlBytes} for YAML; send it as JSON`,
     );
   }
+  if (hasMoreMarks(text, maxYamlMarks)) {
+    throw new HansaError(
+      'HANSA_TOO_LARGE',
+      `Request entity too large: limit is ${maxYamlMarks} lines, commas, quotes and brackets for YAML; send it as JSON`,
+    );
+  }
   try {
     return readDocument(text);
   } catch (error) {
@@ -36,6 +46,16 @@ export function parseYaml(text: string): ParsedYaml {
     // Aliases without end, or nesting that the parser's recursion cannot follow.
     throw badRequest(`yaml: ${(error as Error).message}`);
   }
+}
+
+function hasMoreMarks(text: string, limit: number): boolean {
+  let count = 0;
+  marks.lastIndex = 0;
+  while (marks.test(text)) {
+    count += 1;
+    if (count > limit) return true;
+  }
+  return false;
 }
 
 function readDocument(text: string): ParsedYaml {
