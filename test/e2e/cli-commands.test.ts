@@ -179,7 +179,7 @@ suite('apply and delete', () => {
       9,
       /finalizers hold it: example\.com\/hold/,
     );
-    const waiting = run('wait', 'role/held', '--for=delete', '--timeout=20s');
+    const waiting = run('wait', 'role/held', '--for=delete', '--timeout=60s');
     await succeeds(apply(role('held', '[get]').replace('labels: {}', 'finalizers: []')));
     assert.equal(await succeeds(waiting), 'role.hansa.dev/held deleted\n');
   });

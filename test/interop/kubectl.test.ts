@@ -260,7 +260,7 @@ describe('kubectl against a site', { skip }, () => {
     await apply(role('held', ['get'], { finalizers: ['hansa.dev/hold'] }));
     await kubectl.ok(['delete', 'roles.hansa.dev/held', '--wait=false']);
     assert.match(await field('held', '.metadata.deletionTimestamp'), /^\d{4}-/);
-    const waiting = kubectl.run(['wait', '--for=delete', 'roles.hansa.dev/held', '--timeout=30s']);
+    const waiting = kubectl.run(['wait', '--for=delete', 'roles.hansa.dev/held', '--timeout=60s']);
     await kubectl.ok([
       'patch',
       'roles.hansa.dev/held',
@@ -291,7 +291,7 @@ describe('kubectl against a site', { skip }, () => {
       new Promise((resolve, reject) => {
         const timer = setTimeout(
           () => reject(new Error(`watch showed no ${pattern}: ${seen}`)),
-          20_000,
+          60_000,
         );
         const check = (): void => {
           if (!pattern.test(seen)) return;
@@ -315,12 +315,12 @@ describe('kubectl against a site', { skip }, () => {
   });
 
   it('waits for conditions and for values', async () => {
-    await kubectl.ok(['wait', '--for=condition=Ready', 'site/site', '--timeout=20s']);
+    await kubectl.ok(['wait', '--for=condition=Ready', 'site/site', '--timeout=60s']);
     await kubectl.ok([
       'wait',
       '--for=jsonpath={.status.trustDomain}=lubeck.example',
       'site/site',
-      '--timeout=20s',
+      '--timeout=60s',
     ]);
     const never = await kubectl.run([
       'wait',

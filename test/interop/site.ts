@@ -24,7 +24,7 @@ export interface Site {
   stop(): Promise<void>;
 }
 
-const READY_WITHIN_MS = 60_000;
+const READY_WITHIN_MS = 120_000;
 
 export async function startSite(options: { readonly nodeOptions?: string } = {}): Promise<Site> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-site-'));
