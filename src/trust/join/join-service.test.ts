@@ -246,6 +246,31 @@ suite('joining', () => {
       await joinBySvid(await parts(), wish, svid);
     });
 
+    test('without end is refused after a while, and so is joining again', async () => {
+      const wish = { token: 'ci-runners', role: 'agent', name: 'crane-9' };
+      const tooOften = { code: 'HANSA_TOO_MANY_REQUESTS' };
+      const first = await parts();
+      let held = { joined: await joinBySvid(first, wish, svid), key: first.key };
+      const endless = async (): Promise<void> => {
+        for (let at = 0; at < 40; at++) {
+          const next = await parts();
+          const { joined, key } = held;
+          const proof = { chain: joined.chain, key };
+          held = { joined: await renewSvid(next, joined, proof), key: next.key };
+        }
+      };
+      await assert.rejects(endless(), tooOften);
+      const { member } = site.members.get('agent/crane-9') ?? {};
+      assert.equal(BigInt(member?.generation ?? 0), held.joined.generation);
+      assert.equal(site.denials.at(-1)?.name, 'agent/crane-9');
+      const again = await parts();
+      const other = { ...wish, name: 'crane-10' };
+      const rejoin = async (): Promise<void> => {
+        for (let at = 0; at < 40; at++) await joinBySvid(again, other, svid);
+      };
+      await assert.rejects(rejoin(), tooOften);
+    });
+
     test('is refused to every instance of a bot that was forgotten, and to no other', async () => {
       await site.createToken('releases', { ...ciToken, roles: ['bot'], botName: 'ci.release' });
       const other = await parts();

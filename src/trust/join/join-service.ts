@@ -26,6 +26,7 @@ import {
 } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
 import { systemVerify, type Verify } from './proof.ts';
+import { RenewalRate } from './renewal-rate.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
 import {
   type Conversation,
@@ -97,6 +98,7 @@ export class JoinService {
   readonly #parts: JoinServiceParts;
   readonly #verify: Verify;
   readonly #bundles: BundleSource;
+  readonly #rate: RenewalRate;
   readonly #issuers: Readonly<Record<MemberRole, ReservedIssuer>>;
   readonly #joins;
 
@@ -104,6 +106,7 @@ export class JoinService {
     this.#parts = parts;
     this.#verify = parts.verify ?? systemVerify;
     this.#bundles = bundlesOfTrusted(parts.bundles, parts.relations);
+    this.#rate = new RenewalRate(parts.clock);
     this.#issuers = {
       agent: parts.authority.reservedIssuer('agent'),
       bot: parts.authority.reservedIssuer('bot'),
@@ -237,6 +240,9 @@ export class JoinService {
       ) {
         throw this.#nameTaken(token, role, name, proof);
       }
+      if (before !== undefined && !this.#rate.may(instance)) {
+        throw this.#tooOften(role, instance, proof);
+      }
       const issued = await this.#issuers[role].issue(name, { publicKey });
       const nowMs = clock.now();
       const member: Member = {
@@ -305,6 +311,9 @@ export class JoinService {
       );
     }
     const { role, name } = before.member;
+    if (!this.#rate.may(wish.instance)) {
+      throw this.#tooOften(role, wish.instance, { method: 'renew', actor });
+    }
     const issued = await this.#issuers[role].issue(name, { publicKey: key.key });
     const member: Member = {
       ...before.member,
@@ -351,6 +360,25 @@ export class JoinService {
       reason: `agent ${name} exists already; ${proof.words}`,
     });
     return new HansaError('HANSA_ALREADY_EXISTS', message);
+  }
+
+  #tooOften(
+    role: MemberRole,
+    instance: string,
+    { method, actor }: Pick<Proof, 'method' | 'actor'>,
+  ): HansaError {
+    this.#joins.add({ method, result: 'too-often' });
+    const code = 'HANSA_TOO_MANY_REQUESTS';
+    this.#parts.audit.deny({
+      actor,
+      verb: `${role}.${method === 'renew' ? 'renew' : 'join'}`,
+      kind: 'SVID',
+      name: instance,
+      outcome: 'deny',
+      code,
+      reason: 'it was certified anew many times within minutes',
+    });
+    return new HansaError(code, 'Cannot certify the same member so often. Try again in a minute.');
   }
 
   /** The operator gets every reason; whoever asked gets none. */
