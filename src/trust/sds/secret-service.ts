@@ -138,7 +138,7 @@ function serve<Request>(
   call.on('data', (request: Request) => {
     if (over) return;
     try {
-      const { rejected } = stream.request(request);
+      const rejected = stream.request(request);
       if (rejected !== undefined) options.rejected(connection, rejected);
     } catch (error) {
       end(error);
@@ -171,6 +171,23 @@ function fetchOnce(
     answer(connectionGone());
     return;
   }
+  const respond = (secrets: WorkloadSecrets): void => {
+    if (!connection.isSame()) {
+      answer(anotherProcess());
+      return;
+    }
+    let response: Uint8Array;
+    try {
+      response = fetched(request, secrets);
+    } catch (error) {
+      answer(error);
+      return;
+    }
+    options.sent();
+    const missing = request.resourceNames.filter((one) => secrets.get(one) === undefined);
+    if (missing.length > 0) options.missing(connection, missing);
+    answer(undefined, response);
+  };
   let over = false;
   let unsubscribe = (): void => undefined;
   const once = (tell: () => void): void => {
@@ -190,21 +207,4 @@ function fetchOnce(
       }),
     failed: () => once(() => answer(noSvidNow())),
   });
-  const respond = (secrets: WorkloadSecrets): void => {
-    if (!connection.isSame()) {
-      answer(anotherProcess());
-      return;
-    }
-    let response: Uint8Array;
-    try {
-      response = fetched(request, secrets);
-    } catch (error) {
-      answer(error);
-      return;
-    }
-    options.sent();
-    const missing = request.resourceNames.filter((one) => secrets.get(one) === undefined);
-    if (missing.length > 0) options.missing(connection, missing);
-    answer(undefined, response);
-  };
 }

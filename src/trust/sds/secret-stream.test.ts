@@ -88,10 +88,10 @@ describe('a stream of states', () => {
     stream.update(renewed);
     stream.next();
     for (const responseNonce of ['1', '', 'x', '3']) {
-      assert.ok(stream.request(ask({ resourceNames: ['ROOTCA'], responseNonce })).stale);
+      stream.request(ask({ resourceNames: ['ROOTCA'], responseNonce }));
       assert.equal(stream.next(), undefined);
     }
-    assert.ok(!stream.request(ask({ resourceNames: ['ROOTCA'], responseNonce: '2' })).stale);
+    stream.request(ask({ resourceNames: ['ROOTCA'], responseNonce: '2' }));
     assert.deepEqual(names(stream.next()), ['ROOTCA']);
   });
 
@@ -102,7 +102,7 @@ describe('a stream of states', () => {
     stream.request(ask({ resourceNames }));
     stream.next();
     const errorDetail = { code: 3, message: 'bad key '.repeat(1000) };
-    const { rejected } = stream.request(ask({ resourceNames, responseNonce: '1', errorDetail }));
+    const rejected = stream.request(ask({ resourceNames, responseNonce: '1', errorDetail }));
     assert.match(rejected ?? '', /^bad key/);
     assert.ok((rejected ?? '').length <= 500);
     assert.equal(stream.next(), undefined);

@@ -27,16 +27,10 @@ const maxVersionCharacters = 64;
 /** Of an Envoy's reason: it names the secret and what is wrong, and is written by a stranger. */
 const maxReasonCharacters = 500;
 
-export interface Answered {
-  /** Why the last message was not taken, where it was not: for the operator's log. */
-  readonly rejected: string | undefined;
-  /** Whether it was the answer to an older message than the last; nothing of it counts then. */
-  readonly stale: boolean;
-}
-
 /** A dialect: both are asked by the same service. Throws HANSA_BAD_REQUEST where a request makes no sense. */
 export interface SecretStream<Request> {
-  request(request: Request): Answered;
+  /** Returns why the last message was not taken, where it was not: for the operator's log. */
+  request(request: Request): string | undefined;
   /** What the workload has now. */
   update(secrets: WorkloadSecrets): void;
   /** What is to be sent now; undefined where everything was told. Asking is sending. */
@@ -54,19 +48,17 @@ export class StateOfTheWorld implements SecretStream<DiscoveryRequest> {
   readonly #given = new Set<string>();
   #cameBack = false;
 
-  request(request: DiscoveryRequest): Answered {
+  request(request: DiscoveryRequest): string | undefined {
     checkType(request.typeUrl);
     const names = checkNames(request.resourceNames);
     // Every later request answers a response; one that crossed a newer response on its way is
-    // followed by the answer to that.
-    if (this.#nonce > 0 && request.responseNonce !== String(this.#nonce)) {
-      return { rejected: undefined, stale: true };
-    }
+    // followed by the answer to that, and nothing of it counts.
+    if (this.#nonce > 0 && request.responseNonce !== String(this.#nonce)) return undefined;
     if (this.#wanted === undefined) this.#cameBack = request.versionInfo !== '';
     this.#wanted = names;
     // It keeps nothing of what it no longer asks for, so nor do we.
     for (const name of this.#given) if (!names.has(name)) this.#given.delete(name);
-    return { rejected: request.errorDetail?.message.slice(0, maxReasonCharacters), stale: false };
+    return request.errorDetail?.message.slice(0, maxReasonCharacters);
   }
 
   update(secrets: WorkloadSecrets): void {
@@ -120,7 +112,7 @@ export class Delta implements SecretStream<DeltaDiscoveryRequest> {
   readonly #held = new Map<string, string>();
   #nonce = 0;
 
-  request(request: DeltaDiscoveryRequest): Answered {
+  request(request: DeltaDiscoveryRequest): string | undefined {
     checkType(request.typeUrl);
     const subscribed = checkNames(request.resourceNamesSubscribe);
     const isFirst = this.#isFirst;
@@ -146,7 +138,7 @@ export class Delta implements SecretStream<DeltaDiscoveryRequest> {
     }
     checkNames([...this.#wanted]);
     // Changes of a subscription count whatever they answer.
-    return { rejected: request.errorDetail?.message.slice(0, maxReasonCharacters), stale: false };
+    return request.errorDetail?.message.slice(0, maxReasonCharacters);
   }
 
   update(secrets: WorkloadSecrets): void {

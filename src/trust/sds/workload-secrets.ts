@@ -34,9 +34,9 @@ const uriSan = 3;
 /** RFC 6761: no trust domain can be called so. */
 const nobodysId = 'spiffe://nobody.invalid';
 
-export const defaultSvidName = 'default';
-export const ownBundleName = 'ROOTCA';
-export const allBundlesName = 'ALL';
+const defaultSvidName = 'default';
+const ownBundleName = 'ROOTCA';
+const allBundlesName = 'ALL';
 
 export interface NamedSecret {
   readonly name: string;
