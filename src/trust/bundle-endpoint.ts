@@ -24,8 +24,7 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
   let ready: { readonly published: PublishedBundle; readonly answer: ReadyAnswer } | undefined;
   const answerOf = (published: PublishedBundle): ReadyAnswer => {
     if (ready?.published !== published) {
-      const { document, etag } = published;
-      const answer = new ReadyAnswer(document, { contentType: 'application/json', etag });
+      const answer = new ReadyAnswer(published.document, { contentType: 'application/json' });
       ready = { published, answer };
     }
     return ready.answer;

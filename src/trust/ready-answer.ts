@@ -6,8 +6,6 @@ import type { PlaneRequest, PlaneResponse } from '../core/plane/plane.ts';
 
 export interface ReadyAnswerOptions {
   readonly contentType: string;
-  /** A strong validator (RFC 9110 §8.8.3); made from the body where it is not given. */
-  readonly etag?: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
@@ -18,7 +16,7 @@ export class ReadyAnswer {
 
   constructor(body: Buffer, options: ReadyAnswerOptions) {
     const { contentType } = options;
-    this.#etag = options.etag ?? etagOf(body);
+    this.#etag = etagOf(body);
     const headers = {
       ...options.headers,
       etag: this.#etag,
@@ -36,7 +34,8 @@ export class ReadyAnswer {
   }
 }
 
-export function etagOf(body: Buffer): string {
+/** A strong validator (RFC 9110 §8.8.3). */
+function etagOf(body: Buffer): string {
   return `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
 }
 

@@ -1,7 +1,6 @@
 // The bundle of this site as it is published: ready-made bytes, and a sequence that is kept in the
 // store, so that it never goes backwards and every replica gives the same.
 
-import { createHash } from 'node:crypto';
 import { hasCode } from '../errors/error.ts';
 import type { Entry, Store } from '../store/store.ts';
 import type { Bundle } from './bundle.ts';
@@ -15,8 +14,6 @@ export interface PublishedBundle {
   readonly bundle: Bundle;
   readonly sequence: number;
   readonly document: Buffer;
-  /** A strong validator (RFC 9110 §8.8.3). */
-  readonly etag: string;
 }
 
 interface PublishedRecord {
@@ -81,8 +78,7 @@ export class BundlePublisher {
     const document = Buffer.from(
       encodeSpiffeBundle(bundle, { sequence, refreshHintSeconds: this.#refreshHintSeconds }),
     );
-    const etag = `"${createHash('sha256').update(document).digest('base64url').slice(0, 22)}"`;
-    this.#published = { bundle, sequence, document, etag };
+    this.#published = { bundle, sequence, document };
     return this.#published;
   }
 
