@@ -40,7 +40,7 @@ export function sourceOf({ spec }: Pick<FederationLike, 'spec'>): FederationSour
 }
 
 /** As the kind has it where nothing is written. */
-export const defaultStaleAfterSeconds = 3600;
+const defaultStaleAfterSeconds = 3600;
 
 export interface BundleLife {
   /** When its publisher wants to be asked again; undefined where it never does. */

@@ -13,7 +13,7 @@ export const defaultJwtTtlSeconds = 300;
 /** An old key is published for as long as what it signed can live, and no longer. */
 export const maxJwtTtlSeconds = maxTtlSeconds;
 /** One is what the specification recommends (§3.2); nobody needs more than this. */
-export const maxAudiences = 32;
+const maxAudiences = 32;
 const maxAudienceLength = 2048;
 /** Of all together, so that what is made here is never larger than what is read (jwt-svid.ts). */
 const maxAudiencesLength = 4096;

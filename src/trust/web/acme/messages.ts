@@ -26,7 +26,6 @@ export interface Challenge {
   readonly type: string;
   readonly url: string;
   readonly token: string;
-  readonly status: string;
   readonly problem: AcmeProblem | undefined;
 }
 
@@ -111,7 +110,7 @@ export function parseAuthorization(body: Buffer): Authorization {
 /** Kinds of challenges that we do not know may have other fields: they are left out. */
 function parseChallenge(value: unknown): Challenge[] {
   if (!isObject(value)) throw malformed('a challenge is not an object');
-  const { type, url, token, status, error } = value;
+  const { type, url, token, error } = value;
   if (type !== 'http-01' && type !== 'tls-alpn-01') return [];
   // RFC 8555 §8.3: base64url. It becomes part of a path, so nothing else may be in it.
   if (typeof token !== 'string' || !/^[A-Za-z0-9_-]{16,256}$/.test(token)) {
@@ -122,7 +121,6 @@ function parseChallenge(value: unknown): Challenge[] {
       type,
       url: parseUrl(url, `the URL of the challenge ${type}`),
       token,
-      status: typeof status === 'string' ? status : 'pending',
       problem: error === undefined || error === null ? undefined : problemIn(error),
     },
   ];
