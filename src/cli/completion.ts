@@ -72,6 +72,7 @@ const listedBy: Readonly<Record<string, string>> = {
   'join forget': 'join list',
   'access token create --role': 'get roles',
   'access revoke': 'access list',
+  'doctor --peer': 'get spiffefederations',
 };
 
 export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {

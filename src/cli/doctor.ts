@@ -8,6 +8,7 @@ import { createClient } from './client.ts';
 import { openTransport, type Transport } from './connection.ts';
 import { examine } from './doctor-checks.ts';
 import type { Finding } from './doctor-finding.ts';
+import { examinePeer } from './doctor-peer.ts';
 import { wrap } from './explain.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
@@ -16,6 +17,7 @@ import { usageError } from './usage.ts';
 export function doctorCommand(cli: Cli): Command {
   return addConfigOptions(new Command('doctor'))
     .description('check the site of a data folder, running or not, and say how to mend it')
+    .option('--peer <trust-domain>', 'look at the way to this peer or federation instead')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -23,11 +25,15 @@ export function doctorCommand(cli: Cli): Command {
 Give the flags or the --config with which the site runs. Ends with exit code 10
 (HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
 
+With --peer the running site asks the endpoint of that peer or SPIFFEFederation once, as it does to
+refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
+
 Examples:
   hansa doctor --data-dir ./lubeck
+  hansa doctor --data-dir ./lubeck --peer bruges.example
   hansa doctor --config site.yaml -o json`,
     )
-    .action(async (options: { output: OutputFormat }, command: Command) => {
+    .action(async (options: { output: OutputFormat; peer?: string }, command: Command) => {
       if (globalOptions(command).site !== undefined) {
         throw usageError(
           'doctor looks at a data folder of this machine: use --data-dir, not --site.',
@@ -44,6 +50,7 @@ Examples:
           (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
         );
         const { clock, random } = cli.io;
+        if (options.peer !== undefined) return examinePeer(client, options.peer, clock.now());
         return examine({ config, clock, random, client, running });
       });
       cli.print(

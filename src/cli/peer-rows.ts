@@ -21,6 +21,32 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
   ];
 }
 
+const todos: Readonly<Record<string, (name: string) => string>> = {
+  proposed: (name) =>
+    `hansa peer confirm ${name}, where it waits for you; else it goes on by itself.`,
+  accepted: (name) =>
+    `it goes on by itself when the two sites reach each other: hansa doctor --peer ${name}.`,
+  enrolled: (name) =>
+    `it becomes active with the first heartbeat; if none comes: hansa doctor --peer ${name}.`,
+  degraded: (name) =>
+    `it becomes active again by itself; hansa doctor --peer ${name} tells which step fails.`,
+  suspended: (name) => `hansa peer resume ${name}, on the side that suspended it.`,
+  revoked: (name) =>
+    `nothing of it is believed; to begin anew: hansa peer invite --for ${name}, or ask for an invitation.`,
+};
+
+/** What an operator does about it; empty where nothing is to be done. */
+export function peerTodo({ name, state }: Pick<PeerSummary, 'name' | 'state'>): string {
+  return todos[state]?.(name) ?? '';
+}
+
+/** For below a table. Who was revoked is so by intent, and may stay so. */
+export function peerTodoLines(peers: readonly PeerSummary[]): string[] {
+  return peers
+    .filter((peer) => peer.state !== 'revoked' && peerTodo(peer) !== '')
+    .map((peer) => `${peer.name}: ${peerTodo(peer)}`);
+}
+
 export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly string[])[] {
   const offers = peer.offers.map(
     ({ name, grantedTo }) =>
@@ -30,6 +56,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['peer', peer.name],
     ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
     ['why', peer.reason ?? ''],
+    ['what to do', peerTodo(peer)],
     ['url', peer.url],
     ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
     ['last seen', ageOf(peer.lastSeen, nowMs)],

@@ -23,7 +23,7 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
-import { peerCells, peerHeadings, peerLines } from './peer-rows.ts';
+import { peerCells, peerHeadings, peerLines, peerTodoLines } from './peer-rows.ts';
 import { usageError } from './usage.ts';
 
 const base = '/hansa/v1/peering';
@@ -196,6 +196,7 @@ function listCommand(cli: Cli): Command {
             peerCells(peer, nowMs, wide).map((cell) => printable(cell)),
           );
           cli.print(renderColumns([peerHeadings(wide), ...rows]));
+          for (const line of peerTodoLines(peers)) cli.note(printable(line));
         }
       }),
     );

@@ -19,8 +19,16 @@ import {
   renderValue,
 } from './output.ts';
 import { listPeers } from './peer.ts';
-import { peerCells, peerHeadings } from './peer-rows.ts';
-import { countFederations, countsText, type FederationCounts } from './trust-rows.ts';
+import { peerCells, peerHeadings, peerTodoLines } from './peer-rows.ts';
+import {
+  countFederations,
+  countsText,
+  type FederationCounts,
+  federationRow,
+  todoLines,
+  troubled,
+  type TrustRow,
+} from './trust-rows.ts';
 
 interface SiteStatus {
   readonly trustDomain?: string;
@@ -59,14 +67,24 @@ async function count(client: SiteClient, kind: Kind): Promise<number> {
   return (await client.list(kind)).items.length;
 }
 
-async function federationsOf(client: SiteClient, nowMs: number): Promise<FederationCounts> {
+interface Federations extends FederationCounts {
+  /** Those about which something is to be done. */
+  readonly troubled: readonly TrustRow[];
+}
+
+async function federationsOf(client: SiteClient, nowMs: number): Promise<Federations> {
   const { items } = await client.list(spiffeFederationKind);
-  return countFederations(items as unknown as SPIFFEFederation[], nowMs);
+  const federations = items as unknown as SPIFFEFederation[];
+  const rows = federations.map((federation) => federationRow(federation, nowMs));
+  return {
+    ...countFederations(federations, nowMs),
+    troubled: troubled(rows),
+  };
 }
 
 interface Found {
   readonly site: SiteStatus;
-  readonly federations: FederationCounts;
+  readonly federations: Federations;
   readonly peers: readonly PeerSummary[];
   readonly offers: number;
   readonly grants: number;
@@ -95,14 +113,32 @@ function statusText(found: Found, nowMs: number): string {
       peers.length === 0 ? 'none; invite one with hansa peer invite' : String(peers.length),
     ],
   ];
-  const parts = [renderColumns(clean(head))];
+  const parts = [renderColumns(clean(head)), ...troublesOf(federations)];
   if (peers.length > 0) {
     parts.push(
       '',
       renderColumns(clean([peerHeadings(), ...peers.map((peer) => peerCells(peer, nowMs))])),
+      ...peerTodoLines(peers).map((line) => printable(line)),
     );
   }
   return parts.join('\n');
+}
+
+/** More would hide the peers; `hansa trust status` has them all. */
+const maxTold = 5;
+
+function troublesOf({ troubled: all }: Federations): string[] {
+  if (all.length === 0) return [];
+  const told = all.slice(0, maxTold);
+  const headings = ['FEDERATION', 'BUNDLE', 'SINCE', 'WHY'];
+  const rows = told.map(({ trustDomain, state, since, why }) => [trustDomain, state, since, why]);
+  const more = all.length - told.length;
+  return [
+    '',
+    renderColumns(clean([headings, ...rows])),
+    ...todoLines(told).map((line) => printable(line)),
+    ...(more > 0 ? [`and ${more} more: hansa trust status`] : []),
+  ];
 }
 
 function areAllFresh({ total, states }: FederationCounts): boolean {

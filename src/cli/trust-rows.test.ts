@@ -41,18 +41,28 @@ suite('a row of hansa trust status', () => {
       'TRUST DOMAIN',
       'SOURCE',
       'BUNDLE',
+      'SINCE',
       'SYNCED',
       'NEXT',
       'AUTHORITIES',
       'WHY',
     ]);
-    assert.deepEqual(row, ['bruges.example', 'https_web', 'fresh', '12s ago', 'in 4m', '2', '']);
+    assert.deepEqual(row, [
+      'bruges.example',
+      'https_web',
+      'fresh',
+      '',
+      '12s ago',
+      'in 4m',
+      '2',
+      '',
+    ]);
   });
 
   test('tells more where it is asked to', () => {
     const row = federationRow(federation({ sequence: 7, consecutiveFailures: 3 }), nowMs);
     const [, cells] = trustTable([row], true);
-    assert.deepEqual(cells?.slice(6, 9), ['7', 'in 24h', '3']);
+    assert.deepEqual(cells?.slice(7, 10), ['7', 'in 24h', '3']);
   });
 
   test('tells how long a bundle that is overdue is still given, and when it is not', () => {
@@ -71,6 +81,55 @@ suite('a row of hansa trust status', () => {
       state({ bundle: undefined, syncedAt: undefined, bootstrappedAt: at(-seconds) }, spec);
     assert.equal(given(300), 'bootstrapped, stale in 60m');
     assert.equal(given(7200), 'stale');
+  });
+
+  test('tells of every trouble since when it is there, why, and what to do', () => {
+    const condition = (type: string, status: string, seconds: number, message = '') => ({
+      type,
+      status,
+      lastTransitionTime: at(-seconds),
+      message,
+    });
+    const ready = [condition('Ready', 'True', 900), condition('Fresh', 'True', 900)];
+    const notReady = [condition('Ready', 'False', 600, 'nobody listens there')];
+    const overdue = [condition('Ready', 'True', 9000), condition('Fresh', 'False', 600)];
+    const spiffe = { bundleSource: { httpsSpiffe: { bundleBootstrap: '{}' } } };
+    const fixed = { bundleSource: { static: { bundle: '{}' } } };
+    const lastError = { class: 'connect', message: 'nobody listens there', at: at(-1) };
+    const expired = { authorities: [{ notAfter: at(-61) }] };
+    const never = { bundle: undefined, syncedAt: undefined };
+    const troubles: [name: string, status: object, spec: object, since: string, todo: RegExp][] = [
+      ['not ready', { ...never, conditions: notReady, lastError }, {}, '10m', /doctor --peer/],
+      [
+        'never',
+        { ...never, bootstrappedAt: at(-60), conditions: notReady },
+        spiffe,
+        '10m',
+        /doctor/,
+      ],
+      ['overdue', { syncedAt: at(-900), conditions: overdue, lastError }, {}, '10m', /doctor/],
+      ['stale', { syncedAt: at(-7200), conditions: overdue }, {}, '55m', /doctor --peer/],
+      ['expired', expired, {}, '60s', /its operator must rotate/],
+      ['static, expired', { ...expired, syncedAt: at(-9) }, fixed, '60s', /bundleSource\.static/],
+      ['refused', { conditions: ready, lastError }, {}, '15m', /doctor --peer bruges\.example/],
+      [
+        'rolled back',
+        { conditions: ready, lastError: { ...lastError, class: 'sequence' } },
+        {},
+        '15m',
+        /hansa trust refresh bruges\.example --accept-rollback/,
+      ],
+      ['quarantined', { conditions: ready }, { quarantined: true }, '', /quarantined: false/],
+      ['not asked yet', { ...never, conditions: undefined }, {}, '24h', /doctor --peer/],
+    ];
+    for (const [name, status, spec, since, todo] of troubles) {
+      const row = federationRow(federation(status, spec), nowMs);
+      assert.equal(row.since, since, name);
+      assert.notEqual(row.why, '', name);
+      assert.match(row.todo, todo, name);
+    }
+    const fresh = federationRow(federation({ conditions: ready }), nowMs);
+    assert.deepEqual([fresh.since, fresh.why, fresh.todo], ['15m', '', '']);
   });
 
   test('tells what is believed by nobody', () => {

@@ -2,7 +2,7 @@
 
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { humanDuration } from '../api/duration.ts';
-import { bundleLife } from '../core/identity/bundle-life.ts';
+import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 
@@ -10,6 +10,8 @@ export interface TrustRow {
   readonly trustDomain: string;
   readonly source: string;
   readonly state: string;
+  /** How long it has been in this state. */
+  readonly since: string;
   readonly synced: string;
   readonly next: string;
   readonly authorities: string;
@@ -17,12 +19,15 @@ export interface TrustRow {
   readonly expires: string;
   readonly failures: string;
   readonly why: string;
+  /** What an operator does about it; empty where nothing is to be done. */
+  readonly todo: string;
 }
 
 const narrow = [
   ['TRUST DOMAIN', 'trustDomain'],
   ['SOURCE', 'source'],
   ['BUNDLE', 'state'],
+  ['SINCE', 'since'],
   ['SYNCED', 'synced'],
   ['NEXT', 'next'],
   ['AUTHORITIES', 'authorities'],
@@ -43,19 +48,46 @@ export function trustTable(rows: readonly TrustRow[], isWide: boolean): string[]
   ];
 }
 
+/** What to do about those that are in trouble, for below the table: the same is said once. */
+export function todoLines(rows: readonly TrustRow[]): string[] {
+  const alike = new Map<string, TrustRow[]>();
+  for (const row of rows) {
+    if (row.todo === '') continue;
+    const words = row.todo.replaceAll(row.trustDomain, 'TRUST-DOMAIN');
+    alike.set(words, [...(alike.get(words) ?? []), row]);
+  }
+  return [...alike].map(([words, [first, ...others]]) => {
+    const names = [first, ...others].map((row) => row?.trustDomain).join(', ');
+    return `${names}: ${others.length === 0 ? first?.todo : words}`;
+  });
+}
+
+const worstFirst = ['expired', 'stale', 'not ready'];
+
+/** Those about which something is to be done, the worst first. */
+export function troubled(rows: readonly TrustRow[]): TrustRow[] {
+  const rank = ({ state }: TrustRow): number => {
+    const found = worstFirst.indexOf(state);
+    return found < 0 ? worstFirst.length : found;
+  };
+  return rows.filter(({ todo }) => todo !== '').toSorted((a, b) => rank(a) - rank(b));
+}
+
 export function ownRow({ bundle, sequence }: SpiffeBundle, nowMs: number): TrustRow {
   const ends = Math.max(...bundle.authorities.map(({ notAfterMs }) => notAfterMs));
   return {
     trustDomain: bundle.trustDomain.name,
     source: 'this site',
     state: ends < nowMs ? 'expired' : 'own',
+    since: ends < nowMs ? ago(nowMs - ends) : '',
     synced: '',
     next: '',
     authorities: String(bundle.authorities.length + bundle.jwtAuthorities.size),
     sequence: String(sequence ?? ''),
     expires: ends < nowMs ? 'expired' : `in ${humanDuration(ends - nowMs)}`,
     failures: '',
-    why: '',
+    why: ends < nowMs ? 'all of its authorities have expired: nobody can verify this site' : '',
+    todo: ends < nowMs ? 'hansa trust rotate --emergency, and compare the clock.' : '',
   };
 }
 
@@ -64,10 +96,13 @@ export function federationRow(federation: SPIFFEFederation, nowMs: number): Trus
   const { syncedAt, nextSyncAt, lastError, authorityCount = 0, source = '' } = status ?? {};
   const { expiredAtMs } = bundleLife(federation);
   const left = nextSyncAt === undefined ? undefined : Date.parse(nextSyncAt) - nowMs;
+  const state = stateOf(federation, nowMs);
+  const since = sinceMs(federation, state, nowMs);
   return {
     trustDomain: metadata.name,
-    source,
-    state: stateOf(federation, nowMs),
+    source: source || sourceOf(federation),
+    state,
+    since: since === undefined ? '' : ago(nowMs - since),
     synced: syncedAt === undefined ? 'never' : `${ago(nowMs - Date.parse(syncedAt))} ago`,
     next: left === undefined ? '' : `in ${humanDuration(Math.max(left, 0))}`,
     authorities: String(authorityCount),
@@ -79,8 +114,54 @@ export function federationRow(federation: SPIFFEFederation, nowMs: number): Trus
           ? 'expired'
           : `in ${humanDuration(expiredAtMs - nowMs)}`,
     failures: String(status?.consecutiveFailures ?? 0),
-    why: lastError?.message ?? '',
+    why: lastError?.message ?? whyOf(federation, state),
+    todo: todoFor(federation, state),
   };
+}
+
+/** When it came into that state, as far as that is known. */
+function sinceMs(federation: SPIFFEFederation, state: string, nowMs: number): number | undefined {
+  const { metadata, spec, status } = federation;
+  const { dueAtMs, staleAtMs, expiredAtMs } = bundleLife(federation);
+  const changed = (type: string): number | undefined => {
+    const at = Date.parse(findCondition(status?.conditions, type)?.lastTransitionTime ?? '');
+    return Number.isNaN(at) ? undefined : at;
+  };
+  if (spec.quarantined) return undefined;
+  if (state === 'expired') return expiredAtMs;
+  if (state === 'stale') return staleAtMs;
+  if (state.startsWith('stale in'))
+    return dueAtMs === undefined ? undefined : Math.min(dueAtMs, nowMs);
+  if (state === 'fresh') return changed('Fresh');
+  return changed('Ready') ?? Date.parse(metadata.creationTimestamp);
+}
+
+/** Where no look at the source failed. */
+function whyOf(federation: SPIFFEFederation, state: string): string {
+  const { spec, status } = federation;
+  if (state === 'fresh') return '';
+  if (spec.quarantined)
+    return 'its spec has quarantined: true, and workloads are not given its bundle';
+  if (state === 'expired') return 'the last authority of its bundle has expired';
+  const message = findCondition(status?.conditions, 'Ready')?.message ?? '';
+  return message === '' ? 'its endpoint was not asked yet' : message;
+}
+
+function todoFor(federation: SPIFFEFederation, state: string): string {
+  const { metadata, spec, status } = federation;
+  const { name } = metadata;
+  if (state === 'fresh' && status?.lastError === undefined) return '';
+  if (spec.quarantined) {
+    return 'apply it again with quarantined: false when its workloads are to be believed.';
+  }
+  if (sourceOf(federation) === 'static') {
+    return 'ask its operator for the bundle of now (hansa trust bundle show there), and apply it in spec.bundleSource.static.';
+  }
+  if (status?.lastError?.class === 'sequence') {
+    return `if its operator rebuilt or restored it: hansa trust refresh ${name} --accept-rollback.`;
+  }
+  const examine = `hansa doctor --peer ${name} tells which step fails, and what to do.`;
+  return state === 'expired' ? `its operator must rotate its authorities; ${examine}` : examine;
 }
 
 export interface FederationCounts {

@@ -21,7 +21,7 @@ import {
 import { bootstrapCommand, verifyCommand } from './trust-bundle.ts';
 import { refreshCommand } from './trust-refresh.ts';
 import { rotateCommand } from './trust-rotate.ts';
-import { federationRow, ownRow, trustTable } from './trust-rows.ts';
+import { federationRow, ownRow, todoLines, trustTable } from './trust-rows.ts';
 
 const bundlePath = '/hansa/v1/trust/bundle';
 
@@ -128,6 +128,7 @@ function statusCommand(cli: Cli): Command {
         }
         const table = trustTable(rows, options.output.format === 'wide');
         cli.print(renderColumns(table.map((row) => row.map((cell) => printable(cell)))));
+        for (const line of todoLines(rows)) cli.note(printable(line));
       }),
     );
 }

@@ -39,7 +39,7 @@ export function acceptedStatus(
     Ready: {
       status: 'True',
       reason: 'BundleAccepted',
-      message: `SVIDs of ${bundle.trustDomain.name} are verified against ${count} ${count === 1 ? 'authority' : 'authorities'}.${leftOut}`,
+      message: `${verifiedBy(federation, `${count} ${count === 1 ? 'authority' : 'authorities'}`)}${leftOut}`,
     },
     Fresh: {
       status: 'True',
@@ -130,6 +130,13 @@ export function failedStatus(
   };
 }
 
+function verifiedBy({ metadata, spec }: SPIFFEFederation, authorities: string): string {
+  const { name } = metadata;
+  return spec.quarantined
+    ? `It is quarantined: SVIDs of ${name} are verified by nobody, though ${authorities} are held, until it is applied with quarantined: false.`
+    : `SVIDs of ${name} are verified against ${authorities}.`;
+}
+
 /** Before the first answer: not confirmed is not the same as not in use. */
 function meanwhile(federation: SPIFFEFederation): string {
   const inUse = sourceOf(federation) === 'https_spiffe' && !federation.spec.quarantined;
@@ -200,15 +207,21 @@ function withheld(federation: SPIFFEFederation, nowMs: number): Finding | undefi
     return {
       status: 'False',
       reason: 'Expired',
-      message: `The last authority of the bundle expired at ${timestamp(expiredAtMs - 1000)}: nothing can be verified with it.`,
+      message: `The last authority of the bundle expired at ${timestamp(expiredAtMs - 1000)}: nothing can be verified with it. ${remedyFor(federation)}`,
     };
   }
   if (staleAtMs === undefined || nowMs < staleAtMs) return undefined;
   return {
     status: 'False',
     reason: 'Stale',
-    message: `The bundle is withheld from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds).`,
+    message: `The bundle is withheld from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds). ${remedyFor(federation)}`,
   };
+}
+
+function remedyFor(federation: SPIFFEFederation): string {
+  return sourceOf(federation) === 'static'
+    ? 'Ask its operator for the bundle of now, and apply it in the place of this one.'
+    : `hansa doctor --peer ${federation.metadata.name} tells why.`;
 }
 
 function freshness(federation: SPIFFEFederation, nowMs: number): Finding {

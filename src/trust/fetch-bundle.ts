@@ -8,7 +8,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
-import { refuse } from '../core/identity/rules.ts';
+import { brokenRule, refuse } from '../core/identity/rules.ts';
 import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Transport, TransportResponse, WebRules } from '../core/identity/transport.ts';
@@ -121,12 +121,12 @@ async function ask(
     quietMs: Math.min(quietMs, timeoutMs),
     signal,
     checkAddress,
-    ...(progress && { connected: progress.connected }),
+    ...(progress && { connected: (address: string) => progress.connected(address) }),
     ...(profile.kind === 'https_web' && { web: profile.rules }),
     verify: (chain) => {
       progress?.presented(chain);
       if (profile.kind === 'https_web') return;
-      const { id } = validateChain(chain, profile.bundles, clock.now());
+      const { id } = validated(chain, profile, clock.now());
       if (!id.equals(profile.endpoint)) {
         throw refuse(
           'expected-id',
@@ -149,6 +149,25 @@ async function ask(
     );
   } finally {
     connection.close();
+  }
+}
+
+/** Whoever is of a trust domain that is not known here is another than expected, and told as that. */
+function validated(
+  chain: readonly Certificate[],
+  { bundles, endpoint }: Extract<Profile, { readonly kind: 'https_spiffe' }>,
+  nowMs: number,
+): ReturnType<typeof validateChain> {
+  try {
+    return validateChain(chain, bundles, nowMs);
+  } catch (error) {
+    const [claimed] = chain[0]?.extensions.subjectAlternativeName?.uris ?? [];
+    const isOther = claimed !== undefined && claimed !== endpoint.toString();
+    if (brokenRule(error) !== 'no-bundle' || !isOther) throw error;
+    throw refuse(
+      'no-bundle',
+      `the endpoint calls itself ${excerpt(claimed)}, which this site cannot verify, and ${endpoint.toString()} was expected`,
+    );
   }
 }
 

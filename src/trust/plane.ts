@@ -13,6 +13,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
+import { examineRoutes } from './examine-endpoint.ts';
 import { observeExpiry } from './expiry-metrics.ts';
 import { FederationLimit } from './federation-limit.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
@@ -72,6 +73,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
         ...bundleRoutes(publisher),
         ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, settings })),
         ...refreshRoutes(context),
+        ...examineRoutes(context),
         ...rotationRoutes(rotationParts),
         ...workloads.routes,
         ...joins.routes,

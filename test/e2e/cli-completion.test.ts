@@ -73,6 +73,7 @@ suite('completion in bash', () => {
     [['get', 'jt', ''], 'machines'],
     [['join', 'forget', 'cr'], 'crane_1'],
     [['access', 'revoke', ''], 'ci'],
+    [['doctor', '--peer', 'w'], 'wismar.example'],
     [['access', 'token', 'create', 'x', '--role', 'ap'], 'approver'],
     [['access', 'token', 'create', 'x', '--role', '=', 'ap'], 'approver'],
   ];

@@ -333,5 +333,19 @@ export const spiffeFederationKind = defineKind({
       description: 'The sequence of the bundle.',
       priority: 1,
     },
+    {
+      name: 'Since',
+      type: 'date',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].lastTransitionTime',
+      description: 'Since when it is ready, or not.',
+      priority: 1,
+    },
+    {
+      name: 'Why',
+      type: 'string',
+      jsonPath: '.status.conditions[?(@.type=="Ready")].message',
+      description: 'Why, and what to do.',
+      priority: 1,
+    },
   ],
 });

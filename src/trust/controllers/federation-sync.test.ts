@@ -242,7 +242,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it redirects to somebody of another identity': {
       class: 'identity',
-      says: /no-bundle;/,
+      says: /calls itself spiffe:\/\/\S+, which this site cannot verify, and \S+ was expected \(no-bundle;/,
       make: () => {
         site.endpoint('elsewhere.example');
         redirectTo('https://elsewhere.example/');

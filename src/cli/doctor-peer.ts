@@ -1,0 +1,210 @@
+// What `hansa doctor --peer` finds out: the state of a relationship, and how far this site gets with
+// the other one. The daemon asks, because it holds the bundles and calls from where it calls; here
+// what it saw becomes findings, each with what to do. The other end may be hostile: all is cleaned.
+
+import { isIP } from 'node:net';
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
+import type { PeerSummary } from '../peering/operator-routes.ts';
+import type { Examination } from '../trust/examine-endpoint.ts';
+import type { SiteClient } from './client.ts';
+import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { printable } from './output.ts';
+import { listPeers } from './peer.ts';
+import { peerTodo } from './peer-rows.ts';
+import { federationRow } from './trust-rows.ts';
+
+export async function examinePeer(
+  client: SiteClient,
+  given: string,
+  nowMs: number,
+): Promise<Finding[]> {
+  const { name } = TrustDomain.parse(given);
+  const [peers, federation] = await Promise.all([listPeers(client), findFederation(client, name)]);
+  const peer = peers.find((known) => known.name === name);
+  if (peer === undefined && federation === undefined) {
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `This site has no peer and no SPIFFEFederation ${name}. Those that it has: hansa peer list, hansa trust status.`,
+    );
+  }
+  const findings = peer === undefined ? [] : [judgePeer(peer)];
+  if (federation !== undefined) {
+    const path = `/hansa/v1/trust/examine/${encodeURIComponent(name)}`;
+    const examination = (await client.request({ method: 'POST', path })).body as Examination;
+    findings.push(...judgeExamination(examination, peer !== undefined));
+    findings.push(judgeFederation(federation, nowMs));
+  }
+  return findings.map((finding) => ({
+    ...finding,
+    text: printable(finding.text),
+    ...(finding.remedy === undefined ? {} : { remedy: printable(finding.remedy) }),
+  }));
+}
+
+async function findFederation(
+  client: SiteClient,
+  name: string,
+): Promise<SPIFFEFederation | undefined> {
+  try {
+    return (await client.get(spiffeFederationKind, name)) as SPIFFEFederation;
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
+    throw error;
+  }
+}
+
+function judgePeer(peer: PeerSummary): Finding {
+  const { state, since, reason = '' } = peer;
+  const told = `${state}${since === undefined ? '' : ` since ${since}`}`;
+  if (state === 'active') return ok('peer', told);
+  const text = reason === '' ? told : `${told}: ${reason}`;
+  const isUnderWay = ['accepted', 'enrolled', 'degraded'].includes(state);
+  const todo = isUnderWay
+    ? 'It goes on by itself when the two sites reach each other.'
+    : peerTodo(peer);
+  return warning('peer', text, todo);
+}
+
+function judgeFederation(federation: SPIFFEFederation, nowMs: number): Finding {
+  const { state, since, why, next, todo } = federationRow(federation, nowMs);
+  const age = since === '' ? '' : ` since ${since}`;
+  const asked = next === '' ? '' : `, asked again ${next}`;
+  if (state === 'fresh') return ok('held', `fresh${asked}`);
+  const text = `${state}${age}${asked}${why === '' ? '' : `: ${why}`}`;
+  return warning('held', text, todo);
+}
+
+type Step = 'DNS' | 'TCP' | 'TLS' | 'bundle';
+
+/** Each step that was taken, up to the one that failed. */
+export function judgeExamination(examination: Examination, isPeer: boolean): Finding[] {
+  const { url, failure, addresses, connected, presented, bundle } = examination;
+  if (url === undefined) {
+    return [ok('bundle', 'static: it is in the spec, and nobody is asked for it')];
+  }
+  const { hostname, port } = new URL(url);
+  const host = hostname.replaceAll(/[[\]]/g, '');
+  const where = (address: string): string =>
+    `${address.includes(':') ? `[${address}]` : address}:${port || 443}`;
+  const failed = failure && stepOf(examination);
+  const findings: Finding[] = [];
+  if (isIP(host) !== 0) findings.push(ok('DNS', `${host} is an address`));
+  else if (addresses.length > 0) findings.push(ok('DNS', `${host} → ${addresses.join(', ')}`));
+  if (connected !== undefined) {
+    const { address, ms } = connected;
+    findings.push(
+      ok('TCP', `${where(address)} answers in ${ms < 10 ? ms.toFixed(1) : Math.round(ms)} ms`),
+    );
+  }
+  if (presented !== undefined && failed !== 'TLS') {
+    findings.push(ok('TLS', presentedText(examination, host)));
+  }
+  if (bundle !== undefined) {
+    const { authorities, sequence, isHeld } = bundle;
+    const held = isHeld ? 'the same that this site holds' : 'another than this site holds';
+    const counted = `${authorities} ${authorities === 1 ? 'authority' : 'authorities'}`;
+    findings.push(
+      ok('bundle', `${counted}${sequence === undefined ? '' : `, sequence ${sequence}`}: ${held}`),
+    );
+  }
+  if (failure !== undefined && failed !== undefined) {
+    const remedy = remedyFor(failed, examination, { isPeer, host });
+    findings.push(problem(failed, failureText(failed, examination), remedy));
+  }
+  return findings;
+}
+
+function stepOf({ failure, connected, presented }: Examination): Step {
+  switch (failure?.class) {
+    case 'dns':
+      return 'DNS';
+    case 'connect':
+      return 'TCP';
+    case 'identity':
+      return 'TLS';
+    case 'unreachable':
+      if (connected === undefined) return 'TCP';
+      return presented === undefined ? 'TLS' : 'bundle';
+    default:
+      return 'bundle';
+  }
+}
+
+function presentedText({ presented, expected }: Examination, host: string): string {
+  const until = presented?.notAfter === undefined ? '' : `, valid until ${presented.notAfter}`;
+  return expected === undefined ? `a certificate for ${host}` : `${expected}${until}`;
+}
+
+/** Another identity than the expected one is told as such; everything else in the words of the daemon. */
+function failureText(step: Step, { failure, presented, expected }: Examination): string {
+  const ids = presented?.ids ?? [];
+  if (step === 'TLS' && expected !== undefined && ids.length > 0 && !ids.includes(expected)) {
+    return `presented ${ids.join(', ')}, expected ${expected}`;
+  }
+  return failure?.message ?? '';
+}
+
+function remedyFor(
+  step: Step,
+  { failure, presented, expected, trustDomain: name }: Examination,
+  { isPeer, host }: { readonly isPeer: boolean; readonly host: string },
+): string {
+  const manifest = `hansa get spiffefederation ${name} -o yaml`;
+  switch (step) {
+    case 'DNS':
+      return `The machine of this site does not know the name. Look at the URL (${manifest}), at /etc/hosts and at the resolver, and ask the other operator whether the site has moved.`;
+    case 'TCP':
+      return failure?.class === 'connect'
+        ? 'Is the other site running, and its federation listener at this address and port? Ask its operator.'
+        : 'Nothing came back: a firewall in between, or a machine that is off. Ask its operator, and try from another machine.';
+    case 'TLS':
+      if (failure?.class !== 'identity') {
+        return 'Something answers that does not finish a TLS handshake: another program on that port, or a proxy in between. TLS must be passed through.';
+      }
+      return identityRemedy(failure.rule);
+    case 'bundle':
+      return bundleRemedy();
+  }
+
+  function identityRemedy(rule: string | undefined): string {
+    const other = presented?.ids.find((id) => id !== expected);
+    if (expected !== undefined && other !== undefined) {
+      const domain = /^spiffe:\/\/([^/]+)/.exec(other)?.[1] ?? '';
+      const changed = `The peer changed its ${domain === name ? 'identity' : 'trust domain'}, or another host answers on this address. Ask its operator. If the change is meant, `;
+      if (!isPeer) return `${changed}set bundleEndpointURL or endpointSpiffeID: ${manifest}`;
+      const invite = domain === '' ? '' : ` && hansa peer invite --for ${domain}`;
+      return `${changed}revoke this peer and exchange a new invitation: hansa peer revoke ${name}${invite}`;
+    }
+    switch (rule) {
+      case 'expired':
+      case 'not-yet-valid':
+        return 'Compare the clocks of the two machines. Else its operator must have the certificate renewed: a site that runs does so by itself.';
+      case 'server-name':
+        return `Use a name in bundleEndpointURL that the certificate is for (${manifest}), or have its operator obtain one for ${host}.`;
+      case 'web-authority':
+        return `Name the authority that signed for it in httpsWeb.caBundle if it is a private one (${manifest}); else ask its operator.`;
+      case 'pinned-key':
+        return `Ask its operator whether the key was changed, and write the new one into pinnedKeys then (${manifest}).`;
+      default:
+        return `Ask its operator what answers there. If the site was rebuilt, begin anew with its bundle or fingerprint: hansa trust bundle bootstrap ${name}`;
+    }
+  }
+
+  function bundleRemedy(): string {
+    switch (failure?.class) {
+      case 'sequence':
+        return `Was the other site rebuilt, or restored from a backup? Ask its operator, and then: hansa trust refresh ${name} --accept-rollback`;
+      case 'own-authority':
+      case 'trust-domain':
+        return `Look at the URL (${manifest}): this is the bundle of another trust domain.`;
+      case 'expired':
+        return 'Its operator must rotate the authorities; a site that runs does so by itself. Compare the clocks too.';
+      case 'unreachable':
+        return 'It answered, and not to the end: its load, or the network in between. It is asked again by itself.';
+      default:
+        return `Look at the path of the URL (${manifest}), and ask its operator: the endpoint must answer with a SPIFFE bundle.`;
+    }
+  }
+}

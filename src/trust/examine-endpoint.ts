@@ -1,0 +1,171 @@
+// What `hansa doctor --peer` wants to know of an endpoint: how far one gets with it, step by step. It
+// is asked as the sync asks it, with the same rules, from the same machine; nothing is changed by it.
+// Whoever answers may be hostile: what is kept of it is little, and cut.
+
+import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { withLiveStatus } from '../api/live-status.ts';
+import { timestamp } from '../api/object.ts';
+import { Authorizer } from '../core/access/authorizer.ts';
+import { forbidden } from '../core/access/denial.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
+import type { Certificate } from '../core/identity/certificate.ts';
+import { brokenRule, type Rule } from '../core/identity/rules.ts';
+import { heldDocument } from '../core/identity/store-bundles.ts';
+import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import { askEndpoint, endpointOf, readHeld } from './ask-endpoint.ts';
+import { type FailureClass, failureOf } from './fetch-failure.ts';
+
+/** How far one got. Of redirects the last; where the bundle is static, nobody is asked. */
+export interface Examination {
+  readonly trustDomain: string;
+  readonly source: FederationSource;
+  readonly url?: string;
+  /** Who must answer, where that is known by a SPIFFE ID. */
+  readonly expected?: string;
+  /** What the name stands for; empty where it is an address, or is not known. */
+  readonly addresses: readonly string[];
+  readonly connected?: { readonly address: string; readonly ms: number };
+  /** After the handshake; without names where the Web PKI judged them. */
+  readonly presented?: { readonly ids: readonly string[]; readonly notAfter?: string };
+  readonly bundle?: {
+    readonly authorities: number;
+    readonly sequence?: number;
+    /** Whether this site holds the same authorities. */
+    readonly isHeld: boolean;
+  };
+  readonly failure?: {
+    readonly class: FailureClass;
+    readonly rule?: Rule;
+    readonly message: string;
+  };
+}
+
+type Parts = Pick<
+  PlaneContext,
+  'store' | 'clock' | 'transport' | 'heldBundles' | 'authority' | 'resources'
+>;
+
+const path = '/hansa/v1/trust/examine/*';
+/** One operator looks at one peer; each look may take ten seconds. */
+const atOnce = 4;
+/** A name may stand for many; a certificate has one SPIFFE ID. */
+const mostAddresses = 8;
+const mostIds = 4;
+
+export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
+  const authorizer = new Authorizer({ store: parts.store, kinds: [spiffeFederationKind] });
+  let underWay = 0;
+  return [
+    {
+      listener: 'api',
+      method: 'POST',
+      path,
+      handle: async (request) => {
+        authorise(authorizer, request);
+        const federation = await find(parts, request.segment);
+        if (underWay >= atOnce) {
+          throw new HansaError(
+            'HANSA_TOO_MANY_REQUESTS',
+            `${atOnce} endpoints are being examined already. Try again in a few seconds.`,
+            { details: { retryAfterSeconds: 5 } },
+          );
+        }
+        underWay++;
+        try {
+          const body = JSON.stringify(await examineEndpoint(parts, federation));
+          return { status: 200, contentType: 'application/json', body };
+        } finally {
+          underWay--;
+        }
+      },
+    },
+  ];
+}
+
+/** Whoever may have it asked (hansa trust refresh) may have it examined. */
+function authorise(authorizer: Authorizer, { caller, segment }: PlaneRequest): void {
+  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
+  const asked = { verb: 'update', plural: spiffeFederationKind.plural, name: segment };
+  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
+}
+
+async function find({ store, resources }: Parts, name: string): Promise<SPIFFEFederation> {
+  const found = await resources<SPIFFEFederation>(spiffeFederationKind).get(name);
+  if (found === undefined) {
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `This site has no SPIFFEFederation ${name}. Those that it has: hansa trust status.`,
+    );
+  }
+  const facts = store.facts.get(spiffeFederationKind.plural, name);
+  return withLiveStatus(spiffeFederationKind, found, facts);
+}
+
+type Told = { -readonly [K in keyof Examination]: Examination[K] };
+
+export async function examineEndpoint(
+  parts: Omit<Parts, 'store' | 'resources'>,
+  federation: SPIFFEFederation,
+): Promise<Examination> {
+  const { clock } = parts;
+  const { name } = federation.metadata;
+  const told: Told = { trustDomain: name, source: sourceOf(federation), addresses: [] };
+  const url = endpointOf(federation);
+  if (url === undefined) return told;
+  told.url = url.href;
+  const { httpsSpiffe } = federation.spec.bundleSource;
+  if (httpsSpiffe?.endpointSpiffeID !== undefined) told.expected = httpsSpiffe.endpointSpiffeID;
+  let since = clock.monotonic();
+  try {
+    const { accepted } = await askEndpoint(parts, federation, {
+      validator: undefined,
+      acceptRollback: false,
+      signal: new AbortController().signal,
+      progress: {
+        asks: (next) => {
+          told.url = next.href;
+          told.addresses = [];
+          delete told.connected;
+          delete told.presented;
+          since = clock.monotonic();
+        },
+        resolved: (address) => {
+          told.addresses = [...new Set([...told.addresses, address])].slice(0, mostAddresses);
+          since = clock.monotonic();
+        },
+        connected: (address) => {
+          told.connected = { address, ms: Math.max(clock.monotonic() - since, 0) };
+        },
+        presented: (chain) => {
+          told.presented = presentedBy(chain);
+        },
+      },
+    });
+    const { bundle, sequence } = accepted;
+    told.bundle = {
+      authorities: bundle.authorities.length + bundle.jwtAuthorities.size,
+      ...(sequence === undefined ? {} : { sequence }),
+      isHeld: readHeld(federation, heldDocument(federation))?.bundle.hash === bundle.hash,
+    };
+  } catch (caught) {
+    const failure = failureOf(caught, name);
+    if (failure.class === 'internal') throw caught;
+    const rule = brokenRule(caught);
+    told.failure = {
+      class: failure.class,
+      ...(rule === undefined ? {} : { rule }),
+      message: failure.message,
+    };
+  }
+  return told;
+}
+
+function presentedBy([leaf]: readonly Certificate[]): NonNullable<Examination['presented']> {
+  if (leaf === undefined) return { ids: [] };
+  const uris = leaf.extensions.subjectAlternativeName?.uris ?? [];
+  return {
+    ids: uris.slice(0, mostIds).map((uri) => uri.slice(0, 256)),
+    notAfter: timestamp(leaf.notAfterMs),
+  };
+}
