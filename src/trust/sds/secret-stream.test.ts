@@ -3,6 +3,7 @@ import { describe, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { DeltaDiscoveryRequestSchema, DiscoveryRequestSchema } from '../../../proto/gen/sds_pb.ts';
+import { defaultLimits } from '../workload/workload-connections.ts';
 import { Delta, fetched, maxNameCharacters, maxNames, StateOfTheWorld } from './secret-stream.ts';
 import { bundles, readDelta, readState, secrets, twoSvids } from './test-secrets.ts';
 import { secretType, type WorkloadSecrets } from './workload-secrets.ts';
@@ -289,4 +290,10 @@ describe('a stream of changes', () => {
       }),
     );
   });
+});
+
+test('all streams of one user together keep no more names than a site can hold', () => {
+  assert.ok(maxNameCharacters * defaultLimits.streamsPerUser <= 64 * 1024 * 1024);
+  // A thousand trust domains with names of usual length can be asked for by name.
+  assert.ok(maxNames * 'spiffe://hamburg.example'.length <= maxNameCharacters);
 });

@@ -18,8 +18,8 @@ import { type NamedSecret, secretType, type WorkloadSecrets } from './workload-s
 /** Names that one stream may ask for: far above what an Envoy with all peers of a site needs. */
 export const maxNames = 1024;
 
-/** Characters of all of them together: a stream keeps them for as long as it lives. */
-export const maxNameCharacters = 128 * 1024;
+/** Characters of all of them together: a stream keeps them for as long as it lives, and a user may have thousands. */
+export const maxNameCharacters = 32 * 1024;
 
 /** Ours have sixteen characters; what is longer is no version that was ever given. */
 const maxVersionCharacters = 64;
