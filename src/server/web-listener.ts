@@ -4,7 +4,7 @@
 import type { SecureServerOptions } from 'node:http2';
 import type { Server } from 'node:net';
 import { createSecureContext, type Server as TlsServer, type TLSSocket } from 'node:tls';
-import { contextOptions, type TlsCredential } from '../core/identity/tls-options.ts';
+import { contextOptionsOf } from '../core/identity/tls-options.ts';
 import type { WebCertificate } from '../core/plane/plane.ts';
 import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
 
@@ -22,7 +22,7 @@ export function webFront(parts: PlaneFrontParts): PlaneFront {
 export function webServerOptions(certificate: WebCertificate): SecureServerOptions {
   const { current } = certificate;
   return {
-    ...secureContextOf(current),
+    ...contextOptionsOf(current),
     requestCert: false,
     // node says `false` where the client names nobody, whatever its types say.
     ALPNCallback(this: unknown, hello: { servername: string | false; protocols: string[] }) {
@@ -30,7 +30,7 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
         const challenge = hello.servername ? certificate.challengeFor(hello.servername) : undefined;
         if (challenge === undefined) return undefined;
         // node:tls calls it on the socket; this is what setKeyCert is for.
-        (this as TLSSocket).setKeyCert(createSecureContext(secureContextOf(challenge)));
+        (this as TLSSocket).setKeyCert(createSecureContext(contextOptionsOf(challenge)));
         return acmeProtocol;
       }
       if (hello.protocols.includes('h2')) return 'h2';
@@ -43,7 +43,7 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
 export function followCertificate(server: Server, certificate: WebCertificate): void {
   closeAfterChallenges(server);
   const present = (): void =>
-    (server as TlsServer).setSecureContext(secureContextOf(certificate.current));
+    (server as TlsServer).setSecureContext(contextOptionsOf(certificate.current));
   certificate.onChange(present);
   // It may have changed while the listener opened.
   present();
@@ -60,15 +60,4 @@ function closeAfterChallenges(server: Server): void {
     if (socket.alpnProtocol === acmeProtocol) socket.destroySoon();
     else for (const listener of listeners) listener.call(server, socket);
   });
-}
-
-function secureContextOf(credential: TlsCredential | undefined) {
-  return {
-    ...contextOptions,
-    ca: [],
-    ...(credential !== undefined && {
-      cert: credential.certificateChain,
-      key: credential.privateKey,
-    }),
-  };
 }

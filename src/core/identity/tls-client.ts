@@ -3,7 +3,7 @@
 // reaches anyone else.
 
 import { isIP } from 'node:net';
-import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
+import { connect, type TLSSocket } from 'node:tls';
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
@@ -12,7 +12,7 @@ import { inWords } from './connect-failure.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { refuse } from './rules.ts';
 import { type ValidatedSvid, validateChain } from './svid-validator.ts';
-import { contextOptions, type TlsCredential } from './tls-options.ts';
+import { contextOptionsOf, type TlsCredential } from './tls-options.ts';
 
 const defaultTimeoutMs = 10_000;
 
@@ -41,23 +41,6 @@ export interface SvidConnection {
  * where nobody does, and HANSA_TIMEOUT.
  */
 export function connectSvid(options: SvidConnectOptions): Promise<SvidConnection> {
-  return connectWith(secureContextOf(options.credential), options);
-}
-
-/** Made once for many connections. */
-export function secureContextOf(credential: TlsCredential | undefined): SecureContext {
-  return createSecureContext({
-    ...contextOptions,
-    ca: [],
-    ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
-  });
-}
-
-/** `connectSvid` with a context that stands already; the credential of the options is not looked at. */
-export function connectWith(
-  secureContext: SecureContext,
-  options: SvidConnectOptions,
-): Promise<SvidConnection> {
   const { host, port, expected, bundles, clock, signal } = options;
   const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
   const where = `${host}:${port}`;
@@ -66,7 +49,7 @@ export function connectWith(
     const socket = connect({
       host,
       port,
-      secureContext,
+      ...contextOptionsOf(options.credential),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
       // OpenSSL has no roots to judge by: the validator below does.

@@ -1,6 +1,7 @@
 // What TLS servers and clients of SVIDs have in common.
 
 import { constants } from 'node:crypto';
+import type { SecureContextOptions } from 'node:tls';
 
 /** A certificate chain and its key, as node:tls takes them. */
 export interface TlsCredential {
@@ -33,12 +34,14 @@ export const contextOptions = {
   // No tickets, because a resumed session skips the peer's chain; no renegotiation, because it
   // could change the peer's certificate on a standing connection.
   secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
-  // None: trust is not OpenSSL's to decide here, and servers send no list of names to clients.
-  ca: [],
-} as const satisfies {
-  minVersion: string;
-  maxVersion: string;
-  ciphers: string;
-  secureOptions: number;
-  ca: readonly string[];
-};
+} as const satisfies SecureContextOptions;
+
+/** To present this credential, where there is one. */
+export function contextOptionsOf(credential: TlsCredential | undefined): SecureContextOptions {
+  return {
+    ...contextOptions,
+    // None: trust is not OpenSSL's to decide here, and servers send no list of names to clients.
+    ca: [],
+    ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
+  };
+}

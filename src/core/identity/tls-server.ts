@@ -4,31 +4,17 @@
 
 import type { Server, TlsOptions, TLSSocket } from 'node:tls';
 import { readPeer } from './peer-chain.ts';
-import { contextOptions, type TlsCredential } from './tls-options.ts';
+import { contextOptionsOf, type TlsCredential } from './tls-options.ts';
 
 /** A handshake that takes longer is a slow loris. */
 const handshakeTimeoutMs = 10_000;
 
-export interface SvidServerSettings {
-  /**
-   * On by default. Off where browsers come, which would ask their users to pick a certificate;
-   * node:tls cannot decide it by server name.
-   */
-  readonly askClientCertificate?: boolean;
-}
-
 /** For createServer of node:tls, node:https and node:http2. Give the server to `guardServer`. */
-export function svidServerOptions(
-  credential: TlsCredential,
-  settings: SvidServerSettings = {},
-): TlsOptions {
+export function svidServerOptions(credential: TlsCredential): TlsOptions {
   return {
-    ...contextOptions,
-    ca: [],
-    cert: credential.certificateChain,
-    key: credential.privateKey,
-    requestCert: settings.askClientCertificate ?? true,
+    ...contextOptionsOf(credential),
     // Certificates are asked for, not required, and refused by our own validator.
+    requestCert: true,
     rejectUnauthorized: false,
     handshakeTimeout: handshakeTimeoutMs,
   };
@@ -47,10 +33,5 @@ export function guardServer(server: Server): void {
 
 /** New connections get the new certificate; those that stand go on with theirs. */
 export function swapCertificate(server: Server, credential: TlsCredential): void {
-  server.setSecureContext({
-    ...contextOptions,
-    ca: [],
-    cert: credential.certificateChain,
-    key: credential.privateKey,
-  });
+  server.setSecureContext(contextOptionsOf(credential));
 }

@@ -6,14 +6,13 @@ import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { lookup } from 'node:dns';
 import { isIP, type LookupFunction } from 'node:net';
 import type { Duplex } from 'node:stream';
-import { connect, type SecureContext, type TLSSocket } from 'node:tls';
+import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { inWords } from './connect-failure.ts';
 import type { Certificate } from './certificate.ts';
 import { readPeerChain } from './peer-chain.ts';
-import { secureContextOf } from './tls-client.ts';
-import type { TlsCredential } from './tls-options.ts';
+import { contextOptionsOf, type TlsCredential } from './tls-options.ts';
 import type {
   Connection,
   ConnectOptions,
@@ -38,7 +37,7 @@ export class TlsTransport implements Transport {
   readonly #options: TlsTransportOptions;
   /** Made once for each credential: reading its key costs as much as a handshake. */
   readonly #contexts = new WeakMap<TlsCredential, SecureContext>();
-  readonly #asNobody = secureContextOf(undefined);
+  readonly #asNobody = createSecureContext(contextOptionsOf(undefined));
 
   constructor(options: TlsTransportOptions) {
     this.#options = options;
@@ -77,7 +76,7 @@ export class TlsTransport implements Transport {
   #contextOf(credential: TlsCredential): SecureContext {
     let context = this.#contexts.get(credential);
     if (context === undefined) {
-      context = secureContextOf(credential);
+      context = createSecureContext(contextOptionsOf(credential));
       this.#contexts.set(credential, context);
     }
     return context;

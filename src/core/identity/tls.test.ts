@@ -269,17 +269,6 @@ for (const [protocol, alpn, create] of [
   });
 }
 
-test('where browsers come, no certificate is asked for', async () => {
-  const options = svidServerOptions(credentialOf(site), { askClientCertificate: false });
-  const server = createServer(options);
-  guardServer(server);
-  const port = await listen(server);
-  const seen = new Promise<TLSSocket>((resolve) => server.once('secureConnection', resolve));
-  const client = connect(clientOptions(port, webChain));
-  assert.deepEqual(readPeerChain(await seen), []);
-  client.destroy();
-});
-
 test('the answer comes from memory while nothing changes', async () => {
   const server = createServer(svidServerOptions(credentialOf(site)));
   guardServer(server);

@@ -23,9 +23,11 @@ const maxChainLength = 10;
 
 /** TLS 1.2 at least, no certificate of ours, and no session to resume. */
 export function webContext({ caBundle }: WebRules): SecureContext {
-  const { ca: _nobody, ...options } = contextOptions;
   // Without `ca`, node takes the public authorities that it was built with.
-  return createSecureContext(caBundle === undefined ? options : { ...options, ca: caBundle });
+  return createSecureContext({
+    ...contextOptions,
+    ...(caBundle !== undefined && { ca: caBundle }),
+  });
 }
 
 /** Judges one connection. `check` is for node:tls, which calls it where the chain itself is sound. */
