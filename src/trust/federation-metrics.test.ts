@@ -37,6 +37,26 @@ test('metrics tell how many federations are in which state, and how old their bu
   assert.match(text, staleIn);
 });
 
+// What the alert on 99.9 % divides: errors by fetches, good and bad ones.
+test('every fetch is counted, a failed one also by its class, each with how long it took in seconds', () => {
+  const registry = new MetricsRegistry();
+  const metrics = new FederationMetrics(registry, 50);
+  metrics.asked(name, 250, undefined);
+  metrics.asked(name, 2000, undefined);
+  metrics.asked(name, 10_000, 'unreachable');
+  const told = Object.fromEntries(
+    [...registry.expose().matchAll(/^spire_server_federation_bundle_refresh_(\S+) (\S+)$/gm)]
+      .filter(([, series = '']) => !series.includes('le="'))
+      .map(([, series, value]) => [series, Number(value)]),
+  );
+  assert.deepEqual(told, {
+    'count{trust_domain="bruges.example"}': 3,
+    'errors{trust_domain="bruges.example",class="unreachable"}': 1,
+    'duration_seconds_sum{trust_domain="bruges.example"}': 12.25,
+    'duration_seconds_count{trust_domain="bruges.example"}': 3,
+  });
+});
+
 test('metrics of a federation go with it, and those of one that comes back begin anew', async () => {
   const counted = (): readonly string[] =>
     site.metrics
