@@ -29,6 +29,8 @@ export interface StreamGuardOptions {
 /** SPIFFE Workload Endpoint section 3: so that a page in a browser, say, cannot be made to ask. */
 const securityHeader = 'workload.spiffe.io';
 const workloadApi = '/SpiffeWorkloadAPI/';
+/** Twice what gRPC itself takes where nobody says otherwise. */
+const maxMetadataBytes = 16 * 1024;
 
 export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
   const { connections, clock, requestMs } = options;
@@ -48,6 +50,15 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
           code: status.UNAUTHENTICATED,
           details: 'The process that opened this connection has ended, or runs another program.',
         });
+        return;
+      }
+      // A call keeps its head for as long as it lives, whoever it is of.
+      if (bytesOf(metadata) > maxMetadataBytes) {
+        refuse('flood', {
+          code: status.RESOURCE_EXHAUSTED,
+          details: `The head of the call is too large: ${maxMetadataBytes} bytes are accepted.`,
+        });
+        connections.close(name);
         return;
       }
       if (method.path.startsWith(workloadApi) && !hasSecurityHeader(metadata)) {
@@ -118,4 +129,12 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
 function hasSecurityHeader(metadata: Metadata): boolean {
   const values = metadata.get(securityHeader);
   return values.length === 1 && values[0] === 'true';
+}
+
+function bytesOf(metadata: Metadata): number {
+  let bytes = 0;
+  for (const [name, values] of Object.entries(metadata.toHttp2Headers())) {
+    for (const value of [values ?? ''].flat()) bytes += name.length + String(value).length;
+  }
+  return bytes;
 }
