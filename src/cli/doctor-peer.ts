@@ -34,7 +34,7 @@ export async function examinePeer(
     const path = `/hansa/v1/trust/examine/${encodeURIComponent(name)}`;
     const examination = (await client.request({ method: 'POST', path })).body as Examination;
     findings.push(...judgeExamination(examination, peer !== undefined));
-    findings.push(judgeFederation(federation, nowMs));
+    findings.push(judgeHeld(federation, nowMs, examination.failure !== undefined));
   }
   return findings.map((finding) => ({
     ...finding,
@@ -63,17 +63,29 @@ function judgePeer(peer: PeerSummary): Finding {
   const isUnderWay = ['accepted', 'enrolled', 'degraded'].includes(state);
   const todo = isUnderWay
     ? 'It goes on by itself when the two sites reach each other.'
-    : peerTodo(peer);
+    : capitalised(peerTodo(peer));
   return warning('peer', text, todo);
 }
 
-function judgeFederation(federation: SPIFFEFederation, nowMs: number): Finding {
+/** What workloads have meanwhile. `failed`: the steps above say why, and what to do. */
+function judgeHeld(federation: SPIFFEFederation, nowMs: number, failed: boolean): Finding {
   const { state, since, why, next, todo } = federationRow(federation, nowMs);
-  const age = since === '' ? '' : ` since ${since}`;
   const asked = next === '' ? '' : `, asked again ${next}`;
   if (state === 'fresh') return ok('held', `fresh${asked}`);
-  const text = `${state}${age}${asked}${why === '' ? '' : `: ${why}`}`;
-  return warning('held', text, todo);
+  const isWithheld = state === 'stale' || state === 'expired';
+  const isDown = failed || federation.spec.quarantined || next === '';
+  const text = `${state}${since === '' ? '' : `, for ${since}`}${asked}${failed ? '' : `: ${why}`}`;
+  const meanwhile = isWithheld
+    ? 'Workloads are not given it: calls between the two sites fail.'
+    : 'Workloads are given it until then.';
+  const answers = `The endpoint answers now, and is asked by itself; at once: hansa trust refresh ${federation.metadata.name} --wait`;
+  const remedy = failed ? meanwhile : isDown ? capitalised(todo) : answers;
+  return (isWithheld ? problem : warning)('held', text, remedy);
+}
+
+function capitalised(text: string): string {
+  // A command stays as it is typed.
+  return text.startsWith('hansa ') ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 type Step = 'DNS' | 'TCP' | 'TLS' | 'bundle';
@@ -197,6 +209,7 @@ function remedyFor(
       case 'sequence':
         return `Was the other site rebuilt, or restored from a backup? Ask its operator, and then: hansa trust refresh ${name} --accept-rollback`;
       case 'own-authority':
+        return 'Do not believe it: whoever holds that authority could sign as this site. Ask its operator how it got there.';
       case 'trust-domain':
         return `Look at the URL (${manifest}): this is the bundle of another trust domain.`;
       case 'expired':

@@ -2,6 +2,7 @@
 
 import { humanDuration } from '../api/duration.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
+import type { PeerState } from '../peering/peer-states.ts';
 
 export function peerHeadings(wide = false): readonly string[] {
   const more = wide ? ['URL', 'INVITED BY'] : [];
@@ -21,7 +22,7 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
   ];
 }
 
-const todos: Readonly<Record<string, (name: string) => string>> = {
+const todos: Readonly<Record<Exclude<PeerState, 'active'>, (name: string) => string>> = {
   proposed: (name) =>
     `hansa peer confirm ${name}, where it waits for you; else it goes on by itself.`,
   accepted: (name) =>
@@ -37,7 +38,7 @@ const todos: Readonly<Record<string, (name: string) => string>> = {
 
 /** What an operator does about it; empty where nothing is to be done. */
 export function peerTodo({ name, state }: Pick<PeerSummary, 'name' | 'state'>): string {
-  return todos[state]?.(name) ?? '';
+  return Object.hasOwn(todos, state) ? todos[state as keyof typeof todos](name) : '';
 }
 
 /** For below a table. Who was revoked is so by intent, and may stay so. */

@@ -115,9 +115,13 @@ export function failedStatus(
           ? {
               status: 'True',
               reason: 'LastGoodBundle',
-              message: `The last good bundle is in use. ${failure.message}`,
+              message: `The last good bundle is in use. ${advised(federation, failure)}`,
             }
-          : { status: 'False', reason, message: `${meanwhile(federation)}${failure.message}` }),
+          : {
+              status: 'False',
+              reason,
+              message: `${meanwhile(federation)}${advised(federation, failure)}`,
+            }),
       Fresh: freshness(federation, nowMs),
       ...(sourceOf(federation) === 'static'
         ? {}
@@ -133,7 +137,7 @@ export function failedStatus(
 function verifiedBy({ metadata, spec }: SPIFFEFederation, authorities: string): string {
   const { name } = metadata;
   return spec.quarantined
-    ? `It is quarantined: SVIDs of ${name} are verified by nobody, though ${authorities} are held, until it is applied with quarantined: false.`
+    ? `It is quarantined: SVIDs of ${name} are verified by nobody until it is applied with quarantined: false. This site holds ${authorities} of it.`
     : `SVIDs of ${name} are verified against ${authorities}.`;
 }
 
@@ -216,6 +220,11 @@ function withheld(federation: SPIFFEFederation, nowMs: number): Finding | undefi
     reason: 'Stale',
     message: `The bundle is withheld from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds). ${remedyFor(federation)}`,
   };
+}
+
+/** With what to do, where the failure itself does not say it. */
+function advised(federation: SPIFFEFederation, { message }: Failure): string {
+  return message.includes('hansa ') ? message : `${message} ${remedyFor(federation)}`;
 }
 
 function remedyFor(federation: SPIFFEFederation): string {
