@@ -241,7 +241,10 @@ function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   if (typeof use === 'string' && otherUses.has(use)) return undefined;
   if (use === jwtUse) return readJwtAuthority(key as Readonly<Record<string, unknown>>);
   if (use !== x509Use) throw new TypeError(`its use is neither ${x509Use} nor ${jwtUse}`);
-  if (typeof kty !== 'string') throw new TypeError('it has no kty');
+  if (kty === undefined) throw new TypeError('it has no kty');
+  if (kty !== 'EC' && kty !== 'RSA' && kty !== 'OKP') {
+    throw new TypeError('its kty is none of EC, RSA and OKP');
+  }
   // X.509-SVID §6.2: the first certificate is that of the authority, and whatever follows is ignored.
   if (!Array.isArray(x5c) || x5c.length === 0) {
     throw new TypeError('its x5c does not hold a certificate');
