@@ -4,7 +4,7 @@ import type { FederationGrant } from '../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import type { ServiceOffer } from '../api/kinds/service-offer.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
-import { entitlements } from './entitlement.ts';
+import { askedOf, entitlement } from './entitlement.ts';
 import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
@@ -39,12 +39,10 @@ function relations(parts: {
   return {
     federations: parts.federations ?? ['bruges.example'],
     labels: new Map(),
-    lifeOf: () => ({
-      dueAtMs: undefined,
-      staleAtMs: undefined,
-      expiredAtMs: undefined,
-      ...parts.life,
-    }),
+    lifeOf: (trustDomain) =>
+      (parts.federations ?? ['bruges.example']).includes(trustDomain)
+        ? { dueAtMs: undefined, staleAtMs: undefined, expiredAtMs: undefined, ...parts.life }
+        : undefined,
     keptByPeering: new Set(parts.keptByPeering === false ? [] : ['bruges.example']),
     peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
     grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),
@@ -57,8 +55,11 @@ function relations(parts: {
 
 /** Why, and whether, the bundle of bruges.example is given. */
 function outcome(parts: Parameters<typeof relations>[0], id = db, federatesWith = ['*']) {
-  const { decisions } = entitlements(id, federatesWith, relations(parts), nowMs);
-  return decisions.map(({ given, reason }) => `${given ? 'given' : 'withheld'}: ${reason}`);
+  const found = relations(parts);
+  return askedOf(id, federatesWith, found).map((trustDomain) => {
+    const { given, reason } = entitlement(id, trustDomain, found, nowMs);
+    return `${given ? 'given' : 'withheld'}: ${reason}`;
+  });
 }
 
 describe('the bundle of another trust domain', () => {
@@ -97,9 +98,9 @@ describe('the bundle of another trust domain', () => {
     assert.deepEqual(life({ expiredAtMs: nowMs }), ['withheld: Expired']);
     // Who has no right to it is told that, and not how old it is.
     assert.deepEqual(outcome({ life: { staleAtMs: nowMs } }), ['withheld: PeerNotTrusted']);
-    const { changesAtMs } = entitlements(
+    const { changesAtMs } = entitlement(
       db,
-      ['*'],
+      'bruges.example',
       relations({ life: { staleAtMs: nowMs + 9, expiredAtMs: nowMs + 7 } }),
       nowMs,
     );
@@ -159,9 +160,9 @@ describe('the bundle of another trust domain', () => {
 
   test('is looked at again when the next grant ends', () => {
     const ends = ['2026-06-02T00:00:00Z', '2026-06-01T12:00:00Z', '2026-05-01T00:00:00Z'];
-    const { changesAtMs } = entitlements(
+    const { changesAtMs } = entitlement(
       db,
-      ['bruges.example'],
+      'bruges.example',
       relations({
         peer: peer({ state: 'active' }),
         grants: ends.map((expiresAt) => grant({ expiresAt })),

@@ -28,76 +28,77 @@ export interface Entitlement {
   readonly reason: EntitlementReason;
   /** For the operator, who may do something about it. */
   readonly message: string;
-}
-
-export interface Entitlements {
-  /** In the order of trust domains; only those that the entry asks for. */
-  readonly decisions: readonly Entitlement[];
-  /** When time alone may change the answer: the next end of a grant, or of the life of a bundle. */
+  /** When time alone may change it: the next end of a grant, or of the life of the bundle. */
   readonly changesAtMs: number | undefined;
 }
 
-/** Linear in the federations, and in the grants to the peers that are asked for. */
-export function entitlements(
+/** The trust domains that are asked for, in order. They may be very many, to be decided in small steps. */
+export function askedOf(
   id: SpiffeId,
   federatesWith: readonly string[],
-  relations: Relations,
-  nowMs: number,
-): Entitlements {
-  const own = id.trustDomain.name;
+  relations: Pick<Relations, 'federations'>,
+): readonly string[] {
   const asked = federatesWith.includes('*') ? relations.federations : federatesWith.toSorted();
-  const federated = new Set(relations.federations);
-  let changesAtMs: number | undefined;
-  const endsAt = (moment: number | undefined): void => {
-    if (moment !== undefined && moment > nowMs && moment < (changesAtMs ?? Infinity)) {
-      changesAtMs = moment;
-    }
-  };
-  const decisions = asked
-    .filter((trustDomain) => trustDomain !== own)
-    .map((trustDomain) => {
-      for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
-        endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
-      }
-      const life = relations.lifeOf(trustDomain);
-      endsAt(life?.staleAtMs);
-      endsAt(life?.expiredAtMs);
-      return federated.has(trustDomain)
-        ? unlessOver(decide(id.toString(), trustDomain, relations, nowMs), life, nowMs)
-        : {
-            trustDomain,
-            given: false,
-            reason: 'NotFederated' as const,
-            message: `this site has no SPIFFEFederation ${trustDomain}`,
-          };
-    });
-  return { decisions, changesAtMs };
+  const own = id.trustDomain.name;
+  return asked.includes(own) ? asked.filter((trustDomain) => trustDomain !== own) : asked;
 }
 
-/** Whoever is entitled is given nothing that nobody confirmed for too long: see core/identity/bundle-life.ts. */
-function unlessOver(
-  entitlement: Entitlement,
-  life: BundleLife | undefined,
+/** Of one trust domain that is asked for. Linear in the grants to it. */
+export function entitlement(
+  id: SpiffeId,
+  trustDomain: string,
+  relations: Relations,
   nowMs: number,
 ): Entitlement {
-  if (!entitlement.given || life === undefined) return entitlement;
+  let changesAtMs: number | undefined;
+  const endsAt = (moment: number | undefined): void => {
+    if (moment !== undefined && moment > nowMs) changesAtMs = earlier(changesAtMs, moment);
+  };
+  for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
+    endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
+  }
+  const life = relations.lifeOf(trustDomain);
+  endsAt(life?.staleAtMs);
+  endsAt(life?.expiredAtMs);
+  const decision =
+    life === undefined
+      ? {
+          trustDomain,
+          given: false,
+          reason: 'NotFederated' as const,
+          message: `this site has no SPIFFEFederation ${trustDomain}`,
+        }
+      : unlessOver(decide(id.toString(), trustDomain, relations, nowMs), life, nowMs);
+  return { ...decision, changesAtMs };
+}
+
+export function earlier(one: number | undefined, other: number | undefined): number | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return Math.min(one, other);
+}
+
+type Decision = Omit<Entitlement, 'changesAtMs'>;
+
+/** Whoever is entitled is given nothing that nobody confirmed for too long: see core/identity/bundle-life.ts. */
+function unlessOver(decision: Decision, life: BundleLife, nowMs: number): Decision {
+  if (!decision.given) return decision;
   const { staleAtMs, expiredAtMs } = life;
   if (expiredAtMs !== undefined && nowMs >= expiredAtMs) {
     return {
-      ...entitlement,
+      ...decision,
       given: false,
       reason: 'Expired',
       message: 'its authorities have expired',
     };
   }
-  if (staleAtMs === undefined || nowMs < staleAtMs) return entitlement;
+  if (staleAtMs === undefined || nowMs < staleAtMs) return decision;
   const message = `its bundle is stale since ${timestamp(staleAtMs)}: the endpoint has not confirmed it`;
-  return { ...entitlement, given: false, reason: 'Stale', message };
+  return { ...decision, given: false, reason: 'Stale', message };
 }
 
 /** For a trust domain that is federated. */
-function decide(id: string, trustDomain: string, relations: Relations, nowMs: number): Entitlement {
-  const answer = (given: boolean, reason: EntitlementReason, message: string): Entitlement => ({
+function decide(id: string, trustDomain: string, relations: Relations, nowMs: number): Decision {
+  const answer = (given: boolean, reason: EntitlementReason, message: string): Decision => ({
     trustDomain,
     given,
     reason,

@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict';
-import { afterEach, test } from 'node:test';
+import { afterEach, test, type TestContext } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { systemRandom as random } from '../../core/clock/system.ts';
-import { VirtualClock } from '../../core/clock/virtual.ts';
+import { settle, VirtualClock } from '../../core/clock/virtual.ts';
+import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { StoreBundles } from '../../core/identity/store-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { StoreRelations } from '../relations.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
 import { SvidSupply } from './svid-supply.ts';
-import { openAuthority, putEntry, remove } from './test-workload-site.ts';
+import { openAuthority, put, putEntry, remove } from './test-workload-site.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 import type { WorkloadState } from './workload-state.ts';
 
@@ -275,4 +276,59 @@ test('nothing is told before the stream knows how to end', async () => {
   assert.deepEqual(heard, []);
   await pushed;
   assert.deepEqual(heard, ['sent', 'denied']);
+});
+
+/** Forty others whom an entry asks for, and a clock by which every look at it takes a millisecond. */
+async function crowdedScene(t: TestContext) {
+  const made = await scene();
+  const { store, clock } = made;
+  const other = await openAuthority('bruges.example', clock);
+  const bundle = encodeSpiffeBundle(other.bundle, { sequence: 1, refreshHintSeconds: 60 });
+  const spec = { bundleSource: { static: { bundle } }, quarantined: false };
+  const federate = (name: string) => put(store, 'spiffefederations', name, { spec });
+  for (let at = 0; at < 40; at++) await federate(`n${at}.example`);
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'], federatesWith: ['*'] });
+  let nowMs = clock.monotonic();
+  t.mock.method(clock, 'monotonic', () => (nowMs += 1));
+  return { ...made, federate };
+}
+
+test('a state with the bundles of very many is made in steps, and others run in between', async (t) => {
+  const { delivery } = await crowdedScene(t);
+  const states = told(delivery, processOf(1, unhashed));
+  let turns = 0;
+  for (; states.length === 0; turns++) await settle();
+  assert.equal(states[0]?.federated.length, 40);
+  // A decision and a bundle each, five in a row at most.
+  assert.ok(turns >= 16, `${turns} turns`);
+});
+
+test('what goes while a state is made is not told', async (t) => {
+  const { store, delivery } = await crowdedScene(t);
+  const states = told(delivery, processOf(1, unhashed));
+  await settle();
+  await remove(store, 'spiffefederations', 'n7.example');
+  while (states.length === 0) await settle();
+  assert.equal(states[0]?.federated.length, 39);
+});
+
+test('a state is made and told also where something changes all the time', async (t) => {
+  const { delivery, federate } = await crowdedScene(t);
+  const states = told(delivery, processOf(1, unhashed));
+  for (let at = 0; states.length === 0 && at < 100; at++) {
+    await federate('n0.example');
+    await settle();
+  }
+  assert.equal(states[0]?.federated.length, 40);
+});
+
+test('to verify one trust domain, no other is decided about', async (t) => {
+  const { delivery, store } = await crowdedScene(t);
+  const bundles = delivery.bundlesOf(processOf(1, unhashed));
+  const asked = TrustDomain.parse('n7.example');
+  assert.ok(bundles.bundleFor(asked));
+  const looks = t.mock.method(store.facts, 'get');
+  assert.ok(bundles.bundleFor(asked));
+  assert.ok(looks.mock.callCount() <= 2, `${looks.mock.callCount()} looks`);
+  assert.equal(bundles.bundleFor(TrustDomain.parse('stranger.example')), undefined);
 });

@@ -12,10 +12,10 @@ import { publishedCollection } from '../../core/identity/published-bundle.ts';
 import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
-import { entitlements } from '../entitlement.ts';
-import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
+import { earlier, entitlement } from '../entitlement.ts';
 import type { Relations, StoreRelations } from '../relations.ts';
-import { askedTrustDomains, hintsOf, type UsableEntry } from './matching-entries.ts';
+import { givenBundles } from './given-bundles.ts';
+import { asksFor, hintsOf, type UsableEntry } from './matching-entries.ts';
 import { watchRelations } from './relation-changes.ts';
 import { StoreEntries } from './store-entries.ts';
 import type { SvidSupply } from './svid-supply.ts';
@@ -26,6 +26,8 @@ import { type HintedSvid, WorkloadState } from './workload-state.ts';
 export interface Subscriber {
   /** Whether its states carry SVIDs: those are issued for nobody else. */
   readonly needsSvids: boolean;
+  /** Makes once what every state needs of a bundle: called for each before a state of many is told, in small steps. */
+  readonly prepare?: (bundle: Bundle) => unknown;
   /** Differs between states that say something else to this stream. Asked often: must cost nothing. */
   versionOf(state: WorkloadState): string;
   /** The whole state: it replaces what was sent before, sent or still waiting. */
@@ -67,6 +69,9 @@ const retryMs = 5_000;
 /** Work in a row before everybody else of the site gets a turn. */
 const workMs = 5;
 
+/** After so many that were begun in vain, the next one is made and told without a rest. */
+const mostTimesCut = 3;
+
 /** By names of the entries. Processes that differ, but not in their entries, share a state. */
 type States = Map<string, WorkloadState>;
 
@@ -93,6 +98,7 @@ export class Delivery {
   #failing = false;
   #stopped = false;
   #grantsChangeAtMs: number | undefined;
+  #timesCut = 0;
   #computed: Computed | undefined;
   #rowStartedMs = 0;
   #unwatch = (): void => undefined;
@@ -151,7 +157,7 @@ export class Delivery {
     const { bundles, trustDomain } = this.#options;
     return {
       bundleFor: (asked) =>
-        asked.equals(trustDomain) || this.#givenTo(this.entriesOf(process)).has(asked.name)
+        asked.equals(trustDomain) || this.#isGiven(this.entriesOf(process), asked.name)
           ? bundles.bundleFor(asked)
           : undefined,
     };
@@ -232,6 +238,11 @@ export class Delivery {
     return this.#options.clock.monotonic() - this.#rowStartedMs >= workMs;
   }
 
+  /** Where something changes all the time, a state is made and told in one go all the same. */
+  #mustRest(): boolean {
+    return this.#timesCut < mostTimesCut && this.#isLong();
+  }
+
   async #rest(): Promise<void> {
     await letOthersRun();
     this.#rowStartedMs = this.#options.clock.monotonic();
@@ -261,7 +272,11 @@ export class Delivery {
       this.#enqueue(group);
       return 0;
     }
-    const state = states.get(key) ?? this.#stateOf(entries, svids);
+    const state = states.get(key) ?? (await this.#stateOf(group, entries, svids, states));
+    if (state === undefined) {
+      this.#enqueue(group);
+      return 0;
+    }
     states.set(key, state);
     return this.#tell(group, state, states);
   }
@@ -270,6 +285,15 @@ export class Delivery {
   async #tell(group: Group, state: WorkloadState, states: States): Promise<number> {
     let told = 0;
     for (const subscription of group.subscriptions) {
+      if (this.#mustRest()) {
+        await this.#rest();
+        if (this.#currentStates() !== states) {
+          this.#timesCut++;
+          this.#enqueue(group);
+          return told;
+        }
+        if (!group.subscriptions.has(subscription)) continue;
+      }
       const { subscriber } = subscription;
       // One that came while SVIDs were not asked for has its own turn.
       if (subscriber.needsSvids && state.svids.length === 0) continue;
@@ -278,13 +302,8 @@ export class Delivery {
       subscription.version = version;
       subscriber.send(state);
       told++;
-      if (!this.#isLong()) continue;
-      await this.#rest();
-      if (this.#currentStates() !== states) {
-        this.#enqueue(group);
-        break;
-      }
     }
+    this.#timesCut = 0;
     return told;
   }
 
@@ -303,15 +322,31 @@ export class Delivery {
     return svids;
   }
 
-  #stateOf(entries: readonly UsableEntry[], svids: readonly HintedSvid[]): WorkloadState {
-    const given = this.#givenTo(entries);
-    const federated: Bundle[] = [];
-    for (const name of given.keys()) {
-      const bundle = this.#options.bundles.bundleFor(TrustDomain.parse(name));
-      if (bundle !== undefined) federated.push(bundle);
+  /** Undefined where something changed meanwhile. */
+  async #stateOf(
+    { subscriptions }: Group,
+    entries: readonly UsableEntry[],
+    svids: readonly HintedSvid[],
+    states: States,
+  ): Promise<WorkloadState | undefined> {
+    const { bundles, relations, clock } = this.#options;
+    const own = this.#ownBundle();
+    const prepare = new Set([...subscriptions].map(({ subscriber }) => subscriber.prepare));
+    const steps = givenBundles(entries, relations.current, bundles, clock.now(), (bundle) => {
+      for (const one of prepare) one?.(bundle);
+    });
+    for (;;) {
+      const { done, value: given } = steps.next();
+      if (done === true) {
+        this.#grantsChangeAtMs = earlier(this.#grantsChangeAtMs, given.changesAtMs);
+        return new WorkloadState(entries, svids, own, given.federated, given.peers);
+      }
+      if (!this.#mustRest()) continue;
+      await this.#rest();
+      if (this.#currentStates() === states) continue;
+      this.#timesCut++;
+      return undefined;
     }
-    const peers = this.#peersAmong(given, entries);
-    return new WorkloadState(entries, svids, this.#ownBundle(), federated, peers);
   }
 
   #ownBundle(): Bundle {
@@ -331,42 +366,14 @@ export class Delivery {
     return this.#computed.states;
   }
 
-  /** The trust domains whose bundles are given, in order, each with whether it is a peer. */
-  #givenTo(entries: readonly UsableEntry[]): ReadonlyMap<string, boolean> {
-    const { relations, clock } = this.#options;
-    const given = new Map<string, boolean>();
-    for (const entry of entries) {
-      const asked = askedTrustDomains(entry, relations.current);
-      if (asked.length === 0) continue;
-      const { decisions, changesAtMs } = entitlements(
-        entry.id,
-        asked,
-        relations.current,
-        clock.now(),
-      );
-      for (const decision of decisions) {
-        if (decision.given) {
-          given.set(decision.trustDomain, decision.reason !== 'FederatedWithoutPeer');
-        }
-      }
-      if (changesAtMs !== undefined && changesAtMs < (this.#grantsChangeAtMs ?? Infinity)) {
-        this.#grantsChangeAtMs = changesAtMs;
-      }
-    }
-    return new Map([...given].toSorted(([one], [other]) => (one < other ? -1 : 1)));
-  }
-
-  #peersAmong(
-    given: ReadonlyMap<string, boolean>,
-    entries: readonly UsableEntry[],
-  ): ReadonlyMap<string, PeerIdentities> {
-    const { relations, clock } = this.#options;
-    const ids = entries.map(({ id }) => id.toString());
-    const peers = new Map<string, PeerIdentities>();
-    for (const [name, isPeer] of given) {
-      if (isPeer) peers.set(name, peerIdentities(ids, name, relations.current, clock.now()));
-    }
-    return peers;
+  #isGiven(entries: readonly UsableEntry[], trustDomain: string): boolean {
+    const { clock } = this.#options;
+    const relations = this.#options.relations.current;
+    return entries.some(
+      (entry) =>
+        asksFor(entry, trustDomain, relations) &&
+        entitlement(entry.id, trustDomain, relations, clock.now()).given,
+    );
   }
 
   #end(group: Group, tell: (subscriber: Subscriber) => void): void {

@@ -25,6 +25,7 @@ import { hintsOf, type UsableEntry } from './matching-entries.ts';
 import { anotherProcess, connectionGone, noIdentity } from './stream-refusals.ts';
 import { serveStates, type StateView, type WorkloadApiOptions } from './workload-api.ts';
 import type { WorkloadConnection } from './workload-connections.ts';
+import { jwtOf } from './workload-state.ts';
 
 export interface JwtProfileOptions extends WorkloadApiOptions {
   readonly jwtSupply: JwtSupply;
@@ -46,6 +47,7 @@ const signedInARow = 100;
 const jwtBundles: StateView = {
   what: 'jwt-bundles',
   needsSvids: false,
+  prepare: jwtOf,
   versionOf: (state) => state.jwtBundlesVersion,
   messageOf: (state) => state.jwtBundlesResponse,
 };

@@ -9,6 +9,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import { admitEntry } from './admit-entry.ts';
 import {
   askedTrustDomains,
+  asksFor,
   EntryIndex,
   hintsOf,
   type UsableEntry,
@@ -149,7 +150,13 @@ describe('an entry asks', () => {
   const asked = (spec: object): readonly string[] => {
     const found = usableEntry(object({ ...good, ...spec }), lubeck);
     assert.ok('entry' in found, JSON.stringify(found));
-    return askedTrustDomains(found.entry, relations);
+    const names = askedTrustDomains(found.entry, relations);
+    // Whether it asks for one is told without looking at all.
+    for (const name of [...relations.federations, 'other.example', 'stranger.example']) {
+      const isAsked = names.includes(name) || (names.includes('*') && relations.labels.has(name));
+      assert.equal(asksFor(found.entry, name, relations), isAsked, name);
+    }
+    return names;
   };
   const expression = (key: string, operator: string, ...values: string[]) => ({
     federatesWithSelector: {

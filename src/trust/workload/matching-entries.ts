@@ -136,6 +136,17 @@ export function askedTrustDomains(
   return [...new Set([...federatesWith, ...found])];
 }
 
+/** Whether `askedTrustDomains` has it; costs the same however many federations there are. */
+export function asksFor(
+  { federatesWith, federatesWithSelector: selector }: UsableEntry,
+  trustDomain: string,
+  { labels }: Pick<Relations, 'labels'>,
+): boolean {
+  if (federatesWith.includes(trustDomain)) return true;
+  if (!labels.has(trustDomain)) return false;
+  return federatesWith.includes('*') || selector?.matches(labels.get(trustDomain)) === true;
+}
+
 /**
  * The hint of each entry, in their order. SPIFFE Workload API section 5.2.1: unique in a response.
  * What operators gave comes first, and of two that gave the same the first entry has it; the name of

@@ -14,12 +14,12 @@ import {
   X509BundlesRequestSchema,
   X509SVIDRequestSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import type { Delivery } from './delivery.ts';
+import type { Delivery, Subscriber } from './delivery.ts';
 import { grpcStatus } from './grpc-status.ts';
 import { LatestWriter } from './latest-writer.ts';
 import { anotherProcess, connectionGone, noIdentity, noSvidNow } from './stream-refusals.ts';
 import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
-import type { WorkloadState } from './workload-state.ts';
+import { type WorkloadState, x509Of } from './workload-state.ts';
 
 export interface WorkloadApiOptions {
   readonly delivery: Delivery;
@@ -34,6 +34,7 @@ export interface StateView {
   /** For the operator's log. */
   readonly what: string;
   readonly needsSvids: boolean;
+  readonly prepare: NonNullable<Subscriber['prepare']>;
   versionOf(state: WorkloadState): string;
   messageOf(state: WorkloadState): Uint8Array;
 }
@@ -41,6 +42,7 @@ export interface StateView {
 const svids: StateView = {
   what: 'svids',
   needsSvids: true,
+  prepare: x509Of,
   versionOf: (state) => state.svidVersion,
   messageOf: (state) => state.svidResponse,
 };
@@ -48,6 +50,7 @@ const svids: StateView = {
 const bundles: StateView = {
   what: 'bundles',
   needsSvids: false,
+  prepare: x509Of,
   versionOf: (state) => state.bundlesVersion,
   messageOf: (state) => state.bundlesResponse,
 };
@@ -104,6 +107,7 @@ export function serveStates(options: WorkloadApiOptions, call: StreamCall, view:
   call.on('cancelled', () => end());
   unsubscribe = delivery.subscribe(connection.process, {
     needsSvids: view.needsSvids,
+    prepare: view.prepare,
     versionOf: (state) => view.versionOf(state),
     send: (state) => {
       if (connection.isSame()) writer.send(view.messageOf(state));

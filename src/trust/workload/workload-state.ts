@@ -2,6 +2,7 @@
 // API carry full states, so telling whether anything changed is comparing two versions. Everything
 // is made once for a state, however many streams it goes to. Pure.
 
+import { hash } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
   JWTBundlesResponseSchema,
@@ -9,6 +10,7 @@ import {
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Bundle } from '../../core/identity/bundle.ts';
+import { ownCopy } from '../../core/memory/own-copy.ts';
 import { encodeJwtBundle } from '../../core/identity/spiffe-bundle.ts';
 import type { PeerIdentities } from '../peer-identities.ts';
 import type { UsableEntry } from './matching-entries.ts';
@@ -70,27 +72,28 @@ export class WorkloadState {
 
   /** An X509SVIDResponse. */
   get svidResponse(): Uint8Array {
-    this.#svidResponse ??= toBinary(
-      X509SVIDResponseSchema,
-      create(X509SVIDResponseSchema, {
-        svids: this.svids.map(({ hint, svid }) => ({
-          spiffeId: svid.id.toString(),
-          x509Svid: Buffer.concat(svid.chain),
-          x509SvidKey: svid.key,
-          bundle: x509Of(this.own).der,
-          hint,
-        })),
-        federatedBundles: bytesById(this.federated),
-      }),
-    );
+    this.#svidResponse ??= Buffer.concat([
+      toBinary(
+        X509SVIDResponseSchema,
+        create(X509SVIDResponseSchema, {
+          svids: this.svids.map(({ hint, svid }) => ({
+            spiffeId: svid.id.toString(),
+            x509Svid: Buffer.concat(svid.chain),
+            x509SvidKey: svid.key,
+            bundle: derOf(this.own),
+            hint,
+          })),
+        }),
+      ),
+      ...this.federated.map((one) => x509Of(one).inSvidResponse),
+    ]);
     return this.#svidResponse;
   }
 
   /** An X509BundlesResponse. */
   get bundlesResponse(): Uint8Array {
-    this.#bundlesResponse ??= toBinary(
-      X509BundlesResponseSchema,
-      create(X509BundlesResponseSchema, { bundles: bytesById([this.own, ...this.federated]) }),
+    this.#bundlesResponse ??= Buffer.concat(
+      [this.own, ...this.federated].map((one) => x509Of(one).inBundlesResponse),
     );
     return this.#bundlesResponse;
   }
@@ -105,13 +108,8 @@ export class WorkloadState {
 
   /** A JWTBundlesResponse. */
   get jwtBundlesResponse(): Uint8Array {
-    this.#jwtBundlesResponse ??= toBinary(
-      JWTBundlesResponseSchema,
-      create(JWTBundlesResponseSchema, {
-        bundles: Object.fromEntries(
-          this.#jwtBundles().map((one) => [one.trustDomain.id, jwtOf(one).jwks]),
-        ),
-      }),
+    this.#jwtBundlesResponse ??= Buffer.concat(
+      this.#jwtBundles().map((one) => jwtOf(one).inBundlesResponse),
     );
     return this.#jwtBundlesResponse;
   }
@@ -122,49 +120,71 @@ export class WorkloadState {
   }
 }
 
-/** Without those that have JWT authorities alone: an empty one would be no bundle to a reader. */
-function bytesById(bundles: readonly Bundle[]): Record<string, Uint8Array<ArrayBuffer>> {
-  return Object.fromEntries(
-    bundles
-      .filter(({ authorities }) => authorities.length > 0)
-      .map((one) => [one.trustDomain.id, x509Of(one).der]),
-  );
-}
-
+/**
+ * What stands for one bundle in a message is made once, whatever other bundles there are. A message
+ * is its fields one after the other (the encoding of Protocol Buffers, "Last One Wins"), and a map is
+ * a field for each of its entries.
+ */
 interface X509Part {
   /** Without the JWT authorities, which no stream of the X.509 profile tells of. */
   readonly version: string;
-  /** SPIFFE Workload API section 5.2.1: certificates one after the other, without any padding. */
-  readonly der: Uint8Array<ArrayBuffer>;
+  /** Nothing of a bundle that has JWT authorities alone: an empty one would be no bundle to a reader. */
+  readonly inSvidResponse: Uint8Array;
+  readonly inBundlesResponse: Uint8Array;
 }
 
 const parts = new WeakMap<Bundle, X509Part>();
 
-function x509Of(bundle: Bundle): X509Part {
+/** Called beforehand for each bundle of a state, a state of thousands is made in small steps. */
+export function x509Of(bundle: Bundle): X509Part {
   let part = parts.get(bundle);
   if (part === undefined) {
+    const { authorities, trustDomain } = bundle;
+    const entry = authorities.length === 0 ? {} : { [trustDomain.id]: derOf(bundle) };
     part = {
-      version: `${bundle.trustDomain.name} ${bundle.authorities.map((one) => one.fingerprint).join(' ')}`,
-      der: Buffer.concat(bundle.authorities.map(({ der }) => der)),
+      version: `${trustDomain.name} ${digestOf(authorities.map((one) => one.fingerprint).join())}`,
+      inSvidResponse: ownCopy(
+        toBinary(
+          X509SVIDResponseSchema,
+          create(X509SVIDResponseSchema, { federatedBundles: entry }),
+        ),
+      ),
+      inBundlesResponse: ownCopy(
+        toBinary(X509BundlesResponseSchema, create(X509BundlesResponseSchema, { bundles: entry })),
+      ),
     };
     parts.set(bundle, part);
   }
   return part;
 }
 
+/** Short, for a state has thousands of them: 132 bits of SHA-256. */
+function digestOf(text: string): string {
+  return hash('sha256', text, 'base64url').slice(0, 22);
+}
+
+/** SPIFFE Workload API section 5.2.1: certificates one after the other, without any padding. */
+function derOf({ authorities }: Bundle): Uint8Array<ArrayBuffer> {
+  return Buffer.concat(authorities.map(({ der }) => der));
+}
+
 interface JwtPart {
   readonly version: string;
-  /** A JWK Set (RFC 7517). */
-  readonly jwks: Uint8Array<ArrayBuffer>;
+  /** With a JWK Set (RFC 7517). */
+  readonly inBundlesResponse: Uint8Array;
 }
 
 const jwtParts = new WeakMap<Bundle, JwtPart>();
 
-function jwtOf(bundle: Bundle): JwtPart {
+/** As `x509Of`. */
+export function jwtOf(bundle: Bundle): JwtPart {
   let part = jwtParts.get(bundle);
   if (part === undefined) {
     const document = encodeJwtBundle(bundle);
-    part = { version: document, jwks: Buffer.from(document) };
+    const bundles = { [bundle.trustDomain.id]: Buffer.from(document) };
+    const message = create(JWTBundlesResponseSchema, { bundles });
+    const inBundlesResponse = ownCopy(toBinary(JWTBundlesResponseSchema, message));
+    part = { version: digestOf(document), inBundlesResponse };
     jwtParts.set(bundle, part);
   }
   return part;

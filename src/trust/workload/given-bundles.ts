@@ -1,0 +1,56 @@
+// Which bundles of others go into the state of a workload. There may be ten thousand: it is computed
+// in small steps, between which whoever asks may let others run. Pure.
+
+import { TrustDomain } from '../../api/trust-domain.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
+import { askedOf, earlier, entitlement } from '../entitlement.ts';
+import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
+import type { Relations } from '../relations.ts';
+import { askedTrustDomains, type UsableEntry } from './matching-entries.ts';
+
+export interface GivenBundles {
+  /** In the order of trust domains. */
+  readonly federated: readonly Bundle[];
+  /** Those of them that are peers, with whom of each the workload has to do. */
+  readonly peers: ReadonlyMap<string, PeerIdentities>;
+  /** When time alone may change the answer. */
+  readonly changesAtMs: number | undefined;
+}
+
+/** Every step is a decision about one trust domain, or its bundle, which `prepare` is told. */
+export function* givenBundles(
+  entries: readonly UsableEntry[],
+  relations: Relations,
+  bundles: BundleSource,
+  nowMs: number,
+  prepare: (bundle: Bundle) => void,
+): Generator<undefined, GivenBundles> {
+  /** By trust domain, with whether it is a peer. */
+  const given = new Map<string, boolean>();
+  let changesAtMs: number | undefined;
+  for (const entry of entries) {
+    const asked = askedTrustDomains(entry, relations);
+    for (const trustDomain of askedOf(entry.id, asked, relations)) {
+      const decision = entitlement(entry.id, trustDomain, relations, nowMs);
+      changesAtMs = earlier(changesAtMs, decision.changesAtMs);
+      if (decision.given) given.set(trustDomain, decision.reason !== 'FederatedWithoutPeer');
+      yield;
+    }
+  }
+  const names = [...given.keys()];
+  // Of one entry they are in order already.
+  if (entries.length > 1) names.sort((one, other) => (one < other ? -1 : 1));
+  const ids = entries.map(({ id }) => id.toString());
+  const federated: Bundle[] = [];
+  const peers = new Map<string, PeerIdentities>();
+  for (const name of names) {
+    if (given.get(name) === true) peers.set(name, peerIdentities(ids, name, relations, nowMs));
+    const bundle = bundles.bundleFor(TrustDomain.parse(name));
+    if (bundle !== undefined) {
+      federated.push(bundle);
+      prepare(bundle);
+    }
+    yield;
+  }
+  return { federated, peers, changesAtMs };
+}
