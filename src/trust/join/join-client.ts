@@ -1,7 +1,7 @@
 // The client of joining: verifies the server first, proves what it has, and believes what it gets only
 // after a look.
 
-import { create, toBinary } from '@bufbuild/protobuf';
+import { create, type MessageInitShape, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import {
   RegisterUsingSecretMethodRequestSchema,
@@ -32,7 +32,7 @@ import {
   renewTranscript,
   type RenewWish,
 } from './transcript.ts';
-import { type GivenCerts, paths, readAnswer } from './wire.ts';
+import { type GivenCerts, paths, readAnswer, type RequestSchema } from './wire.ts';
 
 export interface JoinServer {
   readonly url: URL;
@@ -94,20 +94,12 @@ export function joinBySvid(
     signWith: credential.key,
     transcript: (conversation) => joinTranscript(wish, conversation),
     init: (keys) =>
-      toBinary(
-        schema,
-        create(schema, {
-          payload: {
-            case: 'init',
-            value: { joinRequest: { ...wish, ...keys }, x509Svid: leaf, intermediates: above },
-          },
-        }),
-      ),
+      encode(schema, {
+        case: 'init',
+        value: { joinRequest: { ...wish, ...keys }, x509Svid: leaf, intermediates: above },
+      }),
     solution: (signedNonce) =>
-      toBinary(
-        schema,
-        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
-      ),
+      encode(schema, { case: 'challengeSolution', value: { signedNonce } }),
   });
 }
 
@@ -126,17 +118,12 @@ export function joinBySecret(
     signWith,
     transcript: (conversation) => joinTranscript(wish, conversation),
     init: (keys) =>
-      toBinary(
-        schema,
-        create(schema, {
-          payload: { case: 'init', value: { joinRequest: { ...wish, ...keys }, secretKey } },
-        }),
-      ),
+      encode(schema, {
+        case: 'init',
+        value: { joinRequest: { ...wish, ...keys }, secretKey },
+      }),
     solution: (signedNonce) =>
-      toBinary(
-        schema,
-        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
-      ),
+      encode(schema, { case: 'challengeSolution', value: { signedNonce } }),
   });
 }
 
@@ -154,21 +141,20 @@ export function renewSvid(
     signWith: credential.key,
     transcript: (conversation) => renewTranscript(wish, conversation),
     init: (keys) =>
-      toBinary(
-        schema,
-        create(schema, {
-          payload: {
-            case: 'init',
-            value: { ...wish, ...keys, x509Svid: leaf, intermediates: above },
-          },
-        }),
-      ),
+      encode(schema, {
+        case: 'init',
+        value: { ...wish, ...keys, x509Svid: leaf, intermediates: above },
+      }),
     solution: (signedNonce) =>
-      toBinary(
-        schema,
-        create(schema, { payload: { case: 'challengeSolution', value: { signedNonce } } }),
-      ),
+      encode(schema, { case: 'challengeSolution', value: { signedNonce } }),
   });
+}
+
+function encode<S extends RequestSchema>(
+  schema: S,
+  payload: NonNullable<Exclude<MessageInitShape<S>, MessageShape<S>>['payload']>,
+): Uint8Array {
+  return toBinary(schema, create(schema, { payload } as MessageInitShape<S>));
 }
 
 function chainOf({ chain }: SvidCredential): readonly [Buffer, ...Buffer[]] {

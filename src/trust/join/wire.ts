@@ -29,6 +29,12 @@ export const paths = {
 /** A chain of eight certificates of common size, with a key: far above any SVID. */
 export const maxMessageBytes = 64 * 1024;
 
+/** Of the requests of all methods: a payload is what opens the conversation, or what solves the challenge. */
+export type RequestSchema =
+  | typeof RegisterUsingSPIFFEMethodRequestSchema
+  | typeof RegisterUsingSecretMethodRequestSchema
+  | typeof RenewSVIDRequestSchema;
+
 /** What all methods begin with. */
 interface Opening {
   readonly publicKey: Uint8Array;
@@ -75,11 +81,7 @@ export const spiffeWire: Wire<SpiffeOpening> = {
     const { joinRequest, x509Svid, intermediates } = payload.value;
     return { ...joinOpening(joinRequest), chain: [x509Svid, ...intermediates] };
   },
-  solution: (bytes) => {
-    const { payload } = read(RegisterUsingSPIFFEMethodRequestSchema, bytes);
-    if (payload.case !== 'challengeSolution') throw outOfTurn();
-    return payload.value.signedNonce;
-  },
+  solution: (bytes) => signatureIn(read(RegisterUsingSPIFFEMethodRequestSchema, bytes)),
 };
 
 export const secretWire: Wire<SecretOpening> = {
@@ -89,11 +91,7 @@ export const secretWire: Wire<SecretOpening> = {
     if (payload.case !== 'init') throw outOfTurn();
     return { ...joinOpening(payload.value.joinRequest), secretKey: payload.value.secretKey };
   },
-  solution: (bytes) => {
-    const { payload } = read(RegisterUsingSecretMethodRequestSchema, bytes);
-    if (payload.case !== 'challengeSolution') throw outOfTurn();
-    return payload.value.signedNonce;
-  },
+  solution: (bytes) => signatureIn(read(RegisterUsingSecretMethodRequestSchema, bytes)),
 };
 
 export const renewWire: Wire<RenewOpening> = {
@@ -109,12 +107,13 @@ export const renewWire: Wire<RenewOpening> = {
       clientNonce: nonce(clientNonce),
     };
   },
-  solution: (bytes) => {
-    const { payload } = read(RenewSVIDRequestSchema, bytes);
-    if (payload.case !== 'challengeSolution') throw outOfTurn();
-    return payload.value.signedNonce;
-  },
+  solution: (bytes) => signatureIn(read(RenewSVIDRequestSchema, bytes)),
 };
+
+function signatureIn({ payload }: MessageShape<RequestSchema>): Uint8Array {
+  if (payload.case !== 'challengeSolution') throw outOfTurn();
+  return payload.value.signedNonce;
+}
 
 /** The answers of all methods are the same bytes: the same fields under the same numbers. */
 export function encodeChallenge(serverNonce: Uint8Array): Uint8Array {
