@@ -1,5 +1,8 @@
 // What an operator sets of the trust plane. The server's configuration makes one of these.
 
+import type { KeyType } from '../core/identity/keys.ts';
+import type { UpstreamFiles } from '../core/identity/upstream.ts';
+
 /** How the web listener comes by its certificate. */
 export type WebCertificateSettings =
   | {
@@ -20,24 +23,16 @@ export type WebCertificateSettings =
       readonly caFile: string | undefined;
     };
 
-export type AuthorityKeyType = 'ec-p256' | 'ec-p384' | 'rsa-2048' | 'rsa-3072' | 'rsa-4096';
-
 export interface AuthoritySettings {
-  readonly keyType: AuthorityKeyType;
-  readonly jwtKeyType: AuthorityKeyType;
+  readonly keyType: KeyType;
+  readonly jwtKeyType: KeyType;
   readonly ttlSeconds: number;
   /** How long a prepared authority is published before it signs, at least. */
   readonly spreadSeconds: number;
   /** How long receipts of active peers are waited for, at most. */
   readonly receiptDeadlineSeconds: number;
-  /** PEM files; absolute paths. Undefined: the site is its own root. */
-  readonly upstream:
-    | {
-        readonly certFile: string;
-        readonly keyFile: string;
-        readonly bundleFile: string | undefined;
-      }
-    | undefined;
+  /** Undefined: the site is its own root. */
+  readonly upstream: UpstreamFiles | undefined;
 }
 
 export interface TrustSettings {

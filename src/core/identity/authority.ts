@@ -80,7 +80,6 @@ export interface IssuedSvid {
 
 /** The right to issue below one reserved prefix, to be handed to the one part that may. */
 export interface ReservedIssuer {
-  readonly role: ReservedRole;
   /** `name` is one segment of a path. Throws HANSA_BAD_REQUEST where it is not. */
   issue(name: string, request: LeafRequest): Promise<IssuedSvid>;
 }
@@ -165,11 +164,6 @@ export class SiteAuthority {
   /** The certificate that signs now. Where there is an upstream authority, it is not in the bundle itself. */
   get certificate(): Certificate {
     return this.#signing.x509.certificate;
-  }
-
-  /** DER of what stands between the leaves that are issued now and a root: every issued chain ends with it. */
-  get issuerChain(): readonly Buffer[] {
-    return this.#signing.x509.chain;
   }
 
   /** What a new authority would be verified by; none where that is only known once it is made. */
@@ -300,7 +294,6 @@ export class SiteAuthority {
 
   reservedIssuer(role: ReservedRole): ReservedIssuer {
     return {
-      role,
       issue: async (segment, request) => {
         // A slash would reach below another's name.
         if (segment === '' || segment.includes('/')) {
