@@ -104,7 +104,7 @@ suite('two sites and their bundles', () => {
     ]);
     const { stdout } = await run(lubeck, ['trust', 'status']);
     assert.match(stdout, /^lubeck\.example +this site +own/m);
-    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\S+ ago +in \S+ +2$/m);
+    assert.match(stdout, /^bruges\.example +https_spiffe +fresh +\S+ +\S+ ago +in \S+ +2$/m);
     const wide = await run(lubeck, ['trust', 'status', '-o', 'wide']);
     assert.match(wide.stdout, /SEQUENCE +EXPIRES +FAILURES/);
     const table = await run(lubeck, ['get', 'sf']);
