@@ -283,13 +283,14 @@ export const configKeys = {
   'limits.maxConnections': key({
     placeholder: 'COUNT',
     meaning:
-      'Connections that a listener holds at once, a quarter of them of one address where strangers come; further ones are closed.',
+      'Connections that a listener holds at once, a quarter of them of one address; further ones are closed.',
     default: '10000',
     parse: parseCount(1, 1_000_000),
   }),
   'limits.maxConcurrentRequests': key({
     placeholder: 'COUNT',
-    meaning: 'Requests (not watches) that are worked on at once; further ones get 429.',
+    meaning:
+      'Requests (not watches) that are worked on at once, a quarter of them of one caller; further ones get 429.',
     default: '400',
     parse: parseCount(1, 100_000),
   }),
@@ -308,7 +309,8 @@ export const configKeys = {
   }),
   'limits.requestSeconds': key({
     placeholder: 'SECONDS',
-    meaning: 'How long a request may take to arrive and be answered; watches are not concerned.',
+    meaning:
+      'How long a request may take to arrive, and its answer to be read; watches are not concerned.',
     default: '60',
     parse: parseCount(1, 3600),
   }),

@@ -74,17 +74,7 @@ export class FederationFront {
 
   #enterAsStranger(request: Request, limits: Limits): () => void {
     const address = request.socket?.remoteAddress ?? '';
-    const leave = limits.enter(false, address);
-    try {
-      const leaveShare = this.#strangerShares.enter(sourceOf(address));
-      return () => {
-        leaveShare();
-        leave();
-      };
-    } catch (error) {
-      leave();
-      throw error;
-    }
+    return this.#strangerShares.enterToo(sourceOf(address), limits.enter(false, address));
   }
 
   /** Whoever sends a body can take his time over it; what is answered at once needs no share. */

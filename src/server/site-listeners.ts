@@ -32,6 +32,13 @@ export class SiteListeners {
     this.#parts = parts;
   }
 
+  /** For users, who may come from anywhere. */
+  async api(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
+    const listener = await this.tls(address, handler);
+    shareConnections(listener.server, this.#parts.limits.maxConnections);
+    return listener;
+  }
+
   /** For other sites, and everybody who takes himself for one. */
   async federation(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
     const { clock, limits } = this.#parts;

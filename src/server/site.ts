@@ -212,7 +212,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const peers = new PeerAuthenticator({
     bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
   });
-  const api = await listeners.tls(
+  const api = await listeners.api(
     config.api,
     // Watches of users are many and long; answers that refuse somebody are neither.
     front.listener(identifyTls(peers, authenticator, clock), new OpenStreams(clock)),

@@ -34,6 +34,8 @@ let site: Daemon;
 let admin: ApiClient;
 let client: ApiClient;
 let target: Target;
+/** Of four callers, who may have all places together. */
+const tokens: string[] = [];
 
 before(async () => {
   site = await startDaemon(dataDir, [
@@ -49,6 +51,9 @@ before(async () => {
     caFile: join(dataDir, 'ca.pem'),
     token: await createToken(admin, 'caller', 'admin'),
   };
+  for (const name of ['one', 'two', 'three', 'four']) {
+    tokens.push(await createToken(admin, name, 'admin'));
+  }
   client = new ApiClient(target);
 });
 after(async () => {
@@ -201,12 +206,13 @@ suite('large requests', () => {
 
 suite('many requests', () => {
   /** Holds a place in the queue of requests by not sending the end of its body. */
-  async function holdPlaces(count: number): Promise<RawConnection[]> {
+  async function holdPlaces(count: number, callers = tokens): Promise<RawConnection[]> {
     return Promise.all(
-      Array.from({ length: count }, async () => {
+      Array.from({ length: count }, async (_, index) => {
         const connection = await RawConnection.open(target);
+        const token = callers[index % callers.length];
         connection.send(
-          `POST ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}Content-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n`,
+          `POST ${roles} HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${token}\r\nContent-Type: application/json\r\nContent-Length: 2\r\nExpect: 100-continue\r\n\r\n`,
         );
         // The interim answer proves that the request is being worked on.
         assert.match(await connection.until(/\r\n\r\n/), /^HTTP\/1\.1 100 Continue/);
@@ -226,6 +232,21 @@ suite('many requests', () => {
     assert.match((await holders[0]?.until(/400 Bad/)) ?? '', /HTTP\/1\.1 400 /);
     await othersAreServed();
     for (const holder of holders) holder.close();
+  });
+
+  test('one caller has a quarter of the places, and the others have theirs', async () => {
+    const greedy = tokens[0] as string;
+    const holders = await holdPlaces(limits.maxConcurrentRequests / 4, [greedy]);
+    const again = new ApiClient({ ...target, token: greedy });
+    assert.equal((await again.get(`${resources}/sites/site`)).status, 429);
+    await othersAreServed();
+    for (const holder of holders) holder.close();
+    for (;;) {
+      const { status } = await again.get(`${resources}/sites/site`);
+      if (status === 200) break;
+      assert.equal(status, 429);
+    }
+    again.close();
   });
 
   test('clients that vanish in the middle of a body give their place back', async () => {
@@ -305,6 +326,40 @@ suite('watchers that do not read', () => {
   }
 });
 
+suite('answers that nobody reads', () => {
+  test('are cut off after a while, over HTTP/1.1 and HTTP/2', async () => {
+    // More than the kernel's buffers hold.
+    const names = Array.from({ length: 64 }, (_, index) => `bulky-${index}`);
+    for (const name of names) {
+      const body = role(name, { filler: '.'.repeat(250_000) });
+      assert.equal((await admin.request('POST', roles, { body })).status, 201);
+    }
+    const deaf = await RawConnection.open(target);
+    const http2 = new Http2Client(target);
+    deaf.send(`GET ${roles} HTTP/1.1\r\nHost: a\r\n${authorization()}\r\n`);
+    const [, length] = /content-length: (\d+)/i.exec(await deaf.until(/\r\n\r\n/)) ?? [];
+    deaf.socket.pause();
+    const stream = http2.open('GET', roles);
+    stream.on('error', () => undefined);
+    await once(stream, 'response');
+    await othersAreServed();
+    for (;;) {
+      const text = await (await fetch(site.endpoints.metrics)).text();
+      if (/^hansa_api_requests_in_flight 0$/m.test(text)) break;
+    }
+    deaf.socket.resume();
+    assert.ok((await deaf.closed()).length < Number(length));
+    let read = 0;
+    stream.on('data', (chunk: Buffer) => {
+      read += chunk.length;
+    });
+    if (!stream.destroyed) await once(stream, 'close');
+    assert.ok(read < Number(length));
+    http2.close();
+    for (const name of names) await admin.request('DELETE', `${roles}/${name}`);
+  });
+});
+
 suite('streams that are opened and thrown away', () => {
   test('cost the client its stream and nobody a place', async () => {
     const connection = new Http2Client(target);
@@ -373,7 +428,8 @@ suite('refusals that are never read', () => {
 suite('a limit of connections', () => {
   test('closes those beyond it, and leaves the admin socket to its owner', async () => {
     const own = join(temporaryFolder(), 'crowded');
-    const crowded = await startDaemon(own, ['--limits-max-connections', '5']);
+    // One address has a quarter of them.
+    const crowded = await startDaemon(own, ['--limits-max-connections', '20']);
     const { hostname, port } = new URL(crowded.endpoints.api);
     const five = await Promise.all(
       Array.from({ length: 5 }, () =>

@@ -21,7 +21,9 @@ import {
 } from './exchange.ts';
 import type { Limits } from './limits.ts';
 import { RouteTable, type Route } from './routes.ts';
+import { Shares } from './shares.ts';
 import { httpStatusOf, statusOf } from './status.ts';
+import { UnreadAnswers } from './unread-answers.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
 export interface FrontParts {
@@ -30,7 +32,7 @@ export interface FrontParts {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly limits: Limits;
-  /** How long the body of a request may take to arrive; a minute where nothing is said. */
+  /** How long the body of a request may take to arrive, and its answer to be read; a minute where nothing is said. */
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
@@ -49,6 +51,9 @@ const durationBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
 
+/** What part of the requests that are worked on one caller can have: others are to be served as well. */
+const requestShare = 4;
+
 /** More than any client that pipelines for speed has under way. */
 const maxPipelined = 64;
 
@@ -58,6 +63,8 @@ export class Front {
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
+  readonly #shares: Shares;
+  readonly #unread: UnreadAnswers;
   /** Answers that wait, by connection. */
   readonly #queues = new WeakMap<object, { length: number }>();
   #draining = false;
@@ -66,6 +73,9 @@ export class Front {
     this.#parts = parts;
     const { clock, random, bodyWithinMs = 60_000 } = parts;
     this.#around = { clock, random, bodyWithinMs };
+    const all = parts.limits.maxConcurrentRequests;
+    this.#shares = new Shares({ each: Math.max(1, Math.floor(all / requestShare)), all });
+    this.#unread = new UnreadAnswers(clock, bodyWithinMs);
     this.#routes = new RouteTable(parts.routes);
     this.#requests = parts.metrics.counter({
       name: 'hansa_api_requests_total',
@@ -131,13 +141,18 @@ export class Front {
       this.#refuseLongQueue(request, response);
       if (!identified(exchange, strangers)) return;
       refuseImpersonation(exchange);
-      leave = this.#parts.limits.enter(isWatch, exchange.caller.user);
+      const { user } = exchange.caller;
+      leave = this.#parts.limits.enter(isWatch, user);
       if (isWatch) response.once('close', leave);
+      else leave = this.#shares.enterToo(user, leave);
       await this.#dispatch(exchange, asked, method);
     } catch (caught) {
       this.#refuse(exchange, method, toHansaError(caught));
     } finally {
-      if (!isWatch || response.writableEnded) leave?.();
+      if (leave !== undefined) {
+        if (!isWatch) this.#unread.hold(response, leave);
+        else if (response.writableEnded) leave();
+      }
     }
     this.#observe(response, asked, method, startedAt);
   }

@@ -34,6 +34,20 @@ export class Shares {
     };
   }
 
+  /** As `enter`, for a caller that has entered elsewhere: it leaves both, and at once where this throws. */
+  enterToo(caller: string, leave: () => void): () => void {
+    try {
+      const leaveShare = this.enter(caller);
+      return () => {
+        leaveShare();
+        leave();
+      };
+    } catch (error) {
+      leave();
+      throw error;
+    }
+  }
+
   /** How many callers hold anything. */
   get callers(): number {
     return this.#held.size;

@@ -78,7 +78,7 @@ export function auditRoutes(parts: {
           if (response.destroyed) return;
           // A reader that is slower than the disk makes us wait, not buffer.
           if (!(response.write as (chunk: Buffer) => boolean).call(response, piece))
-            await drained(response);
+            await drained(exchange);
         }
         response.end();
       }),
@@ -86,9 +86,12 @@ export function auditRoutes(parts: {
   ];
 }
 
-function drained(response: Exchange['response']): Promise<void> {
+/** Who reads nothing for as long as a request may take is cut off. */
+function drained({ response, clock, bodyWithinMs }: Exchange): Promise<void> {
   return new Promise((resolve) => {
+    const late = clock.timer(bodyWithinMs, () => response.destroy());
     const done = (): void => {
+      late.cancel();
       response.off('drain', done);
       response.off('close', done);
       resolve();
