@@ -17,7 +17,6 @@ export interface TrustPatient {
 const check = 'federations';
 /** More would hide the other findings; `hansa trust status` has them all. */
 const maxTold = 5;
-const remedy = 'hansa trust status tells more, hansa trust refresh TRUST-DOMAIN --wait asks again.';
 
 export async function checkTrust({ client, clock, running }: TrustPatient): Promise<Finding[]> {
   if (!running) return [];
@@ -37,7 +36,10 @@ export function judgeFederations(
   if (odd.length === 0) return [ok(check, counts)];
   const told = odd
     .slice(0, maxTold)
-    .map(({ trustDomain, state, why }) => `${trustDomain} is ${state}${why && `: ${why}`}`);
-  const more = odd.length > maxTold ? [`and ${odd.length - maxTold} more (${counts})`] : [];
-  return [...told, ...more].map((text) => warning(check, printable(text), remedy));
+    .map(({ trustDomain, state, why, todo }) =>
+      warning(check, printable(`${trustDomain} is ${state}: ${why}`), printable(todo)),
+    );
+  if (odd.length <= maxTold) return told;
+  const more = `and ${odd.length - maxTold} more (${counts})`;
+  return [...told, warning(check, more, 'hansa trust status tells of them all.')];
 }
