@@ -209,6 +209,7 @@ export async function federationSite() {
     records,
     refusals,
     federations,
+    transport,
     writer,
     endpoint: (trustDomain: string): TestEndpoint => {
       const made = new TestEndpoint(trustDomain);

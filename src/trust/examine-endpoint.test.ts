@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict';
+import { afterEach, beforeEach, suite, test } from 'node:test';
+import { adminsGroup, type Caller } from '../core/access/identity.ts';
+import { hasCode } from '../core/errors/error.ts';
+import { forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import { type Examination, examineRoutes } from './examine-endpoint.ts';
+import { federationSite, type TestEndpoint } from './test-federation-site.ts';
+
+const name = 'bruges.example';
+const admin = { user: 'admin', groups: [adminsGroup], via: 'admin' } as unknown as Caller;
+const nobody = { user: 'eve', groups: [], via: 'token' } as unknown as Caller;
+let site: Awaited<ReturnType<typeof federationSite>>;
+let peer: TestEndpoint;
+let route: PlaneRoute;
+
+beforeEach(async () => {
+  site = await federationSite();
+  peer = site.endpoint(name);
+  const [made] = examineRoutes({
+    ...site,
+    heldBundles: site.bundles.held,
+    resources: (() => site.federations) as never,
+  });
+  assert(made !== undefined);
+  route = made;
+});
+
+afterEach(async () => {
+  const stopped = site.stop();
+  await site.clock.advance(60_000);
+  await stopped;
+});
+
+async function examine(caller: Caller | undefined = admin, segment = name): Promise<Examination> {
+  const { body } = await route.handle({ caller, segment } as unknown as PlaneRequest);
+  return JSON.parse(String(body)) as Examination;
+}
+
+async function federate(): Promise<void> {
+  await site.create(name, peer.spec());
+  await site.clock.advance(1000);
+}
+
+suite('an endpoint that is examined', () => {
+  test('is told with everything that was seen, and nothing is written', async () => {
+    await federate();
+    const { revision } = site.store;
+    const seen = await examine();
+    assert.equal(seen.failure, undefined);
+    assert.deepEqual(seen.presented?.ids, [peer.id]);
+    assert.equal(seen.expected, peer.id);
+    assert.deepEqual(seen.bundle, { authorities: 1, sequence: 1, isHeld: true });
+    peer.answer = () => peer.ok(peer.document([peer.root, forgeRoot(name)], 2));
+    assert.deepEqual((await examine()).bundle, { authorities: 2, sequence: 2, isHeld: false });
+    assert.equal(site.store.revision, revision);
+  });
+
+  test('is told up to where it fails', async () => {
+    await federate();
+    peer.presents = forgeLeaf(forgeRoot('old.example'), 'spiffe://old.example/hansa/site');
+    const other = await examine();
+    assert.deepEqual(other.presented?.ids, ['spiffe://old.example/hansa/site']);
+    assert.deepEqual([other.failure?.class, other.failure?.rule], ['identity', 'no-bundle']);
+    peer.answer = () => 'refused';
+    const down = await examine();
+    assert.equal(down.failure?.class, 'connect');
+    assert.equal(down.presented, undefined);
+  });
+
+  test('is examined for whoever may change the federation, and only where there is one', async () => {
+    await federate();
+    const asked = peer.requests;
+    await assert.rejects(examine(nobody), (error) => hasCode(error, 'HANSA_FORBIDDEN'));
+    await assert.rejects(examine(admin, 'nobody.example'), (error) =>
+      hasCode(error, 'HANSA_NOT_FOUND'),
+    );
+    assert.equal(peer.requests, asked);
+  });
+
+  test('is one of four at most at the same time', async () => {
+    await federate();
+    let answer = (): void => undefined;
+    peer.delay = new Promise((resolve) => {
+      answer = resolve;
+    });
+    const looks = [1, 2, 3, 4].map(() => examine());
+    await site.clock.advance(1);
+    await assert.rejects(examine(), (error) => hasCode(error, 'HANSA_TOO_MANY_REQUESTS'));
+    answer();
+    await Promise.all(looks);
+    peer.delay = undefined;
+    assert.equal((await examine()).failure, undefined);
+  });
+});
