@@ -5,19 +5,13 @@ import { readFileSync } from 'node:fs';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { Bundle, type BundleSource, maxAuthorities } from '../core/identity/bundle.ts';
+import { Bundle, maxAuthorities } from '../core/identity/bundle.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
-import {
-  maxBundleBytes,
-  parseSpiffeBundle,
-  refreshAfterSeconds,
-} from '../core/identity/spiffe-bundle.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
-import { TlsTransport } from '../core/identity/tls-transport.ts';
-import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
+import { parseSpiffeBundle, refreshAfterSeconds } from '../core/identity/spiffe-bundle.ts';
 import type { JoinServer } from '../trust/join/join-client.ts';
 import type { Io } from './cli.ts';
 import { fileProblem } from './file-problem.ts';
+import { asNobody, fetchPresented, onlyBundle } from './presented-bundle.ts';
 import { usageError } from './usage.ts';
 
 export interface ServerOptions {
@@ -26,8 +20,6 @@ export interface ServerOptions {
   readonly bundle?: string;
   readonly fingerprint?: string;
 }
-
-const fetchMs = 10_000;
 
 export async function findServer(io: Io, options: ServerOptions): Promise<JoinServer> {
   const url = parseServer(options.server);
@@ -67,7 +59,7 @@ export function readGiven(path: string, flag: string): string {
 
 /** A SPIFFE bundle, or PEM. */
 export function readBundle(text: string, trustDomain: TrustDomain, path: string): Bundle {
-  if (text.trimStart().startsWith('{')) return parseSpiffeBundle(text, trustDomain).bundle;
+  if (text.trimStart().startsWith('{')) return parseSpiffeBundle(text, trustDomain, 'x509').bundle;
   const authorities = parseCertificatesPem(text, maxAuthorities);
   if (authorities.length === 0) {
     throw usageError(`${path} holds no bundle: accepted are a SPIFFE bundle and PEM.`);
@@ -94,24 +86,11 @@ export async function refreshBundle(
     clock: io.clock,
     signal: io.interruption(),
   });
-  const read = parseSpiffeBundle(document?.toString('utf8') ?? '', trustDomain);
+  const read = parseSpiffeBundle(document ?? '', trustDomain, 'x509');
   return {
     bundle: read.bundle,
     againAfterMs: refreshAfterSeconds(read.refreshHintSeconds) * 1000,
   };
-}
-
-function asNobody({ clock }: Io): TlsTransport {
-  return new TlsTransport({
-    clock,
-    credential: () => {
-      throw new TypeError('a bundle is fetched as nobody');
-    },
-  });
-}
-
-function onlyBundle(bundle: Bundle): BundleSource {
-  return { bundleFor: (asked) => (asked.equals(bundle.trustDomain) ? bundle : undefined) };
 }
 
 /** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
@@ -121,37 +100,19 @@ async function fetchPinned(
   trustDomain: TrustDomain,
   fingerprint: string,
 ): Promise<Bundle> {
-  const connection = await asNobody(io).connect({
-    url,
-    verify: () => undefined,
-    asSite: false,
-    timeoutMs: fetchMs,
-  });
-  try {
-    const { status, body } = await connection.request({ method: 'GET', path: '/' }, maxBundleBytes);
-    if (status !== 200) {
-      throw new HansaError(
-        'HANSA_UNREACHABLE',
-        `Cannot fetch the bundle of ${url.origin}: it answered ${status}. Is this the federation listener of a site?`,
-      );
-    }
-    const { bundle } = parseSpiffeBundle(body.toString('utf8'), trustDomain);
-    const found = fingerprintOf(keyDigests(bundle));
-    if (found !== fingerprint.trim().toLowerCase()) {
-      throw new HansaError(
-        'HANSA_PEER_UNTRUSTED',
-        `Cannot join at ${url.origin}: its bundle has the fingerprint ${found}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
-      );
-    }
-    const svid = validateChain(connection.peerChain, onlyBundle(bundle), io.clock.now());
-    if (!svid.id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
-      throw new HansaError(
-        'HANSA_PEER_UNTRUSTED',
-        `Cannot join at ${url.origin}: ${svid.id.toString()} answers, which is not a site.`,
-      );
-    }
-    return bundle;
-  } finally {
-    connection.close();
+  const presented = await fetchPresented(io, new URL('/', url), trustDomain);
+  if (presented.fingerprint !== fingerprint.trim().toLowerCase()) {
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `Cannot join at ${url.origin}: its bundle has the fingerprint ${presented.fingerprint}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
+    );
   }
+  const id = presented.answeredBy();
+  if (!id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `Cannot join at ${url.origin}: ${id.toString()} answers, which is not a site.`,
+    );
+  }
+  return presented.bundle;
 }

@@ -9,15 +9,11 @@ import { apiVersion, timestamp } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import type { Certificate } from '../core/identity/certificate.ts';
 import {
   maxBundleBytes,
   parseSpiffeBundle,
   refreshAfterSeconds,
-  type SpiffeBundle,
 } from '../core/identity/spiffe-bundle.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
-import { TlsTransport } from '../core/identity/tls-transport.ts';
 import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
 import { acceptBundle } from '../trust/accept-bundle.ts';
 import { Bundle } from '../core/identity/bundle.ts';
@@ -25,6 +21,7 @@ import type { Cli, Io } from './cli.ts';
 import { objectPath, type SiteClient } from './client.ts';
 import { fileProblem } from './file-problem.ts';
 import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { fetchPresented } from './presented-bundle.ts';
 import { askRefresh, refreshedLine, refuseFailure } from './trust-refresh.ts';
 import { usageError } from './usage.ts';
 
@@ -267,74 +264,28 @@ async function endpointOf(
   return { isNew: false, url: source.bundleEndpointURL, id };
 }
 
-/**
- * What the endpoint gives is believed by its fingerprint alone, and the endpoint by what it gives: a
- * stranger could pass on the true bundle, but not present a certificate under it.
- */
+/** What the endpoint gives is believed by its fingerprint alone, and the endpoint by what it gives. */
 async function fetchPinned(
-  cli: Cli,
+  { io }: Cli,
   trustDomain: TrustDomain,
   { url, id }: Endpoint,
   expected: string,
 ): Promise<string> {
-  const { clock } = cli.io;
-  const transport = new TlsTransport({
-    clock,
-    credential: () => {
-      throw new Error('a bundle is fetched as nobody');
-    },
-  });
-  let chain: readonly Certificate[] = [];
-  const target = new URL(url);
-  const connection = await transport.connect({
-    url: target,
-    asSite: false,
-    timeoutMs: 10_000,
-    verify: (presented) => {
-      chain = presented;
-    },
-  });
-  try {
-    const path = `${target.pathname}${target.search}`;
-    const { status, body } = await connection.request({ method: 'GET', path }, maxBundleBytes);
-    if (status !== 200) {
-      throw new HansaError(
-        'HANSA_UNREACHABLE',
-        `Cannot fetch the bundle from ${target.host}: it answered with HTTP status ${status}.`,
-      );
-    }
-    const read = parseSpiffeBundle(body, trustDomain, 'x509');
-    refuseStranger(read, chain, id, expected, clock.now());
-    return body.toString('utf8');
-  } finally {
-    connection.close();
-  }
-}
-
-function refuseStranger(
-  { bundle }: SpiffeBundle,
-  chain: readonly Certificate[],
-  expectedId: SpiffeId,
-  expected: string,
-  nowMs: number,
-): void {
-  const found = fingerprintOf(keyDigests(bundle));
-  if (found !== expected.trim().toLowerCase()) {
+  const presented = await fetchPresented(io, new URL(url), trustDomain);
+  if (presented.fingerprint !== expected.trim().toLowerCase()) {
     throw new HansaError(
       'HANSA_BUNDLE_INVALID',
-      `Cannot believe the bundle of ${bundle.trustDomain.name}: its fingerprint is ${found}, and ${printable(expected)} was expected. Ask its operator.`,
+      `Cannot believe the bundle of ${trustDomain.name}: its fingerprint is ${presented.fingerprint}, and ${printable(expected)} was expected. Ask its operator.`,
     );
   }
-  const own = {
-    bundleFor: (asked: TrustDomain) => (asked.equals(bundle.trustDomain) ? bundle : undefined),
-  };
-  const { id } = validateChain(chain, own, nowMs);
-  if (!id.equals(expectedId)) {
+  const found = presented.answeredBy();
+  if (!found.equals(id)) {
     throw new HansaError(
       'HANSA_CERTIFICATE_INVALID',
-      `The endpoint is ${id.toString()}, and ${expectedId.toString()} was expected.`,
+      `The endpoint is ${found.toString()}, and ${id.toString()} was expected.`,
     );
   }
+  return presented.document;
 }
 
 async function readDocument(file: string, io: Io): Promise<string> {
