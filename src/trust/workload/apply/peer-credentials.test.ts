@@ -194,6 +194,18 @@ describe('the process at the other end of a socket', () => {
     }
   });
 
+  test('is nobody where its number stands for everybody whom the site does not know', async () => {
+    const { child, socket, fd } = await connected('');
+    const files = openFiles();
+    assert.throws(() => peerProcess(fd, 'socket', process.getuid?.()), {
+      code: 'HANSA_UNAUTHENTICATED',
+      message: /not known in the user namespace/,
+    });
+    assert.equal(openFiles(), files);
+    child.kill('SIGKILL');
+    socket.destroy();
+  });
+
   test('is told without a question to a user who serves its program', async (t) => {
     const place = join(folder, 'served');
     const turned = join(folder, 'turned');

@@ -16,6 +16,7 @@ import koffi from 'koffi';
 import { HansaError } from '../../../core/errors/error.ts';
 import type { FileVersion } from './executable-hash.ts';
 import { isServedByUsers } from './served-mounts.ts';
+import { numberOfUnknown } from './user-namespace.ts';
 
 /** asm-generic/socket.h, which every architecture that Node runs on shares but for MIPS, SPARC and PA-RISC. */
 const solSocket = 1;
@@ -82,6 +83,10 @@ const enosys = 38;
 
 const littleEndian = endianness() === 'LE';
 
+const notKnown = { uid: numberOfUnknown('uid'), gid: numberOfUnknown('gid') };
+/** (gid_t)-1, which no group has. */
+const noGroup = 2 ** 32 - 1;
+
 /** struct open_how: the path that the kernel tells of a program goes through no link. */
 function openHow(resolve: number): Buffer {
   const how = Buffer.alloc(24);
@@ -122,13 +127,21 @@ export type HeldBy = 'socket' | 'pid';
  * the kernel does not say, or where the process is gone already. Costs a few microseconds, and a
  * descriptor until it is closed.
  */
-export function peerProcess(socketFd: number, heldBy: HeldBy = 'socket'): PeerProcess {
+export function peerProcess(
+  socketFd: number,
+  heldBy: HeldBy = 'socket',
+  unknownUser = notKnown.uid,
+): PeerProcess {
   const credentials = option(socketFd, soPeercred, 12);
   if (credentials === undefined) throw unknown('the kernel does not tell who connected');
   const pid = readInt(credentials, 0);
   const uid = readInt(credentials, 4) >>> 0;
-  const gid = readInt(credentials, 8) >>> 0;
-  const groups = groupsOf(socketFd);
+  if (uid === unknownUser) {
+    throw unknown('its user is not known in the user namespace of the site');
+  }
+  const given = readInt(credentials, 8) >>> 0;
+  const gid = given === notKnown.gid ? noGroup : given;
+  const groups = groupsOf(socketFd).filter((group) => group !== notKnown.gid);
   // 0 is a process outside of our pid namespace: it has no entry in our /proc.
   if (pid <= 0) {
     const unknowable = { path: undefined, executable: undefined, controlGroups: undefined };
