@@ -7,7 +7,11 @@ import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
-import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import {
+  parseSpiffeBundle,
+  parseSpiffeBundleInSteps,
+  type SpiffeBundle,
+} from '../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { acceptBundle } from './accept-bundle.ts';
@@ -48,6 +52,9 @@ export async function askEndpoint(
   });
   const document = fetched.document ?? federation.status?.bundle ?? '';
   const sequence = acceptRollback ? undefined : seenSequence(federation);
+  const trustDomain = TrustDomain.parse(federation.metadata.name);
+  // It may have as many keys as are accepted: what follows finds them read.
+  await parseSpiffeBundleInSteps(document, trustDomain, neededOf(federation));
   const accepted = acceptFor(parts, federation, document, sequence);
   return { document: document.toString(), accepted, validator: fetched.validator };
 }
@@ -65,11 +72,13 @@ function profileOf({ heldBundles }: EndpointParts, federation: SPIFFEFederation)
     const { caBundle, pinnedKeys = [] } = httpsWeb;
     return { kind: 'https_web', rules: { caBundle, pinnedKeys } };
   }
-  const held = readHeld(federation, heldDocument(federation));
-  // Quarantine and staleness are for others: the endpoint is still believed by what is held.
   const bundles: BundleSource = {
-    bundleFor: (asked) =>
-      asked.name === federation.metadata.name ? held?.bundle : heldBundles.bundleFor(asked),
+    bundleFor: (asked) => {
+      const held = heldBundles.bundleFor(asked);
+      if (held !== undefined || asked.name !== federation.metadata.name) return held;
+      // Quarantine is for others: the endpoint is still believed by what is held.
+      return readHeld(federation, heldDocument(federation))?.bundle;
+    },
   };
   const endpoint = SpiffeId.parse(httpsSpiffe?.endpointSpiffeID ?? '');
   return { kind: 'https_spiffe', endpoint, bundles };
@@ -81,17 +90,20 @@ export function acceptFor(
   document: string | Uint8Array,
   heldSequence: number | undefined,
 ): SpiffeBundle {
-  const { name } = federation.metadata;
-  const endpoint = federation.spec.bundleSource.httpsSpiffe?.endpointSpiffeID;
   return acceptBundle({
     document,
-    trustDomain: TrustDomain.parse(name),
+    trustDomain: TrustDomain.parse(federation.metadata.name),
     own: authority.bundle,
     heldSequence,
     nowMs: clock.now(),
-    // Without one, the next certificate of the endpoint could not be verified.
-    needs: endpoint?.startsWith(`spiffe://${name}/`) === true ? 'x509' : 'any',
+    needs: neededOf(federation),
   });
+}
+
+/** Without an X.509 authority, the next certificate of an endpoint of its own could not be verified. */
+function neededOf({ metadata, spec }: SPIFFEFederation): 'any' | 'x509' {
+  const endpoint = spec.bundleSource.httpsSpiffe?.endpointSpiffeID;
+  return endpoint?.startsWith(`spiffe://${metadata.name}/`) === true ? 'x509' : 'any';
 }
 
 /** Quarantined, stale or not; undefined where there is none, or it cannot be read. */

@@ -5,6 +5,7 @@
 
 import type { JsonWebKey } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import { letOthersRun } from '../clock/let-others-run.ts';
 import { HansaError } from '../errors/error.ts';
 import { duplicateFields, jsonExcess } from '../json/strict-json.ts';
 import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
@@ -84,15 +85,51 @@ export function encodeJwtBundle(bundle: Bundle): string {
 export function parseSpiffeBundle(
   document: string | Uint8Array,
   trustDomain: TrustDomain,
-  needs: 'any' | 'x509' = 'any',
+  needs: Needs = 'any',
 ): SpiffeBundle {
-  const isText = typeof document === 'string' && document.length <= maxRecentCharacters;
-  const key = isText ? `${trustDomain.name} ${document}` : undefined;
-  const known = key === undefined ? undefined : recent.get(key);
-  if (known !== undefined && (needs === 'any' || known.bundle.authorities.length > 0)) return known;
-  const read = readSpiffeBundle(document, trustDomain, needs);
-  if (key !== undefined) remember(key, read);
-  return read;
+  const text = textOf(document);
+  const steps = recalled(text, trustDomain, needs) ?? readSpiffeBundle(text, trustDomain, needs);
+  if ('bundle' in steps) return steps;
+  for (;;) {
+    const { done, value } = steps.next();
+    if (done === true) return remember(text, trustDomain, value);
+  }
+}
+
+/** So many keys are imported before everybody else of the process gets a turn. */
+const keysInARow = 16;
+
+/**
+ * The same for bundles that others give: one with as many keys as are accepted takes ten milliseconds
+ * and more, in which others can run. Whoever reads the same document soon has it at once.
+ */
+export async function parseSpiffeBundleInSteps(
+  document: string | Uint8Array,
+  trustDomain: TrustDomain,
+  needs: Needs = 'any',
+): Promise<SpiffeBundle> {
+  const text = textOf(document);
+  const steps = recalled(text, trustDomain, needs) ?? readSpiffeBundle(text, trustDomain, needs);
+  if ('bundle' in steps) return steps;
+  for (let keys = 1; ; keys++) {
+    const { done, value } = steps.next();
+    if (done === true) return remember(text, trustDomain, value);
+    if (keys % keysInARow === 0) await letOthersRun();
+  }
+}
+
+type Needs = 'any' | 'x509';
+
+/** Undefined where it is not UTF-8; its size where it is too large to be looked at. */
+function textOf(document: string | Uint8Array): string | number | undefined {
+  const isText = typeof document === 'string';
+  const bytes = isText ? Buffer.byteLength(document) : document.byteLength;
+  if (bytes > maxBundleBytes) return bytes;
+  try {
+    return isText ? document : utf8.decode(document);
+  } catch {
+    return undefined;
+  }
 }
 
 /**
@@ -102,20 +139,45 @@ export function parseSpiffeBundle(
 const recent = new Map<string, SpiffeBundle>();
 /** As many as are refreshed at once, twice. */
 const maxRecent = 512;
-/** Far above a usual bundle, so that a few large ones cannot fill the memory. */
-const maxRecentCharacters = 16 * 1024;
+/** Of all together: far more than usual bundles have, so that large ones cannot fill the memory. */
+const maxRecentCharacters = 4 * 1024 * 1024;
+let recentCharacters = 0;
 
-function remember(key: string, read: SpiffeBundle): void {
-  const [oldest] = recent.keys();
-  if (recent.size >= maxRecent && oldest !== undefined) recent.delete(oldest);
-  recent.set(key, read);
+const recentKey = (text: string, { name }: TrustDomain): string => `${name} ${text}`;
+
+function recalled(
+  text: ReturnType<typeof textOf>,
+  trustDomain: TrustDomain,
+  needs: Needs,
+): SpiffeBundle | undefined {
+  const known = typeof text === 'string' ? recent.get(recentKey(text, trustDomain)) : undefined;
+  return known !== undefined && (needs === 'any' || known.bundle.authorities.length > 0)
+    ? known
+    : undefined;
 }
 
-function readSpiffeBundle(
-  document: string | Uint8Array,
+function remember(
+  text: ReturnType<typeof textOf>,
   trustDomain: TrustDomain,
-  needs: 'any' | 'x509',
+  read: SpiffeBundle,
 ): SpiffeBundle {
+  const key = recentKey(text as string, trustDomain);
+  if (!recent.has(key)) recentCharacters += key.length;
+  recent.set(key, read);
+  for (const oldest of recent.keys()) {
+    if (recent.size <= maxRecent && recentCharacters <= maxRecentCharacters) break;
+    recent.delete(oldest);
+    recentCharacters -= oldest.length;
+  }
+  return read;
+}
+
+/** Every step is a key. */
+function* readSpiffeBundle(
+  text: ReturnType<typeof textOf>,
+  trustDomain: TrustDomain,
+  needs: Needs,
+): Generator<undefined, SpiffeBundle> {
   const refuse = (why: string, reason: 'malformed' | 'empty' = 'malformed'): HansaError =>
     new HansaError(
       'HANSA_BUNDLE_INVALID',
@@ -124,11 +186,10 @@ function readSpiffeBundle(
         details: { causes: [{ reason, message: why }] },
       },
     );
-  const bytes = typeof document === 'string' ? Buffer.byteLength(document) : document.byteLength;
-  if (bytes > maxBundleBytes) {
-    throw refuse(`it has ${bytes} bytes, and ${maxBundleBytes} are accepted`);
+  if (typeof text === 'number') {
+    throw refuse(`it has ${text} bytes, and ${maxBundleBytes} are accepted`);
   }
-  const parsed = parseObject(document);
+  const parsed = text === undefined ? undefined : parseObject(text);
   if (parsed === undefined) throw refuse('it is not a JSON object');
   const { json, duplicates, tooDeep } = parsed;
   if (tooDeep) throw refuse('it is nested too deep, or has too many members');
@@ -157,7 +218,7 @@ function readSpiffeBundle(
       `it has ${asked.x509} X.509 and ${asked.jwt} JWT authorities, and ${maxAuthorities} of each kind are accepted`,
     );
   }
-  const found = readKeys(keys, doubtful);
+  const found = yield* readKeys(keys, doubtful);
   const { authorities, jwtAuthorities, skipped } = found;
   const needed = authorities.length + (needs === 'any' ? jwtAuthorities.size : 0);
   if (needed === 0) {
@@ -195,7 +256,10 @@ interface FoundKeys {
   readonly skipped: readonly SkippedKey[];
 }
 
-function readKeys(keys: readonly unknown[], doubtful: ReadonlySet<number>): FoundKeys {
+function* readKeys(
+  keys: readonly unknown[],
+  doubtful: ReadonlySet<number>,
+): Generator<undefined, FoundKeys> {
   const authorities: Certificate[] = [];
   const jwtAuthorities = new Map<string, JwtAuthority>();
   const skipped: SkippedKey[] = [];
@@ -213,6 +277,7 @@ function readKeys(keys: readonly unknown[], doubtful: ReadonlySet<number>): Foun
     } catch (caught) {
       skipped.push({ index, why: caught instanceof Error ? caught.message : 'it is not readable' });
     }
+    yield;
   }
   return { authorities, jwtAuthorities, skipped };
 }
@@ -280,9 +345,8 @@ interface ParsedDocument {
 /** A mark of byte order is no white space of JSON (RFC 8259 §8.1), and is left for JSON.parse to refuse. */
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
-function parseObject(document: string | Uint8Array): ParsedDocument | undefined {
+function parseObject(text: string): ParsedDocument | undefined {
   try {
-    const text = typeof document === 'string' ? document : utf8.decode(document);
     const bytes = Buffer.from(text);
     const tooDeep = jsonExcess(bytes) !== undefined;
     if (tooDeep) return { json: {}, duplicates: [], tooDeep };
