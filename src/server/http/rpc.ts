@@ -92,9 +92,7 @@ export class RpcFront {
       if (error.code === 'HANSA_TOO_MANY_REQUESTS' || error.code === 'HANSA_TIMEOUT') {
         this.#parts.refused(request, name, error);
       }
-      status = isCompressed(error)
-        ? { code: rpcStatus.unimplemented, message: error.message }
-        : rpcStatusOf(error);
+      status = rpcStatusOf(error);
     }
     leave?.();
     this.#calls.add({ method: name, code: String(status.code) });
@@ -217,18 +215,15 @@ function whenAborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-const compressed = 'Messages in another encoding than identity are not accepted.';
-
+/** compression.md: what the server cannot decompress is UNIMPLEMENTED, with what it accepts. */
 function refuseEncoding(request: Request): void {
   const encoding = headerOf(request, 'grpc-encoding');
   if (encoding !== undefined && encoding !== 'identity') {
-    throw new HansaError('HANSA_BAD_REQUEST', compressed);
+    throw new HansaError(
+      'HANSA_METHOD_NOT_ALLOWED',
+      'Messages in another encoding than identity are not accepted.',
+    );
   }
-}
-
-/** compression.md: what the server cannot decompress is UNIMPLEMENTED, with what it accepts. */
-function isCompressed({ message }: HansaError): boolean {
-  return message === compressed;
 }
 
 function headerOf(request: Request, name: string): string | undefined {
