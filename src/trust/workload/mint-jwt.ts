@@ -9,7 +9,7 @@ import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/sign-jwt-svid
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 import { jsonOf, ownerOf } from './mint.ts';
 
-export const mintJwtPath = '/hansa/v1/jwt-svids';
+const mintJwtPath = '/hansa/v1/jwt-svids';
 
 export interface MintedJwtSvid {
   readonly spiffeId: string;

@@ -11,7 +11,7 @@ import { maxTtlSeconds } from '../../core/identity/authority.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 
-export const mintPath = '/hansa/v1/svids';
+const mintPath = '/hansa/v1/svids';
 
 export interface MintedSvid {
   readonly spiffeId: string;

@@ -98,7 +98,7 @@ export class RelationSource implements Source {
 }
 
 /** Differs where an answer about workloads may differ. */
-export function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
+function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
     const { metadata, status } = federationSummary(entry);

@@ -13,7 +13,7 @@ import { maxChainLength, validateChain } from '../../core/identity/svid-validato
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 import { jsonOf } from './mint.ts';
 
-export const validatePath = '/hansa/v1/svid-validations';
+const validatePath = '/hansa/v1/svid-validations';
 
 /** A good one with what it says; a bad one with the rule that it breaks. */
 export type Verdict = GoodSvid | BadSvid;
