@@ -38,7 +38,7 @@ const how = `Written by \`make bench BENCH=--write\`: one run, both sides on the
 const growth = `What grows how:
 - A GET of the bundle, an issued SVID and a signed request cost the same however many federations, entries and streams there are: bytes are ready made, and nothing is looked for.
 - A changed bundle costs each stream one write of ready-made bytes; what is to be sent is computed once for each set of identities, not for each stream.
-- Refreshing grows linearly with the federations, in time and CPU: half of it is the TLS handshake. What a federation keeps in memory is its object and its parsed bundle. Refreshes are spread over the refresh hint by jitter, and 256 are under way at once at most.`;
+- Refreshing grows linearly with the federations, in time and CPU: half of it is the TLS handshake. What a federation keeps in memory is its object and its parsed bundle. Refreshes are spread over the refresh hint by jitter. Of endpoints that answered last time 128 are asked at once, and as many of the others; one that is silent counts for half a second, so that it keeps nobody waiting.`;
 
 function row(figure: Figure): string {
   const { bench, value, unit, anchor, anchorValue, ratio } = figure;
