@@ -46,6 +46,8 @@ import { workloadServices } from './workload-services.ts';
 export class MovableClock implements Clock {
   /** Added to the wall time. */
   offsetMs = 0;
+  /** Added to the time that only grows. */
+  monotonicOffsetMs = 0;
   readonly #pending = new Set<{ readonly delayMs: number; readonly fireNow: () => void }>();
 
   now(): number {
@@ -53,7 +55,7 @@ export class MovableClock implements Clock {
   }
 
   monotonic(): number {
-    return systemClock.monotonic();
+    return systemClock.monotonic() + this.monotonicOffsetMs;
   }
 
   timer(delayMs: number, fire: () => void): ReturnType<Clock['timer']> {

@@ -9,6 +9,8 @@ import type { WorkloadProcess } from './workload-process.ts';
 export interface WorkloadLimits {
   readonly connections: number;
   readonly connectionsPerUser: number;
+  /** For long; as many as a user may hold can come at once, after a restart say. */
+  readonly connectsPerSecond: number;
   readonly streams: number;
   readonly streamsPerUser: number;
   readonly streamsPerConnection: number;
@@ -20,10 +22,14 @@ export interface WorkloadLimits {
   readonly requestMs: number;
 }
 
-/** Far above what one machine's workloads need, and half of it for one user; a stream with its connection costs 70 KB. */
+/**
+ * Far above what one machine's workloads need, and half of it for one user; a stream with its connection
+ * costs 70 KB, and to begin a connection half a millisecond.
+ */
 export const defaultLimits: WorkloadLimits = {
   connections: 4096,
   connectionsPerUser: 2048,
+  connectsPerSecond: 100,
   streams: 8192,
   streamsPerUser: 2048,
   streamsPerConnection: 128,
@@ -31,6 +37,9 @@ export const defaultLimits: WorkloadLimits = {
   idleMs: 300_000,
   requestMs: 10_000,
 };
+
+/** Users whose rate is remembered; the one that came longest ago makes room. */
+const maxRemembered = 4096;
 
 /** For the last words to a connection that is being closed. */
 const lingerMs = 100;
@@ -57,11 +66,18 @@ interface User {
   requestBytes: number;
 }
 
+interface Bucket {
+  left: number;
+  atMs: number;
+}
+
 export class WorkloadConnections {
   readonly #limits: WorkloadLimits;
   readonly #clock: Clock;
   readonly #open = new Map<string, Open>();
   readonly #users = new Map<number, User>();
+  /** How many connections each may begin now. In the order of the last one. */
+  readonly #arrivals = new Map<number, Bucket>();
   #streams = 0;
   #named = 0;
 
@@ -78,10 +94,10 @@ export class WorkloadConnections {
     return this.#streams;
   }
 
-  /** Undefined where this user has too many: then the connection is closed. */
+  /** Undefined where this user has too many, or begins them too fast: then the connection is closed. */
   add(socket: Socket, peer: PeerProcess, process: WorkloadProcess): WorkloadConnection | undefined {
     const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0, requestBytes: 0 };
-    if (user.connections >= this.#limits.connectionsPerUser) {
+    if (user.connections >= this.#limits.connectionsPerUser || !this.#arrive(peer.uid)) {
       peer.close();
       socket.destroy();
       return undefined;
@@ -110,6 +126,20 @@ export class WorkloadConnections {
       if (--user.connections === 0 && user.streams === 0) this.#users.delete(peer.uid);
     });
     return connection;
+  }
+
+  #arrive(uid: number): boolean {
+    const { connectionsPerUser: burst, connectsPerSecond } = this.#limits;
+    const atMs = this.#clock.monotonic();
+    const known = this.#arrivals.get(uid) ?? { left: burst, atMs };
+    const left = Math.min(burst, known.left + ((atMs - known.atMs) / 1000) * connectsPerSecond);
+    this.#arrivals.delete(uid);
+    if (this.#arrivals.size === maxRemembered) {
+      const oldest = this.#arrivals.keys().next();
+      if (!oldest.done) this.#arrivals.delete(oldest.value);
+    }
+    this.#arrivals.set(uid, { left: left >= 1 ? left - 1 : left, atMs });
+    return left >= 1;
   }
 
   get(name: string): WorkloadConnection | undefined {

@@ -311,7 +311,11 @@ describe('bounds of the workload socket', () => {
   });
 
   test('connections that say nothing are closed, and beyond a number not taken', async (t) => {
-    const { store, socket, metrics, clock } = await site(t, { requestMs, connectionsPerUser: 50 });
+    const { store, socket, metrics, clock } = await site(t, {
+      requestMs,
+      connectionsPerUser: 50,
+      connectsPerSecond: 1e6,
+    });
     await putEntry(store, 'web');
     const silent: Socket[] = Array.from({ length: 1000 }, () => connect(socket));
     t.after(() => silent.forEach((one) => one.destroy()));
@@ -324,6 +328,30 @@ describe('bounds of the workload socket', () => {
       await new Promise((resolve) => setImmediate(resolve));
     }
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+  });
+
+  test('a user who comes again and again is turned away until time has passed', async (t) => {
+    const { store, socket, metrics, clock } = await site(t, {
+      requestMs,
+      connectionsPerUser: 20,
+      // One in a quarter of an hour: none comes while the test runs.
+      connectsPerSecond: 0.001,
+    });
+    await putEntry(store, 'web');
+    const comeAndGo = async (): Promise<void> => {
+      const session = connectHttp2('http://localhost', { createConnection: () => connect(socket) });
+      session.on('error', () => undefined).once('remoteSettings', () => session.destroy());
+      await closed(session);
+    };
+    for (let times = 0; times < 20; times++) await comeAndGo();
+    assert.doesNotMatch(metrics.expose(), /hansa_workload_refusals_total\{reason="limit"\} [1-9]/);
+    for (let times = 0; times < 5; times++) await comeAndGo();
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="limit"\} 5\n/);
+    clock.monotonicOffsetMs += 2_500_000;
+    await comeAndGo();
+    assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+    await comeAndGo();
+    assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="limit"\} 6\n/);
   });
 
   const checkCall = '/envoy.service.auth.v3.Authorization/Check';
