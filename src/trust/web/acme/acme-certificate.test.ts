@@ -194,6 +194,30 @@ suite('a certificate by ACME', () => {
     assert.equal(next.server.rules.length, 0);
   });
 
+  test('whose record cannot be read keeps the site from starting, and nothing goes on watching it', async (t) => {
+    const around = await world();
+    await around.store.commit({
+      put: [
+        { collection: acmeCollection, name: 'certificate', encode: () => Buffer.from('no seal') },
+      ],
+    });
+    let watching = 0;
+    const { store } = around;
+    const watch = store.watch.bind(store);
+    t.mock.method(store, 'watch', (...watched: Parameters<Store['watch']>) => {
+      const began = watch(...watched);
+      watching++;
+      return {
+        stop: () => {
+          began.stop();
+          watching--;
+        },
+      };
+    });
+    await assert.rejects(boot(around), { code: 'HANSA_SEAL_BROKEN' });
+    assert.equal(watching, 0);
+  });
+
   test('does not begin with an authority that cannot be read', async () => {
     await assert.rejects(boot(await world(), undefined, { caFile: '/nowhere/ca.pem' }), {
       code: 'HANSA_CONFIG_INVALID',

@@ -78,7 +78,12 @@ export class AcmeCertificate {
       acme.#retryAt = context.clock.monotonic() + lastAttemptMs + restMs - context.clock.now();
     }
     acme.#follow();
-    await acme.#present();
+    try {
+      await acme.#present();
+    } catch (error) {
+      acme.stop();
+      throw error;
+    }
     return acme;
   }
 
