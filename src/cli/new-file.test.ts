@@ -35,6 +35,23 @@ suite('a file that is laid into a folder of somebody else', () => {
     assert.equal(statSync(at('svid.pem.next')).mode & 0o777, 0o644);
   });
 
+  test('is on the disk before it can take the place of another', () => {
+    const synced: unknown[] = [];
+    const { fsyncSync: fsync } = fs;
+    fs.fsyncSync = (fd) => {
+      synced.push(readFileSync(`/proc/self/fd/${fd}`, 'utf8'));
+      fsync(fd);
+    };
+    syncBuiltinESMExports();
+    try {
+      writeNewFile(at('svid.key.next'), 'a key', 0o600);
+      assert.deepEqual(synced, ['a key']);
+    } finally {
+      fs.fsyncSync = fsync;
+      syncBuiltinESMExports();
+    }
+  });
+
   test('gets its mode without its path being followed again, where a link could lie by now', async () => {
     const followed: unknown[] = [];
     const { chmodSync: chmod } = fs;

@@ -7,13 +7,14 @@ import {
   constants,
   fchmodSync,
   fstatSync,
+  fsyncSync,
   openSync,
   readFileSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 
-/** In the place of whatever lies there. With exactly this mode, whatever the umask says. */
+/** In the place of whatever lies there, and on the disk. With exactly this mode, whatever the umask says. */
 export function writeNewFile(path: string, content: string, mode: number): void {
   rmSync(path, { force: true });
   // Fails where there is anything, a link too.
@@ -22,6 +23,8 @@ export function writeNewFile(path: string, content: string, mode: number): void 
     // By the descriptor: by its path it could be a link to a file of ours by now.
     fchmodSync(fd, mode);
     writeFileSync(fd, content);
+    // Else a machine that loses its power after the renaming may find an empty file.
+    fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
