@@ -57,7 +57,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['peer', peer.name],
     ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
     ['why', peer.reason ?? ''],
-    ['what to do', peerTodo(peer)],
+    ...(peerTodo(peer) === '' ? [] : [['what to do', peerTodo(peer)]]),
     ['url', peer.url],
     ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
     ['last seen', ageOf(peer.lastSeen, nowMs)],

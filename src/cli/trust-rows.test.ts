@@ -132,6 +132,13 @@ suite('a row of hansa trust status', () => {
     assert.deepEqual([fresh.since, fresh.why, fresh.todo], ['15m', '', '']);
   });
 
+  test('sends to the peer, not to the spec, where peering quarantined it', () => {
+    const made = federation({}, { quarantined: true });
+    const labels = { 'hansa.dev/peer': 'bruges.example' };
+    const ofPeer = { ...made, metadata: { ...made.metadata, labels } };
+    assert.match(federationRow(ofPeer, nowMs).todo, /hansa peer show bruges\.example/);
+  });
+
   test('tells what is believed by nobody', () => {
     assert.equal(state({}, { quarantined: true }), 'quarantined');
     assert.equal(state({ bundle: undefined }), 'not ready');

@@ -1,6 +1,6 @@
 // The rows of hansa trust status. Pure.
 
-import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
+import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { humanDuration } from '../api/duration.ts';
 import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
@@ -151,6 +151,9 @@ function todoFor(federation: SPIFFEFederation, state: string): string {
   const { metadata, spec, status } = federation;
   const { name } = metadata;
   if (state === 'fresh' && status?.lastError === undefined) return '';
+  if (spec.quarantined && metadata.labels?.[peerLabel] !== undefined) {
+    return `its peer is not live: hansa peer show ${name} tells why, and what to do.`;
+  }
   if (spec.quarantined) {
     return 'apply it again with quarantined: false when its workloads are to be believed.';
   }

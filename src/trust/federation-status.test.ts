@@ -43,7 +43,16 @@ suite('the condition Ready of a federation', () => {
       ready(accepted({})),
       /^SVIDs of bruges\.example are verified against 1 authority\./,
     );
-    assert.match(ready(accepted({ quarantined: true })), /quarantined: .* verified by nobody/);
+    assert.match(ready(accepted({ quarantined: true })), /by nobody until it is applied with/);
+    const made = federation({ quarantined: true });
+    const labels = { 'hansa.dev/peer': name };
+    const ofPeer = acceptedStatus(
+      { ...made, metadata: { ...made.metadata, labels } },
+      document,
+      parseSpiffeBundle(document, trustDomain),
+      look,
+    );
+    assert.match(ready(ofPeer), /by nobody until its peer is active again/);
   });
 
   test('says what to do about a failure, once', () => {

@@ -1,6 +1,6 @@
 // What a SPIFFEFederation's status says after a look at its source. Pure.
 
-import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
+import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
 import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
@@ -136,8 +136,12 @@ export function failedStatus(
 
 function verifiedBy({ metadata, spec }: SPIFFEFederation, authorities: string): string {
   const { name } = metadata;
+  const until =
+    metadata.labels?.[peerLabel] === undefined
+      ? 'it is applied with quarantined: false'
+      : `its peer is active again (hansa peer show ${name})`;
   return spec.quarantined
-    ? `It is quarantined: SVIDs of ${name} are verified by nobody until it is applied with quarantined: false. This site holds ${authorities} of it.`
+    ? `It is quarantined: SVIDs of ${name} are verified by nobody until ${until}. This site holds ${authorities} of it.`
     : `SVIDs of ${name} are verified against ${authorities}.`;
 }
 
