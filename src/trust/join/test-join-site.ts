@@ -174,7 +174,8 @@ export async function joinSite() {
       const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
       session.on('error', () => undefined);
       sessions.push(session);
-      await once(session, 'connect');
+      // The site has seen the end of the handshake too, for which it gives so much time.
+      await once(session, 'remoteSettings');
       return session;
     },
     stop: async () => {
