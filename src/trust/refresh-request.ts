@@ -2,6 +2,7 @@
 // its sequence went back; to begin anew with another bootstrap. A request is a record of its own,
 // because whoever holds the lease acts on it, in whichever process; it goes when it was acted on.
 
+import { hasCode } from '../core/errors/error.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 
 export const refreshCollection = 'trust.refresh';
@@ -29,15 +30,18 @@ export function pendingRefresh(
 
 /** One that came meanwhile stays. */
 export async function refreshDone(
-  store: Pick<Store, 'commit' | 'get'>,
+  store: Pick<Store, 'commit'>,
   { entry }: PendingRefresh,
   fence: { readonly lease: string; readonly epoch: number } | undefined,
 ): Promise<void> {
   const { collection, name, revision } = entry;
-  if (store.get(collection, name)?.revision !== revision) return;
-  await store.commit({
-    expect: [{ collection, name, at: revision }],
-    delete: [{ collection, name }],
-    ...(fence === undefined ? {} : { fence }),
-  });
+  try {
+    await store.commit({
+      expect: [{ collection, name, at: revision }],
+      delete: [{ collection, name }],
+      ...(fence === undefined ? {} : { fence }),
+    });
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+  }
 }
