@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { type EventEmitter, once } from 'node:events';
+import type { EventEmitter } from 'node:events';
 import { connect as connectHttp2, constants } from 'node:http2';
 import { connect, type Socket } from 'node:net';
 import { execFileSync } from 'node:child_process';
