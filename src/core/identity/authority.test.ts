@@ -11,7 +11,8 @@ import { systemClock, systemRandom } from '../clock/system.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import { VirtualClock } from '../clock/virtual.ts';
 import { hasCode } from '../errors/error.ts';
-import { type IssuedSvid, maxTtlSeconds, SiteAuthority } from './authority.ts';
+import { maxTtlSeconds } from './authority-phases.ts';
+import { type IssuedSvid, SiteAuthority } from './authority.ts';
 import { Certificate } from './certificate.ts';
 import { generateEd25519, generateP256, type KeyType, PublicKey } from './keys.ts';
 import { certificatePem } from './pem.ts';
@@ -174,13 +175,17 @@ test('a path that only begins with the same letters is not reserved', async () =
   assert.equal((await authority.issue({ spiffeId, publicKey })).id.path, '/hansard');
 });
 
-test('an identity of another trust domain is not issued', async () => {
-  const { authority } = await testSite();
-  await assert.rejects(
-    authority.issue({ spiffeId: SpiffeId.parse('spiffe://bruges.example/web'), publicKey }),
-    (caught) => hasCode(caught, 'HANSA_CERTIFICATE_INVALID'),
-  );
-});
+for (const [what, id] of [
+  ['an identity of another trust domain', 'spiffe://bruges.example/web'],
+  ['the identity of the trust domain itself', 'spiffe://lubeck.example'],
+] as const) {
+  test(`${what} is not issued`, async () => {
+    const { authority } = await testSite();
+    await assert.rejects(authority.issue({ spiffeId: SpiffeId.parse(id), publicKey }), (caught) =>
+      hasCode(caught, 'HANSA_BAD_REQUEST'),
+    );
+  });
+}
 
 test('each reserved issuer gives names below its own prefix only', async () => {
   const { authority } = await testSite();

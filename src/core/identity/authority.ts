@@ -47,8 +47,6 @@ import { type MakeOptions, makeJwt, makeX509 } from './make-authority.ts';
 import { SerialNumbers } from './serial-numbers.ts';
 import { upstreamRootIds } from './upstream.ts';
 
-export { maxTtlSeconds } from './authority-phases.ts';
-
 /** Below `/hansa/`, each with its own issuer. */
 export type ReservedRole = 'agent' | 'bot' | 'user' | 'child';
 
@@ -274,17 +272,26 @@ export class SiteAuthority {
     return this.#problem;
   }
 
-  /** An SVID of a workload; `/hansa` and what is below has issuers of its own and is refused. */
+  /** An SVID of a workload of this trust domain; `/hansa` and what is below has issuers of its own and is refused. */
   issue(request: WorkloadRequest): Promise<IssuedSvid> {
-    if (request.spiffeId.isReserved) {
+    const { spiffeId } = request;
+    if (!spiffeId.memberOf(this.trustDomain) || spiffeId.path === '') {
       return Promise.reject(
         new HansaError(
-          'HANSA_FORBIDDEN',
-          `Cannot issue ${request.spiffeId.toString()}: /hansa and everything below it is reserved. Choose another path.`,
+          'HANSA_BAD_REQUEST',
+          `Cannot issue ${spiffeId.toString()}: this site issues identities of ${this.trustDomain.id}/PATH only.`,
         ),
       );
     }
-    return this.#issue(request.spiffeId, request);
+    if (spiffeId.isReserved) {
+      return Promise.reject(
+        new HansaError(
+          'HANSA_FORBIDDEN',
+          `Cannot issue ${spiffeId.toString()}: /hansa and everything below it is reserved. Choose another path.`,
+        ),
+      );
+    }
+    return this.#issue(spiffeId, request);
   }
 
   /** The site itself; DNS names and addresses let clients that know no SPIFFE verify its listeners. */

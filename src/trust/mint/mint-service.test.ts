@@ -32,7 +32,6 @@ async function serve(t: TestContext) {
   const { authority, clock } = await testSite();
   const audited: AuditDraft[] = [];
   const calls = mintCalls({
-    trustDomain: authority.trustDomain,
     authority,
     audit: {
       record: () => assert.fail('nothing is committed here'),

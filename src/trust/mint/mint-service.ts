@@ -5,8 +5,8 @@
 import { timestamp } from '../../api/object.ts';
 import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
-import { HansaError } from '../../core/errors/error.ts';
-import { type IssuedSvid, maxTtlSeconds } from '../../core/identity/authority.ts';
+import type { IssuedSvid } from '../../core/identity/authority.ts';
+import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import type { AdminCall, PlaneContext } from '../../core/plane/plane.ts';
 import { grpcStatus } from '../workload/grpc-status.ts';
 import { answerEach, answerOnce, type CallLimits } from './grpc-call.ts';
@@ -21,7 +21,7 @@ import {
 } from './mint-messages.ts';
 import { maxRequestBytes, readSigningRequest } from './signing-request.ts';
 
-export type MintContext = Pick<PlaneContext, 'trustDomain' | 'authority' | 'audit' | 'metrics'>;
+export type MintContext = Pick<PlaneContext, 'authority' | 'audit' | 'metrics'>;
 
 const limits: CallLimits = {
   maxMessageBytes: maxRequestBytes + 64,
@@ -56,7 +56,7 @@ export function mintCalls(context: MintContext): readonly AdminCall[] {
   ];
 }
 
-function minter({ trustDomain, authority, audit, metrics }: MintContext) {
+function minter({ authority, audit, metrics }: MintContext) {
   const minted = metrics.counter<'result'>({
     name: 'hansa_minted_svids_total',
     help: 'X.509-SVIDs that were signed for a signing request over the admin socket, and refusals.',
@@ -65,12 +65,6 @@ function minter({ trustDomain, authority, audit, metrics }: MintContext) {
   return async ({ csr, ttlSeconds }: MintRequest): Promise<Minted> => {
     try {
       const { spiffeId, dnsNames, publicKey } = await readSigningRequest(csr);
-      if (!spiffeId.memberOf(trustDomain) || spiffeId.path === '') {
-        throw new HansaError(
-          'HANSA_BAD_REQUEST',
-          `Cannot mint ${spiffeId.toString()}: this site issues identities of ${trustDomain.id}/PATH only.`,
-        );
-      }
       const issued = await authority.issue({
         spiffeId,
         publicKey,

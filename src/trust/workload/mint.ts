@@ -7,7 +7,7 @@ import { changeDraft } from '../../core/access/audit-draft.ts';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { readFields, readPublicKey, readSeconds } from '../../core/access/request-body.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { maxTtlSeconds } from '../../core/identity/authority.ts';
+import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 
@@ -23,7 +23,7 @@ export interface MintedSvid {
   readonly notAfter: string;
 }
 
-export type MintParts = Pick<PlaneContext, 'trustDomain' | 'authority' | 'store' | 'audit'>;
+export type MintParts = Pick<PlaneContext, 'authority' | 'store' | 'audit'>;
 
 /** Enough for a SPIFFE ID of full length and a key. */
 const maxBodyBytes = 16 * 1024;
@@ -44,7 +44,7 @@ export function mintRoute(parts: MintParts): PlaneRoute {
 }
 
 async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid> {
-  const { trustDomain, authority, store, audit } = parts;
+  const { authority, store, audit } = parts;
   const { address } = request;
   const caller = ownerOf(request);
   const fields = readFields(jsonOf(await request.body(maxBodyBytes)), [
@@ -55,12 +55,6 @@ async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid
   const ttlSeconds =
     readSeconds(fields, 'ttlSeconds', leastTtlSeconds, maxTtlSeconds) ?? maxTtlSeconds;
   const spiffeId = SpiffeId.parse(typeof fields.spiffeID === 'string' ? fields.spiffeID : '');
-  if (!spiffeId.memberOf(trustDomain) || spiffeId.path === '') {
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      `Cannot mint ${spiffeId.toString()}: this site issues identities of ${trustDomain.id}/PATH only.`,
-    );
-  }
   const issued = await authority.issue({ spiffeId, publicKey: readPublicKey(fields), ttlSeconds });
   const notAfter = timestamp(issued.notAfterMs);
   await store.commit({
