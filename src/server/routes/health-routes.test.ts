@@ -63,3 +63,15 @@ test('a reader that goes away ends the making of metrics', async (t) => {
   asked.destroy();
   await ended.promise;
 });
+
+test('metrics that cannot be made are not told by half, and the site goes on', async (t) => {
+  const broken = {
+    *pieces() {
+      yield 'a 1\n'.repeat(50_000);
+      throw new Error('a part is broken');
+    },
+  } as unknown as Metrics;
+  const url = await listen(t, broken);
+  await assert.rejects(fetch(url).then((answer) => answer.text()));
+  assert.equal((await fetch(url.replace('/metrics', '/healthz'))).status, 200);
+});

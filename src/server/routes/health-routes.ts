@@ -49,8 +49,10 @@ export function metricsListener(
       response.end(request.method === 'HEAD' ? undefined : body);
     };
     if (request.method !== 'GET' && request.method !== 'HEAD') answer(405, plain, 'only GET\n');
-    else if (path === '/metrics') void sendMetrics(metrics, clock, request, response);
-    else if (path === '/healthz' || path === '/livez') answer(200, plain, 'ok');
+    else if (path === '/metrics') {
+      // Half an answer is worse than none.
+      sendMetrics(metrics, clock, request, response).catch(() => response.destroy());
+    } else if (path === '/healthz' || path === '/livez') answer(200, plain, 'ok');
     else if (path === '/readyz') {
       const { status, body } = readiness(health, query.includes('verbose'));
       answer(status, plain, body);
