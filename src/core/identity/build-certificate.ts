@@ -5,7 +5,7 @@ import type { CertificateFields } from './certificate.ts';
 import { readTbs } from './certificate.ts';
 import { encodeSignatureAlgorithm } from './algorithms.ts';
 import type { SignatureAlgorithm } from './algorithms.ts';
-import { contextConstructed, contextPrimitive, DerWriter, tags } from './der.ts';
+import { contextConstructed, contextPrimitive, DerWriter, elementLength, tags } from './der.ts';
 import { ipAddressBytes } from './ip-address.ts';
 import { refuse } from './rules.ts';
 import type { Signer } from './signer.ts';
@@ -155,6 +155,7 @@ function writeKeyUsage(bits: number): void {
 }
 
 const noBits = Buffer.alloc(0);
+const noUnusedBits = Buffer.alloc(1);
 
 function writeBasicConstraints(pathLength: number | undefined): void {
   openExtension(oids.basicConstraints, true);
@@ -198,11 +199,16 @@ export async function buildCertificate(
 }
 
 export function assemble(tbs: Buffer, algorithm: SignatureAlgorithm, signature: Buffer): Buffer {
-  writer.reset();
-  const outer = writer.open(tags.sequence);
-  writer.raw(tbs);
-  writer.raw(encodeSignatureAlgorithm(algorithm));
-  writer.bitString(signature);
-  writer.close(outer);
-  return writer.take();
+  const identifier = encodeSignatureAlgorithm(algorithm);
+  const bits = elementLength(1 + signature.length);
+  const content = tbs.length + identifier.length + bits;
+  // Of the very size, so that nothing is moved or copied again.
+  const exact = new DerWriter(elementLength(content));
+  exact.header(tags.sequence, content);
+  exact.raw(tbs);
+  exact.raw(identifier);
+  exact.header(tags.bitString, 1 + signature.length);
+  exact.raw(noUnusedBits);
+  exact.raw(signature);
+  return exact.whole();
 }

@@ -65,18 +65,23 @@ export class DerWriter {
     this.#at += extra;
   }
 
-  /** An element whose content is ready made. */
-  element(tag: number, content: Uint8Array): void {
-    const extra = content.length < 0x80 ? 0 : lengthOfLength(content.length);
-    this.#reserve(2 + extra + content.length);
+  /** The begin of an element whose content, of known length, is written next. */
+  header(tag: number, length: number): void {
+    const extra = length < 0x80 ? 0 : lengthOfLength(length);
+    this.#reserve(2 + extra);
     this.#bytes[this.#at++] = tag;
     if (extra === 0) {
-      this.#bytes[this.#at++] = content.length;
+      this.#bytes[this.#at++] = length;
     } else {
       this.#bytes[this.#at++] = 0x80 | extra;
-      this.#bytes.writeUIntBE(content.length, this.#at, extra);
+      this.#bytes.writeUIntBE(length, this.#at, extra);
       this.#at += extra;
     }
+  }
+
+  /** An element whose content is ready made. */
+  element(tag: number, content: Uint8Array): void {
+    this.header(tag, content.length);
     this.raw(content);
   }
 
@@ -127,10 +132,21 @@ export class DerWriter {
     return taken;
   }
 
+  /** What was written, which must have filled the writer: nothing may be written any more. */
+  whole(): Buffer {
+    if (this.#at !== this.#bytes.length) throw new RangeError('The writer is not full.');
+    return this.#bytes;
+  }
+
   /** Starts from empty with the same memory. */
   reset(): void {
     this.#at = 0;
   }
+}
+
+/** How many bytes an element takes whose content has so many. */
+export function elementLength(content: number): number {
+  return 2 + (content < 0x80 ? 0 : lengthOfLength(content)) + content;
 }
 
 /** How many bytes a length of 128 or more takes. */

@@ -112,8 +112,9 @@ class Template {
       first < 0x80 &&
       leaf.publicKey.algorithm === this.#keyAlgorithm &&
       leaf.publicKey.spki.length === spki.length &&
-      timeElement(leaf.notBeforeMs).length + timeElement(leaf.notAfterMs).length + 2 ===
-        this.#validity.length &&
+      (this.#hasTimesOf(leaf) ||
+        timeElement(leaf.notBeforeMs).length + timeElement(leaf.notAfterMs).length + 2 ===
+          this.#validity.length) &&
       same(leaf.dnsNames, this.#dnsNames) &&
       same(leaf.ipAddresses, this.#ipAddresses)
     );
@@ -122,12 +123,18 @@ class Template {
   overwrite(leaf: Leaf): void {
     const { serial, spki } = this.fields;
     serial.set(leaf.serial);
+    spki.set(leaf.publicKey.spki);
+    this.#keyId.set(leaf.publicKey.keyId);
+    // Those of one second have the same.
+    if (this.#hasTimesOf(leaf)) return;
     const notBefore = timeElement(leaf.notBeforeMs);
     this.#validity.set(notBefore, 2);
     this.#validity.set(timeElement(leaf.notAfterMs), 2 + notBefore.length);
-    spki.set(leaf.publicKey.spki);
-    this.#keyId.set(leaf.publicKey.keyId);
     readValidity(new DerReader(this.#validity), this.fields);
+  }
+
+  #hasTimesOf({ notBeforeMs, notAfterMs }: Leaf): boolean {
+    return this.fields.notBeforeMs === notBeforeMs && this.fields.notAfterMs === notAfterMs;
   }
 }
 
