@@ -6,7 +6,6 @@
 // protocol of a stream (secret-stream.ts), and the gRPC service around both. What a workload gets, and
 // when it is told, is decided in ../workload.
 
-import { type DescMessage, fromBinary } from '@bufbuild/protobuf';
 import type {
   handleUnaryCall,
   ServerDuplexStream,
@@ -20,6 +19,7 @@ import {
   DiscoveryRequestSchema,
 } from '../../../proto/gen/sds_pb.ts';
 import type { Delivery } from '../workload/delivery.ts';
+import { grpcMethod } from '../workload/grpc-method.ts';
 import { grpcStatus } from '../workload/grpc-status.ts';
 import {
   anotherProcess,
@@ -45,24 +45,13 @@ export interface SecretServiceOptions {
 
 const service = '/envoy.service.secret.v3.SecretDiscoveryService/';
 
-export const secretServiceDefinition: ServiceDefinition = {
-  StreamSecrets: method('StreamSecrets', DiscoveryRequestSchema, true),
-  DeltaSecrets: method('DeltaSecrets', DeltaDiscoveryRequestSchema, true),
-  FetchSecrets: method('FetchSecrets', DiscoveryRequestSchema, false),
-};
+const streamed = { requests: true, responses: true };
 
-function method(name: string, request: DescMessage, streams: boolean) {
-  return {
-    path: `${service}${name}`,
-    requestStream: streams,
-    responseStream: streams,
-    requestSerialize: (value: Uint8Array) => Buffer.from(value),
-    requestDeserialize: (bytes: Buffer) => fromBinary(request, bytes),
-    responseSerialize: (value: Uint8Array) =>
-      Buffer.from(value.buffer, value.byteOffset, value.byteLength),
-    responseDeserialize: (bytes: Buffer) => bytes,
-  };
-}
+export const secretServiceDefinition: ServiceDefinition = {
+  StreamSecrets: grpcMethod(`${service}StreamSecrets`, DiscoveryRequestSchema, streamed),
+  DeltaSecrets: grpcMethod(`${service}DeltaSecrets`, DeltaDiscoveryRequestSchema, streamed),
+  FetchSecrets: grpcMethod(`${service}FetchSecrets`, DiscoveryRequestSchema),
+};
 
 export function secretService(options: SecretServiceOptions): UntypedServiceImplementation {
   return {

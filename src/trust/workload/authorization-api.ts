@@ -1,6 +1,6 @@
 // The service envoy.service.auth.v3.Authorization, around the decision of ../ext-authz.ts.
 
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import {
   type handleUnaryCall,
   type ServiceDefinition,
@@ -17,6 +17,7 @@ import type { BundleSource } from '../../core/identity/bundle.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { StoreRelations } from '../relations.ts';
 import type { Delivery } from './delivery.ts';
+import { grpcMethod } from './grpc-method.ts';
 import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
 
 export interface AuthorizationApiOptions {
@@ -33,16 +34,7 @@ export interface AuthorizationApiOptions {
 }
 
 export const authorizationApiDefinition: ServiceDefinition = {
-  Check: {
-    path: '/envoy.service.auth.v3.Authorization/Check',
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: (value: Uint8Array) => Buffer.from(value),
-    requestDeserialize: (bytes: Buffer) => fromBinary(CheckRequestSchema, bytes),
-    responseSerialize: (value: Uint8Array) =>
-      Buffer.from(value.buffer, value.byteOffset, value.byteLength),
-    responseDeserialize: (bytes: Buffer) => bytes,
-  },
+  Check: grpcMethod('/envoy.service.auth.v3.Authorization/Check', CheckRequestSchema),
 };
 
 const allowed = toBinary(

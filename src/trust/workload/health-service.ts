@@ -1,7 +1,7 @@
 // gRPC health checking on the workload socket: `spire-agent healthcheck` and whatever supervises a
 // workload ask before they rely on it. Tells no more than /readyz does, so it is answered to every process.
 
-import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { create, toBinary } from '@bufbuild/protobuf';
 import {
   type handleUnaryCall,
   type ServiceDefinition,
@@ -14,17 +14,10 @@ import {
   HealthCheckResponseSchema,
 } from '../../../proto/gen/health_pb.ts';
 import { excerpt } from '../../api/trust-domain.ts';
+import { grpcMethod } from './grpc-method.ts';
 
 export const healthDefinition: ServiceDefinition = {
-  Check: {
-    path: '/grpc.health.v1.Health/Check',
-    requestStream: false,
-    responseStream: false,
-    requestSerialize: (value: Uint8Array) => Buffer.from(value),
-    requestDeserialize: (bytes: Buffer) => fromBinary(HealthCheckRequestSchema, bytes),
-    responseSerialize: (value: Uint8Array) => Buffer.from(value),
-    responseDeserialize: (bytes: Buffer) => bytes,
-  },
+  Check: grpcMethod('/grpc.health.v1.Health/Check', HealthCheckRequestSchema),
 };
 
 const serving = toBinary(

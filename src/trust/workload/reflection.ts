@@ -2,13 +2,7 @@
 // can learn which services there are beside the Workload API. Tells of nothing but what everybody can
 // read in proto/, so it is answered to every process. The catalog is made once, when first asked for.
 
-import {
-  create,
-  type DescFile,
-  fromBinary,
-  type MessageInitShape,
-  toBinary,
-} from '@bufbuild/protobuf';
+import { create, type DescFile, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
 import {
   type ServerDuplexStream,
@@ -27,6 +21,7 @@ import {
 import { file_sds } from '../../../proto/gen/sds_pb.ts';
 import { file_workload } from '../../../proto/gen/workload_pb.ts';
 import { excerpt } from '../../api/trust-domain.ts';
+import { grpcMethod } from './grpc-method.ts';
 
 type Answer = NonNullable<
   MessageInitShape<typeof ServerReflectionResponseSchema>['messageResponse']
@@ -137,15 +132,11 @@ type Call = ServerDuplexStream<ServerReflectionRequest, Uint8Array>;
 /** Under its name, and under the one that older clients know it by; the messages are the same. */
 export const reflectionDefinitions: readonly ServiceDefinition[] = ['v1', 'v1alpha'].map(
   (version) => ({
-    ServerReflectionInfo: {
-      path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
-      requestStream: true,
-      responseStream: true,
-      requestSerialize: (value: Uint8Array) => Buffer.from(value),
-      requestDeserialize: (bytes: Buffer) => fromBinary(ServerReflectionRequestSchema, bytes),
-      responseSerialize: (value: Uint8Array) => Buffer.from(value),
-      responseDeserialize: (bytes: Buffer) => bytes,
-    },
+    ServerReflectionInfo: grpcMethod(
+      `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+      ServerReflectionRequestSchema,
+      { requests: true, responses: true },
+    ),
   }),
 );
 

@@ -1,7 +1,6 @@
 // The service SpiffeWorkloadAPI: its X.509 profile, and how streams of either profile are served. The
 // calls of the JWT profile are in jwt-profile.ts.
 
-import { fromBinary } from '@bufbuild/protobuf';
 import {
   type ServerWritableStream,
   type ServiceDefinition,
@@ -15,6 +14,7 @@ import {
   X509SVIDRequestSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Delivery, Subscriber } from './delivery.ts';
+import { grpcMethod } from './grpc-method.ts';
 import { grpcStatus } from './grpc-status.ts';
 import { LatestWriter } from './latest-writer.ts';
 import { anotherProcess, connectionGone, noIdentity, noSvidNow } from './stream-refusals.ts';
@@ -55,29 +55,17 @@ const bundles: StateView = {
   messageOf: (state) => state.bundlesResponse,
 };
 
-type Schema = Parameters<typeof fromBinary>[0];
+const once = { requests: false, responses: false };
+const states = { requests: false, responses: true };
+const path = '/SpiffeWorkloadAPI/';
 
 export const workloadApiDefinition: ServiceDefinition = {
-  FetchX509SVID: method('FetchX509SVID', X509SVIDRequestSchema, true),
-  FetchX509Bundles: method('FetchX509Bundles', X509BundlesRequestSchema, true),
-  FetchJWTSVID: method('FetchJWTSVID', JWTSVIDRequestSchema, false),
-  FetchJWTBundles: method('FetchJWTBundles', JWTBundlesRequestSchema, true),
-  ValidateJWTSVID: method('ValidateJWTSVID', ValidateJWTSVIDRequestSchema, false),
+  FetchX509SVID: grpcMethod(`${path}FetchX509SVID`, X509SVIDRequestSchema, states),
+  FetchX509Bundles: grpcMethod(`${path}FetchX509Bundles`, X509BundlesRequestSchema, states),
+  FetchJWTSVID: grpcMethod(`${path}FetchJWTSVID`, JWTSVIDRequestSchema, once),
+  FetchJWTBundles: grpcMethod(`${path}FetchJWTBundles`, JWTBundlesRequestSchema, states),
+  ValidateJWTSVID: grpcMethod(`${path}ValidateJWTSVID`, ValidateJWTSVIDRequestSchema, once),
 };
-
-/** Answers are ready-made bytes: nothing is encoded for a stream. */
-function method(name: string, request: Schema, responseStream: boolean) {
-  return {
-    path: `/SpiffeWorkloadAPI/${name}`,
-    requestStream: false,
-    responseStream,
-    requestSerialize: (value: Uint8Array) => Buffer.from(value),
-    requestDeserialize: (bytes: Buffer) => fromBinary(request, bytes),
-    responseSerialize: (value: Uint8Array) =>
-      Buffer.from(value.buffer, value.byteOffset, value.byteLength),
-    responseDeserialize: (bytes: Buffer) => bytes,
-  };
-}
 
 export function workloadApi(options: WorkloadApiOptions): UntypedServiceImplementation {
   return {
