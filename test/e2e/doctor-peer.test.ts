@@ -87,6 +87,12 @@ suite('hansa doctor --peer', () => {
     assert.equal(code, 0, stderr);
   }
 
+  /** Until the site has come so far with it. */
+  async function isSo(what: string): Promise<void> {
+    const { code, stderr } = await run(['wait', 'sf', name, '--for', what, '--timeout=2m']);
+    assert.equal(code, 0, stderr);
+  }
+
   const bySpiffe = (url: string): Promise<void> =>
     apply({
       httpsSpiffe: {
@@ -126,8 +132,7 @@ suite('hansa doctor --peer', () => {
 
   test('tells of each step that all is well, and changes nothing', async () => {
     await bySpiffe(await serve(forgeLeaf(root, id)));
-    const waited = await run(['wait', 'sf', name, '--for', 'condition=Ready', '--timeout=2m']);
-    assert.equal(waited.code, 0, waited.stderr);
+    await isSo('condition=EndpointReachable');
     const version = async (): Promise<string> =>
       (await run(['get', 'sf', name, '-o', 'jsonpath={.metadata.resourceVersion}'])).stdout;
     const was = await version();
@@ -224,6 +229,7 @@ suite('hansa doctor --peer', () => {
 
   test('asks nobody where the bundle is static', async () => {
     await apply({ static: { bundle: bundle() } });
+    await isSo('jsonpath={.status.source}=static');
     const { code, lines } = await looked();
     assert.equal(code, 0);
     assert.match(lines[0]?.text ?? '', /^static/);

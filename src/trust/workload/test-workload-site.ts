@@ -162,6 +162,12 @@ export async function streamsAre(metrics: MetricsRegistry, count: number): Promi
   while (!metrics.expose().includes(`hansa_workload_streams ${count}\n`)) await letOthersRun();
 }
 
+/** Until more of them are open. */
+export async function streamsExceed(metrics: MetricsRegistry, count: number): Promise<void> {
+  const open = (): number => Number(/hansa_workload_streams (\d+)\n/.exec(metrics.expose())?.[1]);
+  while (!(open() > count)) await letOthersRun();
+}
+
 export async function put(
   store: Store,
   collection: string,

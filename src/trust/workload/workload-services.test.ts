@@ -20,6 +20,7 @@ import {
   remove,
   startTestSite,
   streamsAre,
+  streamsExceed,
 } from './test-workload-site.ts';
 import type { WorkloadLimits } from './workload-connections.ts';
 
@@ -296,6 +297,7 @@ describe('bounds of the workload socket', () => {
     }
     // Meanwhile the same user is served on another connection.
     assert.equal((await opened(t, fetchSvids(socket)).next()).svids.length, 1);
+    await streamsExceed(metrics, 1);
     await clock.elapseUntil(Promise.all(ends), requestMs);
     // How many of them were late, and how many were one too many, depends on the speed of the machine.
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} [1-9]/);
