@@ -4,6 +4,7 @@
 
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import { ownCopy } from '../memory/own-copy.ts';
 import type { KeyAlgorithm } from './algorithms.ts';
 import { emptyName, encodeTbs } from './build-certificate.ts';
 import {
@@ -89,9 +90,7 @@ class Template {
       },
       signer.algorithm,
     );
-    // Not in a piece of a larger buffer, which would stay for as long as this does.
-    this.tbs = Buffer.alloc(encoded.length);
-    this.tbs.set(encoded);
+    this.tbs = ownCopy(encoded);
     this.fields = readTbs(this.tbs);
     const { issuer: before, subject: behind, extensions } = this.fields;
     const start = before.byteOffset + before.length;

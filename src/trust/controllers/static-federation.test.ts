@@ -25,6 +25,16 @@ const seconds = (count: number): Promise<void> => site.clock.advance(count * 100
 const held = (): readonly string[] =>
   site.bundles.bundleFor(bruges)?.authorities.map(({ fingerprint }) => fingerprint) ?? [];
 
+/** A bundle that the endpoint knows nothing of. */
+const takeInAnother = async (): Promise<void> => {
+  await site.create(name, {
+    bundleSource: { static: { bundle: peer.document([forgeRoot(name)], 9) } },
+    staleAfterSeconds: 3600,
+    quarantined: false,
+  });
+  await seconds(1);
+};
+
 suite('a static federation', () => {
   test('is taken in, never asked for and never stale', async () => {
     const bundle = peer.document([peer.root], 1);
@@ -44,13 +54,7 @@ suite('a static federation', () => {
   });
 
   test('is believed by its new source at once when it becomes one with an endpoint', async () => {
-    const old = forgeRoot(name);
-    await site.create(name, {
-      bundleSource: { static: { bundle: peer.document([old], 9) } },
-      staleAfterSeconds: 3600,
-      quarantined: false,
-    });
-    await seconds(1);
+    await takeInAnother();
     await site.change(name, () => peer.spec());
     assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
     await seconds(1);
@@ -59,13 +63,7 @@ suite('a static federation', () => {
   });
 
   test('stays forgotten where the endpoint that took its place does not answer', async () => {
-    const old = forgeRoot(name);
-    await site.create(name, {
-      bundleSource: { static: { bundle: peer.document([old], 9) } },
-      staleAfterSeconds: 3600,
-      quarantined: false,
-    });
-    await seconds(1);
+    await takeInAnother();
     const { answer } = peer;
     peer.answer = () => 'refused';
     await site.change(name, () => peer.spec());
