@@ -2,12 +2,14 @@
 
 import { Command } from 'commander';
 import type { Kind } from '../api/kind.ts';
+import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
 import { loadManifests } from './manifests.ts';
 import { type OutputFormat, outputOption, printable } from './output.ts';
+import { revocationEffect } from './peer-rows.ts';
 import { usageError } from './usage.ts';
 import { waitForAll } from './wait.ts';
 
@@ -41,7 +43,7 @@ export function deleteCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-Asks before more than one object is deleted; --yes answers beforehand.
+Asks before it deletes a peer or more than one object; --yes answers beforehand.
 
 Examples:
   hansa delete role auditors
@@ -55,13 +57,23 @@ Examples:
           cli.note('There is nothing to delete.');
           return;
         }
-        if (doomed.length > 1 && options.dryRun !== true) {
-          const list = doomed.map((one) => qualifiedName(one.kind, one.name)).join(', ');
-          await cli.confirm(command, `Delete ${doomed.length} objects (${list})?`);
+        const question = deleteQuestion(doomed);
+        if (question !== undefined && options.dryRun !== true) {
+          await cli.confirm(command, question);
         }
         await deleteAll(cli, client, doomed, options);
       }),
     );
+}
+
+/** What to ask first; undefined where one object goes and nothing is revoked with it. */
+export function deleteQuestion(doomed: readonly Doomed[]): string | undefined {
+  const peers = doomed.filter(({ kind }) => kind.kind === federationPeerKind.kind);
+  const list = doomed.map(({ kind, name }) => qualifiedName(kind, name)).join(', ');
+  if (doomed.length === 1 && peers.length === 0) return undefined;
+  const what = doomed.length === 1 ? list : `${doomed.length} objects (${list})`;
+  const effect = peers.length === 0 ? '' : ` ${revocationEffect(peers.map(({ name }) => name))}`;
+  return `Delete ${what}?${effect}`;
 }
 
 async function choose(

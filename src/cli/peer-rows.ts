@@ -79,3 +79,9 @@ function bundleText({ bundle }: PeerSummary, nowMs: number): string {
 function ageOf(at: string | undefined, nowMs: number): string {
   return at === undefined ? '' : humanDuration(nowMs - Date.parse(at));
 }
+
+/** What ends when these peers are revoked, for the question before it. */
+export function revocationEffect(names: readonly string[]): string {
+  const whose = names.length === 1 ? 'Its workloads' : `The workloads of ${names.join(', ')}`;
+  return `${whose} and yours stop trusting each other at once.`;
+}

@@ -23,7 +23,13 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
-import { peerCells, peerHeadings, peerLines, peerTodoLines } from './peer-rows.ts';
+import {
+  peerCells,
+  peerHeadings,
+  peerLines,
+  peerTodoLines,
+  revocationEffect,
+} from './peer-rows.ts';
 import { usageError } from './usage.ts';
 
 const base = '/hansa/v1/peering';
@@ -287,10 +293,7 @@ Examples:
     .action((name: string, _options: unknown, command: Command) =>
       cli.withClient(command, async (client) => {
         await findPeer(client, name);
-        await cli.confirm(
-          command,
-          `Revoke ${name}? Its workloads and yours stop trusting each other at once.`,
-        );
+        await cli.confirm(command, `Revoke ${name}? ${revocationEffect([name])}`);
         await client.request({
           method: 'POST',
           path: `${base}/revoke/${encodeURIComponent(name)}`,
