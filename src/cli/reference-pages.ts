@@ -115,7 +115,7 @@ function configurationPage(): string {
   return [
     '# Configuration',
     '',
-    'One schema for the YAML file (`--config FILE` or `HANSA_CONFIG`), variables and flags. A flag wins over a variable, a variable over the file. Keys with a dot are nested in the file. `hansa config show` tells where each value came from; `hansa config check` checks without starting anything.',
+    'One schema for the YAML file (`--config FILE` or `HANSA_CONFIG`), variables and flags. A flag wins over a variable, a variable over the file, the file over what the data folder remembers of earlier flags (`config.yaml` there). Keys with a dot are nested in the file. `hansa config show` tells where each value came from; `hansa config check` checks without starting anything.',
     '',
     ...table(['key', 'value', 'default', 'meaning', 'flag', 'variable'], rows),
   ].join('\n');

@@ -1,11 +1,11 @@
-// The configuration flags of `hansa server` and `hansa config`, made from the schema, and the
-// reading of the file that --config names.
+// The configuration flags of `hansa server` and `hansa config`, made from the schema. Reads the file
+// that --config names, and the settings that the data folder remembers.
 
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { type Command, Option } from 'commander';
 import { HansaError } from '../core/errors/error.ts';
-import { type LoadedConfig, loadConfig } from '../server/config.ts';
+import { dataDirFrom, type LoadedConfig, loadConfig } from '../server/config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from '../server/config-file.ts';
 import {
   type ConfigKey,
@@ -14,6 +14,7 @@ import {
   configKeys,
   flagOf,
 } from '../server/config-keys.ts';
+import { readRemembered } from '../server/remembered-settings.ts';
 import type { Cli, Io } from './cli.ts';
 import { fileProblem } from './file-problem.ts';
 
@@ -44,7 +45,10 @@ export function loadServerConfig(cli: Cli, command: Command): LoadedConfig {
   }
   const path = typeof given['config'] === 'string' ? given['config'] : cli.io.env['HANSA_CONFIG'];
   const file = path === undefined || path === '' ? {} : { file: readConfigFile(path, cli.io) };
-  const loaded = loadConfig({ flags, env: cli.io.env, cwd: cli.io.cwd, ...file });
+  const inputs = { flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
+  const dataDir = dataDirFrom(inputs);
+  const remembered = dataDir === undefined ? undefined : readRemembered(dataDir);
+  const loaded = loadConfig({ ...inputs, ...(remembered === undefined ? {} : { remembered }) });
   for (const warning of loaded.warnings) cli.note(`Warning: ${warning}`);
   return loaded;
 }

@@ -10,8 +10,10 @@ export function serverCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-The first start in a data folder makes everything that the site needs. SIGTERM and SIGINT stop it
-after the requests in flight; log lines go to standard error.
+The first start in a data folder makes everything that the site needs. The flags of a start are kept
+in DATA_DIR/config.yaml, so later starts need only --data-dir; a flag given later replaces what is
+kept. Not kept: --trust-domain (the store has it), --log-level and --log-format. SIGTERM and SIGINT
+stop the site after the requests in flight; log lines go to standard error.
 
 Examples:
   hansa server --data-dir ./lubeck --trust-domain lubeck.example
@@ -19,7 +21,7 @@ Examples:
   HANSA_LOG_LEVEL=debug hansa server --data-dir ./lubeck --api 127.0.0.1:0`,
     )
     .action(async (_options: unknown, command: Command) => {
-      const { config } = loadServerConfig(cli, command);
+      const { config, settings } = loadServerConfig(cli, command);
       // Loaded here and not above, so that other commands start without the daemon's code.
       const { runServer } = await import('../server/run.ts');
       // A site does not end because whoever read its output has gone.
@@ -28,6 +30,7 @@ Examples:
       }
       await runServer({
         config,
+        settings,
         kinds: cli.registry.kinds,
         planes: await cli.planes(config.trust),
         version: cli.version,

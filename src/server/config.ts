@@ -1,5 +1,6 @@
-// The configuration of a site: one schema (config-keys.ts) for flags, HANSA_* variables and a YAML
-// file, in this order of precedence, with defaults below. Pure: reading the file is the caller's.
+// The configuration of a site: one schema (config-keys.ts) for flags, HANSA_* variables, a YAML file
+// and the settings that the data folder remembers, in this order of precedence, with defaults below.
+// Pure: the caller reads the files.
 
 import { dirname } from 'node:path';
 import { HansaError } from '../core/errors/error.ts';
@@ -52,6 +53,7 @@ export type Source =
   | { readonly from: 'flag'; readonly name: string }
   | { readonly from: 'variable'; readonly name: string }
   | { readonly from: 'file'; readonly path: string; readonly line: number }
+  | { readonly from: 'remembered'; readonly path: string; readonly line: number }
   | { readonly from: 'default' };
 
 /** One key as it came out, for `config show`. */
@@ -77,6 +79,8 @@ export interface ConfigInputs {
   readonly flags: Readonly<Partial<Record<ConfigKeyName, string>>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly file?: ConfigFile;
+  /** What the data folder remembers of earlier starts (remembered-settings.ts). */
+  readonly remembered?: ConfigFile;
   /** What relative paths in flags and variables are relative to. */
   readonly cwd: string;
 }
@@ -89,8 +93,8 @@ interface Given {
 
 /** Throws HANSA_CONFIG_INVALID with every problem, not only the first. */
 export function loadConfig(inputs: ConfigInputs): LoadedConfig {
-  const problems: string[] = [...(inputs.file?.problems ?? [])];
-  problems.push(...unknownKeys(inputs.file));
+  const files = [inputs.file, inputs.remembered].filter((file) => file !== undefined);
+  const problems = files.flatMap((file) => [...file.problems, ...unknownKeys(file)]);
   const values = new Map<ConfigKeyName, unknown>();
   const settings: Setting[] = [];
   for (const name of configKeyNames) {
@@ -112,7 +116,7 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
       );
     }
   }
-  if (problems.length === 0) problems.push(...atOdds(values));
+  if (problems.length === 0) problems.push(...atOdds(values, settings));
   if (problems.length > 0) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
@@ -126,6 +130,17 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
   return { config, settings, warnings };
 }
 
+/** The data folder, before its own settings can be read. Undefined where the value is not accepted. */
+export function dataDirFrom(inputs: ConfigInputs): string | undefined {
+  const given = givenFor('dataDir', configKeys.dataDir, inputs);
+  try {
+    return given && configKeys.dataDir.parse(given.text, given.baseFolder);
+  } catch (error) {
+    if (error instanceof ValueProblem) return undefined;
+    throw error;
+  }
+}
+
 /** Where a value came from, in words. */
 export function sourceText(source: Source): string {
   switch (source.from) {
@@ -135,6 +150,8 @@ export function sourceText(source: Source): string {
       return `variable ${source.name}`;
     case 'file':
       return `${source.path}:${source.line}`;
+    case 'remembered':
+      return `remembered in ${source.path}:${source.line}`;
     case 'default':
       return 'default';
   }
@@ -160,23 +177,25 @@ function givenFor(
     if (from === undefined || text === undefined || text === '') continue;
     return { text, source: { from: 'variable', name: from }, baseFolder: inputs.cwd };
   }
-  const inFile = inputs.file?.values.get(name);
-  if (inputs.file !== undefined && inFile !== undefined) {
-    const source = { from: 'file', path: inputs.file.path, line: inFile.line } as const;
-    return { text: inFile.text, source, baseFolder: dirname(inputs.file.path) };
+  for (const from of ['file', 'remembered'] as const) {
+    const file = inputs[from];
+    const value = file?.values.get(name);
+    if (file === undefined || value === undefined) continue;
+    const source = { from, path: file.path, line: value.line };
+    return { text: value.text, source, baseFolder: dirname(file.path) };
   }
   if (declared.default === undefined) return undefined;
   return { text: declared.default, source: { from: 'default' }, baseFolder: inputs.cwd };
 }
 
-function unknownKeys(file: ConfigFile | undefined): string[] {
+function unknownKeys(file: ConfigFile): string[] {
   const problems: string[] = [];
-  for (const [name, { line }] of file?.values ?? []) {
+  for (const [name, { line }] of file.values) {
     if (Object.hasOwn(configKeys, name)) continue;
     const meant = nearest(name, configKeyNames);
     const hint =
       meant === undefined ? `keys are ${configKeyNames.join(', ')}` : `did you mean ${meant}?`;
-    problems.push(`${file?.path}:${line}: there is no key ${name}; ${hint}`);
+    problems.push(`${file.path}:${line}: there is no key ${name}; ${hint}`);
   }
   return problems;
 }
@@ -293,9 +312,18 @@ function doubtful({ trust: { authority, refreshHintSeconds } }: ServerConfig): s
   ];
 }
 
-/** What no single key can tell. */
-function atOdds(values: ReadonlyMap<ConfigKeyName, unknown>): string[] {
+/** Problems of several keys together. */
+function atOdds(
+  values: ReadonlyMap<ConfigKeyName, unknown>,
+  settings: readonly Setting[],
+): string[] {
   const has = (name: ConfigKeyName): boolean => values.has(name);
+  // A remembered setting is on no command line: the message says where to remove it.
+  const remembered = (...names: readonly ConfigKeyName[]): string =>
+    settings
+      .filter(({ key, source }) => names.includes(key) && source.from === 'remembered')
+      .map(({ key, source }) => `; ${key} is ${sourceText(source)}, remove that line to forget it`)
+      .join('');
   const needs = (given: ConfigKeyName, other: ConfigKeyName): string[] =>
     has(given) && !has(other) ? [`${given} needs ${other}`] : [];
   const files = has('servingCert.certFile') || has('servingCert.keyFile');
@@ -309,7 +337,9 @@ function atOdds(values: ReadonlyMap<ConfigKeyName, unknown>): string[] {
     ...needs('ca.upstreamKeyFile', 'ca.upstreamCertFile'),
     ...needs('ca.upstreamBundleFile', 'ca.upstreamCertFile'),
     ...(files && acme
-      ? ['servingCert.certFile and acme exclude each other: give one of them']
+      ? [
+          `servingCert.certFile and acme exclude each other: give one of them${remembered('servingCert.certFile', 'servingCert.keyFile', 'acme.directoryUrl', 'acme.domainName')}`,
+        ]
       : []),
     ...(values.get('web') !== 'off' && !files && !acme
       ? [

@@ -3,13 +3,18 @@
 import type { Kind } from '../api/kind.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { createLog } from '../core/log/json-log.ts';
+import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import type { ServerConfig } from './config.ts';
+import type { ServerConfig, Setting } from './config.ts';
+import { flagOf } from './config-keys.ts';
+import { rememberedFile, rememberSettings, type SettingChange } from './remembered-settings.ts';
 import { type RunningSite, startSite } from './site.ts';
 
 export interface RunOptions {
   readonly config: ServerConfig;
+  /** The flags among them are remembered for the next start. */
+  readonly settings: readonly Setting[];
   readonly kinds: readonly Kind[];
   readonly planes: readonly Plane[];
   readonly version: string;
@@ -41,7 +46,9 @@ export async function runServer(options: RunOptions): Promise<void> {
         : config.logFormat,
   });
   const site = await startSite({ ...options, log, metrics: new MetricsRegistry() });
-  options.announce(greeting(site, clock.monotonic() - startedAt, options.cwd));
+  // After a successful start only: a port that is taken must not be remembered.
+  const kept = remember(options, log);
+  options.announce(greeting(site, clock.monotonic() - startedAt, options.cwd, kept));
   log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
   if (!interruption.aborted) {
     await new Promise((resolve) => interruption.addEventListener('abort', resolve, { once: true }));
@@ -51,7 +58,40 @@ export async function runServer(options: RunOptions): Promise<void> {
   log.info('site has stopped');
 }
 
-function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: number, cwd: string) {
+interface KeptSettings {
+  readonly file: string;
+  readonly hint: string;
+}
+
+/** Undefined where the data folder remembers nothing. */
+function remember({ config, settings }: RunOptions, log: Log): KeptSettings | undefined {
+  const file = rememberedFile(config.dataDir);
+  try {
+    const changes = rememberSettings(config.dataDir, settings);
+    const inUse = settings.flatMap(({ key, source }) =>
+      source.from === 'remembered' ? [flagOf(key)] : [],
+    );
+    if (changes.length > 0) {
+      return { file, hint: `kept for the next start: ${changes.map(changeText).join(', ')}` };
+    }
+    return inUse.length === 0 ? undefined : { file, hint: `remembered: ${inUse.join(', ')}` };
+  } catch (error) {
+    // The site runs; only the next start has to be given its flags again.
+    log.warn('the flags of this start cannot be kept', { file, error });
+    return undefined;
+  }
+}
+
+function changeText({ key, before, value }: SettingChange): string {
+  return `${flagOf(key)} ${value}${before === undefined ? '' : ` (was ${before})`}`;
+}
+
+function greeting(
+  { trustDomain, endpoints, folder }: RunningSite,
+  tookMs: number,
+  cwd: string,
+  kept: KeptSettings | undefined,
+): string {
   const near = (path = ''): string =>
     path.startsWith(`${cwd}/`) ? `.${path.slice(cwd.length)}` : path;
   const dataDir = near(folder.path);
@@ -62,6 +102,7 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
     address === undefined
       ? []
       : [`  ${name.padEnd(11)} ${address.padEnd(width)} ${hint}`.trimEnd()];
+  const settingsLine = kept === undefined ? [] : line('settings', near(kept.file), kept.hint);
   return [
     `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
     ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
@@ -74,6 +115,7 @@ function greeting({ trustDomain, endpoints, folder }: RunningSite, tookMs: numbe
     ),
     ...line('admin', admin, 'for hansa itself; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
+    ...settingsLine,
     // Alone it is of use to its own workloads; with others it is a league.
     `next: ./hansa peer invite --data-dir ${dataDir}`,
   ].join('\n');

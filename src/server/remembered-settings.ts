@@ -1,0 +1,91 @@
+// The settings that a site remembers: `config.yaml` in its data folder. `hansa server` writes the
+// flags of a successful start into it, so that the next start needs only --data-dir. Operators may
+// edit the file: their comments and other keys are kept.
+
+import { existsSync, readFileSync, statSync } from 'node:fs';
+import { join } from 'node:path';
+import { type Document, isMap, parseDocument } from 'yaml';
+import { HansaError } from '../core/errors/error.ts';
+import type { Setting } from './config.ts';
+import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './config-file.ts';
+import type { ConfigKeyName } from './config-keys.ts';
+import { replaceFile } from './data-folder.ts';
+
+/**
+ * Flags that only count for one run. The data folder cannot name itself, the store knows the trust
+ * domain, and a log level is often raised for one start only.
+ */
+const notRemembered: readonly ConfigKeyName[] = ['dataDir', 'trustDomain', 'logLevel', 'logFormat'];
+
+const heading = ` Settings that hansa server remembers: it needs no flag for them at the next start.
+ A flag, a HANSA_* variable or a --config file goes before a line here.
+ Remove a line to return to the default.`;
+
+export interface SettingChange {
+  readonly key: ConfigKeyName;
+  /** Undefined where the setting was not remembered before. */
+  readonly before: string | undefined;
+  readonly value: string;
+}
+
+export function rememberedFile(dataDir: string): string {
+  return join(dataDir, 'config.yaml');
+}
+
+/** Undefined where nothing is remembered. Throws HANSA_CONFIG_INVALID where the file cannot be read. */
+export function readRemembered(dataDir: string): ConfigFile | undefined {
+  const path = rememberedFile(dataDir);
+  try {
+    const found = statSync(path, { throwIfNoEntry: false });
+    if (found === undefined) return undefined;
+    // Checked before the file is read: a device or a log by mistake would fill the memory.
+    if (!found.isFile() || found.size > maxConfigFileBytes) {
+      const what = found.isFile() ? `is larger than ${maxConfigFileBytes} bytes` : 'is not a file';
+      return { path, values: new Map(), problems: [`${path}: ${what}`] };
+    }
+    const file = parseConfigFile(path, readFileSync(path, 'utf8'));
+    const ownFolder = file.values.get('dataDir');
+    if (ownFolder === undefined) return file;
+    const problem = `${path}:${ownFolder.line}: dataDir cannot be set in the data folder itself; remove the line`;
+    return { ...file, problems: [...file.problems, problem] };
+  } catch (error) {
+    const code = (error as NodeJS.ErrnoException).code ?? '';
+    // Whoever may not look into the folder, or names a file, learns that from the command itself.
+    if (code === 'ENOTDIR' || code === 'ENOENT') return undefined;
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot read the remembered settings ${path}: ${code || (error as Error).message}. Check the owner and mode of the file.`,
+      { cause: error },
+    );
+  }
+}
+
+/** Writes the flags among the settings into the file, where it does not say the same already. */
+export function rememberSettings(
+  dataDir: string,
+  settings: readonly Setting[],
+): readonly SettingChange[] {
+  const path = rememberedFile(dataDir);
+  const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
+  const { values } = parseConfigFile(path, text);
+  const changes = settings.flatMap(({ key, value, source }): SettingChange[] => {
+    if (source.from !== 'flag' || value === undefined || notRemembered.includes(key)) return [];
+    const before = values.get(key)?.text;
+    return before === value ? [] : [{ key, before, value }];
+  });
+  if (changes.length > 0) replaceFile(path, withChanges(text, changes), 0o644);
+  return changes;
+}
+
+function withChanges(text: string, changes: readonly SettingChange[]): string {
+  const document: Document = parseDocument(text, { version: '1.2' });
+  if (!isMap(document.contents)) {
+    document.contents = document.createNode({});
+    document.commentBefore = heading;
+  }
+  for (const { key, value } of changes) {
+    // Numbers without quotes, as a person would write them.
+    document.setIn(key.split('.'), /^\d+$/.test(value) ? Number(value) : value);
+  }
+  return document.toString({ lineWidth: 0 });
+}
