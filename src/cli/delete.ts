@@ -9,6 +9,7 @@ import type { SiteClient } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
 import { loadManifests } from './manifests.ts';
 import { type OutputFormat, outputOption, printable } from './output.ts';
+import { forgottenMembersLines } from './peer-members.ts';
 import { revocationEffect } from './peer-rows.ts';
 import { usageError } from './usage.ts';
 import { waitForAll } from './wait.ts';
@@ -59,6 +60,9 @@ Examples:
         }
         const question = deleteQuestion(doomed);
         if (question !== undefined && options.dryRun !== true) {
+          const peers = doomed.filter(isPeer).map(({ name }) => name);
+          const lines = peers.length === 0 ? [] : await forgottenMembersLines(client, peers);
+          for (const line of lines) cli.note(line);
           await cli.confirm(command, question);
         }
         await deleteAll(cli, client, doomed, options);
@@ -66,9 +70,13 @@ Examples:
     );
 }
 
+function isPeer({ kind }: Doomed): boolean {
+  return kind.kind === federationPeerKind.kind;
+}
+
 /** What to ask first; undefined where one object goes and nothing is revoked with it. */
 export function deleteQuestion(doomed: readonly Doomed[]): string | undefined {
-  const peers = doomed.filter(({ kind }) => kind.kind === federationPeerKind.kind);
+  const peers = doomed.filter(isPeer);
   const list = doomed.map(({ kind, name }) => qualifiedName(kind, name)).join(', ');
   if (doomed.length === 1 && peers.length === 0) return undefined;
   const what = doomed.length === 1 ? list : `${doomed.length} objects (${list})`;

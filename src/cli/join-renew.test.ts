@@ -7,7 +7,13 @@ import { after, before, suite, test } from 'node:test';
 import type { Clock } from '../core/clock/clock.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { answerMs, joinBySvid } from '../trust/join/join-client.ts';
-import { ciToken, joinSite, runner, type TestJoinSite } from '../trust/join/test-join-site.ts';
+import {
+  ciToken,
+  joinSite,
+  putObject,
+  runner,
+  type TestJoinSite,
+} from '../trust/join/test-join-site.ts';
 import { JoinFolder } from './join-folder.ts';
 import { joinCommand } from './join.ts';
 import { runCli } from './program.ts';
@@ -107,6 +113,23 @@ suite('hansa join renew --watch', () => {
     const over = await watch(into, 61 * 60_000, 99);
     assert.equal(over.code, 11);
     assert.match(over.printed.at(-1) ?? '', /Cannot renew any more/);
+  });
+
+  test('tries again while the peer that vouched for it is suspended, and renews after', async () => {
+    const into = await joinInto('e');
+    const peer = (desiredState: string) =>
+      putObject(site.store, 'federationpeers', {
+        metadata: { name: 'bruges.example', uid: 'uid-1' },
+        spec: { url: 'https://bruges.example:8443', desiredState },
+        status: { state: 'active' },
+      });
+    await peer('suspended');
+    const { printed } = await watch(into, 40 * 60_000, 2);
+    for (const line of printed) {
+      assert.match(line, /bruges\.example is suspended.* Trying again in 15 s/);
+    }
+    await peer('active');
+    assert.match((await watch(into, 40 * 60_000, 1)).printed[0] ?? '', /hansa\/bot\/ci until /);
   });
 
   test('keeps the bundle fresh meanwhile, so that a rotation does not lock it out', async () => {

@@ -275,7 +275,7 @@ async function makeSecret(
   });
 }
 
-const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL'];
+const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL', 'WHY'];
 
 function listCommand(cli: Cli): Command {
   return new Command('list')
@@ -309,6 +309,7 @@ function listCommand(cli: Cli): Command {
             String(each.generation),
             each.renewedAt,
             each.notAfter,
+            each.refused === undefined ? '' : `cannot renew: ${each.refused}`,
           ].map((cell) => printable(cell)),
         );
         cli.print(renderColumns([headings, ...rows]));

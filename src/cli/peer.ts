@@ -23,6 +23,7 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
+import { forgottenMembersLines } from './peer-members.ts';
 import {
   peerCells,
   peerHeadings,
@@ -285,7 +286,8 @@ function revokeCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-Works whether the other site answers or not. A new invitation makes it a peer again.
+Works whether the other site answers or not. Agents and bots that joined with an SVID of the peer are
+listed and forgotten. A new invitation makes it a peer again.
 
 Examples:
   hansa peer revoke reval.example --yes`,
@@ -293,6 +295,7 @@ Examples:
     .action((name: string, _options: unknown, command: Command) =>
       cli.withClient(command, async (client) => {
         await findPeer(client, name);
+        for (const line of await forgottenMembersLines(client, [name])) cli.note(line);
         await cli.confirm(command, `Revoke ${name}? ${revocationEffect([name])}`);
         await client.request({
           method: 'POST',

@@ -148,7 +148,8 @@ export function bundlesOfTrusted(
   };
 }
 
-function isWithoutPeer(trustDomain: string, { keptByPeering, peers }: Relations): boolean {
+/** Federated, and trusted without a peer of that name. */
+export function isWithoutPeer(trustDomain: string, { keptByPeering, peers }: Relations): boolean {
   return !keptByPeering.has(trustDomain) && !isPeer(peers.get(trustDomain));
 }
 

@@ -88,8 +88,10 @@ export const errorCatalog = {
     remedy: 'Try again; if it persists, look at `hansa doctor`.',
   },
   HANSA_UNAVAILABLE: {
-    meaning: 'The site is starting, draining, or a part of it is not ready.',
-    remedy: 'Try again shortly; /readyz and `hansa doctor` tell which part is not ready.',
+    meaning:
+      'The site is starting, draining, a part of it is not ready, or what the request depends on is suspended.',
+    remedy:
+      'Try again shortly; /readyz and `hansa doctor` tell which part is not ready. The message names what is suspended.',
   },
   HANSA_STORE_FULL: {
     meaning: 'The disk under the data folder is full. Nothing was changed; reads go on.',

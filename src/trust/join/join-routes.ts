@@ -10,10 +10,12 @@ import { forbidden } from '../../core/access/denial.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { Relations } from '../relations.ts';
 import type { Members } from './members.ts';
 import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
 import { type SecretRecord, secretsCollection, type TokenBook } from './token-book.ts';
+import { judgeVouching, vouchingDomain } from './vouching.ts';
 
 export const joinPath = '/hansa/v1/join';
 
@@ -28,11 +30,19 @@ export interface MemberSummary {
   readonly renewedAt: string;
   readonly notAfter: string;
   readonly generation: number;
+  /** The peer that it joined through; it is forgotten with that peer. */
+  readonly peer?: string;
+  /** Why it cannot renew now. */
+  readonly refused?: string;
 }
 
-export type JoinRoutesParts = Pick<PlaneContext, 'store' | 'clock' | 'random' | 'audit'> & {
+export type JoinRoutesParts = Pick<
+  PlaneContext,
+  'store' | 'clock' | 'random' | 'audit' | 'trustDomain'
+> & {
   readonly members: Members;
   readonly tokens: TokenBook;
+  readonly relations: { readonly current: Relations };
 };
 
 type Verb = 'update' | 'delete' | 'list';
@@ -60,7 +70,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
   });
   return [
     route('POST', 'secrets/*', 'update', (request, caller) => makeSecret(parts, request, caller)),
-    route('GET', 'members', 'list', () => ({ members: summaries(parts.members) })),
+    route('GET', 'members', 'list', () => ({ members: summaries(parts) })),
     route('DELETE', 'agents/*', 'delete', (request, caller) => forget(parts, request, caller)),
     route('DELETE', 'bots/*', 'delete', (request, caller) => forgetBot(parts, request, caller)),
   ];
@@ -147,16 +157,23 @@ async function forgetBot(
   return { name, forgotten };
 }
 
-function summaries(members: Members): readonly MemberSummary[] {
-  return members.list().map(({ instance, member }) => ({
-    instance,
-    role: member.role,
-    name: member.name,
-    token: member.token,
-    provenBy: member.provenBy,
-    joinedAt: timestamp(member.joinedAtMs),
-    renewedAt: timestamp(member.renewedAtMs),
-    notAfter: timestamp(member.notAfterMs),
-    generation: member.generation,
-  }));
+function summaries({ members, trustDomain, relations }: JoinRoutesParts): readonly MemberSummary[] {
+  const { current } = relations;
+  return members.list().map(({ instance, member }) => {
+    const vouching = judgeVouching(member, trustDomain.name, current);
+    const peer = member.peerUid === undefined ? undefined : vouchingDomain(member);
+    return {
+      instance,
+      role: member.role,
+      name: member.name,
+      token: member.token,
+      provenBy: member.provenBy,
+      joinedAt: timestamp(member.joinedAtMs),
+      renewedAt: timestamp(member.renewedAtMs),
+      notAfter: timestamp(member.notAfterMs),
+      generation: member.generation,
+      ...(peer === undefined ? {} : { peer }),
+      ...(vouching.state === 'trusted' ? {} : { refused: vouching.why }),
+    };
+  });
 }

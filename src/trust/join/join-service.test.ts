@@ -13,6 +13,7 @@ import {
   bruges,
   ciToken,
   joinSite,
+  makeSecret,
   runner,
   svidOf,
   type TestJoinSite,
@@ -20,12 +21,6 @@ import {
 
 const svid = { chain: [runner.certificate], key: runner.key };
 const bot = { token: 'ci-runners', role: 'bot', name: '' };
-
-async function makeSecret(site: TestJoinSite, token: string): Promise<string> {
-  const route = site.routes.find(({ path }) => path.endsWith('/secrets/*'));
-  const answer = await route?.handle({ segment: token, caller: socketOwner } as never);
-  return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
-}
 
 suite('joining', () => {
   let site: TestJoinSite;

@@ -28,6 +28,7 @@ import type { Member, MemberRole, Members } from './members.ts';
 import { systemVerify, type Verify } from './proof.ts';
 import { RenewalRate } from './renewal-rate.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
+import { judgeVouching, type Vouching } from './vouching.ts';
 import {
   type Conversation,
   credentialDigest,
@@ -90,6 +91,7 @@ interface Proof {
   readonly actor: AuditActor;
   /** In the record of the member. */
   readonly provenBy: string;
+  readonly peerUid?: string;
   /** For the audit log. */
   readonly words: string;
 }
@@ -188,10 +190,13 @@ export class JoinService {
     ) {
       throw this.#refuse('spiffe', wish, refusals, actor, words);
     }
+    const provenBy = proven.id.toString();
+    const { peerUid } = this.#vouching({ provenBy });
     return await this.#admit(token, wish, key.key, {
       method: 'spiffe',
       actor,
-      provenBy: proven.id.toString(),
+      provenBy,
+      ...(peerUid === undefined ? {} : { peerUid }),
       words,
     });
   }
@@ -250,6 +255,7 @@ export class JoinService {
         name,
         token: token.name,
         provenBy: proof.provenBy,
+        ...(proof.peerUid === undefined ? {} : { peerUid: proof.peerUid }),
         joinedAtMs: before?.member.joinedAtMs ?? nowMs,
         renewedAtMs: nowMs,
         generation: 1,
@@ -293,7 +299,12 @@ export class JoinService {
     const key = readKey(said.opening.publicKey);
     const before = members.get(wish.instance);
     const next = judgeGeneration(before, judged.proven, Number(wish.generation), key.key);
-    const refusals = [...key.refusals, ...judged.refusals, ...next.refusals];
+    const vouching = this.#vouching(before?.member ?? { provenBy: '' });
+    const revoked: readonly Refusal[] =
+      vouching.state === 'revoked'
+        ? [{ reason: 'untrusted-peer', message: `It cannot renew: ${vouching.why}.` }]
+        : [];
+    const refusals = [...key.refusals, ...judged.refusals, ...next.refusals, ...revoked];
     const actor = svidActor(judged.proven, said.address);
     if (
       refusals.length > 0 ||
@@ -311,13 +322,16 @@ export class JoinService {
       );
     }
     const { role, name } = before.member;
+    if (vouching.state === 'paused') throw this.#paused(role, wish.instance, vouching.why, actor);
     if (!this.#rate.may(wish.instance)) {
       throw this.#tooOften(role, wish.instance, { method: 'renew', actor });
     }
     const issued = await this.#issuers[role].issue(name, { publicKey: key.key });
+    const { peerUid } = vouching;
     const member: Member = {
       ...before.member,
       ...next.member,
+      ...(peerUid === undefined ? {} : { peerUid }),
       renewedAtMs: nowMs,
       serial: issued.serialHex,
       key: key.key.fingerprint,
@@ -335,6 +349,13 @@ export class JoinService {
     });
     this.#joins.add({ method: 'renew', result: 'ok' });
     return this.#certs(issued, wish.instance, member);
+  }
+
+  #vouching(
+    member: Pick<Member, 'provenBy' | 'peerUid'>,
+  ): Vouching & { readonly peerUid?: string } {
+    const { trustDomain, relations } = this.#parts;
+    return judgeVouching(member, trustDomain.name, relations.current);
   }
 
   #certs(issued: IssuedSvid, instance: string, member: Member): GivenCerts {
@@ -360,6 +381,25 @@ export class JoinService {
       reason: `agent ${name} exists already; ${proof.words}`,
     });
     return new HansaError('HANSA_ALREADY_EXISTS', message);
+  }
+
+  /** The member is proven, so it may know. A client tries again, and is renewed after a resume. */
+  #paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
+    this.#joins.add({ method: 'renew', result: 'untrusted-peer' });
+    const code = 'HANSA_UNAVAILABLE';
+    this.#parts.audit.deny({
+      actor,
+      verb: `${role}.renew`,
+      kind: 'SVID',
+      name: instance,
+      outcome: 'deny',
+      code,
+      reason: `${why}, and it vouched for ${instance}`,
+    });
+    return new HansaError(
+      code,
+      `Cannot renew: ${why}, and it vouched for ${instance}. Ask the operator of ${this.#parts.trustDomain.name}.`,
+    );
   }
 
   #tooOften(

@@ -4,6 +4,7 @@ import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { StoreRelations } from '../relations.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
+import { memberController } from './member-controller.ts';
 import { Members } from './members.ts';
 import { TokenBook } from './token-book.ts';
 import { tokenController } from './token-controller.ts';
@@ -25,7 +26,10 @@ export function joining(
     },
   );
   return {
-    controllers: [tokenController({ ...context, tokens })],
+    controllers: [
+      tokenController({ ...context, tokens }),
+      memberController({ ...context, members }),
+    ],
     routes: joinRoutes({ ...context, members, tokens }),
     rpcs: new JoinService({ ...context, members, tokens }).rpcs,
   };

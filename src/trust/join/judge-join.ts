@@ -34,6 +34,7 @@ export type RefusalReason =
   | 'denied-identity'
   | 'wrong-secret'
   | 'unknown-member'
+  | 'untrusted-peer'
   | 'old-generation';
 
 export interface Refusal {

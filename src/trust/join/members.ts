@@ -17,6 +17,8 @@ export interface Member {
   readonly token: string;
   /** Whose proof it was: a SPIFFE ID, or the secret of the token. */
   readonly provenBy: string;
+  /** Of the FederationPeer whose SVID proved it; absent where no peer did. */
+  readonly peerUid?: string;
   readonly joinedAtMs: number;
   readonly renewedAtMs: number;
   /** Grows with every renewal. */
@@ -67,6 +69,17 @@ export class Members {
 
   list(): readonly KeptMember[] {
     return this.#store.list(membersCollection).entries.map((entry) => this.#read(entry));
+  }
+
+  /** Lets others run between members. O(members). */
+  async select(wanted: (member: Member) => boolean): Promise<readonly KeptMember[]> {
+    const found: KeptMember[] = [];
+    for (const [at, entry] of this.#store.list(membersCollection).entries.entries()) {
+      if (at % lookedAtInARow === lookedAtInARow - 1) await letOthersRun();
+      const kept = this.#read(entry);
+      if (wanted(kept.member)) found.push(kept);
+    }
+    return found;
   }
 
   /** By what the records are called: nothing is read for it. */
@@ -132,14 +145,18 @@ export class Members {
       .list(membersCollection)
       .entries.map((entry) => entry.name)
       .filter((instance) => instance.startsWith(`bot/${name}/`));
-    for (let at = 0; at < instances.length; at += prunedAtOnce) {
-      const rows = at === 0 ? [audit(instances.length)] : [];
-      await this.#forgetAll(instances.slice(at, at + prunedAtOnce), rows);
-    }
+    if (instances.length > 0) await this.forgetAll(instances, [audit(instances.length)]);
     return instances.length;
   }
 
-  async #forgetAll(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
+  /** Those that are left of them, in batches; the rows commit with the first. */
+  async forgetAll(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
+    for (let at = 0; at < instances.length; at += prunedAtOnce) {
+      await this.#forgetBatch(instances.slice(at, at + prunedAtOnce), at === 0 ? audit : []);
+    }
+  }
+
+  async #forgetBatch(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
     for (;;) {
       const kept = instances.flatMap((instance) => this.get(instance) ?? []);
       try {

@@ -16,6 +16,7 @@ import { RegisterUsingSPIFFEMethodRequestSchema } from '../../../proto/gen/join_
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
+import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { systemRandom } from '../../core/clock/system.ts';
@@ -29,6 +30,7 @@ import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { decodeStatusMessage } from '../../core/rpc/status.ts';
 import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
 import { auditWrites } from '../../server/audit-writes.ts';
 import { FederationFront } from '../../server/federation-listener.ts';
 import { Limits } from '../../server/http/limits.ts';
@@ -63,9 +65,35 @@ export const ciToken: JoinToken['spec'] = {
   spiffe: { allow: [{ spiffeID: 'spiffe://bruges.example/ci/*' }] },
 };
 
+/** As it is, without anything that a writer would check. */
+export async function putObject(
+  store: Store,
+  collection: string,
+  object: object,
+  name = (object as { readonly metadata?: { readonly name?: string } }).metadata?.name ?? '',
+): Promise<void> {
+  const bytes = Buffer.from(JSON.stringify(object));
+  await store.commit({ put: [{ collection, name, encode: () => bytes }] });
+}
+
+export async function makeSecret(
+  { routes }: Pick<TestJoinSite, 'routes'>,
+  token: string,
+): Promise<string> {
+  const route = routes.find(({ path }) => path.endsWith('/secrets/*'));
+  const answer = await route?.handle({ segment: token, caller: socketOwner } as never);
+  return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
+}
+
 export async function joinSite() {
   const clock = new MovableClock();
   const store = await openStore({ driver: 'memory' }, { clock });
+  const federate = (name: string): Promise<void> =>
+    putObject(store, 'spiffefederations', {
+      metadata: { name, uid: `uid-of-${name}` },
+      spec: { bundleSource: { static: { bundle: '{}' } } },
+    });
+  await federate('bruges.example');
   const authority = await openAuthority('lubeck.example', clock);
   const bundles = new BundleTable().set('bruges.example', bruges);
   const denials: AuditDraft[] = [];
@@ -100,8 +128,10 @@ export async function joinSite() {
     );
     return systemVerify(digest, data, key, signature);
   };
+  const relations = new StoreRelations(store);
+  const { trustDomain } = authority;
   const service = new JoinService({
-    trustDomain: authority.trustDomain,
+    trustDomain,
     clock,
     random: systemRandom,
     log: silent,
@@ -112,7 +142,7 @@ export async function joinSite() {
     resources,
     members,
     tokens,
-    relations: new StoreRelations(store),
+    relations,
     verify,
   });
   // How long a call may take is not what these tests are about: a busy machine takes its time.
@@ -152,7 +182,8 @@ export async function joinSite() {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const sessions: ClientHttp2Session[] = [];
-  const routes = joinRoutes({ store, clock, random: systemRandom, audit, members, tokens });
+  const memberParts = { store, clock, audit, trustDomain, members, relations };
+  const routes = joinRoutes({ ...memberParts, random: systemRandom, tokens });
   return {
     clock,
     store,
@@ -164,6 +195,8 @@ export async function joinSite() {
     members,
     checks,
     routes,
+    memberParts,
+    federate,
     resources,
     url: new URL(`https://127.0.0.1:${port}`),
     createToken: (name: string, spec: JoinToken['spec']) =>

@@ -1,0 +1,110 @@
+// Forgets members when the peer that vouched for them is revoked or deleted, whoever did that and
+// however. Records of members from before they named their peer are completed here too.
+
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { changeDraft } from '../../core/access/audit-draft.ts';
+import { controllerCaller } from '../../core/access/identity.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import type { AuditRow } from '../../core/store/store.ts';
+import type { Relations } from '../relations.ts';
+import { type KeptMember, type Members, membersCollection } from './members.ts';
+import { judgeVouching, vouchingDomain } from './vouching.ts';
+
+export type MemberControllerParts = Pick<
+  PlaneContext,
+  'store' | 'clock' | 'audit' | 'trustDomain'
+> & {
+  readonly members: Members;
+  readonly relations: { readonly current: Relations };
+};
+
+const controllerName = 'join-members';
+/** In one commit, with an audit row for each name. */
+const atOnce = 500;
+
+/**
+ * A key is a member (agent/NAME, bot/NAME/ID) or the name of a peer, which has no slash. Members are
+ * keys of their own because a join and a revocation may cross: the later one of them is looked at.
+ */
+export function memberController(parts: MemberControllerParts): Controller {
+  const { store, clock, members } = parts;
+  /** The uid of each live peer: another one under the same name means that the first was deleted. */
+  const known = new Map<string, string>();
+  return {
+    name: controllerName,
+    sources: [
+      new StoreSource({ store, clock, collection: federationPeerKind.plural }),
+      new StoreSource({ store, clock, collection: membersCollection }),
+    ],
+    reconcile: async (key) => {
+      if (key.includes('/')) {
+        const kept = members.get(key);
+        if (kept !== undefined) await lookAt(parts, kept);
+        return undefined;
+      }
+      const peer = parts.relations.current.peers.get(key);
+      const uid = peer?.status?.state === 'revoked' ? undefined : peer?.metadata.uid;
+      if (uid !== undefined && known.get(key) === uid) return undefined;
+      const vouchedFor = await members.select((member) => vouchingDomain(member) === key);
+      for (let at = 0; at < vouchedFor.length; at += atOnce) {
+        await forgetRevoked(parts, vouchedFor.slice(at, at + atOnce));
+      }
+      if (uid === undefined) known.delete(key);
+      else known.set(key, uid);
+      return undefined;
+    },
+  };
+}
+
+async function lookAt(parts: MemberControllerParts, kept: KeptMember): Promise<void> {
+  const { members, trustDomain, relations } = parts;
+  const judged = judgeVouching(kept.member, trustDomain.name, relations.current);
+  if (judged.state === 'revoked') {
+    await forgetRevoked(parts, [kept]);
+    return;
+  }
+  if (judged.peerUid === undefined || kept.member.peerUid !== undefined) return;
+  const { peerUid } = judged;
+  await members
+    .put(kept.instance, kept, { ...kept.member, peerUid }, [])
+    .catch((error: unknown) => {
+      // It renewed meanwhile, which names the peer as well.
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    });
+}
+
+async function forgetRevoked(
+  { members, trustDomain, relations, audit }: MemberControllerParts,
+  candidates: readonly KeptMember[],
+): Promise<void> {
+  const instances: string[] = [];
+  const byName = new Map<string, { readonly kept: KeptMember; why: string; count: number }>();
+  for (const kept of candidates) {
+    const judged = judgeVouching(kept.member, trustDomain.name, relations.current);
+    if (judged.state !== 'revoked') continue;
+    instances.push(kept.instance);
+    const key = `${kept.member.role}/${kept.member.name}`;
+    const known = byName.get(key);
+    if (known === undefined) byName.set(key, { kept, why: judged.why, count: 1 });
+    else known.count++;
+  }
+  const rows = [...byName.values()].map(
+    ({ kept: { member }, why, count }): AuditRow =>
+      audit.record(
+        changeDraft(
+          controllerCaller(controllerName),
+          {},
+          {
+            verb: `${member.role}.forget`,
+            kind: 'SVID',
+            name: member.name,
+            reason: `${member.role === 'bot' ? `${count} of it: ` : ''}${why}, and ${vouchingDomain(member)} vouched for it`,
+          },
+        ),
+      ),
+  );
+  await members.forgetAll(instances, rows);
+}

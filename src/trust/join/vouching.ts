@@ -1,0 +1,59 @@
+// Is the trust domain that vouched for a member still trusted? A member that joined with an SVID of
+// another trust domain renews only while that domain is trusted. Pure.
+
+import { peerDistrust } from '../../api/grants.ts';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { isWithoutPeer } from '../entitlement.ts';
+import type { Relations } from '../relations.ts';
+import type { Member } from './members.ts';
+
+export type Vouching =
+  | {
+      readonly state: 'trusted';
+      /** The uid of the peer that vouches; undefined where none does. */
+      readonly peerUid?: string;
+    }
+  /** Not trusted now. Renewals are refused, and work again when it is trusted. */
+  | { readonly state: 'paused'; readonly why: string; readonly peerUid?: string }
+  /** The peer was revoked or deleted: the member is to be forgotten. */
+  | { readonly state: 'revoked'; readonly why: string };
+
+/** The trust domain whose SVID proved the member; undefined where a secret did. */
+export function vouchingDomain({ provenBy }: Pick<Member, 'provenBy'>): string | undefined {
+  return provenBy.startsWith('spiffe://') ? SpiffeId.parse(provenBy).trustDomain.name : undefined;
+}
+
+/** `own` is the trust domain of this site, which no peer takes away. */
+export function judgeVouching(
+  member: Pick<Member, 'provenBy' | 'peerUid'>,
+  own: string,
+  relations: Relations,
+): Vouching {
+  const domain = vouchingDomain(member);
+  if (domain === undefined || domain === own) return { state: 'trusted' };
+  const peer = relations.peers.get(domain);
+  if (member.peerUid !== undefined) {
+    if (peer?.metadata.uid !== member.peerUid) {
+      return { state: 'revoked', why: `the peer ${domain} was deleted` };
+    }
+    if (peer.status?.state === 'revoked') {
+      return { state: 'revoked', why: `${domain} is revoked` };
+    }
+  }
+  const ofPeer =
+    peer === undefined || isWithoutPeer(domain, relations) || peer.status?.state === 'revoked'
+      ? {}
+      : { peerUid: peer.metadata.uid };
+  // Stale or expired bundles end no membership: the SVID that renews is one of this site.
+  const why =
+    distrust(domain, relations) ??
+    (relations.lifeOf(domain) === undefined
+      ? `this site has no SPIFFEFederation ${domain}`
+      : undefined);
+  return why === undefined ? { state: 'trusted', ...ofPeer } : { state: 'paused', why, ...ofPeer };
+}
+
+function distrust(domain: string, relations: Relations): string | undefined {
+  if (isWithoutPeer(domain, relations)) return undefined;
+  return peerDistrust(domain, relations.peers.get(domain));
+}
