@@ -45,6 +45,21 @@ export interface Kind<
   readonly auditName?: string;
   /** Spec fields (as `spec.peer`) that field selectors understand beside `metadata.name`. */
   readonly selectableFields?: readonly string[];
+  /**
+   * The preset role `editor` may create and change objects of this kind. Without it `editor` only
+   * reads them, so that a new kind never widens the role by itself.
+   */
+  readonly editable?: true;
+  /** Fields that the right to write the object does not cover. */
+  readonly guardedFields?: readonly GuardedField[];
+}
+
+/** Changing the field also needs the verb `update` on this subresource. Of the preset roles only `admin` has it. */
+export interface GuardedField {
+  /** As `spec.advertiseURL`. */
+  readonly field: string;
+  /** What a role lists in `subresources`. No path serves it. */
+  readonly subresource: string;
 }
 
 export type ResourceOf<K> =

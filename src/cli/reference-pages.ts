@@ -3,6 +3,13 @@
 import type { Command } from 'commander';
 import { referencePage } from '../api/reference.ts';
 import type { Registry } from '../api/registry.ts';
+import {
+  presetDescriptions,
+  presetRoleNames,
+  presetRules,
+  tokenKind,
+} from '../core/access/presets.ts';
+import { everything, type Rule } from '../core/access/rules.ts';
 import { type ErrorCode, errorCatalog } from '../core/errors/error.ts';
 import {
   type ConfigKey,
@@ -32,6 +39,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   add('README.md', indexPage(registry));
   for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
   add('commands.md', commandPage(sources.program));
+  add('roles.md', rolesPage(registry));
   add('configuration.md', configurationPage());
   add('errors.md', errorPage());
   add('metrics.md', metricsPage(sources.metrics));
@@ -46,6 +54,7 @@ function indexPage(registry: Registry): string {
     '# Reference',
     '',
     '- [Commands](commands.md)',
+    '- [Preset roles](roles.md)',
     '- [Configuration](configuration.md)',
     '- [Error codes and exit codes](errors.md)',
     '- [Metrics](metrics.md)',
@@ -58,6 +67,50 @@ function indexPage(registry: Registry): string {
 
 function firstSentence(text: string): string {
   return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
+}
+
+/** Of the preset roles, and which kinds each of them may write. */
+function rolesPage({ kinds }: Registry): string {
+  const guarded = [...kinds, tokenKind];
+  const rules = presetRules(guarded);
+  const verbsFor = (role: string, kind: string): string => {
+    const held = (rules.get(role) ?? []).filter(
+      (rule) => rule.subresources === undefined && holdsKind(rule, kind),
+    );
+    const verbs = [...new Set(held.flatMap((rule) => rule.verbs))];
+    return verbs.includes(everything) ? 'everything' : verbs.join(', ');
+  };
+  const fields = kinds.flatMap(({ kind, plural, guardedFields = [] }) =>
+    guardedFields.map(
+      ({ field, subresource }) =>
+        `- \`${field}\` of ${kind} needs the verb \`update\` on \`${plural}/${subresource}\`, which only \`admin\` has.`,
+    ),
+  );
+  return [
+    '# Preset roles',
+    '',
+    'These roles exist on every site and cannot be changed. A role of your own lists other kinds and verbs: see [Role](kinds/role.md).',
+    '',
+    ...table(
+      ['role', 'meaning'],
+      presetRoleNames.map((name) => [`\`${name}\``, presetDescriptions[name]]),
+    ),
+    '',
+    '## Verbs by kind',
+    '',
+    ...table(
+      ['kind', ...presetRoleNames.map((name) => `\`${name}\``)],
+      guarded.map(({ kind }) => [kind, ...presetRoleNames.map((role) => verbsFor(role, kind))]),
+    ),
+    '',
+    '## Fields with a right of their own',
+    '',
+    ...fields,
+  ].join('\n');
+}
+
+function holdsKind(rule: Rule, kind: string): boolean {
+  return rule.kinds.includes(everything) || rule.kinds.includes(kind);
 }
 
 function commandPage(program: Command): string {

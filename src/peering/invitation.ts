@@ -8,6 +8,7 @@
 // This file is the invitation itself: one line of text, pure.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
+import { parseSiteURL } from '../api/site-url.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 
@@ -142,7 +143,7 @@ function decodeInvitation(text: string): Invitation {
 function readBody(body: Buffer): Invitation {
   const fields = parseObject(body);
   const { u, t, k, s, e, f } = fields;
-  const url = typeof u === 'string' && u.length <= 2048 ? httpsUrl(u) : undefined;
+  const url = typeof u === 'string' ? parseSiteURL(u) : undefined;
   if (url === undefined) throw invalid('it names no https URL of a site');
   if (typeof t !== 'string' || TrustDomain.problem(t) !== undefined) {
     throw invalid('it names no trust domain');
@@ -191,20 +192,6 @@ function digestOf(value: unknown, otherwise: string): Buffer {
 function fromBase64url(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64url');
   return bytes.toString('base64url') === text ? bytes : undefined;
-}
-
-/** The URL of a site: https, and nothing in it that a request would leak or lose. */
-export function httpsUrl(text: string): URL | undefined {
-  if (!URL.canParse(text)) return undefined;
-  const url = new URL(text);
-  const plain =
-    url.protocol === 'https:' &&
-    url.hostname !== '' &&
-    url.username === '' &&
-    url.password === '' &&
-    url.search === '' &&
-    url.hash === '';
-  return plain ? url : undefined;
 }
 
 function invalid(why: string): HansaError {

@@ -1,10 +1,10 @@
 // What two sites say to each other, version 1: parsed once, bounded, into types. Unknown fields are
 // ignored, so that a later version can add some.
 
+import { parseSiteURL } from '../api/site-url.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { httpsUrl } from './invitation.ts';
 
 /** The version of this API. Two sites use the highest that both have. */
 export const contractVersion = 1;
@@ -113,7 +113,7 @@ export function parsePreviewAnswer(body: Uint8Array): PreviewAnswer {
 
 export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
   const message = new Message(body);
-  const url = httpsUrl(message.text('url', /^https:\/\/\S{1,2040}$/));
+  const url = parseSiteURL(message.text('url', /^https:\/\/\S{1,2040}$/));
   if (url === undefined) throw malformed('url is no https URL of a site');
   return {
     contractVersions: message.list('contractVersions', 16, asVersion),

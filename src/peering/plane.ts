@@ -5,6 +5,7 @@ import { type FederationGrant, federationGrantKind } from '../api/kinds/federati
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { checkSiteURL } from '../api/site-url.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { Certificate } from '../core/identity/certificate.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
@@ -123,6 +124,17 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
         heartbeats,
       }),
     ],
+    admit: (kind, next, live) => {
+      if (kind === (federationPeerKind as Kind)) {
+        checkSiteURL(
+          { kind: kind.kind, name: next.metadata.name },
+          'spec.url',
+          (next.spec as FederationPeer['spec']).url,
+          (live?.spec as FederationPeer['spec'] | undefined)?.url,
+        );
+      }
+      return [];
+    },
     stop: async () => leaves.stop(),
   };
 }

@@ -3,6 +3,7 @@
 
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { parseSiteURL, siteURLRule } from '../api/site-url.ts';
 
 /** Why a value is not accepted; the caller adds key, value and source. */
 export class ValueProblem extends Error {}
@@ -33,15 +34,10 @@ export function formatListenAddress(address: ListenAddress): string {
   return `${host}:${address.port}`;
 }
 
-/** An https URL without credentials, query or fragment; no slash at its end. */
+/** A URL of this site as peers reach it; no slash at its end. */
 export function parseAdvertisedUrl(text: string): string {
-  const accepted = 'an https URL that peers can reach, for example https://lubeck.example:8443';
-  if (!URL.canParse(text)) throw new ValueProblem(accepted);
-  const url = new URL(text);
-  if (url.protocol !== 'https:' || url.hostname === '') throw new ValueProblem(accepted);
-  if (url.username !== '' || url.password !== '' || url.search !== '' || url.hash !== '') {
-    throw new ValueProblem(`${accepted}, with no user, query or fragment`);
-  }
+  const url = parseSiteURL(text);
+  if (url === undefined) throw new ValueProblem(siteURLRule);
   return url.href.replace(/\/$/, '');
 }
 

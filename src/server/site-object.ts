@@ -1,9 +1,10 @@
 // The Site resource: there is one, made at the first start, and its controller keeps its status
 // true to what runs.
 
-import type { ResourceOf } from '../api/kind.ts';
+import type { Kind, ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
-import { timestamp } from '../api/object.ts';
+import { type Condition, type Resource, timestamp } from '../api/object.ts';
+import { checkSiteURL, parseSiteURL, siteURLRule } from '../api/site-url.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { SiteAuthority } from '../core/identity/authority.ts';
@@ -37,10 +38,33 @@ export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
   return resourceClient<Site>(siteKind, parts);
 }
 
-/** Where others reach the site: what its own spec says goes before the configuration. */
+/**
+ * Where others reach the site: what its own spec says goes before the configuration. Earlier
+ * versions stored URLs that no parser reads: such a value is ignored, and a condition says so.
+ */
 export function advertisedURL(store: Pick<Store, 'get'>, configured: string): string {
   const entry = store.get(siteKind.plural, siteName);
-  return (entry && (objectOf(entry) as unknown as Site).spec?.advertiseURL) ?? configured;
+  return (entry && usableURL(objectOf(entry) as unknown as Site)) ?? configured;
+}
+
+function usableURL({ spec }: Pick<Site, 'spec'>): string | undefined {
+  const url = spec?.advertiseURL;
+  return url === undefined || parseSiteURL(url) === undefined ? undefined : url;
+}
+
+/** Refuses with HANSA_INVALID what the schema cannot tell. */
+export function admitSite(
+  kind: Kind,
+  next: Pick<Resource, 'spec'> | undefined,
+  live: Pick<Resource, 'spec'> | undefined,
+): void {
+  if (kind !== (siteKind as Kind) || next === undefined) return;
+  checkSiteURL(
+    { kind: siteKind.kind, name: siteName },
+    'spec.advertiseURL',
+    (next.spec as Site['spec'])?.advertiseURL,
+    (live?.spec as Site['spec'])?.advertiseURL,
+  );
 }
 
 /** Idempotent. */
@@ -95,14 +119,37 @@ function statusOf(
           message: 'Every part of the site is running.',
         } as const)
       : ({ status: 'False', reason: 'PartNotReady', message: problem } as const);
+  const observedGeneration = site.metadata.generation;
+  const known = setCondition(
+    site.status?.conditions,
+    { type: 'Ready', ...ready, observedGeneration },
+    nowMs,
+  );
+  const advertiseURL = usableURL(site) ?? facts.advertiseURL;
   return {
     ...shown,
-    advertiseURL: site.spec?.advertiseURL ?? facts.advertiseURL,
+    advertiseURL,
     startedAt: timestamp(startedAtMs),
-    conditions: setCondition(
-      site.status?.conditions,
-      { type: 'Ready', ...ready, observedGeneration: site.metadata.generation },
-      nowMs,
-    ),
+    conditions: advertiseURLCondition(site, advertiseURL, known, nowMs),
   };
+}
+
+/** There only while spec.advertiseURL cannot be used. */
+function advertiseURLCondition(
+  site: Site,
+  usedInstead: string,
+  conditions: readonly Condition[],
+  nowMs: number,
+): readonly Condition[] {
+  const type = 'AdvertiseURLValid';
+  const isUsable = site.spec?.advertiseURL === undefined || usableURL(site) !== undefined;
+  if (isUsable) return conditions.filter((condition) => condition.type !== type);
+  const update = {
+    type,
+    status: 'False',
+    reason: 'NotASiteURL',
+    message: `spec.advertiseURL is ignored and ${usedInstead} is advertised: it must be ${siteURLRule}.`,
+    observedGeneration: site.metadata.generation,
+  } as const;
+  return setCondition(conditions, update, nowMs);
 }

@@ -8,6 +8,7 @@ import { createRegistry } from '../api/registry.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
+import { checkGuardedFields } from '../core/access/guarded-fields.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { tokenKind } from '../core/access/presets.ts';
@@ -47,7 +48,7 @@ import { healthRoutes, metricsListener } from './routes/health-routes.ts';
 import { observeServing } from './serving-metrics.ts';
 import { layFoundation } from './site-foundation.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
-import { advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
+import { admitSite, advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { OpenStreams } from './stranger-limits.ts';
 import { Undo } from './undo.ts';
 import { webFront } from './web-listener.ts';
@@ -111,6 +112,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     random,
     auditRow: auditWrites(audit),
     admit: (caller, kind, next, live, warn) => {
+      checkGuardedFields(authorizer, caller, kind, next, live);
+      admitSite(kind, next as Resource | undefined, live as Resource | undefined);
       const expected = planes.admit(kind, next, live, warn);
       return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
     },

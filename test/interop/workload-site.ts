@@ -82,6 +82,8 @@ export async function startWorkloadSite(
   return {
     trustDomain,
     url: site.endpoints.federation as string,
+    api: site.endpoints.api as string,
+    store: site.store,
     clock,
     admin,
     metrics,

@@ -13,6 +13,9 @@ export const siteKind = defineKind({
     'This site: what it is called, where others reach it, and how it is doing. There is exactly one, named site; it cannot be created or deleted.',
   names: 'dns-subdomain',
   singleton: 'site',
+  editable: true,
+  // Whoever changes it decides where peers connect.
+  guardedFields: [{ field: 'spec.advertiseURL', subresource: 'advertise' }],
   specRequired: false,
   spec: s.object({
     description: 'What people may say about the site.',
@@ -37,7 +40,7 @@ export const siteKind = defineKind({
       advertiseURL: optional(
         s.string({
           description:
-            'The https URL of the federation listener as others reach it: invitations carry it. Overrides --advertise.',
+            'The https URL of the federation listener as others reach it: invitations carry it. Overrides --advertise. Changing it needs the role admin, or a rule with the verb update on the subresource advertise.',
           maxLength: 2048,
           pattern: '^https://[^\\s/?#@]+(/[^\\s?#]*)?$',
         }),

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writePresetObjects } from './preset-objects.ts';
-import { presetRules } from './presets.ts';
+import { presetRules, tokenKind } from './presets.ts';
 import { openScene, sceneKinds } from './test-scene.ts';
 
 test('the presets are there after the first start, as resources, with their records', async () => {
@@ -47,7 +47,7 @@ test('a start after an upgrade, or after tampering, corrects what is there and k
   await scene.role('viewer', [{ kinds: ['*'], verbs: ['*'] }]);
   await scene.store.commit({ delete: [{ collection: 'roles', name: 'approver' }] });
   await scene.clock.advance(60_000);
-  const kinds = [...sceneKinds, { kind: 'Tenant', plural: 'tenants' }];
+  const kinds = [...sceneKinds, { kind: 'Tenant', plural: 'tenants', editable: true } as const];
   await writePresetObjects({ ...scene, kinds });
   const after = read('editor');
   assert.deepEqual(after.spec.rules[1].kinds, ['Network', 'Site', 'Tenant']);
@@ -66,16 +66,24 @@ test('several starts at once write the presets once', async () => {
   assert.equal(scene.store.auditLog.size, 5);
 });
 
-test('an editor gives nobody an identity, believes no trust domain, and grants no peer a right', () => {
-  const guarded = [
-    'WorkloadEntry',
-    'SPIFFEFederation',
-    'FederationPeer',
-    'FederationGrant',
-    'ServiceOffer',
-  ].map((kind) => ({ kind, plural: `${kind.toLowerCase()}s` }));
-  const rules = presetRules([...sceneKinds, ...guarded]).get('editor');
+test('an editor only reads a kind that does not say that editors may write it', () => {
+  const unknown = { kind: 'Invention', plural: 'inventions' };
+  const rules = presetRules([...sceneKinds, unknown, tokenKind]).get('editor');
   assert.deepEqual(rules?.slice(1), [
     { kinds: ['Network', 'Site'], verbs: ['create', 'update', 'patch'] },
   ]);
+  assert.deepEqual(presetRules([unknown]).get('editor'), [
+    { kinds: ['*'], verbs: ['get', 'list', 'watch'] },
+  ]);
+});
+
+test('a role editor that an earlier version stored is corrected at the next start', async () => {
+  const scene = await openScene();
+  await scene.role('editor', [
+    { kinds: ['*'], verbs: ['get', 'list', 'watch'] },
+    { kinds: ['Invention', 'Network', 'Site'], verbs: ['create', 'update', 'patch'] },
+  ]);
+  await writePresetObjects({ ...scene, kinds: sceneKinds });
+  const { spec } = JSON.parse(scene.store.get('roles', 'editor')?.value.toString('utf8') ?? '');
+  assert.deepEqual(spec.rules[1].kinds, ['Network', 'Site']);
 });

@@ -10,6 +10,8 @@ export interface KindName {
   readonly kind: string;
   readonly plural: string;
   readonly singleton?: string;
+  /** The preset role `editor` may write objects of this kind; see api/kind.ts. */
+  readonly editable?: true;
 }
 
 /**
@@ -32,32 +34,12 @@ export const presetBindings = [
   },
 ] as const;
 
-/**
- * What an editor only reads. Who may change roles, bindings, approvals and tokens decides who may
- * do what; so does who may say which process is which workload, which other trust domains are
- * believed, who may join, and what their workloads are granted. The audit log is written by nobody. The rest of the kinds are listed by name, because
- * rules can only add: there is no "all but".
- */
-const notEditable: readonly string[] = [
-  'Role',
-  'RoleBinding',
-  'Approval',
-  'AuditEvent',
-  tokenKind.kind,
-  'WorkloadEntry',
-  'SPIFFEFederation',
-  'JoinToken',
-  'FederationPeer',
-  'FederationGrant',
-  'ServiceOffer',
-];
-
 const reading = ['get', 'list', 'watch'];
 
 export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   viewer: 'Reads everything and changes nothing.',
   editor:
-    'Reads everything, and creates and changes all but what decides about rights and trust: roles, bindings, approvals, tokens, workload entries, federations, join tokens, peers, grants and offers. Deletes nothing.',
+    'Reads everything. Creates and changes objects of the kinds that its second rule lists: none of them decides about rights or trust. Deletes nothing.',
   approver: 'Reads everything and approves what waits for approval.',
   admin: 'Does everything, roles, bindings and tokens included.',
 };
@@ -65,17 +47,14 @@ export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
 export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, readonly Rule[]> {
   const read: Rule = { kinds: [everything], verbs: reading };
   const editable = kinds
-    .filter((kind) => !notEditable.includes(kind.kind))
+    .filter((kind) => kind.editable === true)
     .map((kind) => kind.kind)
     .toSorted();
   const presets: Readonly<Record<PresetRole, readonly Rule[]>> = {
     viewer: [read],
     editor: [
       read,
-      {
-        kinds: editable,
-        verbs: ['create', 'update', 'patch'],
-      },
+      ...(editable.length === 0 ? [] : [{ kinds: editable, verbs: ['create', 'update', 'patch'] }]),
     ],
     // An approval is decided by changing it, which the verb `approve` guards in addition.
     approver: [read, { kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }],

@@ -24,11 +24,11 @@ import type { Rule } from './rules.ts';
 import { TokenRegister } from './token-register.ts';
 
 export const sceneKinds: readonly KindName[] = [
-  { kind: 'Site', plural: 'sites', singleton: 'site' },
+  { kind: 'Site', plural: 'sites', singleton: 'site', editable: true },
   { kind: 'Role', plural: 'roles' },
   { kind: 'RoleBinding', plural: 'rolebindings' },
   { kind: 'Approval', plural: 'approvals' },
-  { kind: 'Network', plural: 'networks' },
+  { kind: 'Network', plural: 'networks', editable: true },
 ];
 
 export interface Scene {

@@ -1,0 +1,46 @@
+// Fields of a kind that the right to write the object does not cover: a change of one needs a
+// further right, which the kind's declaration names.
+
+import { isDeepStrictEqual } from 'node:util';
+import type { GuardedField } from '../../api/kind.ts';
+import type { Authorizer } from './authorizer.ts';
+import { forbiddenObject } from './denial.ts';
+import type { Caller } from './identity.ts';
+
+export interface GuardedKind {
+  readonly plural: string;
+  readonly guardedFields?: readonly GuardedField[];
+}
+
+interface GuardedObject {
+  readonly metadata: { readonly name?: string };
+}
+
+/** Throws HANSA_FORBIDDEN where `next` changes a field that the caller may not change. A deletion changes none. */
+export function checkGuardedFields(
+  authorizer: Pick<Authorizer, 'authorize'>,
+  caller: Caller,
+  kind: GuardedKind,
+  next: GuardedObject | undefined,
+  live: GuardedObject | undefined,
+): void {
+  if (kind.guardedFields === undefined || next === undefined || caller.via === 'controller') return;
+  const { plural } = kind;
+  const { name = '' } = next.metadata;
+  for (const { field, subresource } of kind.guardedFields) {
+    if (isDeepStrictEqual(valueAt(next, field), valueAt(live, field))) continue;
+    const right = { verb: 'update', plural, name, subresource };
+    if (authorizer.authorize(caller, right).allowed) continue;
+    throw forbiddenObject(
+      plural,
+      name,
+      `User ${JSON.stringify(caller.user)} cannot change ${field}: that needs the role admin, or a rule with the verb update on ${plural}/${subresource}`,
+    );
+  }
+}
+
+function valueAt(object: unknown, field: string): unknown {
+  let value = object;
+  for (const key of field.split('.')) value = (value as Record<string, unknown> | undefined)?.[key];
+  return value;
+}

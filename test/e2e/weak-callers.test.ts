@@ -1,0 +1,97 @@
+// Callers with few rights, against a site with its planes: what the presets keep from them, what a
+// right that ends during a request still allows, and how much they may write.
+
+import assert from 'node:assert/strict';
+import { after, before, describe, test } from 'node:test';
+import { siteKind } from '../../src/api/kinds/site.ts';
+import { peeringPlane } from '../../src/peering/plane.ts';
+import { parseInvitation } from '../../src/peering/invitation.ts';
+import { trustPlane } from '../../src/trust/plane.ts';
+import { startWorkloadSite, type WorkloadSite } from '../interop/workload-site.ts';
+import { ApiClient, createToken, resources } from './api-client.ts';
+import { until } from './until.ts';
+
+const sitePath = `${resources}/sites/site`;
+const merge = { 'content-type': 'application/merge-patch+json' };
+
+describe('a caller with few rights', () => {
+  let site: WorkloadSite;
+  const clients: ApiClient[] = [];
+  const clientFor = async (name: string, role: string): Promise<ApiClient> => {
+    const token = await createToken(site.admin, name, role);
+    const client = new ApiClient({ origin: site.api, token, verify: false });
+    clients.push(client);
+    return client;
+  };
+
+  before(async () => {
+    site = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane]);
+  });
+  after(async () => {
+    for (const client of clients) client.close();
+    await site?.stop();
+  });
+
+  test('describes the site as editor, and does not move where peers connect', async () => {
+    const editor = await clientFor('editor', 'editor');
+    const patch = (spec: object) =>
+      editor.request('PATCH', sitePath, { headers: merge, body: { spec } });
+    assert.equal((await patch({ displayName: 'Lübeck' })).status, 200);
+    const moved = await patch({ advertiseURL: 'https://mallory.example:8443' });
+    assert.equal(moved.status, 403, moved.text);
+    assert.match(moved.text, /cannot change spec\.advertiseURL: .* the role admin/);
+    await site.apply(siteKind, 'site', { advertiseURL: site.url });
+    assert.equal((await patch({ advertiseURL: null })).status, 403);
+    assert.equal((await patch({ displayName: 'Lübeck', advertiseURL: site.url })).status, 200);
+  });
+
+  test('cannot be told a URL that no peer can use, whoever writes it', async () => {
+    for (const advertiseURL of ['https://[', 'https://a:0', 'https://a%zz', 'https://a\\b']) {
+      const answer = await site.apply(siteKind, 'site', { advertiseURL });
+      assert.equal(answer.status, 422, `${advertiseURL}: ${answer.text}`);
+      assert.match(answer.text, /spec\.advertiseURL: Invalid value: .* must be an https URL/);
+    }
+    const peer = {
+      apiVersion: 'hansa.dev/v1alpha1',
+      kind: 'FederationPeer',
+      metadata: { name: 'reval.example' },
+      spec: { url: 'https://[' },
+    };
+    const made = await site.admin.request('POST', `${resources}/federationpeers`, { body: peer });
+    assert.equal(made.status, 422, made.text);
+    assert.match(made.text, /spec\.url: Invalid value/);
+  });
+
+  test('finds a site that works although an earlier version stored such a URL', async () => {
+    const entry = site.store.get('sites', 'site');
+    const stored = JSON.parse(entry?.value.toString('utf8') ?? '') as {
+      readonly spec: object;
+    };
+    const bad = Buffer.from(
+      JSON.stringify({ ...stored, spec: { ...stored.spec, advertiseURL: 'https://[' } }),
+    );
+    await site.store.commit({
+      put: [{ collection: 'sites', name: 'site', encode: () => bad }],
+    });
+    const invited = await site.admin.request('POST', '/hansa/v1/peering/invite', { body: {} });
+    assert.equal(invited.status, 200, invited.text);
+    const { invitation } = JSON.parse(invited.text) as { readonly invitation: string };
+    assert.match(parseInvitation(invitation, 0).url.href, /^https:\/\/lubeck\.example:\d+\/$/);
+    const conditions = async () => JSON.stringify((await site.admin.get(sitePath)).body.status);
+    await until(
+      async () => /spec\.advertiseURL is ignored/.test(await conditions()),
+      'the condition that says so',
+    );
+    // What is stored keeps nothing else from being changed.
+    const renamed = await site.admin.request('PATCH', sitePath, {
+      headers: merge,
+      body: { spec: { displayName: 'Lübeck again' } },
+    });
+    assert.equal(renamed.status, 200, renamed.text);
+    assert.equal((await site.apply(siteKind, 'site', { advertiseURL: site.url })).status, 200);
+    await until(
+      async () => !/is ignored/.test(await conditions()),
+      'the condition is gone with its cause',
+    );
+  });
+});
