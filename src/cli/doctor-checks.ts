@@ -13,6 +13,7 @@ import { openStore } from '../core/store/open.ts';
 import type { ServerConfig } from '../server/config.ts';
 import { formatListenAddress, type ListenAddress } from '../server/config-values.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
+import { checkAdvertised } from './advertised-url.ts';
 import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
 import { checkTrust } from './doctor-trust.ts';
@@ -299,6 +300,13 @@ function whyNotFree({ host, port }: ListenAddress): Promise<string | undefined> 
   });
 }
 
+async function checkAdvertisedUrl({ client, running, config }: Patient): Promise<Finding[]> {
+  // Without a federation listener there is nothing to reach.
+  if (!running || readEndpoints(config.dataDir).federation === undefined) return [];
+  const finding = await checkAdvertised(client);
+  return finding === undefined ? [] : [finding];
+}
+
 const slowLoopSeconds = 0.1;
 
 async function checkEventLoop({ config, running }: Patient): Promise<Finding[]> {
@@ -326,6 +334,7 @@ export const checkUps: readonly CheckUp[] = [
   checkAuthority,
   checkTrust,
   checkListeners,
+  checkAdvertisedUrl,
   checkWeb,
   checkEventLoop,
 ];

@@ -13,6 +13,7 @@ import {
   type PeerState,
   refuseStep,
 } from '../peering/peer-states.ts';
+import { warnUnlessAdvertised } from './advertised-url.ts';
 import type { Cli } from './cli.ts';
 import { objectPath, type SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
@@ -106,6 +107,7 @@ Examples:
         if (options.for === undefined) {
           cli.note('Anybody may use it: confirm whoever did with: hansa peer confirm TRUST-DOMAIN');
         }
+        await warnUnlessAdvertised(cli, client);
       }),
     );
 }

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
+import { TrustDomain } from '../api/trust-domain.ts';
 import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import { hasCode } from '../core/errors/error.ts';
+import { Bundle } from '../core/identity/bundle.ts';
 import { forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
 import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
 import { type Examination, examineRoutes } from './examine-endpoint.ts';
@@ -12,18 +14,29 @@ const admin = { user: 'admin', groups: [adminsGroup], via: 'admin' } as unknown 
 const nobody = { user: 'eve', groups: [], via: 'token' } as unknown as Caller;
 let site: Awaited<ReturnType<typeof federationSite>>;
 let peer: TestEndpoint;
+let own: TestEndpoint;
 let route: PlaneRoute;
+let ownRoute: PlaneRoute;
 
 beforeEach(async () => {
   site = await federationSite();
   peer = site.endpoint(name);
-  const [made] = examineRoutes({
+  own = site.endpoint('lubeck.example');
+  const [made, advertised] = examineRoutes({
     ...site,
-    heldBundles: site.bundles.held,
+    trustDomain: TrustDomain.parse(own.trustDomain),
+    advertiseURL: () => own.url,
+    heldBundles: {
+      bundleFor: (domain) =>
+        domain.name === own.trustDomain
+          ? new Bundle(domain, [own.root.certificate])
+          : site.bundles.held.bundleFor(domain),
+    },
     resources: (() => site.federations) as never,
   });
-  assert(made !== undefined);
+  assert(made !== undefined && advertised !== undefined);
   route = made;
+  ownRoute = advertised;
 });
 
 afterEach(async () => {
@@ -91,5 +104,32 @@ suite('an endpoint that is examined', () => {
     await Promise.all(looks);
     peer.delay = undefined;
     assert.equal((await examine()).failure, undefined);
+  });
+});
+
+suite('the advertised URL of the site itself', () => {
+  async function examineOwn(caller: Caller | undefined = admin): Promise<Examination> {
+    const { body } = await ownRoute.handle({ caller, segment: '' } as unknown as PlaneRequest);
+    return JSON.parse(String(body)) as Examination;
+  }
+
+  test('answers as this site', async () => {
+    const seen = await examineOwn();
+    assert.equal(seen.failure, undefined);
+    assert.equal(seen.url, own.url);
+    assert.deepEqual(seen.presented?.ids, [own.id]);
+  });
+
+  test('is told where nothing answers, or another site does', async () => {
+    own.answer = () => 'refused';
+    assert.equal((await examineOwn()).failure?.class, 'connect');
+    own.answer = () => own.ok('{}');
+    own.presents = forgeLeaf(forgeRoot('old.example'), 'spiffe://old.example/hansa/site');
+    assert.equal((await examineOwn()).failure?.class, 'identity');
+  });
+
+  test('is examined only for whoever may read the Site', async () => {
+    await assert.rejects(examineOwn(nobody), (error) => hasCode(error, 'HANSA_FORBIDDEN'));
+    assert.equal(own.requests, 0);
   });
 });

@@ -2,18 +2,22 @@
 // is asked as the sync asks it, with the same rules, from the same machine; nothing is changed by it.
 // Whoever answers may be hostile: what is kept of it is little, and cut.
 
+import { siteKind } from '../api/kinds/site.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
 import { timestamp } from '../api/object.ts';
+import { SpiffeId } from '../api/spiffe-id.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { forbidden } from '../core/access/denial.ts';
+import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
-import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
-import { askEndpoint, endpointOf, readHeld } from './ask-endpoint.ts';
+import type { PlaneContext, PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
+import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
 
 /** How far one got. Of redirects the last; where the bundle is static, nobody is asked. */
@@ -43,10 +47,18 @@ export interface Examination {
 
 type Parts = Pick<
   PlaneContext,
-  'store' | 'clock' | 'transport' | 'heldBundles' | 'authority' | 'resources'
+  | 'store'
+  | 'clock'
+  | 'transport'
+  | 'heldBundles'
+  | 'authority'
+  | 'resources'
+  | 'trustDomain'
+  | 'advertiseURL'
 >;
 
-const path = '/hansa/v1/trust/examine/*';
+/** Without a name it examines the advertised URL of this site. */
+const examinePath = '/hansa/v1/trust/examine';
 /** One operator looks at one peer; each look may take ten seconds. */
 const atOnce = 4;
 /** A name may stand for many; a certificate has one SPIFFE ID. */
@@ -54,39 +66,60 @@ const mostAddresses = 8;
 const mostIds = 4;
 
 export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
-  const authorizer = new Authorizer({ store: parts.store, kinds: [spiffeFederationKind] });
+  const authorizer = new Authorizer({
+    store: parts.store,
+    kinds: [spiffeFederationKind, siteKind],
+  });
   let underWay = 0;
+  const limited = async (examine: () => Promise<Examination>): Promise<PlaneResponse> => {
+    if (underWay >= atOnce) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `${atOnce} endpoints are being examined already. Try again in a few seconds.`,
+        { details: { retryAfterSeconds: 5 } },
+      );
+    }
+    underWay++;
+    try {
+      const body = JSON.stringify(await examine());
+      return { status: 200, contentType: 'application/json', body };
+    } finally {
+      underWay--;
+    }
+  };
   return [
     {
       listener: 'api',
       method: 'POST',
-      path,
+      path: `${examinePath}/*`,
       handle: async (request) => {
-        authorise(authorizer, request);
+        // Whoever may have it asked (hansa trust refresh) may have it examined.
+        const { plural } = spiffeFederationKind;
+        authorise(authorizer, request, { verb: 'update', plural, name: request.segment });
         const federation = await find(parts, request.segment);
-        if (underWay >= atOnce) {
-          throw new HansaError(
-            'HANSA_TOO_MANY_REQUESTS',
-            `${atOnce} endpoints are being examined already. Try again in a few seconds.`,
-            { details: { retryAfterSeconds: 5 } },
-          );
-        }
-        underWay++;
-        try {
-          const body = JSON.stringify(await examineEndpoint(parts, federation));
-          return { status: 200, contentType: 'application/json', body };
-        } finally {
-          underWay--;
-        }
+        return limited(() => examineEndpoint(parts, federation));
+      },
+    },
+    {
+      listener: 'api',
+      method: 'POST',
+      path: examinePath,
+      handle: (request) => {
+        // The URL is the site's own, so whoever may read it may have it tried.
+        const { plural, singleton = '' } = siteKind;
+        authorise(authorizer, request, { verb: 'get', plural, name: singleton });
+        return limited(() => examineAdvertised(parts));
       },
     },
   ];
 }
 
-/** Whoever may have it asked (hansa trust refresh) may have it examined. */
-function authorise(authorizer: Authorizer, { caller, segment }: PlaneRequest): void {
+function authorise(
+  authorizer: Authorizer,
+  { caller }: PlaneRequest,
+  asked: { readonly verb: string; readonly plural: string; readonly name: string },
+): void {
   if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-  const asked = { verb: 'update', plural: spiffeFederationKind.plural, name: segment };
   if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
 }
 
@@ -102,10 +135,35 @@ async function find({ store, resources }: Parts, name: string): Promise<SPIFFEFe
   return withLiveStatus(spiffeFederationKind, found, facts);
 }
 
+/** Whether this site answers at the URL that it tells its peers. */
+async function examineAdvertised(parts: Parts): Promise<Examination> {
+  const { trustDomain, heldBundles: bundles, clock, transport } = parts;
+  const endpoint = SpiffeId.parse(`${trustDomain.id}/hansa/site`);
+  const url = new URL(parts.advertiseURL());
+  const told: Told = {
+    trustDomain: trustDomain.name,
+    source: 'https_spiffe',
+    url: url.href,
+    expected: endpoint.toString(),
+    addresses: [],
+  };
+  return upToFailure(told, undefined, async () => {
+    await fetchBundle({
+      url,
+      profile: { kind: 'https_spiffe', endpoint, bundles },
+      validator: undefined,
+      transport,
+      clock,
+      signal: new AbortController().signal,
+      progress: progressInto(told, clock),
+    });
+  });
+}
+
 type Told = { -readonly [K in keyof Examination]: Examination[K] };
 
 export async function examineEndpoint(
-  parts: Omit<Parts, 'store' | 'resources'>,
+  parts: EndpointParts,
   federation: SPIFFEFederation,
 ): Promise<Examination> {
   const { clock } = parts;
@@ -116,31 +174,12 @@ export async function examineEndpoint(
   told.url = url.href;
   const { httpsSpiffe } = federation.spec.bundleSource;
   if (httpsSpiffe?.endpointSpiffeID !== undefined) told.expected = httpsSpiffe.endpointSpiffeID;
-  let since = clock.monotonic();
-  try {
+  return upToFailure(told, name, async () => {
     const { accepted } = await askEndpoint(parts, federation, {
       validator: undefined,
       acceptRollback: false,
       signal: new AbortController().signal,
-      progress: {
-        asks: (next) => {
-          told.url = next.href;
-          told.addresses = [];
-          delete told.connected;
-          delete told.presented;
-          since = clock.monotonic();
-        },
-        resolved: (address) => {
-          told.addresses = [...new Set([...told.addresses, address])].slice(0, mostAddresses);
-          since = clock.monotonic();
-        },
-        connected: (address) => {
-          told.connected = { address, ms: Math.max(clock.monotonic() - since, 0) };
-        },
-        presented: (chain) => {
-          told.presented = presentedBy(chain);
-        },
-      },
+      progress: progressInto(told, clock),
     });
     const { bundle, sequence } = accepted;
     told.bundle = {
@@ -148,8 +187,18 @@ export async function examineEndpoint(
       ...(sequence === undefined ? {} : { sequence }),
       isHeld: readHeld(federation, heldDocument(federation))?.bundle.hash === bundle.hash,
     };
+  });
+}
+
+async function upToFailure(
+  told: Told,
+  other: string | undefined,
+  ask: () => Promise<void>,
+): Promise<Examination> {
+  try {
+    await ask();
   } catch (caught) {
-    const failure = failureOf(caught, name);
+    const failure = failureOf(caught, other);
     if (failure.class === 'internal') throw caught;
     const rule = brokenRule(caught);
     told.failure = {
@@ -159,6 +208,29 @@ export async function examineEndpoint(
     };
   }
   return told;
+}
+
+function progressInto(told: Told, clock: Clock): FetchProgress {
+  let since = clock.monotonic();
+  return {
+    asks: (next) => {
+      told.url = next.href;
+      told.addresses = [];
+      delete told.connected;
+      delete told.presented;
+      since = clock.monotonic();
+    },
+    resolved: (address) => {
+      told.addresses = [...new Set([...told.addresses, address])].slice(0, mostAddresses);
+      since = clock.monotonic();
+    },
+    connected: (address) => {
+      told.connected = { address, ms: Math.max(clock.monotonic() - since, 0) };
+    },
+    presented: (chain) => {
+      told.presented = presentedBy(chain);
+    },
+  };
 }
 
 function presentedBy([leaf]: readonly Certificate[]): NonNullable<Examination['presented']> {

@@ -31,10 +31,14 @@ export function isRefusal(failure: Failure): boolean {
   return !isSilence(failure) && !['http', 'internal'].includes(failure.class);
 }
 
-/** Why a sync failed, for its status; a fault of ours says no more than that it is one. */
-export function failureOf(caught: unknown, trustDomain: string): Failure {
+/**
+ * Why a fetch failed; a fault of ours says no more than that it is one. Without a trust domain there
+ * is no other operator to ask.
+ */
+export function failureOf(caught: unknown, trustDomain?: string): Failure {
   const error = toHansaError(caught);
-  const remedy = brokenRule(error) === 'unknown-authority' ? rebuilt(trustDomain) : '';
+  const isRebuilt = trustDomain !== undefined && brokenRule(error) === 'unknown-authority';
+  const remedy = isRebuilt ? rebuilt(trustDomain) : '';
   const message = `${error.message.slice(0, 1024 - remedy.length)}${remedy}`;
   return { class: failureClass(error), message, code: error.code };
 }
