@@ -1,5 +1,6 @@
 // hansa apply: server-side apply of manifests.
 
+import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
@@ -145,11 +146,21 @@ async function applyOne(
     force: options.forceConflicts === true,
     ...(options.fieldManager === undefined ? {} : { fieldManager: options.fieldManager }),
   });
-  const same = before?.metadata.resourceVersion === object.metadata.resourceVersion;
-  const dryChange =
-    options.dryRun === true && before?.metadata.generation !== object.metadata.generation;
-  const what = created ? 'created' : same && !dryChange ? 'unchanged' : 'configured';
+  const same =
+    options.dryRun === true
+      ? isDeepStrictEqual(written(before), written(object))
+      : before?.metadata.resourceVersion === object.metadata.resourceVersion;
+  const what = created ? 'created' : same ? 'unchanged' : 'configured';
   return { manifest, object, what };
+}
+
+/**
+ * What an apply would write. A dry run leaves the resourceVersion as it is, whatever it would
+ * change; the status is never applied, and may move between the two reads.
+ */
+function written(object: Resource | undefined): unknown {
+  const { status: _status, ...rest } = object ?? {};
+  return rest;
 }
 
 function lineOf({ manifest, what }: Applied, options: ApplyOptions): string {

@@ -1,15 +1,21 @@
-// Durations on the command line, as Go and kubectl write them: 30s, 5m, 1h30m, 500ms.
+// Durations on the command line, as Go and kubectl write them, and with days: 30s, 5m, 1h30m, 500ms, 7d.
 
 import { InvalidArgumentError } from 'commander';
 
-const units: Readonly<Record<string, number>> = { ms: 1, s: 1000, m: 60_000, h: 3_600_000 };
+const units: Readonly<Record<string, number>> = {
+  ms: 1,
+  s: 1000,
+  m: 60_000,
+  h: 3_600_000,
+  d: 86_400_000,
+};
 
 /** In milliseconds. A bare number counts seconds. */
 export function parseDurationFlag(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
-  const parts = [...text.matchAll(/(\d{1,9}(?:\.\d+)?)(ms|s|m|h)/g)];
+  const parts = [...text.matchAll(/(\d{1,9}(?:\.\d+)?)(ms|s|m|h|d)/g)];
   if (text === '' || parts.map((part) => part[0]).join('') !== text) {
-    throw new InvalidArgumentError('Accepted is a duration such as 30s, 5m or 1h30m.');
+    throw new InvalidArgumentError('Accepted is a duration such as 30s, 5m, 1h30m or 7d.');
   }
   return parts.reduce(
     (sum, [, count = '0', unit = 's']) => sum + Number(count) * (units[unit] ?? 0),

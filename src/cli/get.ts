@@ -1,13 +1,14 @@
 // hansa get: list or show objects, once or for as long as they change.
 
-import { Command } from 'commander';
+import { Command, Option } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Cli } from './cli.ts';
-import type { List, Selection, SiteClient } from './client.ts';
+import type { List, Selection, SiteClient, Table } from './client.ts';
 import { type Gathered, gather } from './gather.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, renderCustomColumns, renderValue } from './output.ts';
+import { type Compare, compareBy } from './sort-by.ts';
 import { printTable } from './table-output.ts';
 import { usageError } from './usage.ts';
 import { printObject, watchObjects, watchTable } from './watch-output.ts';
@@ -16,6 +17,7 @@ export interface GetOptions {
   readonly output: OutputFormat;
   readonly selector?: string;
   readonly fieldSelector?: string;
+  readonly sortBy?: Compare;
   readonly watch?: boolean;
   readonly headers: boolean;
   readonly showManagedFields?: boolean;
@@ -28,6 +30,11 @@ export function getCommand(cli: Cli): Command {
     .argument('[names...]', 'names of objects')
     .option('-l, --selector <labels>', 'only objects with these labels: a=b,c!=d,e in (f,g),!h')
     .option('--field-selector <fields>', 'only objects with these fields: metadata.name=x')
+    .addOption(
+      new Option('--sort-by <path>', 'sort by this field: .metadata.creationTimestamp').argParser(
+        compareBy,
+      ),
+    )
     .option('-w, --watch', 'go on and print what changes')
     .option('--no-headers', 'no line of headings')
     .option('--show-managed-fields', 'with json and yaml: who owns which field')
@@ -40,6 +47,8 @@ Examples:
   hansa get roles -l team=ops -o name
   hansa get role viewer -o yaml
   hansa get rolebindings -w
+  hansa get federationpeers --sort-by .status.state
+  hansa get workloadentries -o custom-columns=NAME:.metadata.name,ID:.spec.spiffeID
   hansa get site site -o jsonpath='{.status.trustDomain}'`,
     )
     .action((kind: string, names: string[], options: GetOptions, command: Command) => {
@@ -68,6 +77,9 @@ export async function get(
     if (only === undefined || targets.length > 1) {
       throw usageError('--watch follows one kind or one object at a time.');
     }
+    if (options.sortBy !== undefined) {
+      throw usageError('--watch prints changes as they come: leave --sort-by out.');
+    }
     await watch(cli, client, only, selection, options);
     return;
   }
@@ -77,10 +89,36 @@ export async function get(
     return;
   }
   const found = await gather<Resource | List>(cli, targets, ({ kind, name }) =>
-    name === undefined ? client.list(kind, selection) : client.get(kind, name),
+    name === undefined ? sortedList(client, kind, selection, options) : client.get(kind, name),
   );
   printObjects(cli, found, options);
   found.refuse();
+}
+
+async function sortedList(
+  client: SiteClient,
+  kind: Kind,
+  selection: Selection,
+  { sortBy }: GetOptions,
+): Promise<List> {
+  const list = await client.list(kind, selection);
+  return sortBy === undefined ? list : { ...list, items: list.items.toSorted(sortBy) };
+}
+
+/** A table's rows hold names and texts only: their order comes from the objects themselves. */
+async function sortedTable(
+  client: SiteClient,
+  { kind, name }: Target,
+  selection: Selection,
+  options: GetOptions,
+): Promise<Table> {
+  const table = await client.table(kind, name, name === undefined ? selection : {});
+  if (options.sortBy === undefined || name !== undefined) return table;
+  const { items } = await sortedList(client, kind, selection, options);
+  const places = new Map(items.map((item, place) => [item.metadata.name, place]));
+  const placeOf = (row: Table['rows'][number]): number =>
+    places.get(row.object?.metadata?.name ?? '') ?? items.length;
+  return { ...table, rows: table.rows.toSorted((a, b) => placeOf(a) - placeOf(b)) };
 }
 
 function printObjects(cli: Cli, { found }: Gathered<Resource | List>, options: GetOptions): void {
@@ -91,6 +129,11 @@ function printObjects(cli: Cli, { found }: Gathered<Resource | List>, options: G
     return;
   }
   if (found.length === 0) return;
+  if (options.output.format === 'custom-columns') {
+    const items = found.flatMap(({ value }) => ('items' in value ? value.items : [value]));
+    cli.print(renderCustomColumns(options.output.columns, items, options.headers));
+    return;
+  }
   const objects = found.map(({ value }) => value);
   const shown =
     options.showManagedFields === true ? objects : objects.map((value) => withoutManagers(value));
@@ -129,8 +172,8 @@ async function printTables(
   const wide = options.output.format === 'wide';
   const byKind = Map.groupBy(targets, (target) => target.kind);
   const several = byKind.size > 1;
-  const gathered = await gather(cli, targets, ({ kind, name }) =>
-    client.table(kind, name, name === undefined ? selection : {}),
+  const gathered = await gather(cli, targets, (target) =>
+    sortedTable(client, target, selection, options),
   );
   let first = true;
   for (const kind of byKind.keys()) {

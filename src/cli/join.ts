@@ -6,12 +6,13 @@ import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { apiVersion, timestamp } from '../api/object.ts';
-import { HansaError } from '../core/errors/error.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
 import { maxChainLength } from '../core/identity/svid-validator.ts';
 import type { Joined, SvidCredential } from '../trust/join/join-client.ts';
 import type { MemberSummary } from '../trust/join/join-routes.ts';
 import type { Cli } from './cli.ts';
+import type { SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { JoinFolder } from './join-folder.ts';
 import { renewCommand, showJoined } from './join-renew.ts';
@@ -233,7 +234,9 @@ Examples:
       cli.withClient(command, async (client) => {
         const { role: roles, botName } = options;
         const expiresAt = timestamp(cli.io.clock.now() + options.ttl);
-        await client.create(joinTokenKind, {
+        await refuseExisting(client, name);
+        // Applied, not created: so that `hansa apply` owns the fields of the token too and can change them.
+        await client.apply(joinTokenKind, name, {
           apiVersion,
           kind: joinTokenKind.kind,
           metadata: { name },
@@ -247,6 +250,19 @@ Examples:
         await makeSecret(cli, command, name, options.output);
       }),
     );
+}
+
+async function refuseExisting(client: SiteClient, name: string): Promise<void> {
+  try {
+    await client.get(joinTokenKind, name);
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return;
+    throw error;
+  }
+  throw new HansaError(
+    'HANSA_ALREADY_EXISTS',
+    `Cannot create the token ${name}: it exists. For a new secret: hansa join token secret ${name}.`,
+  );
 }
 
 function secretCommand(cli: Cli): Command {

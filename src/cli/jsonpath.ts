@@ -50,6 +50,16 @@ export function compileTemplate(source: string): Template {
   return (value) => render(root.body, value);
 }
 
+/** The first value at a path such as `.metadata.name`, with or without braces; undefined where there is none. */
+export function compilePath(source: string): (value: unknown) => unknown {
+  const refuse = (why: string): never => {
+    throw new HansaError('HANSA_USAGE', `Cannot read the path ${JSON.stringify(source)}: ${why}.`);
+  };
+  const steps = parseSteps(source.trim().replace(/^\{(.*)\}$/, '$1'), refuse);
+  if (steps.length === 0) return refuse('it names no field');
+  return (value) => run(steps, value)[0];
+}
+
 type Piece = { readonly literal: string } | { readonly expression: string };
 
 /** Braces do not nest, but a string within them may hold one. */

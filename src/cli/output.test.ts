@@ -8,9 +8,16 @@ import { lines, warningsOf } from './client.ts';
 import { describeObject, words } from './describe-text.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { compileTemplate } from './jsonpath.ts';
-import { printable, renderColumns, renderValue } from './output.ts';
+import {
+  parseFormat,
+  printable,
+  renderColumns,
+  renderCustomColumns,
+  renderValue,
+} from './output.ts';
 import { progressLine } from './progress.ts';
 import { localUrl } from './site-endpoints.ts';
+import { compareBy } from './sort-by.ts';
 import { errorFromStatus } from './status-error.ts';
 import { isMet, parseGoal } from './wait-goal.ts';
 
@@ -168,6 +175,68 @@ suite('waiting', () => {
   });
 });
 
+suite('-o', () => {
+  test('takes =name behind the short flag, as kubectl does', () => {
+    assert.deepEqual(parseFormat('=name', ['name']), { format: 'name' });
+    assert.equal(parseFormat('=jsonpath={.metadata.name}', ['jsonpath']).format, 'jsonpath');
+  });
+
+  test('refuses two equals signs', () => {
+    assert.throws(() => parseFormat('==name', ['name']), /accepted is name/);
+  });
+
+  const columnsOf = (text: string) => {
+    const output = parseFormat(`custom-columns=${text}`, ['custom-columns']);
+    assert.equal(output.format, 'custom-columns');
+    return output.columns;
+  };
+
+  test('custom-columns prints a column for each path, and <none> where there is nothing', () => {
+    const columns = columnsOf('NAME:.metadata.name,KINDS:.spec.rules[0].kinds[*],NO:.no.such');
+    assert.equal(
+      renderCustomColumns(columns, [object], true),
+      'NAME     KINDS       NO\nviewer   Site Role   <none>',
+    );
+  });
+
+  test('custom-columns leaves commas within brackets to the path', () => {
+    const columns = columnsOf('READY:.status.conditions[?(@.type=="Ready")].status');
+    assert.equal(renderCustomColumns(columns, [object], false), 'True');
+  });
+
+  test('custom-columns shows no control characters', () => {
+    const named = { metadata: { name: 'a\u001b[31m\nb' } };
+    assert.equal(renderCustomColumns(columnsOf('N:.metadata.name'), [named], false), 'a�[31m b');
+  });
+
+  for (const text of ['', 'NAME', 'NAME:', ':.metadata.name', 'A:.a,,B:.b', 'A:{.a']) {
+    test(`custom-columns=${text} is refused`, () => {
+      assert.throws(() => columnsOf(text), { code: 'HANSA_USAGE' });
+    });
+  }
+});
+
+suite('--sort-by', () => {
+  const sorted = (path: string, values: unknown[]): unknown[] => values.toSorted(compareBy(path));
+
+  test('sorts text with the numbers in it by size', () => {
+    const [one, two, ten] = ['crane-1', 'crane-2', 'crane-10'].map((name) => ({ name }));
+    assert.deepEqual(sorted('.name', [ten, two, one]), [one, two, ten]);
+    assert.deepEqual(sorted('{.name}', [ten, two, one]), [one, two, ten]);
+  });
+
+  test('sorts numbers by size, and what lacks the field first', () => {
+    const [none, two, ten] = [{}, { n: 2 }, { n: 10 }];
+    assert.deepEqual(sorted('.n', [ten, none, two]), [none, two, ten]);
+  });
+
+  for (const path of ['', '{}', '.', '.a[']) {
+    test(`${JSON.stringify(path)} is refused`, () => {
+      assert.throws(() => compareBy(path), { code: 'HANSA_USAGE' });
+    });
+  }
+});
+
 suite('durations', () => {
   test('are read as Go writes them', () => {
     assert.equal(parseDurationFlag('1h30m'), 5_400_000);
@@ -176,9 +245,14 @@ suite('durations', () => {
     assert.equal(parseDurationFlag('30'), 30_000);
   });
 
-  for (const text of ['', '-1s', '5 m', '5d', 's', '1h-']) {
+  test('may count days', () => {
+    assert.equal(parseDurationFlag('7d'), 604_800_000);
+    assert.equal(parseDurationFlag('1d12h'), 129_600_000);
+  });
+
+  for (const text of ['', '-1s', '5 m', '5w', 'd', 's', '1h-', '1D']) {
     test(`${JSON.stringify(text)} is refused`, () => {
-      assert.throws(() => parseDurationFlag(text), /30s, 5m or 1h30m/);
+      assert.throws(() => parseDurationFlag(text), /30s, 5m, 1h30m or 7d/);
     });
   }
 });

@@ -8,11 +8,30 @@ import { compileTemplate, type Template } from './jsonpath.ts';
 
 export type OutputFormat =
   | { readonly format: 'table' | 'wide' | 'json' | 'yaml' | 'name' }
-  | { readonly format: 'jsonpath'; readonly template: Template };
+  | { readonly format: 'jsonpath'; readonly template: Template }
+  | { readonly format: 'custom-columns'; readonly columns: readonly CustomColumn[] };
 
-export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath';
+export interface CustomColumn {
+  readonly heading: string;
+  readonly template: Template;
+}
 
-const allFormats: readonly FormatName[] = ['json', 'yaml', 'wide', 'name', 'jsonpath'];
+export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath' | 'custom-columns';
+
+const allFormats: readonly FormatName[] = [
+  'json',
+  'yaml',
+  'wide',
+  'name',
+  'jsonpath',
+  'custom-columns',
+];
+
+/** How a format is written in help, where it takes more than its name. */
+const spelling: Partial<Record<FormatName, string>> = {
+  jsonpath: 'jsonpath=TEMPLATE',
+  'custom-columns': 'custom-columns=HEADING:PATH,…',
+};
 
 const formatsByOption = new WeakMap<Option, readonly FormatName[]>();
 
@@ -23,7 +42,7 @@ export function outputFormatsOf(option: Option): readonly FormatName[] | undefin
 
 /** `-o FORMAT` for a command that has these formats beside its own text. */
 export function outputOption(formats: readonly FormatName[] = allFormats): Option {
-  const shown = formats.map((format) => (format === 'jsonpath' ? 'jsonpath=TEMPLATE' : format));
+  const shown = formats.map((format) => spelling[format] ?? format);
   const option = new Option('-o, --output <format>', `one of ${shown.join(', ')}`)
     .argParser((text) => parseFormat(text, formats))
     .default({ format: 'table' } satisfies OutputFormat, 'text for people');
@@ -32,7 +51,8 @@ export function outputOption(formats: readonly FormatName[] = allFormats): Optio
 }
 
 export function parseFormat(text: string, formats: readonly FormatName[]): OutputFormat {
-  const [name, template] = split(text, '=');
+  // commander takes `-o=json` for the value `=json`; kubectl's users write it so.
+  const [name, template] = split(text.replace(/^=/, ''), '=');
   const format = formats.find((known) => known === name);
   if (format === 'jsonpath') {
     if (template === undefined || template === '') {
@@ -43,6 +63,7 @@ export function parseFormat(text: string, formats: readonly FormatName[]): Outpu
     }
     return { format, template: compileTemplate(template) };
   }
+  if (format === 'custom-columns') return { format, columns: parseColumns(template ?? '') };
   if (format === undefined || template !== undefined) {
     const meant = nearest(name, formats);
     const hint = meant === undefined ? '' : ` Did you mean ${meant}?`;
@@ -52,6 +73,21 @@ export function parseFormat(text: string, formats: readonly FormatName[]): Outpu
     );
   }
   return { format };
+}
+
+/** `NAME:.metadata.name,AGE:.metadata.creationTimestamp`. A comma or colon in brackets belongs to the path. */
+function parseColumns(text: string): CustomColumn[] {
+  const specs = text.split(/,(?![^[]*\])/);
+  return specs.map((spec) => {
+    const [heading, path] = split(spec.trim(), ':');
+    if (heading === '' || path === undefined || path === '') {
+      throw new HansaError(
+        'HANSA_USAGE',
+        `-o custom-columns is ${JSON.stringify(text.slice(0, 120))}: accepted is HEADING:PATH,…, such as NAME:.metadata.name,STATE:.status.state.`,
+      );
+    }
+    return { heading, template: compileTemplate(path) };
+  });
 }
 
 function split(text: string, separator: string): [string, string | undefined] {
@@ -77,8 +113,21 @@ export function renderValue(value: unknown, output: OutputFormat): string | unde
     case 'table':
     case 'wide':
     case 'name':
+    case 'custom-columns':
       return undefined;
   }
+}
+
+/** Rows of `-o custom-columns`, the headings first where `headers` asks. */
+export function renderCustomColumns(
+  columns: readonly CustomColumn[],
+  values: readonly unknown[],
+  headers: boolean,
+): string {
+  const rows = values.map((value) =>
+    columns.map(({ template }) => printable(template(value)) || '<none>'),
+  );
+  return renderColumns(headers ? [columns.map(({ heading }) => heading), ...rows] : rows);
 }
 
 /** Columns two spaces wider than kubectl's narrowest: as wide as the widest cell, and three spaces. */

@@ -8,7 +8,7 @@ import { hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { Selection, SiteClient, Table, WatchEvent } from './client.ts';
 import { qualifiedName } from './kind-argument.ts';
-import { type OutputFormat, renderValue } from './output.ts';
+import { type OutputFormat, renderCustomColumns, renderValue } from './output.ts';
 import { printTable, type TableLayout } from './table-output.ts';
 
 /** Between two attempts at a site that just went away. */
@@ -110,6 +110,10 @@ export function watchObjects(
 export function printObject(cli: Cli, kind: Kind, object: Resource, output: OutputFormat): void {
   if (output.format === 'name') {
     cli.print(qualifiedName(kind, object.metadata.name));
+    return;
+  }
+  if (output.format === 'custom-columns') {
+    cli.print(renderCustomColumns(output.columns, [object], false));
     return;
   }
   const text = renderValue(object, output) ?? '';
