@@ -10,6 +10,7 @@ import { timestamp } from '../api/object.ts';
 import { toHansaError } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
+import { type OnRenewal, onRenewal, parseSignal } from '../trust/workload/apply/on-renewal.ts';
 import type { MintedSvid } from '../trust/workload/mint.ts';
 import type { MintedJwtSvid } from '../trust/workload/mint-jwt.ts';
 import type {
@@ -17,9 +18,8 @@ import type {
   ReceivedState,
   ReceivedSvid,
 } from '../trust/workload/workload-client.ts';
-import { type Cli, globalOptions } from './cli.ts';
+import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
-import { dataDirOf } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { fileProblem } from './file-problem.ts';
 import { writeNewFile } from './new-file.ts';
@@ -30,8 +30,10 @@ import {
   renderColumns,
   renderValue,
 } from './output.ts';
+import { svidFetchCommand } from './svid-fetch.ts';
 import { svidValidateCommand } from './svid-validate.ts';
 import { usageError } from './usage.ts';
+import { socketOf } from './workload-socket.ts';
 
 /** What is written into a folder, as other programs expect it. */
 interface CredentialFiles {
@@ -50,6 +52,7 @@ export function svidCommand(cli: Cli): Command {
       'after',
       '\nExamples:\n  hansa svid watch --once\n  hansa svid mint spiffe://lubeck.example/batch --write ./tls',
     )
+    .addCommand(svidFetchCommand(cli))
     .addCommand(watchCommand(cli))
     .addCommand(mintCommand(cli))
     .addCommand(svidValidateCommand(cli));
@@ -59,6 +62,9 @@ interface WatchOptions {
   readonly socket?: string;
   readonly write?: string;
   readonly once?: boolean;
+  readonly exec?: string;
+  readonly signal?: NodeJS.Signals;
+  readonly pidFile?: string;
   readonly output: OutputFormat;
 }
 
@@ -71,7 +77,14 @@ function watchCommand(cli: Cli): Command {
     )
     .option('--write <folder>', 'keep certificate, key and bundles there, fresh, as PEM files')
     .option('--once', 'end after the first answer')
-    .addOption(outputOption(['json']))
+    .option('--exec <command>', 'with --write: run this after each renewal, or once with --signal')
+    .addOption(
+      new Option('--signal <name>', 'send this signal on renewal, such as HUP').argParser(
+        parseSignal,
+      ),
+    )
+    .option('--pid-file <file>', 'signal the process that this file names, not that of --exec')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -79,15 +92,22 @@ Needs no right but to be matched by a WorkloadEntry: the site asks the kernel wh
 --write the folder holds svid.pem, svid.key, bundle.pem and a file for every federated trust domain;
 each is replaced as a whole. It goes on when the site was restarted.
 
+Programs that read the files learn of a renewal in one of three ways: --exec runs a reload command
+after each write; --exec with --signal starts the program when the first files are there, signals it
+on each renewal and ends it with this command; --pid-file signals a program that runs already.
+
 Examples:
   hansa svid watch --data-dir ./lubeck
   hansa svid watch --once -o json
-  hansa svid watch --write ./tls`,
+  hansa svid watch --write ./tls --exec 'systemctl reload nginx'
+  hansa svid watch --write ./tls --exec 'haproxy -W -f haproxy.cfg' --signal USR2
+  hansa svid watch --write ./tls --pid-file /run/nginx.pid --signal HUP`,
     )
     .action(async (options: WatchOptions, command: Command) => {
       // Loaded here, so that no other command waits for gRPC.
       const { followIdentities } = await import('../trust/workload/workload-client.ts');
       const socket = socketOf(cli, command, options.socket);
+      const renewal = renewalOf(cli, options);
       const states = followIdentities({
         socket,
         signal: cli.io.interruption(),
@@ -105,14 +125,39 @@ Examples:
           const first = state.svids[0];
           if (options.write !== undefined && first !== undefined) {
             writeFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
+            renewal?.renewed();
           }
           showState(cli, state, options.output);
           if (options.once === true) break;
         }
       } finally {
+        await renewal?.stop();
         anchor.close();
       }
     });
+}
+
+function renewalOf(cli: Cli, options: WatchOptions): OnRenewal | undefined {
+  const { exec: command, pidFile, signal, once, write } = options;
+  if (command === undefined && pidFile === undefined) {
+    if (signal === undefined) return undefined;
+    throw usageError('--signal needs --exec or --pid-file: say whom to signal.');
+  }
+  if (write === undefined) throw usageError('Say with --write where the files are kept.');
+  if (command !== undefined && pidFile !== undefined) {
+    throw usageError('Give either --exec or --pid-file, not both.');
+  }
+  if (once === true) {
+    throw usageError('--once ends before there is a renewal: leave --exec and --pid-file out.');
+  }
+  const { cwd } = cli.io;
+  return onRenewal({
+    command,
+    signal,
+    pidFile: pidFile === undefined ? undefined : resolve(cwd, pidFile),
+    cwd,
+    note: (text) => cli.note(printable(text)),
+  });
 }
 
 interface MintOptions {
@@ -214,24 +259,6 @@ async function mintToken(
   cli.note(printable(`(for ${audience.join(', ')}; until ${minted.expiresAt})`));
 }
 
-function socketOf(cli: Cli, command: Command, flag: string | undefined): string {
-  const { io } = cli;
-  if (flag !== undefined) return resolve(io.cwd, flag);
-  const options = globalOptions(command);
-  const named = io.env['SPIFFE_ENDPOINT_SOCKET'] ?? '';
-  if (options.dataDir !== undefined || named === '') {
-    return join(dataDirOf(options, io), 'workload.sock');
-  }
-  // SPIFFE Workload Endpoint section 4: a URI, here with the scheme unix.
-  const path = /^unix:(?:\/\/)?(\/[^?#]*)$/.exec(named)?.[1];
-  if (path === undefined) {
-    throw usageError(
-      `SPIFFE_ENDPOINT_SOCKET is ${JSON.stringify(named.slice(0, 120))}: accepted is unix:///PATH.`,
-    );
-  }
-  return path;
-}
-
 function filesOf(state: ReceivedState, svid: ReceivedSvid): CredentialFiles {
   const pem = (certificates: ReceivedSvid['chain']): string =>
     certificates.map(({ der }) => certificatePem(der)).join('');
@@ -282,12 +309,15 @@ function showState(cli: Cli, state: ReceivedIdentities, output: OutputFormat): v
     serialNumber: leaf?.serialHex ?? '',
     notAfter: timestamp(leaf?.notAfterMs ?? 0),
   }));
-  if (output.format === 'json') {
-    // One line a state, for programs that read on.
+  if (output.format === 'json' || output.format === 'yaml') {
     const jwtKeys = Object.fromEntries(
       [...state.jwtKeys].map(([id, keys]) => [id.slice('spiffe://'.length), keys]),
     );
-    cli.print(JSON.stringify({ svids, federatesWith: federated, jwtKeys }));
+    const shown = { svids, federatesWith: federated, jwtKeys };
+    // One line or one document a state, for programs that read on.
+    cli.print(
+      output.format === 'json' ? JSON.stringify(shown) : `---\n${renderValue(shown, output) ?? ''}`,
+    );
     return;
   }
   const rows = svids.map(({ spiffeId, serialNumber, notAfter }) =>

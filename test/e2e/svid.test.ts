@@ -3,10 +3,11 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { createPrivateKey, X509Certificate } from 'node:crypto';
-import { mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { type Daemon, execute, Follower, hansa, startDaemon, temporaryFolder } from './daemon.ts';
+import { until } from './until.ts';
 
 const folder = temporaryFolder();
 const dataDir = join(folder, 'lubeck');
@@ -235,4 +236,70 @@ suite('hansa svid', () => {
     };
     assert.equal(workload, join(dataDir, 'workload.sock'));
   });
+
+  test('fetch prints a token of this process for an audience', async () => {
+    await applyEntry('fetched');
+    const socket = ['--socket', join(dataDir, 'workload.sock')];
+    const id = ['--spiffe-id', 'spiffe://lubeck.example/fetched'];
+    const one = await hansa(['svid', 'fetch', '--audience', 'db', ...id, ...socket]);
+    assert.equal(one.code, 0, one.stderr);
+    const validated = await hansa(
+      ['svid', 'validate', '--audience', 'db', '-o', 'json', '--data-dir', dataDir],
+      { stdin: one.stdout },
+    );
+    assert.equal(validated.code, 0, validated.stderr);
+    assert.match(validated.stdout, /spiffe:\/\/lubeck\.example\/fetched/);
+    const listed = await hansa(['svid', 'fetch', '--audience', 'db', '-o', 'json', ...socket]);
+    const { svids } = JSON.parse(listed.stdout) as { svids: { spiffeId: string }[] };
+    assert.ok(svids.some(({ spiffeId }) => spiffeId === 'spiffe://lubeck.example/fetched'));
+  });
+
+  test('fetch prints certificates without an audience, and refuses an identity without one', async () => {
+    await applyEntry('fetched');
+    const socket = ['--socket', join(dataDir, 'workload.sock')];
+    const fetched = await hansa(['svid', 'fetch', '-o', 'json', ...socket]);
+    assert.equal(fetched.code, 0, fetched.stderr);
+    const { svids } = JSON.parse(fetched.stdout) as {
+      svids: { spiffeId: string; certificate: string }[];
+    };
+    const found = svids.find(({ spiffeId }) => spiffeId === 'spiffe://lubeck.example/fetched');
+    assert.match(new X509Certificate(found?.certificate ?? '').subjectAltName ?? '', /fetched/);
+    const wrong = await hansa(['svid', 'fetch', '--spiffe-id', 'spiffe://x/y', ...socket]);
+    assert.equal(wrong.code, 2);
+    assert.match(wrong.stderr, /add --audience/);
+  });
+
+  test('watch runs a command whenever new files are in place', async () => {
+    await applyEntry('reloaded');
+    const tls = join(folder, 'reloaded');
+    const runs = join(folder, 'runs');
+    const command = `openssl x509 -in ${tls}/svid.pem -noout -serial >> ${runs}`;
+    const follower = new Follower([
+      ...['svid', 'watch', '--data-dir', dataDir, '--write', tls, '--exec', command],
+    ]);
+    const lines = (): number =>
+      existsSync(runs) ? readFileSync(runs, 'utf8').trim().split('\n').length : 0;
+    try {
+      await until(() => lines() >= 1);
+      const before = lines();
+      await applyEntry('reloaded', 'ttlSeconds: 600');
+      await until(() => lines() > before);
+    } finally {
+      await follower.interrupt();
+    }
+  });
+
+  for (const [args, why] of [
+    [['--exec', 'true'], /--write/],
+    [['--signal', 'HUP'], /--exec or --pid-file/],
+    [['--write', 'x', '--exec', 'true', '--pid-file', 'y'], /not both/],
+    [['--write', 'x', '--exec', 'true', '--once'], /--once/],
+    [['--write', 'x', '--exec', 'true', '--signal', 'NOPE'], /not a signal/],
+  ] as const) {
+    test(`watch ${args.join(' ')} is refused`, async () => {
+      const { code, stderr } = await site('svid', 'watch', ...args);
+      assert.match(stderr, why);
+      assert.equal(code, 2);
+    });
+  }
 });

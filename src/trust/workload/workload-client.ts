@@ -1,9 +1,18 @@
 // A client of the Workload API, for `hansa svid watch`: every state, as it comes.
 
-import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
+import {
+  create,
+  type DescMessage,
+  fromBinary,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf';
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js';
 import {
   JWTBundlesResponseSchema,
+  JWTSVIDRequestSchema,
+  type JWTSVIDResponse,
+  JWTSVIDResponseSchema,
   type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
@@ -108,9 +117,7 @@ async function* watch<S extends DescMessage>(
   response: S,
 ): AsyncGenerator<MessageShape<S>, void> {
   if (signal.aborted) return;
-  const client = new Client(`unix:${socket}`, credentials.createInsecure());
-  const metadata = new Metadata();
-  metadata.set('workload.spiffe.io', 'true');
+  const { client, metadata } = openSocket(socket);
   const call = client.makeServerStreamRequest(
     `/SpiffeWorkloadAPI/${method}`,
     (request: Uint8Array) => Buffer.from(request),
@@ -125,19 +132,72 @@ async function* watch<S extends DescMessage>(
     for await (const message of call) yield message as MessageShape<S>;
   } catch (error) {
     if (signal.aborted) return;
-    const { code, details = '' } = error as Partial<ServiceError>;
-    if (code === undefined) throw error;
-    if (code !== status.UNAVAILABLE) throw errorOfStatus({ code, details });
-    throw new HansaError(
-      'HANSA_UNREACHABLE',
-      `The workload socket ${socket} does not answer. Start the site with \`hansa server\`, or name its socket or --data-dir.`,
-      { cause: error },
-    );
+    throw readFailure(socket, error);
   } finally {
     signal.removeEventListener('abort', cancel);
     call.cancel();
     client.close();
   }
+}
+
+/** The JWT-SVIDs of this process for an audience: one for each identity, or that of `spiffeId` alone. */
+export async function fetchJwtSvids(
+  socket: string,
+  request: { readonly audience: readonly string[]; readonly spiffeId: string },
+  signal: AbortSignal,
+): Promise<readonly ReceivedJwtSvid[]> {
+  const { client, metadata } = openSocket(socket);
+  const message = create(JWTSVIDRequestSchema, {
+    audience: [...request.audience],
+    spiffeId: request.spiffeId,
+  });
+  try {
+    const { svids } = await new Promise<JWTSVIDResponse>((resolve, reject) => {
+      const call = client.makeUnaryRequest(
+        '/SpiffeWorkloadAPI/FetchJWTSVID',
+        (bytes: Uint8Array) => Buffer.from(bytes),
+        (bytes: Buffer) => fromBinary(JWTSVIDResponseSchema, bytes),
+        toBinary(JWTSVIDRequestSchema, message),
+        metadata,
+        (error, response) => {
+          if (response === undefined) reject(readFailure(socket, error));
+          else resolve(response);
+        },
+      );
+      signal.addEventListener('abort', () => call.cancel(), { once: true });
+    });
+    return svids.map(({ spiffeId, svid, hint }) => ({
+      id: SpiffeId.parse(spiffeId),
+      token: svid,
+      hint,
+    }));
+  } finally {
+    client.close();
+  }
+}
+
+export interface ReceivedJwtSvid {
+  readonly id: SpiffeId;
+  readonly token: string;
+  readonly hint: string;
+}
+
+function openSocket(socket: string): { readonly client: Client; readonly metadata: Metadata } {
+  const metadata = new Metadata();
+  // SPIFFE Workload Endpoint section 6.
+  metadata.set('workload.spiffe.io', 'true');
+  return { client: new Client(`unix:${socket}`, credentials.createInsecure()), metadata };
+}
+
+function readFailure(socket: string, error: unknown): unknown {
+  const { code, details = '' } = error as Partial<ServiceError>;
+  if (code === undefined) return error;
+  if (code !== status.UNAVAILABLE) return errorOfStatus({ code, details });
+  return new HansaError(
+    'HANSA_UNREACHABLE',
+    `The workload socket ${socket} does not answer. Start the site with \`hansa server\`, or name its socket or --data-dir.`,
+    { cause: error },
+  );
 }
 
 export interface FollowOptions {

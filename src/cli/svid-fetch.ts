@@ -1,0 +1,103 @@
+// hansa svid fetch: the identities of this process, once, as a workload gets them: X.509-SVIDs, or
+// JWT-SVIDs for an audience.
+
+import { Command, Option } from 'commander';
+import { timestamp } from '../api/object.ts';
+import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
+import type { ReceivedJwtSvid, ReceivedState } from '../trust/workload/workload-client.ts';
+import type { Cli } from './cli.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { usageError } from './usage.ts';
+import { socketOf } from './workload-socket.ts';
+
+interface FetchOptions {
+  readonly socket?: string;
+  readonly audience?: readonly string[];
+  readonly spiffeId?: string;
+  readonly output: OutputFormat;
+}
+
+export function svidFetchCommand(cli: Cli): Command {
+  return new Command('fetch')
+    .description('print the SVIDs of this process once')
+    .addOption(
+      new Option(
+        '--audience <name>',
+        'JWT-SVIDs for this audience; may be given several times',
+      ).argParser((name: string, before: readonly string[] | undefined) => [
+        ...(before ?? []),
+        name,
+      ]),
+    )
+    .option('--spiffe-id <id>', 'with --audience: of this identity only')
+    .option(
+      '--socket <path>',
+      'the workload socket (SPIFFE_ENDPOINT_SOCKET, or that of --data-dir)',
+    )
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Without --audience it prints certificates, key and trust bundle as PEM. With --audience it prints one
+token a line; several identities match where several entries do. To keep files fresh, use hansa svid
+watch --write.
+
+Examples:
+  hansa svid fetch --audience db
+  curl -H "Authorization: Bearer $(hansa svid fetch --audience db)" https://db.example/
+  hansa svid fetch -o json`,
+    )
+    .action(async (options: FetchOptions, command: Command) => {
+      const { audience, spiffeId = '', output } = options;
+      if (audience === undefined && spiffeId !== '') {
+        throw usageError('--spiffe-id chooses among JWT-SVIDs: add --audience.');
+      }
+      const socket = socketOf(cli, command, options.socket);
+      const signal = cli.io.interruption();
+      // Loaded here, so that no other command waits for gRPC.
+      const client = await import('../trust/workload/workload-client.ts');
+      if (audience !== undefined) {
+        showTokens(cli, await client.fetchJwtSvids(socket, { audience, spiffeId }, signal), output);
+        return;
+      }
+      for await (const state of client.watchSvids(socket, signal)) {
+        showCertificates(cli, state, output);
+        return;
+      }
+    });
+}
+
+function showTokens(cli: Cli, svids: readonly ReceivedJwtSvid[], output: OutputFormat): void {
+  const shown = svids.map(({ id, token, hint }) => ({ spiffeId: id.toString(), hint, token }));
+  const rendered = renderValue({ svids: shown }, output);
+  if (rendered === undefined) for (const { token } of svids) cli.print(printable(token));
+  else cli.print(rendered);
+}
+
+function showCertificates(
+  cli: Cli,
+  { svids, federated }: ReceivedState,
+  output: OutputFormat,
+): void {
+  const pem = (certificates: ReceivedState['svids'][number]['chain']): string =>
+    certificates.map(({ der }) => certificatePem(der)).join('');
+  const shown = svids.map(({ id, hint, chain, key, authorities }) => ({
+    spiffeId: id.toString(),
+    hint,
+    notAfter: timestamp(chain[0]?.notAfterMs ?? 0),
+    certificate: pem(chain),
+    privateKey: privateKeyPem(key),
+    bundle: pem(authorities),
+  }));
+  const bundles = Object.fromEntries(
+    [...federated].map(([id, found]) => [id.slice('spiffe://'.length), pem(found)]),
+  );
+  const rendered = renderValue({ svids: shown, federatedBundles: bundles }, output);
+  if (rendered !== undefined) {
+    cli.print(rendered);
+    return;
+  }
+  for (const { certificate, privateKey, bundle } of shown) {
+    cli.print(`${certificate}${privateKey}${bundle}`.trimEnd());
+  }
+}
