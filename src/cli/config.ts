@@ -6,18 +6,24 @@ import { type LoadedConfig, sourceText } from '../server/config.ts';
 import { type ConfigKey, configKeys, flagOf, variableOf } from '../server/config-keys.ts';
 import type { Cli } from './cli.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption } from './output.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
 
 export function configCommand(cli: Cli): Command {
   const check = addConfigOptions(new Command('check'))
     .description('check a configuration without starting anything')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa config check --config site.yaml')
-    .action((_options: unknown, command: Command) => {
+    .action((options: { output: OutputFormat }, command: Command) => {
       const { settings } = loadServerConfig(cli, command);
       const set = settings.filter(({ source }) => source.from !== 'default').length;
+      const rendered = renderValue(
+        { sound: true, set, defaults: settings.length - set },
+        options.output,
+      );
       cli.print(
-        `The configuration is sound: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
+        rendered ??
+          `The configuration is sound: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
       );
     });
   const show = addConfigOptions(new Command('show'))

@@ -8,7 +8,7 @@ import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
 import { loadManifests } from './manifests.ts';
-import { type OutputFormat, outputOption, printable } from './output.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { forgottenMembersLines } from './peer-members.ts';
 import { revocationEffect } from './peer-rows.ts';
 import { usageError } from './usage.ts';
@@ -29,6 +29,12 @@ interface Doomed {
   readonly name: string;
 }
 
+interface DeletedObject {
+  readonly kind: string;
+  readonly name: string;
+  readonly dryRun: boolean;
+}
+
 export function deleteCommand(cli: Cli): Command {
   return new Command('delete')
     .description('delete objects by name, by manifest or by label')
@@ -40,7 +46,7 @@ export function deleteCommand(cli: Cli): Command {
     .option('--dry-run', 'let the site check and answer, but delete nothing')
     .option('--ignore-not-found', 'what is not there counts as deleted')
     .option('--no-wait', 'do not wait until finalizers are done')
-    .addOption(outputOption(['name']))
+    .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
@@ -117,6 +123,15 @@ async function deleteAll(
   options: DeleteOptions,
 ): Promise<void> {
   const held: Doomed[] = [];
+  const deleted: DeletedObject[] = [];
+  const report = ({ kind, name }: Doomed): void => {
+    deleted.push({ kind: kind.kind, name, dryRun: options.dryRun === true });
+    const named = qualifiedName(kind, name);
+    if (options.output.format === 'name') cli.print(named);
+    if (options.output.format === 'table') {
+      cli.print(`${named} deleted${options.dryRun === true ? ' (dry run)' : ''}`);
+    }
+  };
   let failure: HansaError | undefined;
   for (const { kind, name } of doomed) {
     const named = qualifiedName(kind, name);
@@ -128,7 +143,7 @@ async function deleteAll(
         held.push({ kind, name });
         cli.note(`${named} waits for its finalizers: ${printable(finalizers.join(', '))}`);
       } else {
-        report(cli, named, options);
+        report({ kind, name });
       }
     } catch (caught) {
       if (hasCode(caught, 'HANSA_NOT_FOUND') && options.ignoreNotFound === true) continue;
@@ -141,13 +156,10 @@ async function deleteAll(
   if (options.wait && options.dryRun !== true) {
     for (const one of held) {
       await waitForAll(cli, client, [one], { goal: 'delete' }, undefined);
-      report(cli, qualifiedName(one.kind, one.name), options);
+      report(one);
     }
   }
+  const rendered = renderValue({ deleted }, options.output);
+  if (rendered !== undefined) cli.print(rendered);
   if (failure !== undefined) throw new HansaError(failure.code, 'Not everything was deleted.');
-}
-
-function report(cli: Cli, named: string, options: DeleteOptions): void {
-  if (options.output.format === 'name') cli.print(named);
-  else cli.print(`${named} deleted${options.dryRun === true ? ' (dry run)' : ''}`);
 }

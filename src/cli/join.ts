@@ -333,11 +333,17 @@ function listCommand(cli: Cli): Command {
     );
 }
 
+interface ForgetOptions {
+  readonly bot?: boolean;
+  readonly output: OutputFormat;
+}
+
 function forgetCommand(cli: Cli): Command {
   return new Command('forget')
     .description('forget an agent or a bot: it cannot renew, and the name of an agent is free')
     .argument('<name>', 'of the agent')
     .option('--bot', 'the name is that of a bot: everything that joined under it is forgotten')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -348,13 +354,16 @@ Examples:
   hansa join forget crane-1
   hansa join forget ci --bot`,
     )
-    .action((name: string, { bot = false }: { readonly bot?: boolean }, command: Command) =>
+    .action((name: string, { bot = false, output }: ForgetOptions, command: Command) =>
       cli.withClient(command, async (client) => {
         const what = bot ? 'bot' : 'agent';
         await cli.confirm(command, `Forget the ${what} ${printable(name)}?`);
         const path = `${base}/${what}s/${encodeURIComponent(name)}`;
         await client.request({ method: 'DELETE', path });
-        cli.print(printable(`${what} ${name} is forgotten.`));
+        cli.print(
+          renderValue({ role: what, name, forgotten: true }, output) ??
+            printable(`${what} ${name} is forgotten.`),
+        );
       }),
     );
 }

@@ -147,6 +147,7 @@ export function bootstrapCommand(cli: Cli): Command {
         'who answers there; spiffe://TRUST-DOMAIN/hansa/site without it',
       ),
     )
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -167,6 +168,7 @@ interface BootstrapOptions {
   readonly fingerprint?: string;
   readonly url?: string;
   readonly endpointId?: string;
+  readonly output: OutputFormat;
 }
 
 async function bootstrap(
@@ -220,7 +222,7 @@ async function bootstrap(
   }
   const answer = await askRefresh(client, trustDomain.name, { rebootstrap: true, waitSeconds: 20 });
   refuseFailure(answer);
-  cli.print(printable(refreshedLine(answer)));
+  cli.print(renderValue(answer, options.output) ?? printable(refreshedLine(answer)));
 }
 
 interface Endpoint {

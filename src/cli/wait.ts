@@ -8,7 +8,7 @@ import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
-import { printable } from './output.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { usageError } from './usage.ts';
 import { describeState, type Goal, isMet, parseGoal } from './wait-goal.ts';
 import { follow } from './watch-output.ts';
@@ -17,6 +17,7 @@ interface WaitOptions {
   readonly for: Goal;
   readonly timeout: number;
   readonly selector?: string;
+  readonly output: OutputFormat;
 }
 
 interface WaitedFor {
@@ -40,6 +41,7 @@ export function waitCommand(cli: Cli): Command {
         .default(30_000, '30s'),
     )
     .option('-l, --selector <labels>', 'all objects that have these labels now')
+    .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
@@ -53,9 +55,22 @@ Examples:
     .action((kind: string, names: string[], options: WaitOptions, command: Command) =>
       cli.withClient(command, async (client) => {
         const objects = await choose(cli, client, [kind, ...names], options.selector);
-        await waitForAll(cli, client, objects, options.for, options.timeout, ({ kind: of, name }) =>
-          cli.print(`${qualifiedName(of, name)} ${wordFor(options.for)}`),
+        const { format } = options.output;
+        await waitForAll(
+          cli,
+          client,
+          objects,
+          options.for,
+          options.timeout,
+          ({ kind: of, name }) => {
+            const named = qualifiedName(of, name);
+            if (format === 'name') cli.print(named);
+            if (format === 'table') cli.print(`${named} ${wordFor(options.for)}`);
+          },
         );
+        const met = objects.map(({ kind: of, name }) => ({ kind: of.kind, name }));
+        const rendered = renderValue({ met }, options.output);
+        if (rendered !== undefined) cli.print(rendered);
       }),
     );
 }

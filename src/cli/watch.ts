@@ -4,7 +4,7 @@ import { Command } from 'commander';
 import type { Cli } from './cli.ts';
 import type { WatchEvent } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
-import { type OutputFormat, outputOption } from './output.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
 import { usageError } from './usage.ts';
 import { watchObjects } from './watch-output.ts';
 
@@ -21,11 +21,12 @@ export function watchCommand(cli: Cli): Command {
     .argument('[name]', 'the name of an object')
     .option('-l, --selector <labels>', 'only objects with these labels')
     .option('--field-selector <fields>', 'only objects with these fields')
-    .addOption(outputOption(['json', 'name', 'jsonpath']))
+    .addOption(outputOption(['json', 'yaml', 'name', 'jsonpath']))
     .addHelpText(
       'after',
       `
-With -o json each line is an event: {"type": "ADDED|MODIFIED|DELETED", "object": …}.
+With -o json each line is an event: {"type": "ADDED|MODIFIED|DELETED", "object": …}. With -o yaml
+each document is one.
 
 Examples:
   hansa watch rolebindings
@@ -47,6 +48,8 @@ Examples:
         switch (options.output.format) {
           case 'json':
             return JSON.stringify(event);
+          case 'yaml':
+            return `---\n${renderValue(event, options.output)}`;
           case 'name':
             return named;
           case 'jsonpath':
