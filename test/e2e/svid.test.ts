@@ -274,16 +274,15 @@ suite('hansa svid', () => {
     const tls = join(folder, 'reloaded');
     const runs = join(folder, 'runs');
     const command = `openssl x509 -in ${tls}/svid.pem -noout -serial >> ${runs}`;
-    const follower = new Follower([
-      ...['svid', 'watch', '--data-dir', dataDir, '--write', tls, '--exec', command],
-    ]);
+    const args = ['svid', 'watch', '--data-dir', dataDir, '--write', tls, '--exec', command];
+    const follower = new Follower(args);
     const lines = (): number =>
       existsSync(runs) ? readFileSync(runs, 'utf8').trim().split('\n').length : 0;
     try {
       await until(() => lines() >= 1);
-      const before = lines();
+      const first = lines();
       await applyEntry('reloaded', 'ttlSeconds: 600');
-      await until(() => lines() > before);
+      await until(() => lines() > first);
     } finally {
       await follower.interrupt();
     }
