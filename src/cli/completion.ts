@@ -156,6 +156,11 @@ _hansa_names() {
   # compgen would run what stands in $(…): only letters that names have pass.
   COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" "$@" -o name "\${site[@]}" 2>/dev/null </dev/null | sed -n 's|^\\(.*/\\)*\\([-_.a-z0-9]*\\)$|\\2|p')" -- "$current"))
 }
+_hansa_files() {
+  COMPREPLY=($(compgen -f -- "$current"))
+  # Only here: with it a peer lubeck.example beside a folder of that name would be taken for the folder.
+  compopt -o filenames 2>/dev/null
+}
 _hansa() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} path= kind= word before=
   local -a site
@@ -194,7 +199,7 @@ ${all
   .join('\n')}
   esac
   case $previous in
-    ${spelt(({ value }) => value === 'file')}) COMPREPLY=($(compgen -f -- "$current")); return ;;
+    ${spelt(({ value }) => value === 'file')}) _hansa_files; return ;;
   esac
   case $path/$previous in
 ${all.flatMap(choiceLines).join('\n')}
@@ -205,13 +210,13 @@ ${all.flatMap(choiceLines).join('\n')}
   esac
   case $current/$follows/$asks/$kind in
     -*) COMPREPLY=($(compgen -W "$flags" -- "$current")) ;;
-    */files/*) COMPREPLY=($(compgen -f -- "$current")) ;;
+    */files/*) _hansa_files ;;
     */names/?*/*) _hansa_names $asks ;;
     */names//?*) _hansa_names get "$kind" ;;
     *) COMPREPLY=($(compgen -W "$words" -- "$current")) ;;
   esac
 }
-complete -o filenames -F _hansa hansa ./hansa`;
+complete -F _hansa hansa ./hansa`;
 }
 
 /** A flag such as --role takes other words behind one command than behind another. */

@@ -101,6 +101,20 @@ suite('completion in bash', () => {
     );
   });
 
+  test('takes no name for the folder that is called so, and a folder for one', async () => {
+    // bash asks for a path only where -o filenames is set: for the whole command, or by compopt for one word.
+    const say = (words: string): string =>
+      `COMP_WORDS=('${launcher}' ${words}); COMP_CWORD=$((\${#COMP_WORDS[@]} - 1)); asked=; _hansa; echo "$asked"`;
+    const script = `${await succeeds(hansa(['completion', 'bash']))}
+compopt() { asked=$*; }
+complete -p hansa
+${say("trust refresh 'w'")}
+${say("apply -f 'READ'")}`;
+    const env = { HANSA_DATA_DIR: dataDir };
+    const printed = await succeeds(execute('bash', ['-c', script], { env }));
+    assert.equal(printed, 'complete -F _hansa hansa\n\n-o filenames\n');
+  });
+
   test('asks the site that the line names', async () => {
     const lines = [
       ['--data-dir', dataDir, 'trust', 'refresh', ''],
