@@ -161,6 +161,8 @@ function content(schema: JsonObject, mediaTypes: readonly string[]): JsonObject 
 }
 
 const bodyTypes = ['application/json', 'application/yaml'];
+/** Reviews are open to every token, so they are not read from YAML. */
+const reviewTypes = ['application/json', 'application/vnd.kubernetes.protobuf'];
 const patchTypes = [
   'application/apply-patch+yaml',
   'application/json-patch+json',
@@ -327,7 +329,7 @@ function reviewDocument(review: ReviewGroup): JsonObject {
         gvk,
         answers: name,
         parameters: writeParameters,
-        body: content(reference(name), bodyTypes),
+        body: content(reference(name), reviewTypes),
         created: true,
       }),
     };

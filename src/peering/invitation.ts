@@ -11,6 +11,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { parseSiteURL } from '../api/site-url.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { parseBoundedJson } from '../core/json/strict-json.ts';
 
 /** The only version there is; another begins with another prefix. */
 const prefix = 'hansa1.';
@@ -172,7 +173,7 @@ function readBody(body: Buffer): Invitation {
 function parseObject(body: Buffer): Readonly<Record<string, unknown>> {
   let value: unknown;
   try {
-    value = JSON.parse(body.toString('utf8'));
+    value = parseBoundedJson(body);
   } catch {
     throw invalid('it is not written as a site writes invitations');
   }

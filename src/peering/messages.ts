@@ -5,6 +5,7 @@ import { parseSiteURL } from '../api/site-url.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { parseBoundedJson } from '../core/json/strict-json.ts';
 
 /** The version of this API. Two sites use the highest that both have. */
 export const contractVersion = 1;
@@ -239,7 +240,7 @@ class Message {
 
 function parseJson(body: Uint8Array): unknown {
   try {
-    return JSON.parse(Buffer.from(body).toString('utf8'));
+    return parseBoundedJson(body);
   } catch {
     throw malformed('it is not JSON');
   }

@@ -11,6 +11,7 @@ import type { Caller } from '../core/access/identity.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
+import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
 import type { Sealer } from '../core/store/sealer.ts';
@@ -146,7 +147,7 @@ async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, un
   const bytes = await request.body(maxBodyBytes);
   if (bytes.byteLength === 0) return {};
   try {
-    const value: unknown = JSON.parse(bytes.toString('utf8'));
+    const value: unknown = parseBoundedJson(bytes);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       return value as Readonly<Record<string, unknown>>;
     }

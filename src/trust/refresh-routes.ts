@@ -8,6 +8,7 @@ import { Authorizer } from '../core/access/authorizer.ts';
 import { forbidden } from '../core/access/denial.ts';
 import type { Caller } from '../core/access/identity.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
+import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
@@ -125,7 +126,7 @@ async function wishOf(request: PlaneRequest): Promise<Wish> {
   const bytes = await request.body(maxBodyBytes);
   let value: unknown = {};
   try {
-    if (bytes.byteLength > 0) value = JSON.parse(bytes.toString('utf8'));
+    if (bytes.byteLength > 0) value = parseBoundedJson(bytes);
   } catch {
     refuse('the body is not JSON');
   }

@@ -86,3 +86,11 @@ test('a path is not spelt out to its end where its keys are long or many', () =>
     assert.deepEqual(others, []);
   }
 });
+
+test('bounded JSON is read, and too deep or too large JSON is a syntax error that says so', () => {
+  const parse = (text: string) => strict.parseBoundedJson(Buffer.from(text));
+  assert.deepEqual(parse('{"a":[1]}'), { a: [1] });
+  assert.throws(() => parse('{'), SyntaxError);
+  assert.throws(() => parse('['.repeat(8000)), /SyntaxError: nested deeper than 512 levels/);
+  assert.throws(() => parse(`[${'1,'.repeat(MAX_VALUES)}1]`), /SyntaxError: more than 10000/);
+});

@@ -68,6 +68,19 @@ export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess
   return undefined;
 }
 
+/** JSON.parse for what others send. Throws a SyntaxError also for JSON that is too deep or has too many values. */
+export function parseBoundedJson(text: Uint8Array): unknown {
+  const excess = jsonExcess(text);
+  if (excess !== undefined) {
+    throw new SyntaxError(
+      excess === 'values'
+        ? `more than ${MAX_VALUES} fields and items`
+        : `nested deeper than ${MAX_DEPTH} levels`,
+    );
+  }
+  return JSON.parse(Buffer.from(text.buffer, text.byteOffset, text.byteLength).toString('utf8'));
+}
+
 /**
  * Paths such as `spec.rules[0].verbs` of what stands twice, in order of appearance, each once, the
  * first hundred; long ones end in `…`. `text` must be valid JSON: call this after JSON.parse.

@@ -7,6 +7,7 @@ import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { Entry, Listing, Store } from '../../core/store/store.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { badRequest } from './errors.ts';
@@ -229,7 +230,7 @@ function parseContinue(token: string): { revision: number; start: string } {
   const bytes = Buffer.from(token, 'base64url');
   let value: Record<string, unknown> | null;
   try {
-    value = JSON.parse(bytes.toString('utf8')) as Record<string, unknown> | null;
+    value = parseBoundedJson(bytes) as Record<string, unknown> | null;
   } catch {
     throw refuse(jsonSyntaxError(bytes));
   }

@@ -1,19 +1,35 @@
 // Bodies in YAML. kubectl and client-go send JSON under that name, which is read as what it is. Real
 // YAML is written by people and small; its parser is some fifty times slower, so there is a limit.
 
-import { isScalar, LineCounter, parseDocument, visit, type YAMLMap } from 'yaml';
+import {
+  Composer,
+  type CST,
+  type Document,
+  isAlias,
+  isCollection,
+  isMap,
+  isPair,
+  isScalar,
+  Lexer,
+  LineCounter,
+  Parser,
+  type YAMLMap,
+} from 'yaml';
 import { HansaError } from '../../core/errors/error.ts';
 import { badRequest } from './errors.ts';
 
 /** More would hold up everyone else for too long. */
 export const maxYamlBytes = 64 * 1024;
 
-/** Each may begin a node, and costs the parser some 5 µs; each that is wrong costs it more the more there are. */
-export const maxYamlMarks = 2_000;
+/** Each may begin a node and costs the parser up to 10 µs, so that a document takes 10 ms at most. */
+export const maxYamlMarks = 1_000;
 const marks = /[\n\r,[\]{}"'&*!]|[-?:](?=\s)/g;
 
-/** Aliases are expanded at most this often: a small document must not become a huge one. */
-const maxAliases = 100;
+/** Deeper than any kind nests. The composer recurses, and needs 50 ms to overflow the stack. */
+export const maxYamlDepth = 64;
+
+/** With all aliases expanded: a small document must not become a huge one. */
+const maxYamlValues = 2_000;
 
 /** Go's decoder reports so many. */
 const maxDuplicates = 100;
@@ -39,12 +55,16 @@ export function parseYaml(text: string): ParsedYaml {
       `Request entity too large: limit is ${maxYamlMarks} lines, commas, quotes and brackets for YAML; send it as JSON`,
     );
   }
+  const { stackTraceLimit } = Error;
+  // The parser makes an error for each mistake; its stack would cost more than all else.
+  Error.stackTraceLimit = 0;
   try {
     return readDocument(text);
   } catch (error) {
     if (error instanceof HansaError) throw error;
-    // Aliases without end, or nesting that the parser's recursion cannot follow.
     throw badRequest(`yaml: ${(error as Error).message}`);
+  } finally {
+    Error.stackTraceLimit = stackTraceLimit;
   }
 }
 
@@ -60,34 +80,113 @@ function hasMoreMarks(text: string, limit: number): boolean {
 
 function readDocument(text: string): ParsedYaml {
   const lines = new LineCounter();
+  const document = compose(text, lines);
+  const fatal = document.errors[0];
+  if (fatal !== undefined) throw badLine(lines, fatal.pos[0], fatal.message);
+  const duplicates = new Inspection(lines).of(document);
+  return {
+    // The inspection has bounded what aliases expand to.
+    json: JSON.stringify(document.toJS({ maxAliasCount: -1 }) ?? null),
+    duplicates,
+  };
+}
+
+function badLine(lines: LineCounter, offset: number, why: string): HansaError {
+  return badRequest(`yaml: line ${lines.linePos(offset).line || 1}: ${why}`);
+}
+
+/** The first document of the text, as in Go. Stops at the first mistake that the parser sees, and before deep nesting is composed. */
+function compose(text: string, lines: LineCounter): Document.Parsed {
   // Version 1.1, as everything around Kubernetes reads it: there `on` and `y` are booleans.
-  const document = parseDocument(text, {
+  const composer = new Composer({
     version: '1.1',
-    // The parser would compare each key with all before it.
+    // The composer would compare each key with all before it.
     uniqueKeys: false,
     merge: true,
     logLevel: 'silent',
-    lineCounter: lines,
   });
-  const fatal = document.errors[0];
-  if (fatal !== undefined) {
-    const line = fatal.linePos?.[0].line ?? 1;
-    throw badRequest(`yaml: line ${line}: ${fatal.message.split(/ at line \d+|\n/)[0]}`);
+  for (const token of tokensOf(text, lines)) {
+    if (token.type === 'error') throw badLine(lines, token.offset, token.message);
+    for (const document of composer.next(token)) return document;
   }
-  const duplicates: string[] = [];
-  visit(document, {
-    Map: (_key, map) => {
-      for (const offset of repeatedKeys(map)) {
-        if (duplicates.length >= maxDuplicates) return visit.BREAK;
-        duplicates.push(`line ${lines.linePos(offset).line}: key already set in map`);
-      }
-      return undefined;
-    },
-  });
-  return {
-    json: JSON.stringify(document.toJS({ maxAliasCount: maxAliases }) ?? null),
-    duplicates,
-  };
+  for (const document of composer.end(true, text.length)) return document;
+  throw new Error('a composer that is told to always returns a document');
+}
+
+function* tokensOf(text: string, lines: LineCounter): ReturnType<Parser['parse']> {
+  const parser = new Parser((offset) => lines.addNewLine(offset));
+  lines.addNewLine(0);
+  for (const lexeme of new Lexer().lex(text)) {
+    yield* parser.next(lexeme);
+    // Below the collections lies the document, above them a scalar that is being read.
+    if (parser.stack.length > maxYamlDepth + 1 && isOpenCollection(parser.stack.at(-1)))
+      throw badLine(lines, parser.offset, `exceeded max depth of ${maxYamlDepth}`);
+  }
+  yield* parser.end();
+}
+
+function isOpenCollection(token: CST.Token | undefined): boolean {
+  return token !== undefined && 'items' in token;
+}
+
+/** One pass over a document before it becomes a value. Collects repeated keys; refuses what would be costly to expand. */
+class Inspection {
+  readonly #lines: LineCounter;
+  readonly #duplicates: string[] = [];
+  /** Values that stand for an alias, by anchor. Undefined within the anchored node itself. */
+  readonly #anchors = new Map<string, number | undefined>();
+
+  constructor(lines: LineCounter) {
+    this.#lines = lines;
+  }
+
+  of(document: Document.Parsed): readonly string[] {
+    this.#count(document.contents);
+    return this.#duplicates;
+  }
+
+  /** How many values the node has with its aliases expanded. */
+  #count(node: unknown): number {
+    if (isPair(node)) return this.#countKey(node.key) + this.#count(node.value);
+    if (isAlias(node)) return this.#countAlias(node.source, node.range?.[0] ?? 0);
+    const anchor = isScalar(node) || isCollection(node) ? node.anchor : undefined;
+    if (anchor !== undefined) this.#anchors.set(anchor, undefined);
+    let count = 1;
+    if (isMap(node)) this.#reportDuplicates(node);
+    if (isCollection(node)) for (const item of node.items) count += this.#count(item);
+    if (count > maxYamlValues) {
+      throw new HansaError(
+        'HANSA_TOO_LARGE',
+        `Request entity too large: limit is ${maxYamlValues} values for YAML with its aliases; send it as JSON`,
+      );
+    }
+    if (anchor !== undefined) this.#anchors.set(anchor, count);
+    return count;
+  }
+
+  /** JSON has no collections as keys, and the library needs exponential time to write nested ones as text. */
+  #countKey(key: unknown): number {
+    if (isCollection(key) || isAlias(key)) {
+      throw badLine(this.#lines, key.range?.[0] ?? 0, 'a key must be a scalar');
+    }
+    return this.#count(key);
+  }
+
+  #countAlias(anchor: string, offset: number): number {
+    const count = this.#anchors.get(anchor);
+    if (count !== undefined) return count;
+    const why = this.#anchors.has(anchor)
+      ? `anchor '${anchor}' value contains itself`
+      : `unknown anchor '${anchor}' referenced`;
+    throw badLine(this.#lines, offset, why);
+  }
+
+  #reportDuplicates(map: YAMLMap): void {
+    for (const offset of repeatedKeys(map)) {
+      if (this.#duplicates.length >= maxDuplicates) return;
+      this.#duplicates.push(`line ${this.#lines.linePos(offset).line}: key already set in map`);
+    }
+  }
 }
 
 /** Where the keys stand that the map has already. Merge keys (`<<`) may stand more than once. */

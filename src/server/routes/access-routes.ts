@@ -13,6 +13,7 @@ import {
   type UserCredentialParts,
 } from '../../core/access/user-credentials.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { type Exchange, readBody, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
 
@@ -71,7 +72,7 @@ function originOf(exchange: Exchange): Origin {
 export async function readJson(exchange: Exchange): Promise<unknown> {
   const body = await readBody(exchange, maxBodyBytes);
   try {
-    return JSON.parse(body.toString('utf8')) as unknown;
+    return parseBoundedJson(body);
   } catch (error) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',

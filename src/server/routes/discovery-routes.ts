@@ -21,7 +21,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { type Exchange, readBody, respond, respondJson } from '../http/exchange.ts';
 import { protobufMediaType, readReview } from '../http/kube-protobuf.ts';
 import type { Route } from '../http/routes.ts';
-import { mediaTypeOf, objectMediaTypes, parseBody } from '../resources/decode.ts';
+import { mediaTypeOf, parseJson } from '../resources/decode.ts';
 import { unsupportedMediaType } from '../resources/errors.ts';
 
 export interface DiscoveryParts {
@@ -134,8 +134,8 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
     path,
     handle: async (exchange) => {
       const body = await readBody(exchange, maxReviewBytes);
-      const mediaType = mediaTypeOf(exchange.request.headers['content-type']);
-      respondJson(exchange, 201, answer(exchange.caller, readAsked(body, mediaType)));
+      const contentType = exchange.request.headers['content-type'];
+      respondJson(exchange, 201, answer(exchange.caller, readAsked(body, contentType)));
     },
   });
   return [
@@ -151,9 +151,15 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
   ];
 }
 
-function readAsked(body: Buffer, mediaType: string): unknown {
+/** Without YAML, which is costly to read: every token may ask, and kubectl sends one of these. */
+const reviewMediaTypes = ['application/json', protobufMediaType] as const;
+
+/** A review has some twenty. */
+const maxReviewValues = 256;
+
+export function readAsked(body: Buffer, contentType: string | undefined): unknown {
+  const mediaType = mediaTypeOf(contentType);
   if (mediaType === protobufMediaType) return readReview(body);
-  if (objectMediaTypes.some((known) => known === mediaType))
-    return parseBody(body, mediaType).value;
-  throw unsupportedMediaType([...objectMediaTypes, protobufMediaType]);
+  if (mediaType === 'application/json') return parseJson(body, maxReviewValues).value;
+  throw unsupportedMediaType(reviewMediaTypes);
 }

@@ -4,6 +4,7 @@
 import { actorOf } from '../../core/access/audit-draft.ts';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { authorityAudit } from '../../core/identity/authority-audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
@@ -144,7 +145,7 @@ function stepRequest(body: Buffer): StepRequest {
 
 function objectOf(body: Buffer): Readonly<Record<string, unknown>> {
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
+    const value: unknown = parseBoundedJson(body);
     if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
       return value as Readonly<Record<string, unknown>>;
     }

@@ -7,6 +7,7 @@ import { changeDraft } from '../../core/access/audit-draft.ts';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { readFields, readPublicKey, readSeconds } from '../../core/access/request-body.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
@@ -90,7 +91,7 @@ export function ownerOf({ caller }: PlaneRequest): Caller {
 
 export function jsonOf(body: Buffer): unknown {
   try {
-    return JSON.parse(body.toString('utf8'));
+    return parseBoundedJson(body);
   } catch (cause) {
     throw new HansaError('HANSA_BAD_REQUEST', 'The body is not JSON.', { cause });
   }

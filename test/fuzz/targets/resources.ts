@@ -9,6 +9,7 @@ import { createRegistry } from '../../../src/api/registry.ts';
 import { validateObject } from '../../../src/api/resource-schema.ts';
 import { parseManifests } from '../../../src/cli/manifests.ts';
 import { readReview } from '../../../src/server/http/kube-protobuf.ts';
+import { readAsked } from '../../../src/server/routes/discovery-routes.ts';
 import { decodeObject, parseBody } from '../../../src/server/resources/decode.ts';
 import type { Target } from '../target.ts';
 
@@ -141,6 +142,20 @@ export const resourceTargets: readonly Target[] = [
     dictionary: ['=', '==', '!=', ',', '\\', 'metadata.name', 'spec.spiffeID'],
     maxBytes: 5_000,
     run: (input) => void parseFieldSelector(fallback, input.toString('utf8')),
+  },
+  {
+    name: 'review-json',
+    grammar: 'json',
+    dictionary: [
+      'apiVersion',
+      'authorization.k8s.io/v1',
+      'kind',
+      'SelfSubjectAccessReview',
+      'spec',
+      'resourceAttributes',
+    ],
+    maxBytes: 9_000,
+    run: (input) => void readAsked(input, 'application/json'),
   },
   {
     name: 'kubernetes-review',

@@ -2,6 +2,7 @@
 // what is needed must be there and be what it should. Throws AcmeProblem.
 
 import { AcmeProblem, problemIn } from './problem.ts';
+import { parseBoundedJson } from '../../../core/json/strict-json.ts';
 
 export interface Directory {
   readonly newNonce: string;
@@ -140,7 +141,7 @@ export function parseUrl(value: unknown, what: string): string {
 
 function parseObject(body: Buffer, what: string): Record<string, unknown> {
   try {
-    const value: unknown = JSON.parse(body.toString('utf8'));
+    const value: unknown = parseBoundedJson(body);
     if (isObject(value)) return value;
   } catch {
     // The parser's words would quote the answer.
