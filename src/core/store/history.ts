@@ -1,6 +1,7 @@
 // The recent past: the changes from which a watch can go on. Every revision above
 // `compactedRevision` is one change, so finding a place in it is arithmetic.
 
+import { withoutSealedValues } from './sealed-collections.ts';
 import type { Change } from './store.ts';
 
 export interface HistoryLimits {
@@ -44,7 +45,8 @@ export class History {
     return this.#changes.length - this.#start;
   }
 
-  push(change: Change): void {
+  push(told: Change): void {
+    const change = withoutSealedValues(told);
     this.#changes.push(change);
     this.#bytes += weight(change);
   }

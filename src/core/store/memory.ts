@@ -16,6 +16,7 @@ import type {
 } from './driver.ts';
 import { emptyHead } from './driver.ts';
 import { edgeCounts } from './merkle.ts';
+import { erased, sealedCollections } from './sealed-collections.ts';
 import type { LeaseState } from './store.ts';
 
 const pageRows = 1000;
@@ -32,7 +33,13 @@ export class MemoryDatabase {
 
   write(batch: Batch): void {
     this.head = batch.head;
-    for (const row of batch.changes) this.changes.set(row.revision, row);
+    for (const row of batch.changes) {
+      this.changes.set(row.revision, row);
+      const previous = this.changes.get(row.previous);
+      if (previous !== undefined && sealedCollections.has(row.collection)) {
+        this.changes.set(row.previous, { ...previous, value: erased });
+      }
+    }
     for (const revision of batch.superseded) this.changes.delete(revision);
     this.audit.push(...batch.audit);
     for (const { level, hash } of batch.subtrees) (this.subtrees[level] ??= []).push(hash);

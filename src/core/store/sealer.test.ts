@@ -8,7 +8,12 @@ import { createSealer } from './sealer.ts';
 
 const random = new SeededRandom('sealer');
 const sealer = createSealer(Buffer.alloc(32, 7), random);
-const place: SealedPlace = { collection: 'keys', key: 'root', column: 'private', version: 3 };
+const place: SealedPlace = {
+  collection: 'site.secrets',
+  key: 'root',
+  column: 'private',
+  version: 3,
+};
 const broken = withErrorCode('HANSA_SEAL_BROKEN');
 
 describe('a sealed secret', () => {

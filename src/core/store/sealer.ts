@@ -5,6 +5,7 @@
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import type { Random } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
+import { sealedCollections } from './sealed-collections.ts';
 
 /** What a sealed value is bound to. All four must be the same when it is opened. */
 export interface SealedPlace {
@@ -17,6 +18,7 @@ export interface SealedPlace {
 
 /** Asynchronous, so that the key can move to another process or a device. */
 export interface Sealer {
+  /** Only for collections whose values the store erases when they are replaced (sealed-collections.ts). */
   seal(place: SealedPlace, secret: Uint8Array): Promise<Buffer>;
   /** Rejects with HANSA_SEAL_BROKEN where key, place or bytes are not those of `seal`. */
   open(place: SealedPlace, sealed: Uint8Array): Promise<Buffer>;
@@ -52,6 +54,11 @@ export function createSealer(key: Uint8Array, random: Random): Sealer {
 
   return {
     async seal(place, secret) {
+      if (!sealedCollections.has(place.collection)) {
+        throw new RangeError(
+          `${place.collection} keeps a history of its values: add it to sealed-collections.ts`,
+        );
+      }
       const fresh = Buffer.from(await random.bytes(keyBytes + 2 * nonceBytes));
       const dataKey = fresh.subarray(0, keyBytes);
       const wrapNonce = fresh.subarray(keyBytes, keyBytes + nonceBytes);

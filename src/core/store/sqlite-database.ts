@@ -6,6 +6,7 @@ import { DatabaseSync } from 'node:sqlite';
 import { corrupt } from './load.ts';
 import { edgeCounts, hashBytes } from './merkle.ts';
 import { makePrivateFile } from './private-file.ts';
+import { erased, sealedCollections } from './sealed-collections.ts';
 import type { Answers, Packed, Questions, WireBatch, WireHead } from './sqlite-messages.ts';
 import { pack, unpack } from './sqlite-messages.ts';
 import { migrate } from './sqlite-schema.ts';
@@ -36,6 +37,8 @@ export class CommitUncertain extends Error {
 export class SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
+  /** Something was erased that the write-ahead log still holds. */
+  #logHoldsErased = false;
 
   private constructor(database: DatabaseSync) {
     this.#database = database;
@@ -49,6 +52,9 @@ export class SqliteDatabase {
     try {
       for (const pragma of writerPragmas) database.exec(`PRAGMA ${pragma}`);
       migrate(database);
+      vacuumIfDue(database);
+      // A process that was killed may have left an erased value in the log.
+      emptyLog(database);
     } catch (error) {
       database.close();
       throw error;
@@ -88,7 +94,7 @@ export class SqliteDatabase {
     const values: (Uint8Array | undefined)[] = [];
     let bytes = 0;
     const rows = this.#statement(
-      'SELECT revision, collection, name, previous, value FROM changes WHERE revision > ? ORDER BY revision LIMIT ?',
+      'SELECT revision, collection, name, previous, coalesce(sealed.value, changes.value) AS value FROM changes LEFT JOIN sealed USING (revision) WHERE revision > ? ORDER BY revision LIMIT ?',
     ).iterate(after, pageRows);
     for (const row of rows) {
       const value = (row['value'] as Uint8Array | null) ?? undefined;
@@ -104,6 +110,20 @@ export class SqliteDatabase {
   }
 
   write(batch: WireBatch): undefined {
+    const seals = batch.changes.collections.some((collection) => sealedCollections.has(collection));
+    // Not always: zeroing every page that history frees would cost each commit.
+    if (seals) this.#database.exec('PRAGMA secure_delete = ON');
+    try {
+      this.#transact(batch);
+    } finally {
+      if (seals) this.#database.exec('PRAGMA secure_delete = OFF');
+    }
+    this.#logHoldsErased ||= seals;
+    if (this.#logHoldsErased) this.#logHoldsErased = !emptyLog(this.#database);
+    return undefined;
+  }
+
+  #transact(batch: WireBatch): void {
     this.#statement('BEGIN IMMEDIATE').run();
     try {
       this.#insert(batch);
@@ -121,7 +141,6 @@ export class SqliteDatabase {
       if (resultCode(error) === sqliteFull) throw error;
       throw new CommitUncertain('COMMIT failed', { cause: error });
     }
-    return undefined;
   }
 
   audit({ from, limit, maxBytes }: Questions['audit']): Packed {
@@ -172,13 +191,14 @@ export class SqliteDatabase {
     if (moved.changes !== 1) throw corrupt('someone else wrote to it since it was opened');
     const insertChange = this.#statement('INSERT INTO changes VALUES (?, ?, ?, ?, ?)');
     for (let at = 0; at < changes.revisions.length; at++) {
-      insertChange.run(
-        changes.revisions[at] as number,
-        changes.collections[at] as string,
-        changes.names[at] as string,
-        changes.previous[at] as number,
-        next(),
-      );
+      const revision = changes.revisions[at] as number;
+      const collection = changes.collections[at] as string;
+      const previous = changes.previous[at] as number;
+      const value = next();
+      const kept = sealedCollections.has(collection)
+        ? this.#insertSealed(revision, previous, value)
+        : value;
+      insertChange.run(revision, collection, changes.names[at] as string, previous, kept);
     }
     const insertAudit = this.#statement('INSERT INTO audit VALUES (?, ?, ?)');
     for (let at = 0; at < batch.auditRows; at++) {
@@ -189,6 +209,14 @@ export class SqliteDatabase {
     const deleteChange = this.#statement('DELETE FROM changes WHERE revision = ?');
     for (const revision of batch.superseded) deleteChange.run(revision);
     this.#insertBeside(batch);
+  }
+
+  /** Erases the version before. Returns what the row in changes holds instead. */
+  #insertSealed(revision: number, previous: number, value: Uint8Array | null): Uint8Array | null {
+    this.#statement('DELETE FROM sealed WHERE revision = ?').run(previous);
+    if (value === null) return null;
+    this.#statement('INSERT INTO sealed VALUES (?, ?)').run(revision, value);
+    return erased;
   }
 
   /** What lives beside the resources. */
@@ -245,6 +273,33 @@ export class SqliteDatabase {
       this.#statements.set(sql, statement);
     }
     return statement;
+  }
+}
+
+/** Moves the write-ahead log into the database and cuts it to nothing. False while a reader needs it. */
+function emptyLog(database: DatabaseSync): boolean {
+  try {
+    return database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
+  } catch {
+    // A full disk, say. Everything is in the log, and the next write tries again.
+    return false;
+  }
+}
+
+/** Once, after a schema step that erased values: it leaves no free pages, and no stale bytes in others. */
+function vacuumIfDue(database: DatabaseSync): void {
+  const due = `SELECT 1 FROM meta WHERE key = 'vacuum_due'`;
+  if (database.prepare(due).get() === undefined) return;
+  try {
+    // A copy of the whole database, which may be larger than memory.
+    database.exec('PRAGMA temp_store = FILE');
+    database.exec('VACUUM');
+    database.exec(`DELETE FROM meta WHERE key = 'vacuum_due'`);
+  } catch (error) {
+    // There is no room for the copy: the next start tries again.
+    if (!isFull(error)) throw error;
+  } finally {
+    database.exec('PRAGMA temp_store = MEMORY');
   }
 }
 

@@ -74,6 +74,27 @@ export const schemaSteps: readonly SchemaStep[] = [
       ) STRICT, WITHOUT ROWID;
     `,
   },
+  {
+    // Values of sealed collections (sealed-collections.ts) in pages that hold nothing else, so that
+    // erasing one costs other writes nothing. Their rows in changes have an empty value.
+    version: 2,
+    sql: `
+      CREATE TABLE sealed (
+        revision INTEGER PRIMARY KEY,
+        value BLOB NOT NULL
+      ) STRICT;
+      INSERT INTO sealed
+        SELECT revision, value FROM changes AS one
+        WHERE collection IN ('site.secrets', 'trust.acme', 'peering.acceptances')
+          AND value IS NOT NULL
+          AND NOT EXISTS (SELECT 1 FROM changes AS later WHERE later.previous = one.revision);
+      UPDATE changes SET value = x''
+        WHERE collection IN ('site.secrets', 'trust.acme', 'peering.acceptances')
+          AND value IS NOT NULL;
+      -- Free pages hold what was erased before: see SqliteDatabase.open.
+      INSERT INTO meta SELECT 'vacuum_due', 1 WHERE EXISTS (SELECT 1 FROM changes);
+    `,
+  },
 ];
 
 /** Applies the steps that the database has not seen, all in one transaction. */

@@ -186,7 +186,7 @@ describe('the schema', () => {
       assert.match(String(error), /schema 999/);
       return withErrorCode('HANSA_STORE_NEWER')(error);
     });
-    edit(`UPDATE meta SET value = 1 WHERE key = 'schema_version'`);
+    edit(`UPDATE meta SET value = ${schemaSteps.at(-1)?.version} WHERE key = 'schema_version'`);
     const store = await open();
     assert.equal(store.revision, 300);
     await store.close();

@@ -130,6 +130,8 @@ export interface Store {
   /**
    * Delivers the changes of one collection with a revision above `after`. Throws HANSA_EXPIRED
    * where the history no longer reaches back that far, and where `after` is in the future.
+   * Changes of sealed collections that are over when the watch begins come without their values
+   * (sealed-collections.ts).
    */
   watch(collection: string, after: number, watcher: Watcher): Watch;
   commit(commit: Commit): Promise<Committed>;
