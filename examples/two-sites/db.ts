@@ -4,7 +4,7 @@
 //
 //   node examples/two-sites/db.ts 127.0.0.1:9443        with SPIFFE_ENDPOINT_SOCKET
 
-import type { ServerResponse } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
@@ -37,7 +37,7 @@ gatekeeper.close();
 function listen(identity: Identity): Server {
   const callers = new PeerAuthenticator(sourceOf(() => current));
   const listener = createServer(svidServerOptions(identity.credential), (request, response) => {
-    void answer(callers, request.socket as TLSSocket, response);
+    void answer(callers, request, response);
   });
   guardServer(listener);
   listener.listen(Number(port), host, () => {
@@ -49,10 +49,10 @@ function listen(identity: Identity): Server {
 
 async function answer(
   callers: PeerAuthenticator,
-  tls: TLSSocket,
+  request: IncomingMessage,
   response: ServerResponse,
 ): Promise<void> {
-  const { status, caller, body } = await decide(callers, tls);
+  const { status, caller, body } = await decide(callers, request);
   process.stdout.write(`${status} ${caller}\n`);
   response.writeHead(status, { 'content-type': 'text/plain' }).end(`${body}\n`);
 }
@@ -63,7 +63,8 @@ interface Answer {
   readonly body: string;
 }
 
-async function decide(callers: PeerAuthenticator, tls: TLSSocket): Promise<Answer> {
+async function decide(callers: PeerAuthenticator, request: IncomingMessage): Promise<Answer> {
+  const tls = request.socket as TLSSocket;
   let caller: ValidatedSvid | undefined;
   try {
     caller = callers.authenticate(tls, Date.now());
@@ -74,7 +75,7 @@ async function decide(callers: PeerAuthenticator, tls: TLSSocket): Promise<Answe
   if (caller === undefined) return { status: 401, caller: 'nobody', body: 'who are you?' };
   const id = caller.id.toString();
   try {
-    if (await gatekeeper.allows(caller, tls.remoteAddress ?? '')) {
+    if (await gatekeeper.allows(caller, tls.remoteAddress ?? '', request.method ?? '')) {
       return { status: 200, caller: id, body: `hello ${id}` };
     }
     return { status: 403, caller: id, body: 'denied' };

@@ -114,7 +114,7 @@ export class Gatekeeper {
   }
 
   /** Rejects where the site does not answer: then nobody comes in. */
-  async allows(caller: ValidatedSvid, address: string): Promise<boolean> {
+  async allows(caller: ValidatedSvid, address: string, method: string): Promise<boolean> {
     const question = create(CheckRequestSchema, {
       attributes: {
         source: {
@@ -122,6 +122,8 @@ export class Gatekeeper {
           certificate: encodeURIComponent(certificatePem(caller.leaf.der)),
           address: { socketAddress: { address, portValue: 0 } },
         },
+        // Which scope of a grant the request needs.
+        request: { http: { method } },
         contextExtensions: { offer: this.#offer },
       },
     });

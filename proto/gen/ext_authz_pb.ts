@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file ext_authz.proto.
  */
 export const file_ext_authz: GenFile = /*@__PURE__*/
-  fileDesc("Cg9leHRfYXV0aHoucHJvdG8SFWVudm95LnNlcnZpY2UuYXV0aC52MyJLCgxDaGVja1JlcXVlc3QSOwoKYXR0cmlidXRlcxgBIAEoCzInLmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0IooDChBBdHRyaWJ1dGVDb250ZXh0EjwKBnNvdXJjZRgBIAEoCzIsLmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0LlBlZXISQQoLZGVzdGluYXRpb24YAiABKAsyLC5lbnZveS5zZXJ2aWNlLmF1dGgudjMuQXR0cmlidXRlQ29udGV4dC5QZWVyEloKEmNvbnRleHRfZXh0ZW5zaW9ucxgKIAMoCzI+LmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0LkNvbnRleHRFeHRlbnNpb25zRW50cnkaXwoEUGVlchIvCgdhZGRyZXNzGAEgASgLMh4uZW52b3kuc2VydmljZS5hdXRoLnYzLkFkZHJlc3MSEQoJcHJpbmNpcGFsGAQgASgJEhMKC2NlcnRpZmljYXRlGAUgASgJGjgKFkNvbnRleHRFeHRlbnNpb25zRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgJOgI4ASJHCgdBZGRyZXNzEjwKDnNvY2tldF9hZGRyZXNzGAEgASgLMiQuZW52b3kuc2VydmljZS5hdXRoLnYzLlNvY2tldEFkZHJlc3MiNAoNU29ja2V0QWRkcmVzcxIPCgdhZGRyZXNzGAIgASgJEhIKCnBvcnRfdmFsdWUYAyABKA0iggEKDUNoZWNrUmVzcG9uc2USLQoGc3RhdHVzGAEgASgLMh0uZW52b3kuc2VydmljZS5hdXRoLnYzLlN0YXR1cxJCCg9kZW5pZWRfcmVzcG9uc2UYAiABKAsyKS5lbnZveS5zZXJ2aWNlLmF1dGgudjMuRGVuaWVkSHR0cFJlc3BvbnNlIicKBlN0YXR1cxIMCgRjb2RlGAEgASgFEg8KB21lc3NhZ2UYAiABKAkiVQoSRGVuaWVkSHR0cFJlc3BvbnNlEjEKBnN0YXR1cxgBIAEoCzIhLmVudm95LnNlcnZpY2UuYXV0aC52My5IdHRwU3RhdHVzEgwKBGJvZHkYAyABKAkiGgoKSHR0cFN0YXR1cxIMCgRjb2RlGAEgASgFMmMKDUF1dGhvcml6YXRpb24SUgoFQ2hlY2sSIy5lbnZveS5zZXJ2aWNlLmF1dGgudjMuQ2hlY2tSZXF1ZXN0GiQuZW52b3kuc2VydmljZS5hdXRoLnYzLkNoZWNrUmVzcG9uc2ViBnByb3RvMw");
+  fileDesc("Cg9leHRfYXV0aHoucHJvdG8SFWVudm95LnNlcnZpY2UuYXV0aC52MyJLCgxDaGVja1JlcXVlc3QSOwoKYXR0cmlidXRlcxgBIAEoCzInLmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0IrkEChBBdHRyaWJ1dGVDb250ZXh0EjwKBnNvdXJjZRgBIAEoCzIsLmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0LlBlZXISQQoLZGVzdGluYXRpb24YAiABKAsyLC5lbnZveS5zZXJ2aWNlLmF1dGgudjMuQXR0cmlidXRlQ29udGV4dC5QZWVyEkAKB3JlcXVlc3QYBCABKAsyLy5lbnZveS5zZXJ2aWNlLmF1dGgudjMuQXR0cmlidXRlQ29udGV4dC5SZXF1ZXN0EloKEmNvbnRleHRfZXh0ZW5zaW9ucxgKIAMoCzI+LmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0LkNvbnRleHRFeHRlbnNpb25zRW50cnkaXwoEUGVlchIvCgdhZGRyZXNzGAEgASgLMh4uZW52b3kuc2VydmljZS5hdXRoLnYzLkFkZHJlc3MSEQoJcHJpbmNpcGFsGAQgASgJEhMKC2NlcnRpZmljYXRlGAUgASgJGkwKB1JlcXVlc3QSQQoEaHR0cBgCIAEoCzIzLmVudm95LnNlcnZpY2UuYXV0aC52My5BdHRyaWJ1dGVDb250ZXh0Lkh0dHBSZXF1ZXN0Gh0KC0h0dHBSZXF1ZXN0Eg4KBm1ldGhvZBgCIAEoCRo4ChZDb250ZXh0RXh0ZW5zaW9uc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoCToCOAEiRwoHQWRkcmVzcxI8Cg5zb2NrZXRfYWRkcmVzcxgBIAEoCzIkLmVudm95LnNlcnZpY2UuYXV0aC52My5Tb2NrZXRBZGRyZXNzIjQKDVNvY2tldEFkZHJlc3MSDwoHYWRkcmVzcxgCIAEoCRISCgpwb3J0X3ZhbHVlGAMgASgNIoIBCg1DaGVja1Jlc3BvbnNlEi0KBnN0YXR1cxgBIAEoCzIdLmVudm95LnNlcnZpY2UuYXV0aC52My5TdGF0dXMSQgoPZGVuaWVkX3Jlc3BvbnNlGAIgASgLMikuZW52b3kuc2VydmljZS5hdXRoLnYzLkRlbmllZEh0dHBSZXNwb25zZSInCgZTdGF0dXMSDAoEY29kZRgBIAEoBRIPCgdtZXNzYWdlGAIgASgJIlUKEkRlbmllZEh0dHBSZXNwb25zZRIxCgZzdGF0dXMYASABKAsyIS5lbnZveS5zZXJ2aWNlLmF1dGgudjMuSHR0cFN0YXR1cxIMCgRib2R5GAMgASgJIhoKCkh0dHBTdGF0dXMSDAoEY29kZRgBIAEoBTJjCg1BdXRob3JpemF0aW9uElIKBUNoZWNrEiMuZW52b3kuc2VydmljZS5hdXRoLnYzLkNoZWNrUmVxdWVzdBokLmVudm95LnNlcnZpY2UuYXV0aC52My5DaGVja1Jlc3BvbnNlYgZwcm90bzM");
 
 /**
  * @generated from message envoy.service.auth.v3.CheckRequest
@@ -47,6 +47,11 @@ export type AttributeContext = Message<"envoy.service.auth.v3.AttributeContext">
    * @generated from field: envoy.service.auth.v3.AttributeContext.Peer destination = 2;
    */
   destination?: AttributeContext_Peer | undefined;
+
+  /**
+   * @generated from field: envoy.service.auth.v3.AttributeContext.Request request = 4;
+   */
+  request?: AttributeContext_Request | undefined;
 
   /**
    * What the filter's configuration says about the route: {offer: NAME}.
@@ -93,6 +98,42 @@ export type AttributeContext_Peer = Message<"envoy.service.auth.v3.AttributeCont
  */
 export const AttributeContext_PeerSchema: GenMessage<AttributeContext_Peer> = /*@__PURE__*/
   messageDesc(file_ext_authz, 1, 0);
+
+/**
+ * @generated from message envoy.service.auth.v3.AttributeContext.Request
+ */
+export type AttributeContext_Request = Message<"envoy.service.auth.v3.AttributeContext.Request"> & {
+  /**
+   * Absent where the filter is one of the network level (TCP).
+   *
+   * @generated from field: envoy.service.auth.v3.AttributeContext.HttpRequest http = 2;
+   */
+  http?: AttributeContext_HttpRequest | undefined;
+};
+
+/**
+ * Describes the message envoy.service.auth.v3.AttributeContext.Request.
+ * Use `create(AttributeContext_RequestSchema)` to create a new message.
+ */
+export const AttributeContext_RequestSchema: GenMessage<AttributeContext_Request> = /*@__PURE__*/
+  messageDesc(file_ext_authz, 1, 1);
+
+/**
+ * @generated from message envoy.service.auth.v3.AttributeContext.HttpRequest
+ */
+export type AttributeContext_HttpRequest = Message<"envoy.service.auth.v3.AttributeContext.HttpRequest"> & {
+  /**
+   * @generated from field: string method = 2;
+   */
+  method: string;
+};
+
+/**
+ * Describes the message envoy.service.auth.v3.AttributeContext.HttpRequest.
+ * Use `create(AttributeContext_HttpRequestSchema)` to create a new message.
+ */
+export const AttributeContext_HttpRequestSchema: GenMessage<AttributeContext_HttpRequest> = /*@__PURE__*/
+  messageDesc(file_ext_authz, 1, 2);
 
 /**
  * envoy.config.core.v3.Address

@@ -36,8 +36,14 @@ const question: GrantQuestion = {
   spiffeID: web,
   offer: 'db',
   sourceAddress: '192.0.2.1',
+  method: 'GET',
   nowMs,
 };
+
+/** Scopes that the kind refuses, as an older version stored them. */
+function odd(...scopes: readonly string[]): Grant['spec']['scopes'] {
+  return scopes as unknown as Grant['spec']['scopes'];
+}
 
 function reasonOf(
   asked: Partial<GrantQuestion>,
@@ -51,11 +57,8 @@ function reasonOf(
 suite('a grant', () => {
   test('covers what it names on every axis', () => {
     assert.equal(reasonOf({}, [grant()]), 'covered by bruges-db');
-    assert.equal(reasonOf({ scope: 'read' }, [grant()]), 'covered by bruges-db');
-    assert.equal(
-      reasonOf({ spiffeID: 'any', sourceAddress: 'any' }, [grant()]),
-      'covered by bruges-db',
-    );
+    assert.equal(reasonOf({ sourceAddress: undefined }, [grant()]), 'covered by bruges-db');
+    assert.equal(reasonOf({ method: undefined }, [grant()]), 'covered by bruges-db');
   });
 
   test('says what it does not cover', () => {
@@ -67,7 +70,11 @@ suite('a grant', () => {
         { nodeInstances: { unrestricted: true } },
         /not of the trust domain/,
       ],
-      [{ scope: 'write' }, {}, /does not have the scope write/],
+      [{ method: 'POST' }, {}, /POST needs the scope write, and grant bruges-db has read$/],
+      [{ method: 'get' }, {}, /: its method needs the scope write/],
+      [{ method: `X${'x'.repeat(999)}` }, {}, /: its method needs the scope write/],
+      [{}, { scopes: ['write', 'admin'] }, /GET needs the scope read, .* has write and admin$/],
+      [{ method: undefined }, { scopes: odd('nothing-at-all') }, /has none of the scopes read,/],
       [{}, { expiresAt: '2026-01-01T00:00:00Z' }, /expired at 2026-01-01/],
       [{}, { networks: { ids: ['backbone'], unrestricted: false } }, /limited to networks/],
       [
@@ -77,6 +84,29 @@ suite('a grant', () => {
       ],
     ];
     for (const [asked, spec, why] of denied) assert.match(reasonOf(asked, [grant(spec)]), why);
+  });
+
+  test('of an older version grants nothing by scopes that do not exist', () => {
+    for (const scopes of [odd('nothing-at-all'), odd('READ'), odd(), odd('read '), odd('*')]) {
+      const old = grant({ scopes });
+      assert.match(reasonOf({}, [old]), /^no grant/, String(scopes));
+      assert.match(reasonOf({ method: undefined }, [old]), /^no grant/, String(scopes));
+      assert.deepEqual(grantees(old, nowMs), [], String(scopes));
+    }
+    assert.equal(reasonOf({}, [grant({ scopes: odd('x', 'read') })]), 'covered by bruges-db');
+  });
+
+  test('without scopes lets read and nothing else', () => {
+    const { scopes: _left, ...spec } = grant().spec;
+    const old = { ...grant(), spec } as unknown as Grant;
+    assert.equal(reasonOf({ method: 'HEAD' }, [old]), 'covered by bruges-db');
+    assert.match(reasonOf({ method: 'DELETE' }, [old]), /^no grant/);
+    assert.deepEqual(grantees(old, nowMs), [web]);
+  });
+
+  test('without offers, from a later version, covers no offer', () => {
+    const { offers: _left, ...spec } = grant().spec;
+    assert.match(reasonOf({}, [{ ...grant(), spec }]), /^no grant/);
   });
 
   test('that leaves an axis out or empty matches nothing', () => {
@@ -126,6 +156,8 @@ suite('a grant', () => {
     assert.deepEqual(grantees(grant({ nodeInstances: { unrestricted: true } }), nowMs), ['*']);
     assert.deepEqual(grantees(grant({ networks: { unrestricted: false } }), nowMs), []);
     assert.deepEqual(grantees(grant({ sourceCIDRs: { unrestricted: false } }), nowMs), []);
+    const broken = { cidrs: ['10.0.0.1/8'], unrestricted: false };
+    assert.deepEqual(grantees(grant({ sourceCIDRs: broken }), nowMs), []);
     assert.deepEqual(grantees(grant({ expiresAt: '2026-06-01T00:00:00Z' }), nowMs), []);
   });
 
@@ -139,7 +171,9 @@ suite('a grant', () => {
           sourceCIDRs,
         });
         const told = grantees(one, nowMs).some((id) => id === '*' || id === web);
-        const asked = decideGrant({ ...question, sourceAddress: 'any' }, peerIn('active'), [one]);
+        const asked = decideGrant({ ...question, sourceAddress: undefined }, peerIn('active'), [
+          one,
+        ]);
         return told === asked.covered;
       }),
     );

@@ -1,35 +1,72 @@
 // May a workload of a peer use an offer of this site now? One pure decision for every place that can
-// refuse: delivery of bundles, ext_authz, and what is told to the peer itself. It says why, for the
-// operator of this site; callers that answer strangers keep the reason to themselves.
+// refuse: delivery of bundles, ext_authz, `hansa grant check`, and what is told to the peer itself.
+// It says why, for the operator of this site; callers that answer strangers keep the reason to
+// themselves.
 
-import type { FederationGrant } from './kinds/federation-grant.ts';
+import {
+  defaultScopes,
+  type FederationGrant,
+  type GrantScope,
+  grantScopes,
+} from './kinds/federation-grant.ts';
 import type { FederationPeer } from './kinds/federation-peer.ts';
 import { Prefix } from './prefix.ts';
 import { parseTimestamp } from './schema/date-time.ts';
+import { excerpt } from './trust-domain.ts';
 
 export interface GrantQuestion {
   /** The trust domain of the peer. */
   readonly peer: string;
-  /** Which workload of the peer, by its SPIFFE ID; 'any' asks whether there is one that may. */
+  /** Which workload of the peer, by its SPIFFE ID. */
   readonly spiffeID: string;
   /** The name of a ServiceOffer of this site. */
   readonly offer: string;
-  /** Where the call comes from, as the connection shows it; 'any' asks whether there is a place from which it may. */
-  readonly sourceAddress: string;
+  /** Where the call comes from, as the connection shows it; undefined asks whether there is a place from which it may. */
+  readonly sourceAddress: string | undefined;
+  /** The HTTP method of the request; undefined for a connection without methods, which needs any scope. */
+  readonly method: string | undefined;
   readonly nowMs: number;
-  /** Asked only where the caller knows what the call wants to do. */
-  readonly scope?: string;
 }
+
+/** Why a grant does not cover a question. The later ones come closer. */
+export type GrantMiss =
+  | 'peer'
+  | 'none'
+  | 'expired'
+  | 'trust-domain'
+  | 'identity'
+  | 'network'
+  | 'source'
+  | 'scope';
 
 export type GrantDecision =
   | { readonly covered: true; readonly grant: string }
-  | { readonly covered: false; readonly reason: string };
+  | {
+      readonly covered: false;
+      readonly reason: string;
+      readonly miss: GrantMiss;
+      /** The grant that came closest. */
+      readonly grant?: string;
+    };
 
 type PeerLike = Pick<FederationPeer, 'spec' | 'status'>;
 type GrantLike = Pick<FederationGrant, 'metadata' | 'spec'>;
 
 /** States in which a peer is believed. Silence (degraded) ends no right: what is cut off must go on working. */
 const trustedStates: ReadonlySet<string | undefined> = new Set(['active', 'degraded']);
+
+/** Methods that only read (RFC 9110 section 9.2.1). Methods are case-sensitive, and unknown ones may write. */
+const readingMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
+/** Named in reasons. Others are not: a caller could make a new reason, and a new record, with each call. */
+const commonMethods: ReadonlySet<string> = new Set([
+  ...readingMethods,
+  'POST',
+  'PUT',
+  'PATCH',
+  'DELETE',
+  'CONNECT',
+  'TRACE',
+]);
 
 /** Why nothing of the peer is believed; undefined where it is. */
 export function peerDistrust(name: string, peer: PeerLike | undefined): string | undefined {
@@ -38,6 +75,18 @@ export function peerDistrust(name: string, peer: PeerLike | undefined): string |
   const state = peer.status?.state;
   if (trustedStates.has(state)) return undefined;
   return `${name} is ${state ?? 'not enrolled'}`;
+}
+
+/** The scope that a request of this method needs. No scope includes another. */
+export function scopeOfMethod(method: string): GrantScope {
+  return readingMethods.has(method) ? 'read' : 'write';
+}
+
+/** The scopes of a grant that exist. A grant that an older version stored may name others, which grant nothing. */
+export function knownScopes(grant: Pick<FederationGrant, 'spec'>): readonly GrantScope[] {
+  const scopes: unknown = grant.spec.scopes;
+  if (scopes === undefined) return defaultScopes;
+  return Array.isArray(scopes) ? grantScopes.filter((scope) => scopes.includes(scope)) : [];
 }
 
 /**
@@ -50,67 +99,88 @@ export function decideGrant(
   grants: Iterable<GrantLike>,
 ): GrantDecision {
   const distrust = peerDistrust(question.peer, peer);
-  if (distrust !== undefined) return { covered: false, reason: distrust };
-  let closest: { readonly passed: number; readonly reason: string } | undefined;
+  if (distrust !== undefined) return { covered: false, reason: distrust, miss: 'peer' };
+  const none = `no grant for ${question.spiffeID} to use ${question.offer}`;
+  let closest: Miss | undefined;
   for (const grant of grants) {
+    if (!concerns(question, grant)) continue;
     const miss = missOf(question, grant);
     if (miss === undefined) return { covered: true, grant: grant.metadata.name };
-    if (closest === undefined || miss.passed > closest.passed) closest = miss;
+    if (closest === undefined || rank[miss.miss] > rank[closest.miss]) closest = miss;
   }
-  const why = closest === undefined || closest.passed === 0 ? '' : `: ${closest.reason}`;
-  return {
-    covered: false,
-    reason: `no grant for ${question.spiffeID === 'any' ? question.peer : question.spiffeID} to use ${question.offer}${why}`,
-  };
+  if (closest === undefined) return { covered: false, reason: none, miss: 'none' };
+  return { covered: false, ...closest, reason: `${none}: ${closest.reason}` };
 }
 
 /** Whom of the peer a grant names now, for any address: SPIFFE IDs, `*` for all, none where it covers nothing. */
 export function grantees(grant: GrantLike, nowMs: number): readonly string[] {
   const { nodeInstances, networks, sourceCIDRs } = grant.spec;
   if (isExpired(grant, nowMs) || networks?.unrestricted !== true) return [];
-  if (sourceCIDRs?.unrestricted !== true && (sourceCIDRs?.cidrs ?? []).length === 0) return [];
+  if (sourceCIDRs?.unrestricted !== true && !isFrom(undefined, sourceCIDRs?.cidrs)) return [];
+  if (knownScopes(grant).length === 0) return [];
   return nodeInstances?.unrestricted === true ? ['*'] : (nodeInstances?.ids ?? []);
 }
 
-/** Undefined where the grant covers the question; else why not, and how far it got. */
-function missOf(
-  question: GrantQuestion,
-  grant: GrantLike,
-): { readonly passed: number; readonly reason: string } | undefined {
+interface Miss {
+  readonly miss: GrantMiss;
+  readonly reason: string;
+  readonly grant: string;
+}
+
+const rank: Readonly<Record<GrantMiss, number>> = {
+  peer: 0,
+  none: 0,
+  expired: 1,
+  'trust-domain': 2,
+  identity: 2,
+  network: 3,
+  source: 4,
+  scope: 5,
+};
+
+function concerns({ peer, offer }: GrantQuestion, { spec }: GrantLike): boolean {
+  return spec.peer === peer && (spec.offers ?? []).includes(offer);
+}
+
+/** Undefined where the grant, which concerns the question, covers it; else why not. */
+function missOf(question: GrantQuestion, grant: GrantLike): Miss | undefined {
   const { name } = grant.metadata;
-  const { peer, offers, scopes, nodeInstances, networks, sourceCIDRs } = grant.spec;
-  if (peer !== question.peer) return { passed: 0, reason: '' };
-  if (!offers.includes(question.offer)) return { passed: 0, reason: '' };
+  const { nodeInstances, networks, sourceCIDRs } = grant.spec;
+  const { peer, spiffeID, sourceAddress, method } = question;
+  const miss = (what: GrantMiss, reason: string): Miss => ({ miss: what, reason, grant: name });
   if (isExpired(grant, question.nowMs)) {
-    return { passed: 1, reason: `grant ${name} expired at ${grant.spec.expiresAt}` };
+    return miss('expired', `grant ${name} expired at ${grant.spec.expiresAt}`);
   }
-  if (question.scope !== undefined && !(scopes ?? []).includes(question.scope)) {
-    return { passed: 2, reason: `grant ${name} does not have the scope ${question.scope}` };
-  }
-  const ids = nodeInstances?.ids ?? [];
-  const named = question.spiffeID === 'any' ? ids.length > 0 : ids.includes(question.spiffeID);
   // An identity of another trust domain is not the peer's, whatever a grant names.
-  const ofPeer =
-    question.spiffeID === 'any' || question.spiffeID.startsWith(`spiffe://${question.peer}/`);
-  if (!ofPeer) {
-    return { passed: 3, reason: `it is not of the trust domain ${question.peer}` };
+  if (!spiffeID.startsWith(`spiffe://${peer}/`)) {
+    return miss('trust-domain', `it is not of the trust domain ${peer}`);
   }
-  if (nodeInstances?.unrestricted !== true && !named) {
-    return { passed: 3, reason: `grant ${name} does not name this identity` };
+  if (nodeInstances?.unrestricted !== true && !(nodeInstances?.ids ?? []).includes(spiffeID)) {
+    return miss('identity', `grant ${name} does not name this identity`);
   }
   if (networks?.unrestricted !== true) {
-    return {
-      passed: 4,
-      reason: `grant ${name} is limited to networks, and this site has none yet: only networks: {unrestricted: true} matches`,
-    };
+    return miss(
+      'network',
+      `grant ${name} is limited to networks, and this site has none yet: only networks: {unrestricted: true} matches`,
+    );
   }
-  if (sourceCIDRs?.unrestricted !== true && !isFrom(question.sourceAddress, sourceCIDRs?.cidrs)) {
-    return {
-      passed: 5,
-      reason: `grant ${name} does not cover calls from ${question.sourceAddress}`,
-    };
+  if (sourceCIDRs?.unrestricted !== true && !isFrom(sourceAddress, sourceCIDRs?.cidrs)) {
+    return miss('source', `grant ${name} does not cover calls from ${sourceOf(sourceAddress)}`);
   }
-  return undefined;
+  const scopes = knownScopes(grant);
+  if (scopes.length === 0) {
+    return miss('scope', `grant ${name} has none of the scopes ${grantScopes.join(', ')}`);
+  }
+  if (method === undefined || scopes.includes(scopeOfMethod(method))) return undefined;
+  return miss(
+    'scope',
+    `${commonMethods.has(method) ? method : 'its method'} needs the scope ${scopeOfMethod(method)}, and grant ${name} has ${scopes.join(' and ')}`,
+  );
+}
+
+function sourceOf(address: string | undefined): string {
+  if (address === undefined) return 'any address';
+  return address === '' ? 'an address that is not known' : excerpt(address);
 }
 
 function isExpired(grant: GrantLike, nowMs: number): boolean {
@@ -120,8 +190,8 @@ function isExpired(grant: GrantLike, nowMs: number): boolean {
   return moment === undefined || nowMs >= moment;
 }
 
-function isFrom(address: string, cidrs: readonly string[] | undefined): boolean {
+function isFrom(address: string | undefined, cidrs: readonly string[] | undefined): boolean {
   const ranges = (cidrs ?? []).filter((cidr) => Prefix.problem(cidr) === undefined);
-  if (address === 'any') return ranges.length > 0;
+  if (address === undefined) return ranges.length > 0;
   return ranges.some((cidr) => Prefix.parse(cidr).contains(address));
 }

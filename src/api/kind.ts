@@ -13,6 +13,8 @@ export interface Column {
   readonly description: string;
   /** Of a date: show how long it is until then, and not since. A CRD cannot say that, and shows the date. */
   readonly counts?: 'down';
+  /** What a cell shows where a path cannot say it, from the whole object. A CRD cannot say that, and shows `jsonPath`. */
+  readonly cell?: (object: never) => string;
   /** Columns with a priority above 0 are shown by `-o wide` only. */
   readonly priority?: number;
 }

@@ -18,7 +18,9 @@ export type Cell = string | number | boolean | null;
 
 interface CompiledTable {
   readonly columns: readonly TableColumn[];
-  readonly cells: readonly (Pick<Column, 'type' | 'counts'> & { readonly path: JsonPath })[];
+  readonly cells: readonly (Pick<Column, 'type' | 'counts' | 'cell'> & {
+    readonly path: JsonPath;
+  })[];
 }
 
 const compiled = new WeakMap<Kind, CompiledTable>();
@@ -73,7 +75,9 @@ export function tableColumns(kind: Kind): readonly TableColumn[] {
 export function tableRow(kind: Kind, object: unknown, nowMs: number): Cell[] {
   const { cells } = compile(kind);
   const row: Cell[] = [nameOf(object)];
-  for (const cell of cells) row.push(cellOf(cell, cell.path(object), nowMs));
+  for (const column of cells) {
+    row.push(column.cell?.(object as never) ?? cellOf(column, column.path(object), nowMs));
+  }
   return row;
 }
 

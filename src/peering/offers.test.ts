@@ -21,6 +21,7 @@ function grant(ids: readonly string[], spec: Partial<FederationGrant['spec']> = 
     metadata: metadata('g'),
     spec: {
       peer: 'bruges.example',
+      scopes: ['read'] as const,
       offers: ['db'],
       nodeInstances: { ids, unrestricted: false },
       networks: { unrestricted: true },

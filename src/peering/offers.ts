@@ -22,7 +22,7 @@ export function offersFor(
       (id) => id === '*' || id.startsWith(`spiffe://${peer}/`),
     );
     if (ids.length === 0) continue;
-    for (const offer of grant.spec.offers) {
+    for (const offer of grant.spec.offers ?? []) {
       const known = granted.get(offer) ?? new Set();
       for (const id of ids) known.add(id);
       granted.set(offer, known);

@@ -13,7 +13,9 @@ import type { Metrics } from '../core/metrics/metrics.ts';
 import type { Plane, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 import { Acceptor } from './acceptor.ts';
+import { admitGrant } from './admit-grant.ts';
 import { announcementController } from './controllers/announcements.ts';
+import { grantController } from './controllers/grants.ts';
 import { heartbeatController } from './controllers/heartbeats.ts';
 import { peerController } from './controllers/peers.ts';
 import { federationRoutes } from './federation-routes.ts';
@@ -97,6 +99,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
       peerController({ store, clock, handshake }),
       heartbeatController({ store, clock, random, peers, heartbeats, results }),
       announcementController({ store, clock, peers, heartbeats }),
+      grantController(context),
     ],
     routes: [
       ...federationRoutes({
@@ -124,7 +127,8 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
         heartbeats,
       }),
     ],
-    admit: (kind, next, live) => {
+    admit: (kind, next, live, warn) => {
+      if (kind === federationGrantKind) admitGrant(next, live, store, warn);
       if (kind === (federationPeerKind as Kind)) {
         checkSiteURL(
           { kind: kind.kind, name: next.metadata.name },

@@ -167,6 +167,6 @@ function isPeer(peer: FederationPeer | undefined): boolean {
 function opens(grant: FederationGrant, id: string, relations: Relations, nowMs: number): boolean {
   return (
     grantees(grant, nowMs).length > 0 &&
-    grant.spec.offers.some((offer) => relations.offers.get(offer)?.spec.spiffeID === id)
+    (grant.spec.offers ?? []).some((offer) => relations.offers.get(offer)?.spec.spiffeID === id)
   );
 }

@@ -19,7 +19,10 @@ export interface AccessQuestion {
   readonly principal: string;
   /** The caller's leaf in PEM, percent-encoded; may be empty. */
   readonly certificate: string;
-  readonly sourceAddress: string;
+  /** Undefined asks whether there is an address from which the caller may; no Envoy can ask that. */
+  readonly sourceAddress: string | undefined;
+  /** The HTTP method; undefined for a TCP connection. */
+  readonly method: string | undefined;
   /** From the filter's configuration. */
   readonly offer: string;
 }
@@ -85,6 +88,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
       spiffeID: id.toString(),
       offer: question.offer,
       sourceAddress: question.sourceAddress,
+      method: question.method,
       nowMs,
     },
     relations.peers.get(peer),

@@ -18,7 +18,7 @@ export function peerIdentities(
   const own = new Set(workload);
   const found = new Set<string>();
   for (const grant of relations.grantsByPeer.get(peer) ?? []) {
-    const isServed = grant.spec.offers.some((name) =>
+    const isServed = grant.spec.offers?.some((name) =>
       own.has(relations.offers.get(name)?.spec.spiffeID ?? ''),
     );
     if (isServed) for (const id of grantees(grant, nowMs)) found.add(id);

@@ -2,8 +2,17 @@
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
+import { conditions } from './conditions.ts';
 
 export type FederationGrant = ResourceOf<typeof federationGrantKind>;
+
+/**
+ * What a grant lets its workloads do. None includes another: a grant lists what it gives. `admin` is
+ * for what a target itself calls administration; for an offer over HTTP it admits no method.
+ */
+export const grantScopes = ['read', 'write', 'admin'] as const;
+export type GrantScope = (typeof grantScopes)[number];
+export const defaultScopes: readonly GrantScope[] = ['read'];
 
 const unrestricted = optional(
   s.boolean({
@@ -35,17 +44,18 @@ export const federationGrantKind = defineKind({
       ),
       scopes: optional(
         s.list({
-          description: 'What they may do with the offers.',
+          description:
+            'What they may do with what is granted. Over HTTP, read admits GET, HEAD and OPTIONS, and write every other method; gRPC calls are POST. A connection without methods needs any scope. No scope includes another.',
           listType: 'set',
-          maxItems: 16,
-          items: s.string({
-            description: 'One scope, for example read.',
-            maxLength: 63,
-            pattern: '^[a-z][a-z0-9-]*$',
-          }),
+          minItems: 1,
+          maxItems: 3,
+          default: ['read'],
+          items: s.string({ description: 'One scope.', enum: grantScopes }),
         }),
       ),
-      offers: required(
+      // Targets: what is granted. A later target is an optional field beside this one, and an
+      // alternative in the rule below.
+      offers: optional(
         s.list({
           description: 'The ServiceOffers that are granted, by name.',
           listType: 'set',
@@ -124,6 +134,18 @@ export const federationGrantKind = defineKind({
         }),
       ),
     },
+    rules: [
+      {
+        cel: 'has(self.offers) && size(self.offers) > 0',
+        message: 'a grant must name what it grants: offers must list at least one ServiceOffer',
+        holds: (value: { readonly offers?: readonly unknown[] }) =>
+          value.offers !== undefined && value.offers.length > 0,
+      },
+    ],
+  }),
+  status: s.object({
+    description: 'Whether it grants anything now.',
+    fields: { conditions: optional(conditions) },
   }),
   columns: [
     { name: 'Peer', type: 'string', jsonPath: '.spec.peer', description: 'Whose workloads.' },
@@ -132,12 +154,35 @@ export const federationGrantKind = defineKind({
       type: 'string',
       jsonPath: '.spec.offers',
       description: 'What they may use.',
+      cell: ({ spec }: GrantLike) => listed(spec?.offers),
+    },
+    {
+      name: 'Scopes',
+      type: 'string',
+      jsonPath: '.spec.scopes',
+      description: 'What they may do with it.',
+      cell: ({ spec }: GrantLike) => listed(spec?.scopes ?? defaultScopes),
     },
     {
       name: 'Identities',
       type: 'string',
       jsonPath: '.spec.nodeInstances.ids',
-      description: 'Which of them.',
+      description: 'Which of them: any, none, or their SPIFFE IDs.',
+      cell: ({ spec }: GrantLike) => axisCell(spec?.nodeInstances, spec?.nodeInstances?.ids),
+    },
+    {
+      name: 'Networks',
+      type: 'string',
+      jsonPath: '.spec.networks.ids',
+      description: 'Over which networks: any, none, or their names.',
+      cell: ({ spec }: GrantLike) => axisCell(spec?.networks, spec?.networks?.ids),
+    },
+    {
+      name: 'Sources',
+      type: 'string',
+      jsonPath: '.spec.sourceCIDRs.cidrs',
+      description: 'From which addresses: any, none, or their ranges.',
+      cell: ({ spec }: GrantLike) => axisCell(spec?.sourceCIDRs, spec?.sourceCIDRs?.cidrs),
     },
     {
       name: 'Expires',
@@ -147,12 +192,40 @@ export const federationGrantKind = defineKind({
       counts: 'down',
     },
     {
-      name: 'Scopes',
+      name: 'Ready',
       type: 'string',
-      jsonPath: '.spec.scopes',
-      description: 'What they may do.',
-      priority: 1,
+      jsonPath: '.status.conditions[?(@.type=="Ready")].status',
+      description: 'Whether it grants anything now.',
     },
   ],
   selectableFields: ['spec.peer'],
 });
+
+type Items = readonly string[] | undefined;
+interface Axis {
+  readonly unrestricted?: boolean;
+}
+
+/** As it is stored: older versions may have stored what the schema refuses now. */
+interface GrantLike {
+  readonly spec?: {
+    readonly offers?: Items;
+    readonly scopes?: Items;
+    readonly nodeInstances?: Axis & { readonly ids?: Items };
+    readonly networks?: Axis & { readonly ids?: Items };
+    readonly sourceCIDRs?: Axis & { readonly cidrs?: Items };
+  };
+}
+
+/** So many items are shown in a cell; the rest is counted. */
+const mostShown = 3;
+
+function listed(items: Items): string {
+  if (items === undefined || items.length === 0) return 'none';
+  const more = items.length > mostShown ? [`and ${items.length - mostShown} more`] : [];
+  return [...items.slice(0, mostShown), ...more].join(', ');
+}
+
+function axisCell(axis: Axis | undefined, items: Items): string {
+  return axis?.unrestricted === true ? 'any' : listed(items);
+}

@@ -105,6 +105,64 @@ describe('ext_authz', () => {
     assert.equal(await code(), status.PERMISSION_DENIED);
   });
 
+  test('admits GET, HEAD and OPTIONS with read, and every other method with write', async (t) => {
+    const { code, grant } = await scene(t);
+    const { OK, PERMISSION_DENIED } = status;
+    const reads = ['GET', 'HEAD', 'OPTIONS'];
+    // Methods are case-sensitive (RFC 9110 section 9.1): get is not GET.
+    const writes = [
+      'POST',
+      'PUT',
+      'PATCH',
+      'DELETE',
+      'CONNECT',
+      'TRACE',
+      'PURGE',
+      'get',
+      'Get',
+      '',
+    ];
+    for (const [scopes, readCode, writeCode] of [
+      [['read'], OK, PERMISSION_DENIED],
+      [['write'], PERMISSION_DENIED, OK],
+      [['read', 'write'], OK, OK],
+      [['admin'], PERMISSION_DENIED, PERMISSION_DENIED],
+      [undefined, OK, PERMISSION_DENIED],
+    ] as const) {
+      await grant({ scopes });
+      for (const method of reads) {
+        assert.equal(await code({ method }), readCode, `${String(scopes)} ${method}`);
+      }
+      for (const method of writes) {
+        assert.equal(await code({ method }), writeCode, `${String(scopes)} ${method}`);
+      }
+    }
+  });
+
+  test('admits a connection without methods with any scope', async (t) => {
+    const { code, grant } = await scene(t);
+    for (const scope of ['read', 'write', 'admin']) {
+      await grant({ scopes: [scope] });
+      assert.equal(await code(), status.OK, scope);
+    }
+  });
+
+  test('takes no scope that does not exist from a grant of an older version', async (t) => {
+    const { code, grant } = await scene(t);
+    for (const scopes of [[], ['nothing-at-all'], ['READ'], ['*'], 'read', 7, null]) {
+      await grant({ scopes });
+      assert.equal(await code(), status.PERMISSION_DENIED, JSON.stringify(scopes));
+      assert.equal(await code({ method: 'GET' }), status.PERMISSION_DENIED, JSON.stringify(scopes));
+    }
+    await grant({ scopes: ['nothing-at-all', 'read'] });
+    assert.equal(await code({ method: 'GET' }), status.OK);
+  });
+
+  test('denies a caller that claims to come from any address', async (t) => {
+    const { code } = await scene(t);
+    assert.equal(await code({ address: 'any' }), status.PERMISSION_DENIED);
+  });
+
   test('denies callers of other trust domains, of our own, and such that are nobody', async (t) => {
     const { code } = await scene(t);
     for (const principal of [

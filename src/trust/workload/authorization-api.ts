@@ -76,6 +76,8 @@ export function questionOf({ attributes }: CheckRequest): AccessQuestion {
     principal: attributes?.source?.principal ?? '',
     certificate: attributes?.source?.certificate ?? '',
     sourceAddress: attributes?.source?.address?.socketAddress?.address ?? '',
+    // An HTTP request whose method is not known (empty) needs what the strictest needs.
+    method: attributes?.request?.http?.method,
     offer: attributes?.contextExtensions['offer'] ?? '',
   };
 }

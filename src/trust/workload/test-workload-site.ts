@@ -311,6 +311,8 @@ export async function check(
     readonly certificate?: string;
     readonly address?: string;
     readonly offer?: string;
+    /** Of an HTTP request; without it the check is that of a TCP connection. */
+    readonly method?: string;
   },
 ): Promise<CheckResponse> {
   const client = new Client(`unix:${socket}`, credentials.createInsecure());
@@ -322,6 +324,7 @@ export async function check(
         address: { socketAddress: { address: question.address ?? '127.0.0.1', portValue: 1 } },
       },
       contextExtensions: question.offer === undefined ? {} : { offer: question.offer },
+      ...(question.method === undefined ? {} : { request: { http: { method: question.method } } }),
     },
   });
   try {

@@ -311,7 +311,7 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
       }),
     access: (
       { reason, id }: Extract<AccessDecision, { allowed: false }>,
-      { offer, sourceAddress: address }: AccessQuestion,
+      { offer, sourceAddress: address = '' }: AccessQuestion,
       { process }: WorkloadConnection,
     ): void => {
       const caller = id?.toString();
