@@ -13,7 +13,7 @@ import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from './fingerprint.ts';
-import { type PeerBook, peerFinalizer, peersCollection } from './peer-book.ts';
+import { type PeerBook, peersCollection } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import {
   type AcceptanceRecord,
@@ -51,6 +51,7 @@ export class Handshake {
     if (TrustDomain.problem(name) !== undefined) return undefined;
     const { peers, inviter } = this.#parts;
     const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
     if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
     const accepted = await this.#accept(name, signal);
     await this.#giveUp(name);
@@ -65,6 +66,7 @@ export class Handshake {
   async admit(name: string): Promise<FederationPeer | undefined> {
     const { inviter, peers } = this.#parts;
     const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
     const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     if (redemption !== undefined) await this.#admit(name, redemption);
     await this.#settle(name);
@@ -78,26 +80,44 @@ export class Handshake {
   async revoke(name: string, caller: Caller): Promise<void> {
     const { peers } = this.#parts;
     const acceptance = this.acceptances.get(name);
-    if ((await peers.get(name)) === undefined) {
-      if (acceptance === undefined) {
+    const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
+    if (known?.status?.state === undefined) {
+      if (known === undefined && acceptance === undefined) {
         throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${name}: it is not a peer.`);
       }
-      await this.#drop(acceptance);
+      // Declared, or about to be made: what would make it a peer ends.
+      if (acceptance !== undefined) await this.#drop(acceptance);
+      if (known !== undefined) await this.#close(known);
     }
     await peers.demand(name, 'revoke', `${caller.user} revoked it`, caller);
     await this.#settle(name);
     await this.#prune(name);
   }
 
-  /** Makes sure, before anybody connects, that what was stopped before a crash is not believed after it. */
+  /** Before the site serves: what was stopped before a crash is not trusted after it. */
   async sweep(): Promise<void> {
-    for (const { metadata, spec, status } of await this.#parts.peers.list()) {
-      const stopped =
-        status?.state === 'revoked' ||
-        status?.state === 'suspended' ||
-        spec.desiredState === 'suspended';
-      if (stopped) await this.#settle(metadata.name);
+    const { peers, federations } = this.#parts;
+    const known = (await peers.list()).map(({ metadata }) => metadata.name);
+    for (const name of new Set([...known, ...(await federations.names())])) {
+      await this.distrust(name);
     }
+  }
+
+  /**
+   * Ends trust in a peer that is gone, revoked or to be suspended. Needs no lease: every write is
+   * compare-and-set, and trust must not last until a site that crashed has its leases back.
+   */
+  async distrust(name: string): Promise<void> {
+    const { peers, federations } = this.#parts;
+    const known = await peers.get(name);
+    await federations.removeOrphan(name, known?.metadata.uid);
+    const { spec, status } = known ?? {};
+    const isStopped =
+      status?.state === 'revoked' ||
+      status?.state === 'suspended' ||
+      spec?.desiredState === 'suspended';
+    if (isStopped) await this.#settle(name);
   }
 
   /** The peer of an acceptance, whatever the controller does meanwhile. */
@@ -108,18 +128,39 @@ export class Handshake {
       role: 'acceptor',
       invitation: record.invitation,
       replaces: record.replaces,
+      madeUid: record.madeUid,
+      bind: (uid) => this.#bind(name, record.invitation, uid),
       fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
       reason: `this site accepted an invitation of ${name}`,
     });
   }
 
+  /** Resolves to whether the acceptance makes the peer with this uid, and no other. */
+  async #bind(name: string, invitation: string, uid: string): Promise<boolean> {
+    await this.acceptances.change(name, (record) =>
+      record.invitation === invitation && record.madeUid === undefined
+        ? { ...record, madeUid: uid }
+        : undefined,
+    );
+    const record = this.acceptances.get(name)?.value;
+    return record?.invitation === invitation && record.madeUid === uid;
+  }
+
   /** As the invited: redeem what an operator accepted. */
   async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
     const { peers, clock } = this.#parts;
+    const found = this.acceptances.get(name);
+    if (found === undefined || found.value.step === 'refused') return undefined;
+    // Done by an earlier version, which bound no records, and its peer is gone.
+    const isLeft = found.value.step === 'done' && found.value.madeUid === undefined;
+    const peer =
+      isLeft && (await peers.get(name)) === undefined
+        ? undefined
+        : await this.propose(name, found.value);
+    // Bound to the peer by now.
     const kept = this.acceptances.get(name);
-    if (kept === undefined || kept.value.step === 'refused') return undefined;
+    if (kept === undefined || kept.value.invitation !== found.value.invitation) return undefined;
     const record = kept.value;
-    const peer = await this.propose(name, record);
     if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
       // Another peering has this name, or this one was revoked meanwhile.
       await this.#drop(kept);
@@ -210,7 +251,7 @@ export class Handshake {
 
   /** As the inviter: admit whoever redeemed, once nobody has to say yes any more. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
-    const { peers, clock } = this.#parts;
+    const { peers, clock, inviter } = this.#parts;
     const { redeemed } = kept.value;
     if (redeemed === undefined) return undefined;
     const peer = await peers.propose({
@@ -219,6 +260,8 @@ export class Handshake {
       role: 'inviter',
       invitation: kept.name,
       replaces: redeemed.replaces,
+      madeUid: redeemed.madeUid,
+      bind: (uid) => inviter.bind(kept.name, uid),
       fingerprint: redeemed.fingerprint,
       reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
     });
@@ -242,8 +285,14 @@ export class Handshake {
 
   /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */
   async #settle(name: string): Promise<void> {
-    const { peers, federations } = this.#parts;
+    const { peers, federations, inviter } = this.#parts;
     let peer = await peers.get(name);
+    if (peer !== undefined && inviter.isOver(peer)) {
+      // It was revoked before it had a state.
+      peer = await peers.step(name, 'revoke', 'its invitation was closed');
+    }
+    if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
+      await peers.hold(peer);
     if (peer?.status?.state === 'accepted') {
       if (await federations.isForeign(name)) {
         const reason = `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
@@ -318,18 +367,26 @@ export class Handshake {
   }
 
   /**
-   * Ends every record that could make this peer anew, but for one that is meant to take its place.
-   * Done while the finalizer holds the object, so that no crash leaves a record without it.
+   * Ends every record that could make this peer again, except one that is meant to take its place.
+   * Idempotent, and independent of finalizers: users can remove those.
    */
   async #close(peer: FederationPeer): Promise<void> {
-    const { name, uid, finalizers } = peer.metadata;
-    // Without its finalizer it was closed before.
-    if (finalizers?.includes(peerFinalizer) !== true) return;
+    const { name, uid } = peer.metadata;
     const kept = this.acceptances.get(name);
     if (kept !== undefined && kept.value.replaces !== uid && kept.value.step !== 'refused') {
       await this.#drop(kept);
     }
     await this.#parts.inviter.close(name, uid);
+  }
+
+  /** Ends what a peer left that went without its finalizer. `uid` is the peer of this name now. */
+  async #closeOrphans(name: string, uid: string | undefined): Promise<void> {
+    const { inviter, federations } = this.#parts;
+    await federations.removeOrphan(name, uid);
+    const kept = this.acceptances.get(name);
+    const madeUid = kept?.value.madeUid;
+    if (kept !== undefined && madeUid !== undefined && madeUid !== uid) await this.#drop(kept);
+    await inviter.closeOrphans(name, uid);
   }
 
   /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */

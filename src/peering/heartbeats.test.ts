@@ -45,6 +45,8 @@ async function scene() {
     role: 'inviter',
     invitation: 'invitation',
     replaces: undefined,
+    madeUid: undefined,
+    bind: async () => true,
     fingerprint: '',
     reason: 'invited',
   });

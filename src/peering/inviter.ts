@@ -1,6 +1,7 @@
 // The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
 // once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
 
+import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf } from '../core/access/audit-draft.ts';
@@ -34,7 +35,13 @@ import {
   type RedeemRequest,
 } from './messages.ts';
 import type { PeerBook } from './peer-book.ts';
-import { type InvitationRecord, type Kept, Records, invitationsCollection } from './records.ts';
+import {
+  type InvitationRecord,
+  type Kept,
+  Records,
+  type Redemption,
+  invitationsCollection,
+} from './records.ts';
 
 export interface InviterParts {
   readonly trustDomain: TrustDomain;
@@ -378,15 +385,44 @@ export class Inviter {
   }
 
   /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
-  async close(name: string, uid: string): Promise<void> {
+  close(name: string, uid: string): Promise<void> {
+    return this.#end(name, ({ replaces }) => replaces !== uid);
+  }
+
+  /** Ends what made a peer that is gone, however it went. `uid` is the peer of this name now. */
+  closeOrphans(name: string, uid: string | undefined): Promise<void> {
+    return this.#end(name, ({ madeUid }) => madeUid !== undefined && madeUid !== uid);
+  }
+
+  async #end(name: string, isIt: (redeemed: Redemption) => boolean): Promise<void> {
     for (const kept of this.invitations.list()) {
       await this.invitations.change(kept.name, (record) => {
         const { redeemed } = record;
-        const isOthers = redeemed?.trustDomain !== name || redeemed.replaces === uid;
-        if (isOthers || redeemed.over === true) return undefined;
+        if (redeemed?.trustDomain !== name || redeemed.over === true || !isIt(redeemed)) {
+          return undefined;
+        }
         return { ...record, redeemed: { ...redeemed, over: true } };
       });
     }
+  }
+
+  /** Resolves to whether the redemption makes the peer with this uid, and no other. */
+  async bind(invitation: string, uid: string): Promise<boolean> {
+    await this.invitations.change(invitation, (record) => {
+      const { redeemed } = record;
+      if (redeemed === undefined || redeemed.over === true || redeemed.madeUid !== undefined) {
+        return undefined;
+      }
+      return { ...record, redeemed: { ...redeemed, madeUid: uid } };
+    });
+    const redeemed = this.invitations.get(invitation)?.value.redeemed;
+    return redeemed?.madeUid === uid && redeemed.over !== true;
+  }
+
+  /** Whether the redemption that made this peer was closed by a revocation. */
+  isOver({ metadata, status }: FederationPeer): boolean {
+    const redeemed = this.invitations.get(status?.invitation ?? '')?.value.redeemed;
+    return redeemed?.madeUid === metadata.uid && redeemed.over === true;
   }
 
   #denier(verb: string, claimed: string, stranger: Stranger): Deny {

@@ -31,6 +31,13 @@ export interface NewPeer {
   readonly invitation: string;
   /** The uid of the revoked peer whose place it may take. */
   readonly replaces: string | undefined;
+  /** The uid of the peer that the same record made before: it makes no other. */
+  readonly madeUid: string | undefined;
+  /**
+   * Writes into the record that it makes the peer with this uid. Resolves to false where the record
+   * is closed or belongs to another uid.
+   */
+  readonly bind: (uid: string) => Promise<boolean>;
   readonly fingerprint: string;
   readonly reason: string;
 }
@@ -57,36 +64,39 @@ export class PeerBook {
 
   /**
    * The peer of this invitation, proposed where it is new. The revoked one that it was meant to
-   * replace makes room; any other of this name stays as it is and is returned.
+   * replace makes room; any other of this name stays as it is and is returned. An object gets a
+   * state only after the record is bound to its uid, so that no record can make a second peer.
    */
   async propose(peer: NewPeer): Promise<FederationPeer | undefined> {
-    const known = await this.#peers.get(peer.name);
+    const { name, invitation, madeUid } = peer;
+    let known = await this.#peers.get(name);
+    if (madeUid !== undefined && known?.metadata.uid !== madeUid) return known;
     const { status } = known ?? {};
     if (
       known !== undefined &&
       status?.state === 'revoked' &&
-      status.invitation !== peer.invitation &&
+      status.invitation !== invitation &&
       known.metadata.uid === peer.replaces
     ) {
-      await this.#peers.delete(peer.name, peeringWrites, { uid: known.metadata.uid });
-    } else if (status?.state !== undefined) {
+      await this.#peers.delete(name, peeringWrites, { uid: known.metadata.uid });
+      known = await this.#peers.get(name);
+    }
+    if (known?.status?.state !== undefined) {
+      // Records of earlier versions are not bound yet.
+      if (known.status.invitation === invitation && madeUid === undefined) {
+        await peer.bind(known.metadata.uid);
+      }
       return known;
     }
-    try {
-      await this.#peers.create(
-        {
-          name: peer.name,
-          spec: { url: peer.url, desiredState: 'active' },
-          finalizers: [peerFinalizer],
-        },
-        peeringWrites,
-      );
-    } catch (error) {
-      if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
-    }
+    const { uid } = (known ?? (await this.#create(peer)))?.metadata ?? {};
+    if (uid === undefined || !(await peer.bind(uid))) return this.#peers.get(name);
+    // An object that was declared by a manifest has no finalizer of ours.
+    await this.#peers.ensureFinalizer(name, peerFinalizer, peeringWrites);
     return this.#peers.patchStatus(
-      peer.name,
+      name,
       (current) =>
+        current.metadata.uid === uid &&
+        current.metadata.deletionTimestamp === undefined &&
         current.status?.state === undefined
           ? {
               ...positioned(
@@ -96,13 +106,26 @@ export class PeerBook {
                 this.#clock.now(),
               ),
               role: peer.role,
-              invitation: peer.invitation,
+              invitation,
               fingerprint: peer.fingerprint,
             }
-          : current.status,
+          : (current.status ?? {}),
       peeringWrites,
       { verb: 'peer.propose', reason: `${initialState}: ${peer.reason}` },
     );
+  }
+
+  /** The new object, or the one that somebody else made meanwhile. */
+  async #create({ name, url }: NewPeer): Promise<FederationPeer | undefined> {
+    try {
+      return await this.#peers.create(
+        { name, spec: { url, desiredState: 'active' }, finalizers: [peerFinalizer] },
+        peeringWrites,
+      );
+    } catch (error) {
+      if (!hasCode(error, 'HANSA_ALREADY_EXISTS')) throw error;
+      return this.#peers.get(name);
+    }
   }
 
   /**
@@ -163,6 +186,12 @@ export class PeerBook {
         current.status?.state === undefined ? (current.status ?? {}) : change(current.status),
       peeringWrites,
     );
+  }
+
+  /** Our finalizer is back where it was removed from a peer that is not revoked. */
+  async hold({ metadata }: FederationPeer): Promise<void> {
+    if (metadata.finalizers?.includes(peerFinalizer) === true) return;
+    await this.#peers.ensureFinalizer(metadata.name, peerFinalizer, peeringWrites);
   }
 
   release(name: string): Promise<FederationPeer | undefined> {

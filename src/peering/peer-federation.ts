@@ -42,6 +42,7 @@ export class PeerFederations {
     quarantined: boolean,
   ): Promise<void> {
     const { name } = peer.metadata;
+    await this.removeOrphan(name, peer.metadata.uid);
     const known = await this.#federations.get(name);
     if (known === undefined) {
       if (bootstrap === undefined) return;
@@ -106,6 +107,19 @@ export class PeerFederations {
       }),
       peeringWrites,
     );
+  }
+
+  /** Names of the federations that peering keeps. */
+  async names(): Promise<readonly string[]> {
+    return (await this.#federations.list()).filter(isOurs).map(({ metadata }) => metadata.name);
+  }
+
+  /** Removes the federation of a peer that is gone. `uid` is the peer of this name now. */
+  async removeOrphan(name: string, uid: string | undefined): Promise<void> {
+    const known = await this.#federations.get(name);
+    if (known === undefined || !isOurs(known)) return;
+    const owner = known.metadata.ownerReferences?.find(({ controller }) => controller === true);
+    if (uid === undefined || (owner !== undefined && owner.uid !== uid)) await this.remove(name);
   }
 
   /** Nothing of the peer is believed after this. */

@@ -17,7 +17,7 @@ import { admitGrant } from './admit-grant.ts';
 import { announcementController } from './controllers/announcements.ts';
 import { grantController } from './controllers/grants.ts';
 import { heartbeatController } from './controllers/heartbeats.ts';
-import { peerController } from './controllers/peers.ts';
+import { distrustController, peerController } from './controllers/peers.ts';
 import { federationRoutes } from './federation-routes.ts';
 import { Handshake } from './handshake.ts';
 import { Heartbeats } from './heartbeats.ts';
@@ -97,6 +97,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
   return {
     controllers: [
       peerController({ store, clock, handshake }),
+      distrustController({ store, clock, handshake }),
       heartbeatController({ store, clock, random, peers, heartbeats, results }),
       announcementController({ store, clock, peers, heartbeats }),
       grantController(context),

@@ -22,6 +22,8 @@ export interface Redemption {
   readonly confirmed?: boolean;
   /** The uid of the revoked peer of this name whose place it takes. */
   readonly replaces?: string;
+  /** The uid of the peer that it made. It makes no peer with another uid. */
+  readonly madeUid?: string;
   /** The peer that it made was revoked or deleted: it makes no other. */
   readonly over?: boolean;
 }
@@ -47,6 +49,8 @@ export interface AcceptanceRecord {
   readonly startedAtMs: number;
   /** The uid of the revoked peer of this name whose place it takes. */
   readonly replaces?: string;
+  /** The uid of the peer that it made. It makes no peer with another uid. */
+  readonly madeUid?: string;
   readonly step: AcceptanceStep;
   /** Sealed, in base64; gone as soon as it is not needed any more. */
   readonly secret?: string;

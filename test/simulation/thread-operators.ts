@@ -6,6 +6,7 @@ import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { sleep, type Timer } from '../../src/core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../src/core/errors/error.ts';
+import { peerFinalizer } from '../../src/peering/peer-book.ts';
 import type { ThreadSite } from './thread-site.ts';
 import type { World } from './thread-world.ts';
 
@@ -133,6 +134,23 @@ export class Operators {
   async deletePeer(name: string, other: string): Promise<void> {
     this.#world.simulation.event(`${name} deletes ${other}`);
     await this.#with(name, (site) => site.resources(federationPeerKind).delete(other, as));
+  }
+
+  /** As with a manifest. */
+  async declare(name: string, other: string): Promise<void> {
+    this.#world.simulation.event(`${name} declares ${other}`);
+    const spec = { url: `https://${other}:8443`, desiredState: 'active' };
+    await this.#with(name, (site) =>
+      site.resources(federationPeerKind).create({ name: other, spec }, as),
+    );
+  }
+
+  /** As with a patch. */
+  async removeFinalizer(name: string, other: string): Promise<void> {
+    this.#world.simulation.event(`${name} removes the finalizer of ${other}`);
+    await this.#with(name, (site) =>
+      site.resources(federationPeerKind).removeFinalizer(other, peerFinalizer, as),
+    );
   }
 
   async grant(name: string, other: string, random: SeededRandom): Promise<void> {

@@ -140,6 +140,14 @@ class Thread {
       often('invite', 3000, (random) => this.#inviteWildly(...turn(random, wild), random));
       often('revoke', 8000, (random) => operators.revoke(...turn(random, wild)));
       often('delete', 20_000, (random) => operators.deletePeer(...turn(random, wild)));
+      often('declare', 15_000, (random) => operators.declare(...turn(random, wild)));
+      often('strip', 20_000, async (random) => {
+        const [name, other] = turn(random, wild);
+        const then = random.pick(['keep', 'revoke', 'delete']);
+        await operators.removeFinalizer(name, other);
+        if (then === 'revoke') await operators.revoke(name, other);
+        if (then === 'delete') await operators.deletePeer(name, other);
+      });
     }
     often('confirm', 2500, (random) => operators.confirmAll(random.pick(names), names));
     often('suspend', 7000, (random) => operators.desire(...turn(random, this.#pairs), 'suspended'));
@@ -232,6 +240,15 @@ class Thread {
         return `${told}, and ${mine.name} ${isLive(peer?.state) ? 'does not believe' : 'believes'} ${theirs}`;
       }
       if (this.#world.believes(mine, malloryName)) return `${mine.name} believes mallory`;
+      // Until a site that crashed has its leases back, an operator's wish waits.
+      const isSuspended = peer?.state === 'suspended';
+      if (
+        isSuspended
+          ? peer.desired === 'active'
+          : isLive(peer?.state) && peer?.desired === 'suspended'
+      ) {
+        return `${told}, and ${mine.name} has not done what its operator wants of ${theirs}`;
+      }
     }
     // What was accepted and has not been tried yet is still to come.
     for (const [mine, theirs] of [
@@ -270,6 +287,9 @@ class Thread {
     await this.#simulation.run(stepMs);
     this.#simulation.event('anew');
     await this.#until(operators.peer(one, other, false), 'made anew');
+    // What was declared in the meantime may say that it is to be suspended.
+    await this.#until(operators.desire(one, other, 'active'), 'a wish is written');
+    await this.#until(operators.desire(other, one, 'active'), 'a wish is written');
     await this.#settle([{ ...pair, clean: true }]);
   }
 

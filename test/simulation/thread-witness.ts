@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { type AuditEvent, parseEvent } from '../../src/core/audit/event.ts';
 import type { Batch, ChangeRow } from '../../src/core/store/driver.ts';
-import { peersCollection } from '../../src/peering/peer-book.ts';
+import { peerFinalizer, peersCollection } from '../../src/peering/peer-book.ts';
 import { type PeerState, peerTransitions } from '../../src/peering/peer-states.ts';
 import {
   type AcceptanceRecord,
@@ -23,11 +23,13 @@ export interface SeenPeer {
   readonly role: string | undefined;
   readonly invitation: string | undefined;
   readonly desired: string;
+  /** Whether peering's finalizer is on it. */
+  readonly held: boolean;
   readonly sinceMs: number;
 }
 
 interface ObjectLike {
-  readonly metadata: { readonly uid: string };
+  readonly metadata: { readonly uid: string; readonly finalizers?: readonly string[] };
   readonly spec?: { readonly desiredState?: string };
   readonly status?: {
     readonly state?: PeerState;
@@ -59,6 +61,12 @@ export class Witness {
     return this.#peers.get(`${site}|${name}`);
   }
 
+  /** The next commit removes the object itself, as no site does. */
+  forget(site: string, name: string): void {
+    this.#peers.delete(`${site}|${name}`);
+    this.#federations.delete(`${site}|${name}`);
+  }
+
   isRedeemed(invitation: string): boolean {
     return this.#redeemed.has(invitation);
   }
@@ -86,6 +94,8 @@ export class Witness {
     if (value === undefined) {
       this.#peers.delete(key);
       this.#tell(`${site} forgets ${name}`);
+      // Whoever removed the finalizer can delete a peer that is not revoked; see `Thread.#problemOf`.
+      if (before?.held === false) return;
       const state = before?.state;
       assert.ok(state === undefined || state === 'revoked', `${site} lost ${name}, ${state}`);
       assert.ok(!this.#federations.has(key), `${site} lost ${name}, but not its federation`);
@@ -101,6 +111,7 @@ export class Witness {
       role: status?.role,
       invitation: status?.invitation,
       desired: spec?.desiredState ?? 'active',
+      held: metadata.finalizers?.includes(peerFinalizer) === true,
       sinceMs: same?.state === state ? (same?.sinceMs ?? this.#now()) : this.#now(),
     });
     if (same?.state === state) return;

@@ -7,7 +7,7 @@ import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
-import { isLive } from '../../src/peering/peer-states.ts';
+import { isLive, type PeerState } from '../../src/peering/peer-states.ts';
 import type { RotationSettings } from '../../src/trust/rotation/rotation.ts';
 import { defaultTrustSettings } from '../../src/trust/trust-settings.ts';
 import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
@@ -186,7 +186,7 @@ export class World {
     );
   }
 
-  /** Every now and then: nobody is believed any longer who is suspended or revoked. */
+  /** Every now and then: nobody is believed any longer who is gone, suspended or revoked. */
   #look(): void {
     this.simulation.clock.timer(lookEveryMs, () => {
       for (const name of this.names) {
@@ -195,7 +195,7 @@ export class World {
         for (const other of this.names) {
           const key = `${name}/${site.process.life}|${other}`;
           const state = this.witness.peer(name, other)?.state;
-          if ((state !== 'suspended' && state !== 'revoked') || !this.believes(site, other)) {
+          if (!isDistrusted(state) || !this.believes(site, other)) {
             this.#overdueMs.delete(key);
             continue;
           }
@@ -211,9 +211,12 @@ export class World {
 
   #checkDistrust(site: ThreadSite, other: string, when: string): void {
     const state = this.witness.peer(site.name, other)?.state;
-    if (state !== 'suspended' && state !== 'revoked') return;
+    if (other === site.name || !isDistrusted(state)) return;
     this.#hold(() =>
-      assert.ok(!this.believes(site, other), `${site.name} believes ${other}, ${state}, ${when}`),
+      assert.ok(
+        !this.believes(site, other),
+        `${site.name} believes ${other}, ${state ?? 'no peer'}, ${when}`,
+      ),
     );
   }
 
@@ -225,6 +228,10 @@ export class World {
       this.simulation.fail(error);
     }
   }
+}
+
+function isDistrusted(state: PeerState | undefined): boolean {
+  return state === undefined || state === 'suspended' || state === 'revoked';
 }
 
 interface Watching {

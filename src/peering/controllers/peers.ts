@@ -41,3 +41,21 @@ export function peerController(parts: {
     reconcile: (name, { signal }) => handshake.reconcile(name, signal),
   };
 }
+
+/** Ends trust as soon as an object says so, also in a process that waits for the lease. */
+export function distrustController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly handshake: Handshake;
+}): Controller {
+  const { store, clock, handshake } = parts;
+  return {
+    name: 'peering-distrust',
+    parallelism: 16,
+    sources: [new StoreSource({ store, clock, collection: peersCollection })],
+    reconcile: async (name) => {
+      await handshake.distrust(name);
+      return undefined;
+    },
+  };
+}
