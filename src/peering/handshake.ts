@@ -105,13 +105,14 @@ export class Handshake {
   }
 
   /**
-   * Ends trust in a peer that is gone, revoked or to be suspended. Needs no lease: every write is
+   * Ends trust in a peer that is gone, deleted, revoked or to be suspended. Needs no lease: every write is
    * compare-and-set, and trust must not last until a site that crashed has its leases back.
    */
   async distrust(name: string): Promise<void> {
     const { peers, federations } = this.#parts;
     const known = await peers.get(name);
     await federations.removeOrphan(name, known?.metadata.uid);
+    if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
     const { spec, status } = known ?? {};
     const isStopped =
       status?.state === 'revoked' ||

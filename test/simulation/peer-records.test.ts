@@ -99,7 +99,7 @@ suite('a peer that was ended', () => {
   }
 
   test('is distrusted at once by a site that waits for its leases after a crash', async () => {
-    for (const end of ['suspend', 'delete'] as const) {
+    for (const end of ['suspend', 'delete', 'delete without finalizer'] as const) {
       const sites = await TwoSites.start(`waits/${end}`);
       await sites.peer(lubeck, bruges);
       sites.world.crash(lubeck, 100);
@@ -107,7 +107,7 @@ suite('a peer that was ended', () => {
       if (end === 'suspend') {
         await sites.done(sites.operators.desire(lubeck, bruges, 'suspended'));
       } else {
-        await sites.done(sites.operators.removeFinalizer(lubeck, bruges));
+        if (end !== 'delete') await sites.done(sites.operators.removeFinalizer(lubeck, bruges));
         await sites.done(sites.operators.deletePeer(lubeck, bruges));
       }
       const tookMs = await sites.until(
