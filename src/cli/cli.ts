@@ -16,11 +16,20 @@ import { createClient, type SiteClient } from './client.ts';
 import { type ConnectionOptions, openTransport } from './connection.ts';
 import { printable } from './output.ts';
 
+/** Where a question is asked and answered. */
+export interface Terminal {
+  readonly input: Readable;
+  readonly output: Writable;
+  close(): void;
+}
+
 /** Everything of the process that a command may touch. */
 export interface Io {
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly stdin: Readable & { readonly isTTY?: boolean };
+  /** The terminal of the process, whatever standard input is; undefined where it has none. */
+  readonly openTerminal?: () => Terminal | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
   readonly clock: Clock;
@@ -51,7 +60,8 @@ export interface Cli {
   /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
   withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
   /** Resolves when the user says yes; `--yes` says so beforehand. Refused where nobody can be asked. */
-  confirm(command: Command, question: string): Promise<void>;
+  /** `terminal` is for a command that has read standard input: it asks at the terminal of the process. */
+  confirm(command: Command, question: string, where?: 'stdin' | 'terminal'): Promise<void>;
 }
 
 export interface CliParts {
@@ -86,7 +96,18 @@ export function createCli(io: Io, parts: CliParts): Cli {
         transport.close();
       }
     },
-    confirm: (command, question) => confirm(io, globalOptions(command).yes === true, question),
+    confirm: async (command, question, where = 'stdin') => {
+      if (globalOptions(command).yes === true) return;
+      const terminal = terminalOf(io, where);
+      if (terminal === undefined) {
+        throw new HansaError('HANSA_USAGE', `${question} This is not a terminal. Add --yes.`);
+      }
+      try {
+        await ask(terminal, question);
+      } finally {
+        terminal.close();
+      }
+    },
   };
 }
 
@@ -97,12 +118,15 @@ export function globalOptions(command: Command): GlobalOptions {
 /** The user pressed Ctrl-C at a question: nothing was done, and nothing is to be said about it. */
 export class Interrupted extends Error {}
 
-async function confirm(io: Io, yes: boolean, question: string): Promise<void> {
-  if (yes) return;
-  if (io.stdin.isTTY !== true) {
-    throw new HansaError('HANSA_USAGE', `${question} Nobody can be asked here: add --yes.`);
+function terminalOf(io: Io, where: 'stdin' | 'terminal'): Terminal | undefined {
+  if (io.stdin.isTTY === true) {
+    return { input: io.stdin, output: io.stderr, close: () => undefined };
   }
-  const prompt = createInterface({ input: io.stdin, output: io.stderr });
+  return where === 'terminal' ? io.openTerminal?.() : undefined;
+}
+
+async function ask({ input, output }: Terminal, question: string): Promise<void> {
+  const prompt = createInterface({ input, output });
   const interruption = new AbortController();
   prompt.once('SIGINT', () => interruption.abort());
   try {
@@ -110,7 +134,7 @@ async function confirm(io: Io, yes: boolean, question: string): Promise<void> {
       .question(`${question} [y/N] `, { signal: interruption.signal })
       .catch(() => {
         // Ctrl-C and Ctrl-D leave the cursor behind the question.
-        io.stderr.write('\n');
+        output.write('\n');
         if (interruption.signal.aborted) throw new Interrupted();
         return '';
       });

@@ -17,6 +17,7 @@ import { warnUnlessAdvertised } from './advertised-url.ts';
 import type { Cli } from './cli.ts';
 import { objectPath, type SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
+import { readInvitation } from './invitation-input.ts';
 import {
   type OutputFormat,
   outputOption,
@@ -32,7 +33,6 @@ import {
   peerTodoLines,
   revocationEffect,
 } from './peer-rows.ts';
-import { usageError } from './usage.ts';
 
 const base = '/hansa/v1/peering';
 
@@ -115,23 +115,30 @@ Examples:
 function acceptCommand(cli: Cli): Command {
   return new Command('accept')
     .description('accept an invitation, and become a peer of the site that made it')
-    .argument('[invitation]', 'the line; from standard input where it is - or left out')
+    .argument(
+      '[invitation]',
+      'the line; without it you are asked, or it is read from standard input',
+    )
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
+Paste the line when asked: it is not shown. An invitation on the command line is visible to every
+local user in the process list, and whoever redeems it first becomes the peer.
+
 Examples:
-  hansa peer accept hansa1.eyJ1…
-  hansa peer accept --yes < invitation`,
+  hansa peer accept
+  hansa peer accept < invitation
+  ssh lubeck hansa peer invite --for bruges.example | hansa peer accept --yes`,
     )
     .action((given: string | undefined, options: Output, command: Command) =>
       cli.withClient(command, async (client) => {
-        const invitation = given === undefined || given === '-' ? await readLine(cli) : given;
+        const { line: invitation, usedStdin } = await readInvitation(cli.io, given);
         const preview = (
           await client.request({ method: 'POST', path: `${base}/preview`, body: { invitation } })
         ).body as InvitationPreview;
         for (const line of await previewLines(client, preview)) cli.note(printable(line));
-        await cli.confirm(command, 'Accept?');
+        await cli.confirm(command, 'Accept?', usedStdin ? 'terminal' : 'stdin');
         const peer = (
           await client.request({ method: 'POST', path: `${base}/accept`, body: { invitation } })
         ).body as PeerSummary;
@@ -172,16 +179,6 @@ function reportAccepted(cli: Cli, peer: PeerSummary): void {
     cli.print(printable(`${peer.name} is ${peer.state}: ${peer.reason ?? 'it goes on by itself'}`));
     cli.note(`See how far it is with: hansa peer show ${name}`);
   }
-}
-
-async function readLine(cli: Cli): Promise<string> {
-  let text = '';
-  for await (const chunk of cli.io.stdin) {
-    text += String(chunk);
-    if (text.length > 16_384) throw usageError('Standard input is too long for an invitation.');
-  }
-  if (text.trim() === '') throw usageError('There is no invitation: give the line, or pipe it in.');
-  return text.trim();
 }
 
 function listCommand(cli: Cli): Command {

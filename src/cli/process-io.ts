@@ -1,8 +1,10 @@
 // The process as an `Io`: the one place of the command line that touches it.
 
+import { openSync } from 'node:fs';
 import { join } from 'node:path';
+import { ReadStream, WriteStream } from 'node:tty';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import type { Io } from './cli.ts';
+import type { Io, Terminal } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { fileProblem } from './file-problem.ts';
 
@@ -15,6 +17,21 @@ function outputFailed(error: NodeJS.ErrnoException): void {
   process.exit(exitCodeOf('HANSA_INTERNAL'));
 }
 
+function openTerminal(): Terminal | undefined {
+  try {
+    const input = new ReadStream(openSync('/dev/tty', 'r'));
+    const output = new WriteStream(openSync('/dev/tty', 'w'));
+    const close = (): void => {
+      input.destroy();
+      output.destroy();
+    };
+    return { input, output, close };
+  } catch {
+    // ENXIO: a process without a controlling terminal, as in a service or in CI.
+    return undefined;
+  }
+}
+
 export function processIo(): Io {
   let controller: AbortController | undefined;
   process.stdout.on('error', outputFailed);
@@ -24,6 +41,7 @@ export function processIo(): Io {
     stdout: process.stdout,
     stderr: process.stderr,
     stdin: process.stdin,
+    openTerminal,
     env: process.env,
     cwd: process.cwd(),
     clock: systemClock,

@@ -163,7 +163,7 @@ suite('apply and delete', () => {
   test('ask before several objects go, and do it by label with --yes', async () => {
     await succeeds(apply(role('x1', '[get]', '{team: ops}')));
     await succeeds(apply(role('x2', '[get]', '{team: ops}')));
-    await refuses(run('delete', 'roles', '-l', 'team=ops'), 2, /Delete 2 objects .* add --yes/);
+    await refuses(run('delete', 'roles', '-l', 'team=ops'), 2, /Delete 2 objects .* Add --yes/);
     const gone = await succeeds(run('delete', 'roles', '-l', 'team=ops', '--yes'));
     assert.equal(gone, 'role.hansa.dev/x1 deleted\nrole.hansa.dev/x2 deleted\n');
     assert.equal(await succeeds(run('get', 'roles', '-l', 'team=ops', '-o', 'name')), '');
