@@ -6,7 +6,6 @@ import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf } from '../core/access/audit-draft.ts';
 import type { Authorizer } from '../core/access/authorizer.ts';
-import { forbidden } from '../core/access/denial.ts';
 import type { Caller } from '../core/access/identity.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
@@ -14,6 +13,7 @@ import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import { callerOf, needs } from '../core/plane/route-rights.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
@@ -86,10 +86,12 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     listener: 'api',
     method,
     path: `${base}/${path}`,
-    handle: async (request) => {
-      const caller = authorised(parts, request, verb);
-      return json(await handle(request, caller));
-    },
+    authorize: needs(parts.authorizer, ({ segment }) => ({
+      verb,
+      plural: federationPeerKind.plural,
+      ...(segment === '' ? {} : { name: segment }),
+    })),
+    handle: async (request) => json(await handle(request, callerOf(request))),
   });
   return [
     route('GET', 'peers', 'list', () => summaries(parts)),
@@ -125,22 +127,6 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       return { name: segment, state: 'revoked' };
     }),
   ];
-}
-
-function authorised(
-  { authorizer }: OperatorRoutesParts,
-  request: PlaneRequest,
-  verb: 'create' | 'update' | 'delete' | 'list',
-): Caller {
-  const { caller, segment } = request;
-  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-  const asked = {
-    verb,
-    plural: federationPeerKind.plural,
-    ...(segment === '' ? {} : { name: segment }),
-  };
-  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
-  return caller;
 }
 
 async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, unknown>>> {

@@ -46,7 +46,9 @@ afterEach(async () => {
 });
 
 async function examine(caller: Caller | undefined = admin, segment = name): Promise<Examination> {
-  const { body } = await route.handle({ caller, segment } as unknown as PlaneRequest);
+  const request = { caller, segment } as unknown as PlaneRequest;
+  route.authorize?.(request);
+  const { body } = await route.handle(request);
   return JSON.parse(String(body)) as Examination;
 }
 
@@ -109,7 +111,9 @@ suite('an endpoint that is examined', () => {
 
 suite('the advertised URL of the site itself', () => {
   async function examineOwn(caller: Caller | undefined = admin): Promise<Examination> {
-    const { body } = await ownRoute.handle({ caller, segment: '' } as unknown as PlaneRequest);
+    const request = { caller, segment: '' } as unknown as PlaneRequest;
+    ownRoute.authorize?.(request);
+    const { body } = await ownRoute.handle(request);
     return JSON.parse(String(body)) as Examination;
   }
 

@@ -8,14 +8,14 @@ import { withLiveStatus } from '../api/live-status.ts';
 import { timestamp } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
-import { forbidden } from '../core/access/denial.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
-import type { PlaneContext, PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneContext, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import { needs } from '../core/plane/route-rights.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
 import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
@@ -92,10 +92,13 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: `${examinePath}/*`,
+      // Whoever may have the endpoint fetched (hansa trust refresh) may have it examined.
+      authorize: needs(authorizer, ({ segment }) => ({
+        verb: 'update',
+        plural: spiffeFederationKind.plural,
+        name: segment,
+      })),
       handle: async (request) => {
-        // Whoever may have it asked (hansa trust refresh) may have it examined.
-        const { plural } = spiffeFederationKind;
-        authorise(authorizer, request, { verb: 'update', plural, name: request.segment });
         const federation = await find(parts, request.segment);
         return limited(() => examineEndpoint(parts, federation));
       },
@@ -104,23 +107,15 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: examinePath,
-      handle: (request) => {
-        // The URL is the site's own, so whoever may read it may have it tried.
-        const { plural, singleton = '' } = siteKind;
-        authorise(authorizer, request, { verb: 'get', plural, name: singleton });
-        return limited(() => examineAdvertised(parts));
-      },
+      // The URL is the site's own, so whoever may read it may have it tried.
+      authorize: needs(authorizer, () => ({
+        verb: 'get',
+        plural: siteKind.plural,
+        name: siteKind.singleton as string,
+      })),
+      handle: () => limited(() => examineAdvertised(parts)),
     },
   ];
-}
-
-function authorise(
-  authorizer: Authorizer,
-  { caller }: PlaneRequest,
-  asked: { readonly verb: string; readonly plural: string; readonly name: string },
-): void {
-  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
 }
 
 async function find({ store, resources }: Parts, name: string): Promise<SPIFFEFederation> {

@@ -44,14 +44,14 @@ async function post(
   });
   assert(route !== undefined);
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  const answer = Promise.resolve(
-    route.handle({
-      segment,
-      caller,
-      address: undefined,
-      body: async () => Buffer.from(text),
-    } as unknown as PlaneRequest),
-  );
+  const request = {
+    segment,
+    caller,
+    address: undefined,
+    body: async () => Buffer.from(text),
+  } as unknown as PlaneRequest;
+  route.authorize?.(request);
+  const answer = Promise.resolve(route.handle(request));
   await Promise.allSettled([answer, site.clock.advance(1000)]);
   return JSON.parse(String((await answer).body)) as RefreshAnswer;
 }

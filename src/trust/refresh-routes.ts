@@ -5,12 +5,12 @@ import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe
 import { timestamp } from '../api/object.ts';
 import { changeDraft } from '../core/access/audit-draft.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
-import { forbidden } from '../core/access/denial.ts';
 import type { Caller } from '../core/access/identity.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import { callerOf, needs } from '../core/plane/route-rights.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
 const path = '/hansa/v1/trust/refresh/*';
@@ -35,10 +35,15 @@ export function refreshRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path,
+      authorize: needs(authorizer, ({ segment }) => ({
+        verb: 'update',
+        plural: spiffeFederationKind.plural,
+        name: segment,
+      })),
       handle: async (request) => ({
         status: 200,
         contentType: 'application/json',
-        body: JSON.stringify(await refresh(parts, authorised(authorizer, request), request)),
+        body: JSON.stringify(await refresh(parts, callerOf(request), request)),
       }),
     },
   ];
@@ -167,11 +172,4 @@ function gone({ store, clock }: Parts, name: string, waitSeconds: number): Promi
     });
     const timer = clock.timer(waitSeconds * 1000, finish);
   });
-}
-
-function authorised(authorizer: Authorizer, { caller, segment }: PlaneRequest): Caller {
-  if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-  const asked = { verb: 'update', plural: spiffeFederationKind.plural, name: segment };
-  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
-  return caller;
 }

@@ -100,6 +100,41 @@ export class ApiClient {
     });
   }
 
+  /**
+   * Sends the head of a request and the first byte of its body, then waits for `meanwhile` before it
+   * sends the rest. The site is at work on the request by then: it has answered 100 Continue.
+   */
+  slowly(
+    method: string,
+    path: string,
+    options: RequestOptions,
+    meanwhile: () => Promise<unknown>,
+  ): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const bytes = bytesOf(options.body) ?? Buffer.alloc(0);
+      const outgoing = this.#open(method, path, {
+        ...options,
+        headers: {
+          ...options.headers,
+          expect: '100-continue',
+          'content-length': String(bytes.length),
+        },
+      });
+      outgoing.on('error', reject);
+      outgoing.on('continue', () => {
+        outgoing.write(bytes.subarray(0, 1));
+        meanwhile().then(() => outgoing.end(bytes.subarray(1)), reject);
+      });
+      outgoing.on('response', (response) => {
+        collect(response).then(
+          (text) => resolve(answerOf(response.statusCode ?? 0, response.headers, text)),
+          reject,
+        );
+      });
+      outgoing.flushHeaders();
+    });
+  }
+
   get(path: string): Promise<Answer> {
     return this.request('GET', path);
   }

@@ -2,13 +2,14 @@
 // right that ends during a request still allows, and how much they may write.
 
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { siteKind } from '../../src/api/kinds/site.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
 import { parseInvitation } from '../../src/peering/invitation.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { startWorkloadSite, type WorkloadSite } from '../interop/workload-site.ts';
-import { ApiClient, createToken, resources } from './api-client.ts';
+import { ApiClient, createToken, resources, role } from './api-client.ts';
 import { until } from './until.ts';
 
 const sitePath = `${resources}/sites/site`;
@@ -17,8 +18,8 @@ const merge = { 'content-type': 'application/merge-patch+json' };
 describe('a caller with few rights', () => {
   let site: WorkloadSite;
   const clients: ApiClient[] = [];
-  const clientFor = async (name: string, role: string): Promise<ApiClient> => {
-    const token = await createToken(site.admin, name, role);
+  const clientFor = async (name: string, roleName: string): Promise<ApiClient> => {
+    const token = await createToken(site.admin, name, roleName);
     const client = new ApiClient({ origin: site.api, token, verify: false });
     clients.push(client);
     return client;
@@ -60,6 +61,70 @@ describe('a caller with few rights', () => {
     const made = await site.admin.request('POST', `${resources}/federationpeers`, { body: peer });
     assert.equal(made.status, 422, made.text);
     assert.match(made.text, /spec\.url: Invalid value/);
+  });
+
+  const publicKey = generateKeyPairSync('ec', { namedCurve: 'P-256' }).publicKey.export({
+    format: 'pem',
+    type: 'spki',
+  });
+  const federation = {
+    apiVersion: 'hansa.dev/v1alpha1',
+    kind: 'SPIFFEFederation',
+    metadata: { name: 'reval.example' },
+    spec: { bundleSource: { httpsWeb: { bundleEndpointURL: 'https://127.0.0.1:1/' } } },
+  };
+  const federationPath = `${resources}/spiffefederations/reval.example`;
+  /** Every request whose body is read, with what it takes for a good answer. */
+  const requests = [
+    ['POST', '/hansa/v1/peering/invite', {}],
+    ['POST', '/hansa/v1/peering/preview', { invitation: 'hansa1.x' }],
+    ['POST', '/hansa/v1/peering/accept', { invitation: 'hansa1.x' }],
+    ['POST', '/hansa/v1/trust/refresh/reval.example', {}],
+    ['POST', '/hansa/v1/svid-validations', { token: 'x', audience: 'y' }],
+    ['POST', '/hansa/v1/tokens', { name: 'other', role: 'viewer' }],
+    ['POST', `${resources}/roles`, role('other')],
+    ['PATCH', sitePath, { spec: { contact: 'mallory' } }],
+    ['DELETE', federationPath, { kind: 'DeleteOptions', apiVersion: 'v1' }],
+  ] as const;
+
+  test('gets nothing where his binding is deleted while the body arrives', async () => {
+    const made = await site.admin.request('POST', `${resources}/spiffefederations`, {
+      body: federation,
+    });
+    assert.equal(made.status, 201, made.text);
+    for (const [index, [method, path, body]] of requests.entries()) {
+      const client = await clientFor(`unbound-${index}`, 'admin');
+      const answer = await client.slowly(
+        method,
+        path,
+        { body, ...(method === 'PATCH' ? { headers: merge } : {}) },
+        () => site.delete('rolebindings', `token-unbound-${index}`),
+      );
+      assert.equal(answer.status, 403, `${method} ${path}: ${answer.text}`);
+    }
+    assert.equal((await site.admin.get(federationPath)).status, 200);
+  });
+
+  test('gets nothing where his token is revoked while the body arrives', async () => {
+    const all = [...requests, ['POST', '/hansa/v1/user-svids', { publicKey }]] as const;
+    for (const [index, [method, path, body]] of all.entries()) {
+      const client = await clientFor(`revoked-${index}`, 'admin');
+      const answer = await client.slowly(
+        method,
+        path,
+        { body, ...(method === 'PATCH' ? { headers: merge } : {}) },
+        () => site.admin.request('DELETE', `/hansa/v1/tokens/revoked-${index}`),
+      );
+      assert.equal(answer.status, 401, `${method} ${path}: ${answer.text}`);
+    }
+  });
+
+  test('gets an answer to a slow body while he keeps his rights', async () => {
+    const client = await clientFor('slow', 'admin');
+    const answer = await client.slowly('POST', '/hansa/v1/peering/invite', { body: {} }, () =>
+      site.admin.get(sitePath),
+    );
+    assert.equal(answer.status, 200, answer.text);
   });
 
   test('finds a site that works although an earlier version stored such a URL', async () => {

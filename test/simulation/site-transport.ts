@@ -203,6 +203,7 @@ export async function callRoute(
     body: async () => call.body,
   };
   try {
+    route.authorize?.(request);
     const { status, body, headers = {} } = await route.handle(request);
     return { status, headers, body: Buffer.from(body) };
   } catch (caught) {

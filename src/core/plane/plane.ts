@@ -76,15 +76,34 @@ export interface PlaneResponse {
   readonly repeats?: true;
 }
 
-/** Throwing a HansaError answers as everywhere: its code decides the status. Routes authorise for themselves. */
-export interface PlaneRoute {
-  /** Nobody is asked for a certificate on `web`, where the Web PKI rules: what is there is for all. */
-  readonly listener: 'federation' | 'web' | 'api';
+/** Throwing a HansaError answers as everywhere: its code decides the status. */
+interface AnyRoute {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
   readonly path: string;
   handle(request: PlaneRequest): PlaneResponse | Promise<PlaneResponse>;
 }
+
+/** A route on the api listener and the admin socket. */
+export interface ApiRoute extends AnyRoute {
+  readonly listener: 'api';
+  /**
+   * Throws where the caller may not. The host asks before `handle`, and again when the body has
+   * arrived: a slow body must not outlast the right to send it. Must be quick and without I/O.
+   */
+  readonly authorize: (request: PlaneRequest) => void;
+}
+
+/**
+ * Nobody is asked for a certificate on `web`, where the Web PKI rules: what is there is for all. On
+ * `federation` a route authorises its peer itself, and again after it has read a body.
+ */
+export interface PublicRoute extends AnyRoute {
+  readonly listener: 'federation' | 'web';
+  readonly authorize?: undefined;
+}
+
+export type PlaneRoute = ApiRoute | PublicRoute;
 
 /** One call of a bidirectional gRPC method. Messages are bytes: what they mean is the plane's. */
 export interface PlaneCall {

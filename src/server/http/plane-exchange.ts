@@ -16,12 +16,19 @@ const noChain: readonly Certificate[] = [];
 /** Who the peer is, is found out when a route asks: the bundle endpoint never does. */
 class PlaneExchange implements PlaneRequest {
   readonly #exchange: Exchange;
+  readonly #route: PlaneRoute;
   readonly #peers: PeerAuthenticator | undefined;
   readonly segment: string;
 
-  constructor(exchange: Exchange, segment: string, peers: PeerAuthenticator | undefined) {
+  constructor(
+    exchange: Exchange,
+    segment: string,
+    route: PlaneRoute,
+    peers: PeerAuthenticator | undefined,
+  ) {
     this.#exchange = exchange;
     this.segment = segment;
+    this.#route = route;
     this.#peers = peers;
   }
 
@@ -58,8 +65,11 @@ class PlaneExchange implements PlaneRequest {
     return this.#peers === undefined ? this.#exchange.caller : undefined;
   }
 
-  body(limit: number): Promise<Buffer> {
-    return readBody(this.#exchange, limit);
+  async body(limit: number): Promise<Buffer> {
+    const body = await readBody(this.#exchange, limit);
+    // The caller may have lost the right while the body arrived.
+    this.#route.authorize?.(this);
+    return body;
   }
 }
 
@@ -80,7 +90,9 @@ export function answerPlane(
   route: PlaneRoute,
   peers?: PeerAuthenticator,
 ): void | Promise<void> {
-  const answer = route.handle(new PlaneExchange(exchange, segment, peers));
+  const request = new PlaneExchange(exchange, segment, route, peers);
+  route.authorize?.(request);
+  const answer = route.handle(request);
   if (answer instanceof Promise) return answer.then((made) => respondPlane(exchange, made));
   respondPlane(exchange, answer);
 }

@@ -16,6 +16,7 @@ suite('what operators do about joining', () => {
   ): Promise<Record<string, unknown>> => {
     const route = site.routes.find((each) => each.method === method && each.path.endsWith(end));
     const asked = { segment: '', caller: socketOwner, ...request } as PlaneRequest;
+    route?.authorize?.(asked);
     const answer = await route?.handle(asked);
     return JSON.parse(String(answer?.body)) as Record<string, unknown>;
   };

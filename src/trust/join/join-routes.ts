@@ -6,11 +6,11 @@ import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
-import { forbidden } from '../../core/access/denial.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
 import type { Relations } from '../relations.ts';
+import { callerOf, needs } from '../../core/plane/route-rights.ts';
 import type { Members } from './members.ts';
 import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
@@ -58,13 +58,13 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     listener: 'api',
     method,
     path: `${joinPath}/${path}`,
+    authorize: needs(authorizer, ({ segment }) => ({
+      verb,
+      plural: joinTokenKind.plural,
+      ...(verb === 'update' ? { name: segment } : {}),
+    })),
     handle: async (request) => {
-      const { caller } = request;
-      if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-      const named = verb === 'update' ? { name: request.segment } : {};
-      const asked = { verb, plural: joinTokenKind.plural, ...named };
-      if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
-      const answer = await handle(request, caller);
+      const answer = await handle(request, callerOf(request));
       return { status: 200, contentType: 'application/json', body: JSON.stringify(answer) };
     },
   });

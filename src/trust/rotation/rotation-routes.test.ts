@@ -37,6 +37,7 @@ async function call(
     caller,
     body: async () => Buffer.from(text),
   };
+  route?.authorize?.(request);
   const response = await route?.handle(request);
   return JSON.parse(String(response?.body)) as RotationStatus;
 }

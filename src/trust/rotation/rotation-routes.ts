@@ -33,15 +33,14 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'GET',
       path: authoritiesPath,
-      handle: (request) => {
-        ownerOf(request);
-        return answer(parts);
-      },
+      authorize: (request) => void ownerOf(request),
+      handle: () => answer(parts),
     },
     {
       listener: 'api',
       method: 'POST',
       path: `${authoritiesPath}/*`,
+      authorize: (request) => void ownerOf(request),
       handle: async (request) => {
         const caller = ownerOf(request);
         await take(parts, request.segment, stepRequest(await request.body(maxBodyBytes)), {

@@ -35,6 +35,7 @@ export function mintJwtRoute(parts: MintJwtParts): PlaneRoute {
     listener: 'api',
     method: 'POST',
     path: mintJwtPath,
+    authorize: (request) => void ownerOf(request),
     handle: async (request) => ({
       status: 201,
       contentType: 'application/json',

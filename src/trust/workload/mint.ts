@@ -36,6 +36,7 @@ export function mintRoute(parts: MintParts): PlaneRoute {
     listener: 'api',
     method: 'POST',
     path: mintPath,
+    authorize: (request) => void ownerOf(request),
     handle: async (request) => ({
       status: 201,
       contentType: 'application/json',

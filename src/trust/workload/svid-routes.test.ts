@@ -31,11 +31,13 @@ async function post<T>(
   const route = services.routes.find((one) => one.path === path && one.method === 'POST');
   assert(route !== undefined, path);
   const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  const answer = await route.handle({
+  const request = {
     caller,
     address: undefined,
     body: () => Promise.resolve(bytes),
-  } as unknown as PlaneRequest);
+  } as unknown as PlaneRequest;
+  route.authorize?.(request);
+  const answer = await route.handle(request);
   return JSON.parse(answer.body.toString()) as T;
 }
 

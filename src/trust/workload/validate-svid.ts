@@ -4,13 +4,13 @@
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
-import { forbidden } from '../../core/access/denial.ts';
 import { readFields, readString } from '../../core/access/request-body.ts';
 import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
 import { type Claims, maxTokenBytes, validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
 import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import { needs } from '../../core/plane/route-rights.ts';
 import { jsonOf } from './mint.ts';
 
 const validatePath = '/hansa/v1/svid-validations';
@@ -55,19 +55,14 @@ export function validateRoute(parts: ValidateParts): PlaneRoute {
     listener: 'api',
     method: 'POST',
     path: validatePath,
-    handle: async (request) => {
-      // It tells whom the site believes: no more than the list of federations does.
-      const { caller } = request;
-      if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
-      const asked = { verb: 'list', plural: spiffeFederationKind.plural };
-      if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
-      return {
-        status: 200,
-        contentType: 'application/json',
-        headers: { 'cache-control': 'no-store' },
-        body: JSON.stringify(await verdictOf(parts, request)),
-      };
-    },
+    // It shows which trust domains the site trusts: no more than the list of federations does.
+    authorize: needs(authorizer, () => ({ verb: 'list', plural: spiffeFederationKind.plural })),
+    handle: async (request) => ({
+      status: 200,
+      contentType: 'application/json',
+      headers: { 'cache-control': 'no-store' },
+      body: JSON.stringify(await verdictOf(parts, request)),
+    }),
   };
 }
 
