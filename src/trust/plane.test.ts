@@ -52,6 +52,7 @@ test('a plane that cannot start leaves nothing running', async (t) => {
     metrics: new MetricsRegistry(),
     authority,
     bundles: new StoreBundles(store, authority, clock),
+    credentials: { current: { chain: [forge({ issuer: root }).der] } },
     // There is no folder for the workload socket.
     dataDir: join(folder, 'missing'),
     resources: () => ({}),

@@ -47,12 +47,17 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
     // First, because it may refuse what the operator gave.
     const web = await startWebCertificate(settings.web, context);
     const relations = new StoreRelations(store);
-    const workloads = await workloadServices({ ...context, relations, jwtIssuer: issuer }).catch(
-      (error: unknown) => {
-        web?.stop();
-        throw error;
-      },
-    );
+    // They come from the configuration, so they stay while the process runs.
+    const siteNames = namesOf(context.credentials.current);
+    const workloads = await workloadServices({
+      ...context,
+      relations,
+      siteNames,
+      jwtIssuer: issuer,
+    }).catch((error: unknown) => {
+      web?.stop();
+      throw error;
+    });
     const unpublish = authority.onChange(() => void publish(publisher, context.log));
     observeExpiry({
       ...context,
@@ -89,7 +94,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
           admitFederation(next, authority.bundle, clock.now(), live);
           return room;
         }
-        if (kind === workloadEntryKind) admitNames(next, namesOf(context.credentials.current));
+        if (kind === workloadEntryKind) admitNames(next, siteNames, live);
         if (kind !== joinTokenKind) return workloads.admit(kind, next, live, warn);
         admitToken(next);
         return [];
@@ -103,7 +108,7 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
   },
 });
 
-/** By which whoever knows no SPIFFE knows the listeners of the site. */
+/** DNS names in the site's certificate, for clients that do not speak SPIFFE. */
 function namesOf({ chain: [leaf] }: { readonly chain: readonly Buffer[] }): readonly string[] {
   const { subjectAlternativeName } = Certificate.parse(leaf as Buffer).extensions;
   return subjectAlternativeName?.dnsNames ?? [];

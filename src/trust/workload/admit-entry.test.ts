@@ -55,3 +55,14 @@ for (const name of ['localhost', 'lubeck.example', '*.lubeck.example', '*.exampl
     );
   });
 }
+
+test('an entry that had a name before the site took it can be changed in other ways', () => {
+  const entry = (...dnsNames: readonly string[]) =>
+    ({ metadata: { name: 'web' }, spec: { dnsNames } }) as never;
+  admitNames(entry('api.lubeck.example'), siteNames, entry('api.lubeck.example'));
+  admitNames(entry(), siteNames, entry('api.lubeck.example'));
+  assert.throws(
+    () => admitNames(entry('api.lubeck.example'), siteNames, entry('web.lubeck.example')),
+    (error) => hasCode(error, 'HANSA_FORBIDDEN'),
+  );
+});

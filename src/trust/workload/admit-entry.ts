@@ -6,7 +6,12 @@ import { group, type Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { forbiddenObject } from '../../core/access/denial.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { type EntryProblem, usableEntry, type WorkloadEntry } from './matching-entries.ts';
+import {
+  type EntryProblem,
+  isNameOfSite,
+  usableEntry,
+  type WorkloadEntry,
+} from './matching-entries.ts';
 
 const fields: Record<EntryProblem['reason'], string> = {
   InvalidID: 'spec.spiffeID',
@@ -50,20 +55,18 @@ export function admitEntry(
 export function admitNames(
   entry: Pick<Resource, 'metadata' | 'spec'>,
   siteNames: readonly string[],
+  live?: Pick<Resource, 'spec'>,
 ): void {
   const { dnsNames = [] } = entry.spec as WorkloadEntry['spec'];
-  const taken = dnsNames.find((wanted) => siteNames.some((name) => covers(wanted, name)));
+  // One that it had before the site did is left out of its SVIDs, and does no harm.
+  const { dnsNames: known = [] } = (live?.spec ?? {}) as Partial<WorkloadEntry['spec']>;
+  const taken = dnsNames.find(
+    (wanted) => !known.includes(wanted) && isNameOfSite(wanted, siteNames),
+  );
   if (taken === undefined) return;
   throw forbiddenObject(
     workloadEntryKind.plural,
     entry.metadata.name,
     `spec.dnsNames has ${taken}, by which clients know the site itself (${siteNames.join(', ')}): choose another`,
   );
-}
-
-/** RFC 6125 §6.4.3: `*` stands for the first label, and for no more. */
-function covers(wanted: string, name: string): boolean {
-  if (!wanted.startsWith('*.')) return wanted === name.toLowerCase();
-  const dot = name.indexOf('.');
-  return dot !== -1 && wanted.slice(1) === name.slice(dot).toLowerCase();
 }

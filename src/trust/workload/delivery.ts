@@ -43,6 +43,8 @@ export interface DeliveryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly trustDomain: TrustDomain;
+  /** DNS names that no SVID gets. */
+  readonly siteNames?: readonly string[];
   readonly bundles: BundleSource;
   readonly relations: StoreRelations;
   readonly supply: SvidSupply;
@@ -105,7 +107,7 @@ export class Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
-    this.#entries = new StoreEntries(options.store, options.trustDomain);
+    this.#entries = new StoreEntries(options.store, options.trustDomain, options.siteNames);
   }
 
   start(): void {

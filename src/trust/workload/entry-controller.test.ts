@@ -14,7 +14,7 @@ import { entryController } from './entry-controller.ts';
 import type { WorkloadEntry } from './matching-entries.ts';
 import { openAuthority, put, putFederation } from './test-workload-site.ts';
 
-async function scene(t: TestContext) {
+async function scene(t: TestContext, siteNames: readonly string[] = []) {
   const clock = systemClock;
   const store = await openStore({ driver: 'memory' }, { clock });
   t.after(() => store.close());
@@ -36,6 +36,7 @@ async function scene(t: TestContext) {
     bundles: new StoreBundles(store, authority, clock),
     resources,
     relations: new StoreRelations(store),
+    siteNames,
   });
   return {
     store,
@@ -91,6 +92,21 @@ describe('the status of an entry', () => {
     assert.equal(found['Federated' as never], 'False Withheld');
     assert.match(found.messages, /empty\.example: /);
     assert.match(found.messages, /unknown\.example: this site has no SPIFFEFederation/);
+  });
+
+  test('says which DNS names are left out of SVIDs because they became those of the site', async (t) => {
+    const { create, look } = await scene(t, ['portal.lubeck.example', 'localhost']);
+    await create({ dnsNames: ['portal.lubeck.example', 'web.lubeck.example'] });
+    const found = await look();
+    assert.equal(found['Ready' as never], 'True Usable');
+    assert.equal(found['DNSNames' as never], 'False NameOfSite');
+    assert.match(found.messages, /without portal\.lubeck\.example, by which clients know the site/);
+  });
+
+  test('says that all DNS names of the entry are in SVIDs', async (t) => {
+    const { create, look } = await scene(t, ['localhost']);
+    await create({ dnsNames: ['web.lubeck.example'] });
+    assert.equal((await look())['DNSNames' as never], 'True Issued');
   });
 
   test('is looked at again when a grant ends', async (t) => {

@@ -15,6 +15,8 @@ import { RelationSource } from './relation-changes.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 'resources'> & {
   readonly relations: StoreRelations;
+  /** The DNS names of the site itself. */
+  readonly siteNames: readonly string[];
 };
 
 const controllerName = 'workload-entries';
@@ -76,7 +78,7 @@ interface Found {
 
 async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): Promise<Found> {
   const observedGeneration = entry.metadata.generation;
-  const usable = usableEntry(entry, parts.trustDomain);
+  const usable = usableEntry(entry, parts.trustDomain, parts.siteNames);
   if ('problem' in usable) {
     const { problem } = usable;
     return {
@@ -94,7 +96,8 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
       ],
     };
   }
-  const { id } = usable.entry;
+  const { id, dnsNames } = usable.entry;
+  const left = (entry.spec.dnsNames ?? []).filter((name) => !dnsNames.includes(name));
   const relations = parts.relations.current;
   const asked = askedTrustDomains(usable.entry, relations);
   let changesAtMs: number | undefined;
@@ -120,6 +123,17 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
         status: 'True',
         reason: 'Usable',
         message: `Processes that match get ${id.toString()}.`,
+        observedGeneration,
+      },
+      {
+        type: 'DNSNames',
+        ...(left.length === 0
+          ? { status: 'True', reason: 'Issued', message: 'SVIDs have all DNS names of the entry.' }
+          : {
+              status: 'False',
+              reason: 'NameOfSite',
+              message: `SVIDs are issued without ${left.join(', ')}, by which clients know the site itself. Choose other names, or advertise the site under another.`,
+            }),
         observedGeneration,
       },
       withheld.length === 0

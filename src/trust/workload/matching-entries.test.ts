@@ -308,3 +308,24 @@ describe('matching', () => {
     );
   });
 });
+
+describe('the DNS names of an entry', () => {
+  const namesWith = (siteNames: readonly string[], ...dnsNames: readonly string[]) => {
+    const found = usableEntry(object({ ...good, dnsNames: [...dnsNames] }), lubeck, siteNames);
+    assert.ok('entry' in found);
+    return found.entry.dnsNames;
+  };
+
+  test('are those that it asks for', () => {
+    assert.deepEqual(namesWith(['localhost'], 'a.example', '*.b.example'), [
+      'a.example',
+      '*.b.example',
+    ]);
+  });
+
+  test('are without those of the site, also where a wildcard covers one', () => {
+    const site = ['Portal.lubeck.example'];
+    assert.deepEqual(namesWith(site, 'portal.lubeck.example', 'a.example'), ['a.example']);
+    assert.deepEqual(namesWith(site, '*.lubeck.example', '*.example'), ['*.example']);
+  });
+});

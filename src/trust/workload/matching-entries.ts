@@ -59,9 +59,14 @@ const singleTypes = [
   'unix:group:',
 ] as const;
 
+/**
+ * `siteNames` are the DNS names of the site itself, which no SVID of a workload gets: an entry may be
+ * older than the name.
+ */
 export function usableEntry(
   entry: WorkloadEntry,
   trustDomain: TrustDomain,
+  siteNames: readonly string[] = [],
 ): { readonly entry: UsableEntry } | { readonly problem: EntryProblem } {
   const { spiffeID, selectors, federatesWith, ttlSeconds } = entry.spec;
   let id: SpiffeId;
@@ -114,10 +119,19 @@ export function usableEntry(
       federatesWithSelector,
       ttlSeconds,
       jwtTtlSeconds,
-      dnsNames,
+      dnsNames: dnsNames.filter((wanted) => !isNameOfSite(wanted, siteNames)),
       hint: hint === '' ? undefined : hint,
     },
   };
+}
+
+/** RFC 6125 §6.4.3: `*` stands for the first label, and for no more. */
+export function isNameOfSite(wanted: string, siteNames: readonly string[]): boolean {
+  return siteNames.some((name) => {
+    if (!wanted.startsWith('*.')) return wanted === name.toLowerCase();
+    const dot = name.indexOf('.');
+    return dot !== -1 && wanted.slice(1) === name.slice(dot).toLowerCase();
+  });
 }
 
 function selectorOf(

@@ -17,14 +17,20 @@ const collection = workloadEntryKind.plural;
 export class StoreEntries {
   readonly #store: Pick<Store, 'get' | 'list'>;
   readonly #trustDomain: TrustDomain;
+  readonly #siteNames: readonly string[];
   readonly #index = new EntryIndex();
   /** What stands in the index, by what it was read from. */
   readonly #usable = new Map<Entry, UsableEntry>();
   #listed: readonly Entry[] = [];
 
-  constructor(store: Pick<Store, 'get' | 'list'>, trustDomain: TrustDomain) {
+  constructor(
+    store: Pick<Store, 'get' | 'list'>,
+    trustDomain: TrustDomain,
+    siteNames: readonly string[] = [],
+  ) {
     this.#store = store;
     this.#trustDomain = trustDomain;
+    this.#siteNames = siteNames;
   }
 
   get index(): EntryIndex {
@@ -61,7 +67,7 @@ export class StoreEntries {
   #add(entry: Entry): void {
     const object = JSON.parse(entry.value.toString('utf8')) as WorkloadEntry;
     if (object.metadata.deletionTimestamp !== undefined) return;
-    const found = usableEntry(object, this.#trustDomain);
+    const found = usableEntry(object, this.#trustDomain, this.#siteNames);
     if ('problem' in found) return;
     this.#usable.set(entry, found.entry);
     this.#index.add(found.entry);

@@ -58,6 +58,8 @@ export type WorkloadContext = Pick<
   readonly relations?: StoreRelations;
   /** The `iss` of JWT-SVIDs; undefined: they have none. */
   readonly jwtIssuer?: string | undefined;
+  /** The DNS names of the site itself, which no workload gets. */
+  readonly siteNames?: readonly string[];
 };
 
 const siteActor: AuditActor = { user: 'system:workload-api', groups: [], via: 'controller' };
@@ -72,7 +74,7 @@ export async function workloadServices(
   const connections = new WorkloadConnections(limits, clock);
   const count = counters(context, connections);
   const refuse = refusalLog(context, log);
-  const { relations = new StoreRelations(store) } = context;
+  const { relations = new StoreRelations(store), siteNames = [] } = context;
   let issuingProblem: string | undefined;
   const supply = new SvidSupply({
     authority,
@@ -123,6 +125,7 @@ export async function workloadServices(
     clock,
     log,
     trustDomain,
+    siteNames,
     bundles,
     relations,
     supply,
@@ -183,7 +186,7 @@ export async function workloadServices(
   delivery.start();
   const unhook = authority.onChange(() => delivery.refresh());
   return {
-    controllers: [entryController({ ...context, relations })],
+    controllers: [entryController({ ...context, relations, siteNames })],
     routes: [mintRoute(context), mintJwtRoute(context), validateRoute(context)],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);
