@@ -19,7 +19,7 @@ demo: setup ## two sites and a call between their workloads, narrated; DEMO=site
 test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, UNIT=1 none that needs a built tool
 	@UNIT='$(UNIT)' node test/run.ts $(FILES)
 
-simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n runs more
+simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n plays so many of each scenario
 	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts
 
 fuzz: setup ## every parser against hostile input; TARGET=name alone, SECONDS=n each, SEED=n the same again

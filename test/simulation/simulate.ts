@@ -1,5 +1,6 @@
 // `make simulate`: plays every scenario with thousands of seeds and says how far it is. SEED=n replays
-// one, ROUNDS=n plays so many of each, a name plays that scenario alone.
+// one, ROUNDS=n plays so many of each, a name plays that scenario alone. Memory does not grow with
+// the number of seeds.
 
 import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
@@ -22,9 +23,14 @@ const scenarios = [
   rotationScenario,
 ].filter(({ name }) => wanted.length === 0 || wanted.includes(name));
 
+const progressEveryMs = 10_000;
+const residentMb = (): string => `${Math.round(process.memoryUsage.rss() / 1e6)} MB`;
+
 let failed = 0;
 for (const scenario of scenarios) {
   const startedMs = performance.now();
+  const seconds = (): string => `${((performance.now() - startedMs) / 1000).toFixed(1)} s`;
+  let toldMs = startedMs;
   let played = 0;
   for (const seed of seeds) {
     try {
@@ -34,10 +40,15 @@ for (const scenario of scenarios) {
       failed++;
       process.stdout.write(`${error instanceof Error ? error.message : String(error)}\n`);
     }
-    if (++played % 250 === 0) process.stdout.write(`${scenario.name} ${played}/${seeds.length}\n`);
+    played++;
+    if (performance.now() - toldMs < progressEveryMs) continue;
+    toldMs = performance.now();
+    const progress = `${scenario.name} ${played}/${seeds.length}`;
+    process.stdout.write(`${progress}  ${seconds()}  ${residentMb()}\n`);
   }
-  const seconds = ((performance.now() - startedMs) / 1000).toFixed(1);
-  process.stdout.write(`${scenario.name}: ${played} seeds in ${seconds} s\n`);
+  process.stdout.write(
+    `${scenario.name}: ${played} seeds in ${seconds()}, ${residentMb()} of memory\n`,
+  );
 }
 process.stdout.write(failed === 0 ? 'all seeds hold\n' : `${failed} seeds fail\n`);
 process.exitCode = failed === 0 ? 0 : 1;

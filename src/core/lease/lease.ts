@@ -7,6 +7,7 @@
 
 import type { Clock, Random } from '../clock/clock.ts';
 import { sleep } from '../clock/clock.ts';
+import { linkedSignal } from '../clock/linked-signal.ts';
 import type { Log } from '../log/log.ts';
 import type { Gauge, Metrics } from '../metrics/metrics.ts';
 import type { LeaseState, LeaseTable } from '../store/store.ts';
@@ -124,13 +125,13 @@ async function work(
   sentMs: number,
 ): Promise<boolean> {
   const { clock, durationMs, log } = options;
-  const lost = new AbortController();
-  const ended = new AbortController();
-  const signal = AbortSignal.any([lost.signal, stopping]);
   // The time it took to get the lease may have used it up already.
   if (clock.monotonic() - sentMs >= durationMs * abortAfter) return false;
   log.info('lease acquired', { epoch: lease.epoch });
-  const renewing = keep(options, lease, sentMs, lost, AbortSignal.any([ended.signal, stopping]));
+  const lost = new AbortController();
+  const ended = new AbortController();
+  const { signal, unlink } = linkedSignal(lost.signal, stopping);
+  const renewing = keep(options, lease, sentMs, lost, linkedSignal(ended.signal, stopping).signal);
   let finished = false;
   try {
     await run({ epoch: lease.epoch, signal });
@@ -139,6 +140,7 @@ async function work(
     if (!signal.aborted) log.error('work under a lease failed; it is tried again', { error });
   }
   ended.abort();
+  unlink();
   await renewing;
   return finished || stopping.aborted;
 }
@@ -164,10 +166,10 @@ async function keep(
     );
   let deadline = armDeadline(acquiredMs);
   let nextMs = acquiredMs + durationMs * renewAfter;
-  while (!ended.aborted && !lost.signal.aborted) {
-    const pause = AbortSignal.any([ended, lost.signal]);
+  const { signal: pause, unlink } = linkedSignal(ended, lost.signal);
+  while (!pause.aborted) {
     await sleep(clock, Math.max(0, nextMs - clock.monotonic()), pause).catch(() => undefined);
-    if (ended.aborted || lost.signal.aborted) break;
+    if (pause.aborted) break;
     const sentMs = clock.monotonic();
     try {
       const asked = leases.renew(name, holder, lease.epoch, durationMs);
@@ -185,6 +187,7 @@ async function keep(
       nextMs = clock.monotonic() + durationMs * renewAfter * 0.25;
     }
   }
+  unlink();
   deadline.cancel();
 }
 
