@@ -47,6 +47,7 @@ wrk wrk
 promtool prometheus
 openssl openssl
 xz xz-utils
+ip iproute2
 WANTED
 }
 

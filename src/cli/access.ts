@@ -129,12 +129,12 @@ export interface AccessGrant {
   readonly binding: string;
 }
 
-export async function listTokens(client: SiteClient): Promise<readonly TokenSummary[]> {
+async function listTokens(client: SiteClient): Promise<readonly TokenSummary[]> {
   const { body } = await client.request({ path: tokensPath });
   return (body as { readonly tokens: readonly TokenSummary[] }).tokens;
 }
 
-export async function listGrants(cli: Cli, client: SiteClient): Promise<readonly AccessGrant[]> {
+async function listGrants(cli: Cli, client: SiteClient): Promise<readonly AccessGrant[]> {
   const kind = cli.registry.kinds.find((known) => known.kind === 'RoleBinding');
   if (kind === undefined) throw new HansaError('HANSA_INTERNAL', 'There is no kind RoleBinding.');
   const { items } = await client.list(kind);

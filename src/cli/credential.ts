@@ -2,8 +2,7 @@
 // client.authentication.k8s.io). A kubeconfig names this command, and holds no secret itself.
 
 import { Command } from 'commander';
-import { type Cli, globalOptions } from './cli.ts';
-import { resolveConnection } from './connection.ts';
+import type { Cli } from './cli.ts';
 import { obtainCredential, renewAtMs } from './user-certificate.ts';
 
 const apiGroup = 'client.authentication.k8s.io';
@@ -20,8 +19,7 @@ kubectl runs this by itself, with a kubeconfig from hansa kubeconfig. It prints 
 with a user certificate, one that was obtained before as long as that is good for a while.`,
     )
     .action(async (options: { readonly user?: string }, command: Command) => {
-      const connection = resolveConnection(globalOptions(command), cli.io);
-      const { credential } = await obtainCredential(cli, connection, {
+      const { credential } = await obtainCredential(cli, command, {
         user: options.user,
         fresh: false,
       });

@@ -1,0 +1,53 @@
+// Every command block of the guide, in the order of the pages, typed into one machine:
+// each page finds what the pages before it left.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { missingSpire } from '../interop/spire.ts';
+import { ensureTool } from '../tools/build.ts';
+import { repository } from './daemon.ts';
+import { commandsOf, type GuideCommand, missingLine } from './guide-page.ts';
+import { GuideWorld } from './guide-world.ts';
+
+const guide = join(repository, 'docs', 'guide');
+
+/** In the order in which the list of contents names them. */
+function pagesInOrder(): string[] {
+  const contents = readFileSync(join(guide, 'README.md'), 'utf8');
+  return [...contents.matchAll(/\]\(([a-z-]+\.md)\)/g)].map(([, name = '']) => name);
+}
+
+const apart = spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
+const skip = apart
+  ? missingSpire('spire-server', 'spire-agent')
+  : 'namespaces are needed to run the guide, and this user may make none';
+
+suite('the guide', { skip }, () => {
+  let world: GuideWorld;
+  before(async () => {
+    await ensureTool('kubectl');
+    world = await GuideWorld.start();
+  });
+  after(() => world.stop());
+
+  for (const name of pagesInOrder()) {
+    const commands = commandsOf(readFileSync(join(guide, name), 'utf8'));
+    test(`${name}: its ${commands.length} commands work as it says`, async () => {
+      for (const command of commands) await tryOut(world, name, command);
+    });
+  }
+});
+
+async function tryOut(world: GuideWorld, page: string, command: GuideCommand): Promise<void> {
+  const { operator, text, expected, line } = command;
+  const { code, printed } = await world.run(operator, text);
+  const where = `${page}:${line}: ${text}\nprinted (exit code ${code}):\n${printed}`;
+  // A refusal is shown with its code, and what `doctor` finds wrong with a cross.
+  const refused = expected.some((each) => /\(HANSA_[A-Z_]+\)\s*$|^✗/.test(each));
+  assert.equal(code !== 0, refused, where);
+  const missing = missingLine(expected, printed);
+  assert.equal(missing, undefined, `${where}\nand not the line:\n${missing}`);
+}
