@@ -146,7 +146,8 @@ export function renderEvents(events: readonly AuditEvent[], wide: boolean): stri
       event.subresource === undefined ? object : `${object}/${event.subresource}`,
       `${event.outcome}${times}`,
     ];
-    const more = [event.actor.via, event.reason ?? event.changed?.join(', ') ?? ''];
+    const claimed = event.claim === undefined ? '' : `claims ${event.claim.user}: `;
+    const more = [event.actor.via, `${claimed}${event.reason ?? event.changed?.join(', ') ?? ''}`];
     return (wide ? [...cells, ...more] : cells).map((cell) => printable(cell));
   });
   return renderColumns([wide ? [...head, 'VIA', 'DETAIL'] : head, ...rows]);

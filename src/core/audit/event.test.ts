@@ -42,6 +42,9 @@ const anyEvent: fc.Arbitrary<AuditEvent> = fc
         requestId: word,
         count: fc.nat(),
         since: time,
+        claim: fc
+          .tuple(word, fc.option(word))
+          .map(([user, address]) => (address === null ? { user } : { user, address })),
       },
       optional,
     ),

@@ -14,11 +14,18 @@ export interface AuditActor {
   readonly address?: string;
 }
 
+/** Whom the actor names as the one it acts for. Nothing of it is proven to this site. */
+export interface AuditClaim {
+  readonly user: string;
+  readonly address?: string;
+}
+
 export type AuditOutcome = 'allow' | 'deny' | 'error';
 
 /** What the writer of an event knows; the log adds time, index and revision. */
 export interface AuditDraft {
   readonly actor: AuditActor;
+  readonly claim?: AuditClaim;
   readonly verb: string;
   readonly kind?: string;
   readonly name?: string;
@@ -74,6 +81,10 @@ export function encodeEvent(event: AuditEvent): Buffer {
         credential: cutOptional(actor.credential, limits.word),
         address: cutOptional(actor.address, limits.word),
       },
+      claim: event.claim && {
+        user: cut(event.claim.user, limits.word),
+        address: cutOptional(event.claim.address, limits.word),
+      },
       verb: cut(event.verb, limits.word),
       kind: cutOptional(event.kind, limits.word),
       name: cutOptional(event.name, limits.word),
@@ -126,6 +137,7 @@ export function parseEvent(row: Uint8Array): AuditEvent {
       ...actor.optional('credential', 'text'),
       ...actor.optional('address', 'text'),
     },
+    ...claimOf(fields.take('claim')),
     verb: fields.text('verb'),
     ...fields.optional('kind', 'text'),
     ...fields.optional('name', 'text'),
@@ -143,6 +155,12 @@ export function parseEvent(row: Uint8Array): AuditEvent {
     throw invalid('it is not written as a site writes records (unknown fields, order or spacing)');
   }
   return event;
+}
+
+function claimOf(json: unknown): { readonly claim?: AuditClaim } {
+  if (json === undefined) return {};
+  const claim = new Fields(json, 'claim.');
+  return { claim: { user: claim.text('user'), ...claim.optional('address', 'text') } };
 }
 
 type Reading = { text: string; texts: readonly string[]; count: number; time: string };

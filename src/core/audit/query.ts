@@ -6,6 +6,7 @@ import { type AuditEvent, type AuditOutcome, parseEvent } from './event.ts';
 import { letOthersRun } from '../clock/let-others-run.ts';
 
 export interface AuditFilter {
+  /** Who acted, or whom the actor named. */
   readonly user?: string;
   readonly verb?: string;
   readonly kind?: string;
@@ -84,7 +85,9 @@ function rowMatcher(filter: AuditFilter): (row: Buffer) => AuditEvent | undefine
     if (!needles.every((needle) => row.includes(needle))) return undefined;
     const event = parseEvent(row);
     const fits =
-      (filter.user === undefined || event.actor.user === filter.user) &&
+      (filter.user === undefined ||
+        event.actor.user === filter.user ||
+        event.claim?.user === filter.user) &&
       (filter.verb === undefined || event.verb === filter.verb) &&
       (filter.kind === undefined || event.kind === filter.kind) &&
       (filter.name === undefined || event.name === filter.name) &&

@@ -76,9 +76,27 @@ describe('ext_authz', () => {
     assert.equal(answer.deniedResponse?.status?.code, 403);
     assert.equal(answer.deniedResponse.body, 'denied');
     assert.equal(denials.length, 1);
-    assert.equal(denials[0]?.actor.user, 'spiffe://bruges.example/other');
+    assert.deepEqual(denials[0]?.claim, {
+      user: 'spiffe://bruges.example/other',
+      address: '192.0.2.7',
+    });
     assert.equal(denials[0].name, 'db');
     assert.match(denials[0].reason ?? '', /bruges-db does not name this identity/);
+  });
+
+  test('records a denial in the name of the asker, whomever it asks about', async (t) => {
+    const { code, denials, store } = await scene(t);
+    await remove(store, 'federationgrants', 'bruges-db');
+    const victims = [web, 'spiffe://lubeck.example/hansa/site', 'spiffe://lubeck.example/db'];
+    for (const principal of victims) await code({ principal });
+    assert.deepEqual(
+      denials.map(({ actor }) => [actor.user, actor.via, actor.address]),
+      victims.map(() => [`unix:uid:${ownUid}`, 'workload', undefined]),
+    );
+    assert.deepEqual(
+      denials.map(({ claim }) => claim?.user),
+      victims,
+    );
   });
 
   test('follows the state of the peer at once', async (t) => {

@@ -320,15 +320,11 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
       const caller = id?.toString();
       accesses.write({ reason, offer, caller, address, asker: process.description });
       audit.deny({
-        actor:
-          caller === undefined
-            ? actorOf(process)
-            : {
-                user: caller,
-                groups: [],
-                via: 'ext_authz',
-                ...(address === '' ? {} : { address }),
-              },
+        // The asker is who the kernel says it is. Whom it asks about is its own word.
+        actor: actorOf(process),
+        ...(caller === undefined
+          ? {}
+          : { claim: { user: caller, ...(address === '' ? {} : { address }) } }),
         verb: 'offer.access',
         kind: 'ServiceOffer',
         ...(offer === '' ? {} : { name: offer }),

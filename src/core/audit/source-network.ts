@@ -1,0 +1,16 @@
+// Which network an address belongs to, as coarse as one party usually holds it: by address a single
+// host could be thousands of sources.
+
+import { ipAddressBytes, ipAddressText } from '../identity/ip-address.ts';
+
+/** A usual customer or office: /24 of IPv4, and /48 of IPv6 (RFC 6177 section 2). */
+const ipv4Bits = 24;
+const ipv6Bits = 48;
+
+/** As `192.0.2.0/24` or `2001:db8:1::/48`; `unknown` where the text is no address. */
+export function networkOf(address: string): string {
+  const found = ipAddressBytes(address.replace(/^::ffff:(?=\d+\.)/i, ''));
+  if (found === undefined) return 'unknown';
+  const bits = found.length === 4 ? ipv4Bits : ipv6Bits;
+  return `${ipAddressText(Buffer.from(found).fill(0, bits / 8))}/${bits}`;
+}
