@@ -129,12 +129,12 @@ export interface AccessGrant {
   readonly binding: string;
 }
 
-async function listTokens(client: SiteClient): Promise<readonly TokenSummary[]> {
+export async function listTokens(client: SiteClient): Promise<readonly TokenSummary[]> {
   const { body } = await client.request({ path: tokensPath });
   return (body as { readonly tokens: readonly TokenSummary[] }).tokens;
 }
 
-async function listGrants(cli: Cli, client: SiteClient): Promise<readonly AccessGrant[]> {
+export async function listGrants(cli: Cli, client: SiteClient): Promise<readonly AccessGrant[]> {
   const kind = cli.registry.kinds.find((known) => known.kind === 'RoleBinding');
   if (kind === undefined) throw new HansaError('HANSA_INTERNAL', 'There is no kind RoleBinding.');
   const { items } = await client.list(kind);

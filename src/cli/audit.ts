@@ -16,7 +16,7 @@ import {
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
 import type { SiteClient } from './client.ts';
-import { dataDirOf } from './connection.ts';
+import { resolveConnection } from './connection.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { fileProblem } from './file-problem.ts';
 import {
@@ -265,9 +265,9 @@ async function verifySite(cli: Cli, command: Command, options: VerifyOptions): P
       unsigned: 0,
     }));
   } catch (error) {
-    const flags = globalOptions(command);
-    if (!hasCode(error, 'HANSA_UNREACHABLE') || flags.site !== undefined) throw error;
-    const dataDir = dataDirOf(flags, cli.io);
+    const connection = resolveConnection(globalOptions(command), cli.io);
+    if (!hasCode(error, 'HANSA_UNREACHABLE') || connection.via === 'url') throw error;
+    const { dataDir } = connection;
     const stopped = await verifyStoppedLog(dataDir, cli.io.env['HANSA_KEY_FILE'], cli.io, options);
     if (stopped === undefined) throw error;
     cli.note('The site does not run: its store was read.');

@@ -13,7 +13,12 @@ import { HansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import type { TrustSettings } from '../trust/trust-settings.ts';
 import { createClient, type SiteClient } from './client.ts';
-import { type ConnectionOptions, openTransport } from './connection.ts';
+import {
+  type Connection,
+  type ConnectionOptions,
+  openConnection,
+  resolveConnection,
+} from './connection.ts';
 import { printable } from './output.ts';
 
 /** Where a question is asked and answered. */
@@ -59,6 +64,8 @@ export interface Cli {
   note(text: string): void;
   /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
   withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
+  /** The same for a site that the command resolved itself. */
+  withConnection<T>(connection: Connection, work: (client: SiteClient) => Promise<T>): Promise<T>;
   /** Resolves when the user says yes; `--yes` says so beforehand. Refused where nobody can be asked. */
   /** `terminal` is for a command that has read standard input: it asks at the terminal of the process. */
   confirm(command: Command, question: string, where?: 'stdin' | 'terminal'): Promise<void>;
@@ -75,6 +82,16 @@ export function createCli(io: Io, parts: CliParts): Cli {
   const note = (text: string): void => {
     io.stderr.write(`${text}\n`);
   };
+  const withConnection: Cli['withConnection'] = async (connection, work) => {
+    const transport = openConnection(connection);
+    try {
+      return await work(
+        createClient(transport, (warning) => note(`Warning: ${printable(warning)}`)),
+      );
+    } finally {
+      transport.close();
+    }
+  };
   return {
     io,
     registry: parts.registry,
@@ -86,16 +103,9 @@ export function createCli(io: Io, parts: CliParts): Cli {
     paint: (command, style, text) =>
       globalOptions(command).color === false ? text : styleText(style, text, { stream: io.stdout }),
     note,
-    withClient: async (command, work) => {
-      const transport = openTransport(globalOptions(command), io);
-      try {
-        return await work(
-          createClient(transport, (warning) => note(`Warning: ${printable(warning)}`)),
-        );
-      } finally {
-        transport.close();
-      }
-    },
+    withClient: async (command, work) =>
+      withConnection(resolveConnection(globalOptions(command), io), work),
+    withConnection,
     confirm: async (command, question, where = 'stdin') => {
       if (globalOptions(command).yes === true) return;
       const terminal = terminalOf(io, where);

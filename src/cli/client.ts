@@ -257,7 +257,7 @@ function refusal(transport: Transport, status: number, body: unknown): HansaErro
   if (error.code === 'HANSA_UNAUTHENTICATED') {
     const message =
       credential === undefined
-        ? `${target} wants to know who asks: give --token-file, or the certificate of hansa login with --client-certificate and --client-key.`
+        ? `${target} wants to know who asks: give --token-file, or a context that you are logged in to (hansa login, hansa context list).`
         : `${target} does not accept ${credential}: it is not of this site, expired or revoked.`;
     return new HansaError(error.code, message, { cause: error });
   }

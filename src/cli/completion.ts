@@ -73,6 +73,11 @@ const listedBy: Readonly<Record<string, string>> = {
   'access token create --role': 'get roles',
   'access revoke': 'access list',
   'doctor --peer': 'get spiffefederations',
+  'context use': 'context list',
+  'context show': 'context list',
+  'context remove': 'context list',
+  'context rename': 'context list',
+  '--context': 'context list',
 };
 
 export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {
@@ -133,6 +138,7 @@ const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 const siteFlags = [
   '--data-dir',
   '--site',
+  '--context',
   '--ca-file',
   '--token-file',
   '--client-certificate',

@@ -1,17 +1,23 @@
 // How a command reaches a site: over the admin socket of a data folder, or by URL over TLS with a
-// credential. Certificates are always verified, against the CA file of the site.
+// credential. Flags, variables or a context say which. Certificates are always verified, against the CA file of the site.
 
 import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
 import { join, resolve } from 'node:path';
-import { HansaError } from '../core/errors/error.ts';
+import { humanDuration } from '../api/duration.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import { longestSocketPathBytes } from '../server/config-values.ts';
+import { Contexts, type NamedContext } from './contexts.ts';
+import { readCredential } from './credential-cache.ts';
 import { fileProblem } from './file-problem.ts';
 
 export interface ConnectionOptions {
   readonly dataDir?: string;
   readonly site?: string;
+  /** The name of a context (contexts.ts). */
+  readonly context?: string;
   readonly caFile?: string;
   readonly tokenFile?: string;
   readonly clientCertificate?: string;
@@ -37,24 +43,194 @@ export interface Transport {
   close(): void;
 }
 
-interface Surroundings {
+export interface Surroundings {
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
+  readonly clock: Pick<Clock, 'now'>;
 }
 
-/** The data folder that the flags and variables mean; absolute. */
+/** How a site is reached. Paths are absolute. */
+export type Connection =
+  | { readonly via: 'socket'; readonly dataDir: string; readonly context?: string }
+  | SiteConnection;
+
+export interface SiteConnection {
+  readonly via: 'url';
+  readonly url: URL;
+  readonly caFile: string;
+  readonly tokenFile?: string;
+  readonly clientCertificate?: string;
+  readonly clientKey?: string;
+  readonly context?: string;
+}
+
+/**
+ * In this order: --site and --data-dir, --context, HANSA_SITE, HANSA_DATA_DIR, HANSA_CONTEXT, the
+ * current context, ./hansa-data.
+ */
+export function resolveConnection(
+  options: ConnectionOptions,
+  surroundings: Surroundings,
+): Connection {
+  const context = contextOf(options, surroundings);
+  const site = context === undefined ? siteOf(options, surroundings) : context.site;
+  if (site === undefined) {
+    refuseCredentialFlags(options);
+    const dataDir = dataDirOf(options, surroundings);
+    return { via: 'socket', dataDir, ...(context && { context: context.name }) };
+  }
+  const url = URL.canParse(site) ? new URL(site) : undefined;
+  if (url?.protocol !== 'https:') {
+    throw new HansaError(
+      'HANSA_USAGE',
+      `--site is ${JSON.stringify(site)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
+    );
+  }
+  return context === undefined
+    ? siteConnection(url, options, surroundings)
+    : contextConnection(url, context, options, surroundings);
+}
+
+/** The data folder that the flags, variables and contexts mean; absolute. */
 export function dataDirOf(options: ConnectionOptions, surroundings: Surroundings): string {
-  const given = options.dataDir ?? surroundings.env['HANSA_DATA_DIR'];
-  return resolve(surroundings.cwd, given === undefined || given === '' ? 'hansa-data' : given);
+  const given = options.dataDir ?? contextOf(options, surroundings)?.dataDir;
+  return resolve(
+    surroundings.cwd,
+    given ?? fromEnv(surroundings, 'HANSA_DATA_DIR') ?? 'hansa-data',
+  );
+}
+
+function fromEnv({ env }: Surroundings, name: string): string | undefined {
+  const text = env[name];
+  return text === '' ? undefined : text;
+}
+
+function siteOf({ site }: ConnectionOptions, surroundings: Surroundings): string | undefined {
+  const given = site ?? fromEnv(surroundings, 'HANSA_SITE');
+  return given === '' ? undefined : given;
+}
+
+/** Undefined where a flag or variable says which site is meant, or there is no context. */
+function contextOf(
+  options: ConnectionOptions,
+  surroundings: Surroundings,
+): NamedContext | undefined {
+  const contexts = new Contexts(surroundings.env);
+  if (options.context !== undefined) {
+    if ((options.site ?? options.dataDir) !== undefined) {
+      throw new HansaError(
+        'HANSA_USAGE',
+        'Give --context, or --site or --data-dir: a context says itself which site it means.',
+      );
+    }
+    return findContext(contexts, options.context);
+  }
+  const isNamed = siteOf(options, surroundings) ?? options.dataDir;
+  if ((isNamed ?? fromEnv(surroundings, 'HANSA_DATA_DIR')) !== undefined) return undefined;
+  const name = fromEnv(surroundings, 'HANSA_CONTEXT') ?? contexts.current();
+  return name === undefined ? undefined : findContext(contexts, name);
+}
+
+/** No object of a site is missing: that has another exit code. */
+function findContext(contexts: Contexts, name: string): NamedContext {
+  try {
+    return contexts.get(name);
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_NOT_FOUND')) throw error;
+    throw new HansaError('HANSA_USAGE', error.message);
+  }
+}
+
+function siteConnection(
+  url: URL,
+  options: ConnectionOptions,
+  surroundings: Surroundings,
+): SiteConnection {
+  const path = (flag: string | undefined, variable: string): string | undefined => {
+    const given = flag ?? fromEnv(surroundings, variable);
+    return given === undefined || given === '' ? undefined : resolve(surroundings.cwd, given);
+  };
+  const ownCa = join(dataDirOf(options, surroundings), 'ca.pem');
+  return withCredential(
+    { via: 'url', url, caFile: path(options.caFile, 'HANSA_CA_FILE') ?? ownCa },
+    {
+      tokenFile: path(options.tokenFile, 'HANSA_TOKEN_FILE'),
+      clientCertificate: path(options.clientCertificate, 'HANSA_CLIENT_CERTIFICATE'),
+      clientKey: path(options.clientKey, 'HANSA_CLIENT_KEY'),
+    },
+  );
+}
+
+/** Variables belong to HANSA_SITE and are not read. A credential flag replaces those of the context. */
+function contextConnection(
+  url: URL,
+  context: NamedContext,
+  options: ConnectionOptions,
+  { cwd, clock }: Surroundings,
+): SiteConnection {
+  const path = (flag: string | undefined): string | undefined =>
+    flag === undefined ? undefined : resolve(cwd, flag);
+  const given = {
+    tokenFile: path(options.tokenFile),
+    clientCertificate: path(options.clientCertificate),
+    clientKey: path(options.clientKey),
+  };
+  const isGiven = Object.values(given).some((file) => file !== undefined);
+  const caFile = path(options.caFile) ?? context.caFile ?? '';
+  const files = isGiven ? given : filesOf(context, clock.now());
+  return withCredential({ via: 'url', url, caFile, context: context.name }, files);
+}
+
+interface CredentialFiles {
+  readonly tokenFile: string | undefined;
+  readonly clientCertificate: string | undefined;
+  readonly clientKey: string | undefined;
+}
+
+/** The certificate of the last login while it is valid, or else the files that the context names. */
+function filesOf(context: NamedContext, nowMs: number): CredentialFiles {
+  const { name, user = 'unknown', tokenFile, clientCertificate, clientKey, credential } = context;
+  const login = credential === undefined ? undefined : readCredential(credential);
+  if (login !== undefined && nowMs < login.notAfterMs) {
+    return { tokenFile: undefined, clientCertificate: credential, clientKey: credential };
+  }
+  if ((tokenFile ?? clientCertificate) !== undefined) {
+    return { tokenFile, clientCertificate, clientKey };
+  }
+  const why =
+    credential === undefined
+      ? 'nobody is logged in'
+      : login === undefined
+        ? `the certificate of ${user} is not in ${credential} any more`
+        : `the certificate of ${user} expired ${humanDuration(nowMs - login.notAfterMs)} ago`;
+  throw new HansaError(
+    'HANSA_UNAUTHENTICATED',
+    `Cannot use the context ${name}: ${why}. Log in again: hansa login --context ${name} --token-file FILE, or on the machine of the site with --data-dir.`,
+  );
+}
+
+function withCredential(connection: SiteConnection, files: CredentialFiles): SiteConnection {
+  const { tokenFile, clientCertificate, clientKey } = files;
+  if ((clientCertificate === undefined) !== (clientKey === undefined)) {
+    throw new HansaError('HANSA_USAGE', 'Give --client-certificate and --client-key together.');
+  }
+  return {
+    ...connection,
+    ...(tokenFile === undefined ? {} : { tokenFile }),
+    ...(clientCertificate === undefined || clientKey === undefined
+      ? {}
+      : { clientCertificate, clientKey }),
+  };
 }
 
 export function openTransport(options: ConnectionOptions, surroundings: Surroundings): Transport {
-  const site = options.site ?? surroundings.env['HANSA_SITE'];
-  if (site === undefined || site === '') {
-    refuseCredentialFlags(options);
-    return openSocket(join(dataDirOf(options, surroundings), 'admin.sock'));
-  }
-  return openUrl(site, options, surroundings);
+  return openConnection(resolveConnection(options, surroundings));
+}
+
+export function openConnection(connection: Connection): Transport {
+  return connection.via === 'socket'
+    ? openSocket(join(connection.dataDir, 'admin.sock'))
+    : openUrl(connection);
 }
 
 /** Over the socket one is admin: who names a token means to be somebody else. */
@@ -108,26 +284,8 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
   }
 }
 
-function openUrl(site: string, options: ConnectionOptions, surroundings: Surroundings): Transport {
-  const url = URL.canParse(site) ? new URL(site) : undefined;
-  if (url?.protocol !== 'https:') {
-    throw new HansaError(
-      'HANSA_USAGE',
-      `--site is ${JSON.stringify(site)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
-    );
-  }
-  const path = (flag: string | undefined, variable: string): string | undefined => {
-    const given = flag ?? surroundings.env[variable];
-    return given === undefined || given === '' ? undefined : resolve(surroundings.cwd, given);
-  };
-  const caFile =
-    path(options.caFile, 'HANSA_CA_FILE') ?? join(dataDirOf(options, surroundings), 'ca.pem');
-  const tokenFile = path(options.tokenFile, 'HANSA_TOKEN_FILE');
-  const certificate = path(options.clientCertificate, 'HANSA_CLIENT_CERTIFICATE');
-  const clientKey = path(options.clientKey, 'HANSA_CLIENT_KEY');
-  if ((certificate === undefined) !== (clientKey === undefined)) {
-    throw new HansaError('HANSA_USAGE', 'Give --client-certificate and --client-key together.');
-  }
+function openUrl(connection: SiteConnection): Transport {
+  const { url, caFile, tokenFile, clientCertificate: certificate, clientKey } = connection;
   const token = tokenFile === undefined ? undefined : readToken(tokenFile);
   // No session cache: a resumed session would skip the check of the server's certificate.
   const agent = new HttpsAgent({

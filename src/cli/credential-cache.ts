@@ -13,8 +13,6 @@ export interface CachedCredential {
   readonly spiffeId: string;
   readonly issuedAtMs: number;
   readonly notAfterMs: number;
-  /** SHA-256 of the token that obtained it; with another token it is not used. */
-  readonly tokenDigest?: string;
   /** PEM. */
   readonly certificate: string;
   readonly privateKey: string;
@@ -28,12 +26,16 @@ export interface CredentialKey {
   readonly caDigest: string;
   /** The user that was asked for, or empty. */
   readonly user: string;
+  /** SHA-256 of the token that was shown: logins with two tokens are two users. */
+  readonly tokenDigest?: string | undefined;
 }
 
 const heading = 'hansa credential ';
 
 /** Absolute; undefined where there is no home folder to keep anything in. */
 export function cacheFolder(env: Io['env']): string | undefined {
+  const own = env['HANSA_HOME'];
+  if (own?.startsWith('/') === true) return join(own, 'credentials');
   const given = env['XDG_CACHE_HOME'];
   // The XDG specification ignores relative paths.
   if (given?.startsWith('/') === true) return join(given, 'hansa', 'credentials');
@@ -43,7 +45,7 @@ export function cacheFolder(env: Io['env']): string | undefined {
 
 export function credentialFile(folder: string, key: CredentialKey): string {
   const name = createHash('sha256')
-    .update(JSON.stringify([key.target, key.caDigest, key.user]))
+    .update(JSON.stringify([key.target, key.caDigest, key.user, key.tokenDigest ?? '']))
     .digest('hex');
   return join(folder, `${name.slice(0, 32)}.pem`);
 }

@@ -2,7 +2,8 @@
 // client.authentication.k8s.io). A kubeconfig names this command, and holds no secret itself.
 
 import { Command } from 'commander';
-import type { Cli } from './cli.ts';
+import { type Cli, globalOptions } from './cli.ts';
+import { resolveConnection } from './connection.ts';
 import { obtainCredential, renewAtMs } from './user-certificate.ts';
 
 const apiGroup = 'client.authentication.k8s.io';
@@ -19,7 +20,8 @@ kubectl runs this by itself, with a kubeconfig from hansa kubeconfig. It prints 
 with a user certificate, one that was obtained before as long as that is good for a while.`,
     )
     .action(async (options: { readonly user?: string }, command: Command) => {
-      const { credential } = await obtainCredential(cli, command, {
+      const connection = resolveConnection(globalOptions(command), cli.io);
+      const { credential } = await obtainCredential(cli, connection, {
         user: options.user,
         fresh: false,
       });

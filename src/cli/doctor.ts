@@ -42,7 +42,10 @@ Examples:
       const { config } = loadServerConfig(cli, command);
       refuseStranger(config.dataDir);
       // Over the socket of the folder, whatever HANSA_SITE says.
-      const transport = openTransport({ dataDir: config.dataDir }, { env: {}, cwd: cli.io.cwd });
+      const transport = openTransport(
+        { dataDir: config.dataDir },
+        { env: {}, cwd: cli.io.cwd, clock: cli.io.clock },
+      );
       const findings = await withTransport(transport, async () => {
         const client = createClient(transport, (warning) => cli.note(printable(warning)));
         const running = await client.text('/readyz').then(

@@ -3,11 +3,12 @@
 // named by the path of a file that the site keeps fresh.
 
 import { existsSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { join } from 'node:path';
 import { Command } from 'commander';
 import { stringify } from 'yaml';
 import { type Cli, type GlobalOptions, globalOptions } from './cli.ts';
-import { dataDirOf } from './connection.ts';
+import { resolveConnection } from './connection.ts';
+import { Contexts } from './contexts.ts';
 import { type OutputFormat, outputOption } from './output.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
 import { usageError } from './usage.ts';
@@ -21,7 +22,8 @@ export function kubeconfigCommand(cli: Cli): Command {
       'after',
       `
 By --data-dir, kubectl gets a short-lived certificate through this program. By --site and
---token-file, it reads the token from that file.
+--token-file, it reads the token from that file. For a context with a login, kubectl gets the
+certificate of that login.
 
 Examples:
   hansa kubeconfig --data-dir ./lubeck > kubeconfig
@@ -39,49 +41,53 @@ Examples:
 
 function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefined): unknown {
   const { io } = cli;
-  const dataDir = dataDirOf(options, io);
   if (server !== undefined && !(URL.canParse(server) && server.startsWith('https://'))) {
     throw usageError(
       `--server is ${JSON.stringify(server)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
     );
   }
-  const site = options.site ?? io.env['HANSA_SITE'];
-  if (site === undefined || site === '') {
+  const exec = (...args: readonly string[]) => ({
+    exec: {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: io.launcher,
+      args: ['credential', ...args],
+      ...(io.env['HANSA_HOME']
+        ? { env: [{ name: 'HANSA_HOME', value: io.env['HANSA_HOME'] }] }
+        : {}),
+      interactiveMode: 'Never',
+      installHint: `The site's own program makes the credential: ${io.launcher} must be there.`,
+    },
+  });
+  const connection = resolveConnection(options, io);
+  if (connection.via === 'socket') {
+    const { dataDir } = connection;
     const endpoints = readEndpoints(dataDir);
     return assemble({
       name: endpoints.trustDomain,
       server: server ?? localUrl(endpoints.api),
       caFile: join(dataDir, 'ca.pem'),
-      user: {
-        exec: {
-          apiVersion: 'client.authentication.k8s.io/v1',
-          command: io.launcher,
-          args: ['credential', '--data-dir', dataDir],
-          interactiveMode: 'Never',
-          installHint: `The site's own program makes the credential: ${io.launcher} must be there.`,
-        },
-      },
+      user: exec('--data-dir', dataDir),
     });
   }
-  const absolute = (path: string | undefined): string | undefined =>
-    path === undefined || path === '' ? undefined : resolve(io.cwd, path);
-  const tokenFile = absolute(options.tokenFile ?? io.env['HANSA_TOKEN_FILE']);
-  const certificate = absolute(options.clientCertificate ?? io.env['HANSA_CLIENT_CERTIFICATE']);
-  const key = absolute(options.clientKey ?? io.env['HANSA_CLIENT_KEY']);
-  const caFile = absolute(options.caFile ?? io.env['HANSA_CA_FILE']) ?? join(dataDir, 'ca.pem');
+  const { url, caFile, tokenFile, clientCertificate, clientKey, context } = connection;
   if (!existsSync(caFile))
     throw usageError(`There is no CA file ${caFile}: name it with --ca-file.`);
-  if (tokenFile === undefined && (certificate === undefined || key === undefined)) {
+  if (tokenFile === undefined && clientCertificate === undefined) {
     throw usageError('With --site, give --token-file, or --client-certificate and --client-key.');
   }
+  // The certificate of a login is replaced by the next login: kubectl asks for the one of that moment.
+  const isLogin =
+    context !== undefined && new Contexts(io.env).get(context).credential === clientCertificate;
   return assemble({
-    name: new URL(site).hostname,
-    server: server ?? site,
+    name: context ?? url.hostname,
+    server: server ?? url.href.replace(/\/$/, ''),
     caFile,
     user:
-      tokenFile === undefined
-        ? { 'client-certificate': certificate, 'client-key': key }
-        : { tokenFile },
+      tokenFile !== undefined
+        ? { tokenFile }
+        : isLogin && context !== undefined
+          ? exec('--context', context)
+          : { 'client-certificate': clientCertificate, 'client-key': clientKey },
   });
 }
 

@@ -9,6 +9,7 @@ import { auditCommand } from './audit.ts';
 import { type Cli, type CliParts, createCli, Interrupted, type Io } from './cli.ts';
 import { completionCommand } from './completion.ts';
 import { configCommand } from './config.ts';
+import { contextCommand } from './context.ts';
 import { credentialCommand } from './credential.ts';
 import { deleteCommand } from './delete.ts';
 import { describeCommand } from './describe.ts';
@@ -19,12 +20,13 @@ import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
-import { loginCommand } from './login.ts';
+import { loginCommand, logoutCommand } from './login.ts';
 import { printable } from './output.ts';
 import { serverCommand } from './server.ts';
 import { versionCommand } from './version.ts';
 import { waitCommand } from './wait.ts';
 import { watchCommand } from './watch.ts';
+import { whoamiCommand } from './whoami.ts';
 
 export type MakeCommand = (cli: Cli) => Command;
 
@@ -39,6 +41,9 @@ const ownCommands: readonly MakeCommand[] = [
   waitCommand,
   kubeconfigCommand,
   loginCommand,
+  logoutCommand,
+  whoamiCommand,
+  contextCommand,
   accessCommand,
   auditCommand,
   configCommand,
@@ -60,6 +65,7 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       new Option('--data-dir <dir>', 'the folder of the site (HANSA_DATA_DIR, or ./hansa-data)'),
     )
     .addOption(new Option('--site <url>', 'reach the site by URL, not by its socket (HANSA_SITE)'))
+    .addOption(new Option('--context <name>', 'a site and user of hansa context (HANSA_CONTEXT)'))
     .addOption(
       new Option('--ca-file <file>', 'with --site: its CA (HANSA_CA_FILE, or DATA_DIR/ca.pem)'),
     )

@@ -3,15 +3,15 @@
 
 import { createHash, createPublicKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
-import { join, resolve } from 'node:path';
-import type { Command } from 'commander';
+import { join } from 'node:path';
 import type { UserCredential } from '../core/access/user-credentials.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { privateKeyPem } from '../core/identity/pem.ts';
-import { type Cli, globalOptions } from './cli.ts';
+import type { Cli, Io } from './cli.ts';
 import type { SiteClient } from './client.ts';
-import { dataDirOf } from './connection.ts';
+import type { Connection } from './connection.ts';
+import { Contexts } from './contexts.ts';
 import {
   type CachedCredential,
   cacheFolder,
@@ -39,30 +39,51 @@ export function renewAtMs({ issuedAtMs, notAfterMs }: CachedCredential): number 
 
 export function obtainCredential(
   cli: Cli,
-  command: Command,
+  connection: Connection,
   options: { readonly user: string | undefined; readonly fresh: boolean },
 ): Promise<ObtainedCredential> {
-  return cli.withClient(command, async (client) => {
+  return cli.withConnection(connection, async (client) => {
     const { io } = cli;
     const folder = cacheFolder(io.env);
-    const { caDigest, tokenDigest } = surroundings(cli, command);
-    const key: CredentialKey = { target: client.target, caDigest, user: options.user ?? '' };
-    if (!options.fresh && folder !== undefined) {
-      const file = credentialFile(folder, key);
-      const cached = readCredential(file);
-      // Without a token at hand, what an earlier login left is all there is.
-      const sameToken = tokenDigest === undefined || cached?.tokenDigest === tokenDigest;
-      if (cached !== undefined && sameToken && io.clock.now() < renewAtMs(cached))
-        return { credential: cached, file };
-    }
-    const issued = await request(cli, client, options.user);
-    const credential: CachedCredential = {
-      ...issued,
-      ...(tokenDigest === undefined ? {} : { tokenDigest }),
+    const { caDigest, tokenDigest } = digestsOf(connection);
+    const key: CredentialKey = {
+      target: client.target,
+      caDigest,
+      user: options.user ?? '',
+      tokenDigest,
     };
+    if (!options.fresh && folder !== undefined) {
+      const file = tokenDigest === undefined ? loginFor(io, connection) : undefined;
+      for (const known of [credentialFile(folder, key), ...(file === undefined ? [] : [file])]) {
+        const cached = readCredential(known);
+        if (cached !== undefined && io.clock.now() < renewAtMs(cached)) {
+          return { credential: cached, file: known };
+        }
+      }
+    }
+    const credential = await request(cli, client, options.user);
     const file = folder === undefined ? undefined : writeCredential(folder, key, credential);
     return { credential, file };
   });
+}
+
+/** Without a token at hand: the login of the context, or else of one for the same site. */
+function loginFor(io: Io, connection: Connection): string | undefined {
+  if (connection.via === 'socket') return undefined;
+  const contexts = new Contexts(io.env);
+  const current = connection.context ?? contexts.current();
+  const names = connection.context === undefined ? contexts.names() : [connection.context];
+  const found = names.flatMap((name) => {
+    try {
+      const { site, credential } = contexts.get(name);
+      const isSame = site !== undefined && new URL(site).href === connection.url.href;
+      return isSame && credential !== undefined ? [{ name, credential }] : [];
+    } catch {
+      // A damaged context says so where it is used.
+      return [];
+    }
+  });
+  return (found.find(({ name }) => name === current) ?? found[0])?.credential;
 }
 
 async function request(
@@ -101,21 +122,14 @@ function refused(target: string): HansaError {
   );
 }
 
-function surroundings(
-  cli: Cli,
-  command: Command,
-): { readonly caDigest: string; readonly tokenDigest: string | undefined } {
-  const { io } = cli;
-  const options = globalOptions(command);
-  const path = (flag: string | undefined, variable: string): string | undefined => {
-    const given = flag ?? io.env[variable];
-    return given === undefined || given === '' ? undefined : resolve(io.cwd, given);
-  };
-  const site = options.site ?? io.env['HANSA_SITE'] ?? '';
-  const ownCa = join(dataDirOf(options, io), 'ca.pem');
-  // The socket has no use for the other files, and says so by not reading them.
-  const caFile = site === '' ? ownCa : (path(options.caFile, 'HANSA_CA_FILE') ?? ownCa);
-  const tokenFile = site === '' ? undefined : path(options.tokenFile, 'HANSA_TOKEN_FILE');
+function digestsOf(connection: Connection): {
+  readonly caDigest: string;
+  readonly tokenDigest: string | undefined;
+} {
+  if (connection.via === 'socket') {
+    return { caDigest: digestOf(join(connection.dataDir, 'ca.pem')) ?? '', tokenDigest: undefined };
+  }
+  const { caFile, tokenFile } = connection;
   return {
     caDigest: digestOf(caFile) ?? '',
     tokenDigest: tokenFile === undefined ? undefined : (digestOf(tokenFile) ?? ''),

@@ -203,6 +203,8 @@ function unknownKeys(file: ConfigFile): string[] {
 /** Variables of commands that call a site; they mean nothing to the daemon, but are no mistakes. */
 const clientVariables = [
   'HANSA_SITE',
+  'HANSA_CONTEXT',
+  'HANSA_HOME',
   'HANSA_CA_FILE',
   'HANSA_TOKEN_FILE',
   'HANSA_CLIENT_CERTIFICATE',
