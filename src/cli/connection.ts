@@ -105,8 +105,12 @@ function fromEnv({ env }: Surroundings, name: string): string | undefined {
   return text === '' ? undefined : text;
 }
 
-function siteOf({ site }: ConnectionOptions, surroundings: Surroundings): string | undefined {
-  const given = site ?? fromEnv(surroundings, 'HANSA_SITE');
+/** A data folder that a flag names goes before HANSA_SITE. */
+function siteOf(
+  { site, dataDir }: ConnectionOptions,
+  surroundings: Surroundings,
+): string | undefined {
+  const given = site ?? (dataDir === undefined ? fromEnv(surroundings, 'HANSA_SITE') : undefined);
   return given === '' ? undefined : given;
 }
 
@@ -221,10 +225,6 @@ function withCredential(connection: SiteConnection, files: CredentialFiles): Sit
       ? {}
       : { clientCertificate, clientKey }),
   };
-}
-
-export function openTransport(options: ConnectionOptions, surroundings: Surroundings): Transport {
-  return openConnection(resolveConnection(options, surroundings));
 }
 
 export function openConnection(connection: Connection): Transport {

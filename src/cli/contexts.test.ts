@@ -176,6 +176,7 @@ suite('which site a command reaches', () => {
     new Contexts({ HANSA_HOME: home }).use('bruges');
     const env = { HANSA_CONTEXT: 'lubeck', HANSA_DATA_DIR: '/env', HANSA_SITE: 'https://env' };
     assert.equal(reached(home, { site: 'https://flag' }, env), 'https://flag/');
+    assert.equal(reached(home, { dataDir: '/flag' }, env), '/flag');
     assert.equal(reached(home, { context: 'bruges' }, env), '/srv/bruges');
     assert.equal(reached(home, {}, env), 'https://env/');
     assert.equal(reached(home, {}, { ...env, HANSA_SITE: '' }), '/env');

@@ -4,24 +4,25 @@
 import { X509Certificate } from 'node:crypto';
 import { constants } from 'node:fs';
 import { access, open, readFile, rm, stat, statfs } from 'node:fs/promises';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { connect } from 'node:tls';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../core/errors/error.ts';
 import { openStore } from '../core/store/open.ts';
-import type { ServerConfig } from '../server/config.ts';
-import { formatListenAddress, type ListenAddress } from '../server/config-values.ts';
+import type { ServerConfig, Setting } from '../server/config.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
 import { checkAdvertised } from './advertised-url.ts';
 import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { checkPorts } from './doctor-ports.ts';
 import { checkTrust } from './doctor-trust.ts';
 import { checkWeb } from './doctor-web.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
 
 export interface Patient {
   readonly config: ServerConfig;
+  /** Where each value of the configuration came from. */
+  readonly settings: readonly Setting[];
   readonly clock: Clock;
   readonly random: Random;
   readonly client: SiteClient;
@@ -36,6 +37,11 @@ async function checkDaemon({ client, running, config }: Patient): Promise<Findin
     const remedy = `Start it: hansa server --data-dir ${config.dataDir}`;
     return [warning('daemon', `no site runs in ${config.dataDir}`, remedy)];
   }
+  return checkReady(client);
+}
+
+/** What the site says of its parts; also by URL. */
+export async function checkReady(client: SiteClient): Promise<Finding[]> {
   const lines = await readyLines(client);
   const failing = lines.filter((line) => line.startsWith('[-]'));
   if (failing.length === 0) return [ok('daemon', `ready (${lines.length - 1} parts)`)];
@@ -209,24 +215,33 @@ async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   const remedy = 'Start the site: it writes the file anew.';
   if (blocks.length === 0) return [problem('authority', `${caFile} holds no certificate`, remedy)];
   try {
-    return blocks.map((block) => {
-      const certificate = new X509Certificate(block);
-      const daysLeft = Math.floor((certificate.validToDate.getTime() - clock.now()) / dayMs);
-      const text = `valid until ${certificate.validToDate.toISOString()} (${daysLeft} days)`;
-      if (daysLeft < 0) return problem('authority', `expired: ${text}`, remedy);
-      return daysLeft < 30
-        ? warning('authority', text, 'Rotate the authority before it expires.')
-        : ok('authority', text);
-    });
+    const times = blocks.map((block) => new X509Certificate(block).validToDate.getTime());
+    return checkAuthorities(times, clock.now(), remedy);
   } catch (error) {
     return [problem('authority', `${caFile}: ${(error as Error).message}`, remedy)];
   }
 }
 
+/** By when each of them expires. */
+export function checkAuthorities(
+  times: readonly number[],
+  nowMs: number,
+  remedy: string,
+): Finding[] {
+  return times.map((notAfterMs) => {
+    const daysLeft = Math.floor((notAfterMs - nowMs) / dayMs);
+    const text = `valid until ${new Date(notAfterMs).toISOString()} (${daysLeft} days)`;
+    if (daysLeft < 0) return problem('authority', `expired: ${text}`, remedy);
+    return daysLeft < 30
+      ? warning('authority', text, 'Rotate the authority before it expires.')
+      : ok('authority', text);
+  });
+}
+
 /** The api listener is asked for its certificate; the others only whether somebody answers. */
 async function checkListeners(patient: Patient): Promise<Finding[]> {
   const { config, running } = patient;
-  if (!running) return checkPorts(config);
+  if (!running) return checkPorts(patient);
   try {
     const endpoints = readEndpoints(config.dataDir);
     return [await checkServing(patient, localUrl(endpoints.api))];
@@ -262,41 +277,6 @@ async function checkServing({ config, clock }: Patient, url: string): Promise<Fi
       timer.cancel();
       resolve(problem('api', `${url}: ${error.message}`, remedy));
     });
-  });
-}
-
-async function checkPorts(config: ServerConfig): Promise<Finding[]> {
-  const listeners: [
-    key: 'api' | 'federation' | 'web' | 'metrics',
-    address: ListenAddress | 'off',
-  ][] = [
-    ['api', config.api],
-    ['federation', config.federation],
-    ['web', config.web],
-    ['metrics', config.metrics],
-  ];
-  const findings: Finding[] = [];
-  for (const [key, address] of listeners) {
-    if (address === 'off') continue;
-    const reason = await whyNotFree(address);
-    const shown = formatListenAddress(address);
-    if (reason === undefined) {
-      findings.push(ok(key, `${shown} is free`));
-    } else {
-      const remedy = `Stop what listens there, or choose another with --${key}.`;
-      findings.push(problem(key, `cannot listen on ${shown}: ${reason}`, remedy));
-    }
-  }
-  return findings;
-}
-
-function whyNotFree({ host, port }: ListenAddress): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.on('error', (error: NodeJS.ErrnoException) => {
-      resolve(error.code === 'EADDRINUSE' ? 'another program listens there' : error.message);
-    });
-    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
   });
 }
 

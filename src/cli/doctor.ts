@@ -1,61 +1,46 @@
-// hansa doctor: is the site well, and if not, how to mend it.
+// hansa doctor: whether a site is well, and how to repair what is not.
 
 import { statSync } from 'node:fs';
 import { Command } from 'commander';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
-import { createClient } from './client.ts';
-import { openTransport, type Transport } from './connection.ts';
+import { type Connection, resolveConnection } from './connection.ts';
 import { examine } from './doctor-checks.ts';
 import type { Finding } from './doctor-finding.ts';
 import { examinePeer } from './doctor-peer.ts';
+import { examineSite } from './doctor-site.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
-import { usageError } from './usage.ts';
 
 export function doctorCommand(cli: Cli): Command {
   return addConfigOptions(new Command('doctor'))
-    .description('check the site of a data folder, running or not, and say how to mend it')
+    .description(
+      'check a site and say how to repair it: its data folder, running or not, or by --site',
+    )
     .option('--peer <trust-domain>', 'look at the way to this peer or federation instead')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Give the flags or the --config with which the site runs. Ends with exit code 10
-(HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
+With a data folder doctor checks the machine too: files, disk, clock and ports. It reads the settings
+that the site keeps; give the variables or the --config with which the site runs. With --site or a
+context of a URL it checks what can be seen from there: readiness, clock, authorities, federations.
+
+Ends with exit code 10 (HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
 
 With --peer the running site asks the endpoint of that peer or SPIFFEFederation once, as it does to
 refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
+By --site this takes the right to update that SPIFFEFederation.
 
 Examples:
   hansa doctor --data-dir ./lubeck
   hansa doctor --data-dir ./lubeck --peer bruges.example
-  hansa doctor --config site.yaml -o json`,
+  hansa doctor --config site.yaml -o json
+  hansa doctor --site https://lubeck.example:7443 --ca-file ca.pem --token-file token`,
     )
     .action(async (options: { output: OutputFormat; peer?: string }, command: Command) => {
-      if (globalOptions(command).site !== undefined) {
-        throw usageError(
-          'doctor looks at a data folder of this machine: use --data-dir, not --site.',
-        );
-      }
-      const { config } = loadServerConfig(cli, command);
-      refuseStranger(config.dataDir);
-      // Over the socket of the folder, whatever HANSA_SITE says.
-      const transport = openTransport(
-        { dataDir: config.dataDir },
-        { env: {}, cwd: cli.io.cwd, clock: cli.io.clock },
-      );
-      const findings = await withTransport(transport, async () => {
-        const client = createClient(transport, (warning) => cli.note(printable(warning)));
-        const running = await client.text('/readyz').then(
-          () => true,
-          (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
-        );
-        const { clock, random } = cli.io;
-        if (options.peer !== undefined) return examinePeer(client, options.peer, clock.now());
-        return examine({ config, clock, random, client, running });
-      });
+      const findings = await findingsOf(cli, command, options.peer);
       cli.print(
         renderValue(findings, options.output) ??
           renderFindings(findings, (style, text) => cli.paint(command, style, text)),
@@ -70,6 +55,41 @@ Examples:
     });
 }
 
+async function findingsOf(
+  cli: Cli,
+  command: Command,
+  peer: string | undefined,
+): Promise<readonly Finding[]> {
+  const { clock, random } = cli.io;
+  const connection = connectionOf(cli, command);
+  if (connection?.via === 'url') {
+    return cli.withConnection(connection, async (client) =>
+      peer === undefined ? examineSite({ client, clock }) : examinePeer(client, peer, clock.now()),
+    );
+  }
+  const named = connection?.context === undefined ? undefined : connection.dataDir;
+  const { config, settings } = loadServerConfig(cli, command, named);
+  refuseStranger(config.dataDir);
+  const socket = { via: 'socket', dataDir: config.dataDir } as const;
+  return cli.withConnection(socket, async (client) => {
+    const running = await client.text('/readyz').then(
+      () => true,
+      (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
+    );
+    if (peer !== undefined) return examinePeer(client, peer, clock.now());
+    return examine({ config, settings, clock, random, client, running });
+  });
+}
+
+/** Undefined where a configuration file says which site is meant, and no flag does. */
+function connectionOf(cli: Cli, command: Command): Connection | undefined {
+  const flags = globalOptions(command);
+  const isNamed = (flags.site ?? flags.context ?? flags.dataDir) !== undefined;
+  const file = command.opts<{ readonly config?: string }>().config ?? cli.io.env['HANSA_CONFIG'];
+  if (!isNamed && file !== undefined && file !== '') return undefined;
+  return resolveConnection(flags, cli.io);
+}
+
 /** Who may not look would be told that everything is missing. */
 function refuseStranger(dataDir: string): void {
   const owner = statSync(dataDir, { throwIfNoEntry: false })?.uid;
@@ -79,14 +99,6 @@ function refuseStranger(dataDir: string): void {
     'HANSA_FORBIDDEN',
     `Cannot look into ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
   );
-}
-
-async function withTransport<T>(transport: Transport, work: () => Promise<T>): Promise<T> {
-  try {
-    return await work();
-  } finally {
-    transport.close();
-  }
 }
 
 const marks = {

@@ -36,18 +36,20 @@ export function addConfigOptions(command: Command): Command {
   return command;
 }
 
-export function loadServerConfig(cli: Cli, command: Command): LoadedConfig {
+/** `dataDir` goes before everything else: a context named it. */
+export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): LoadedConfig {
   const given = command.optsWithGlobals<Record<string, unknown>>();
   const flags: Partial<Record<ConfigKeyName, string>> = {};
   for (const name of configKeyNames) {
     const value = given[optionOf(name).attributeName()];
     if (typeof value === 'string') flags[name] = value;
   }
+  if (dataDir !== undefined) flags.dataDir = dataDir;
   const path = typeof given['config'] === 'string' ? given['config'] : cli.io.env['HANSA_CONFIG'];
   const file = path === undefined || path === '' ? {} : { file: readConfigFile(path, cli.io) };
   const inputs = { flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
-  const dataDir = dataDirFrom(inputs);
-  const remembered = dataDir === undefined ? undefined : readRemembered(dataDir);
+  const folder = dataDirFrom(inputs);
+  const remembered = folder === undefined ? undefined : readRemembered(folder);
   const loaded = loadConfig({ ...inputs, ...(remembered === undefined ? {} : { remembered }) });
   for (const warning of loaded.warnings) cli.note(`Warning: ${warning}`);
   return loaded;

@@ -171,7 +171,25 @@ test('below a root that stays nobody is lost and waited for; below another one t
   assert.deepEqual(lost.rotation[0]?.wentOnWithout, everybody);
 });
 
-test('only owners of the site may look and act', async () => {
+test('whoever may read the Site and its peers may look, and not act', async () => {
+  const site = await rotationSite();
+  const bind = (binding: string, role: string, user: string) => ({
+    collection: 'rolebindings',
+    name: binding,
+    encode: () =>
+      Buffer.from(JSON.stringify({ spec: { role, subjects: [{ kind: 'User', name: user }] } })),
+  });
+  await site.store.commit({ put: [bind('a', 'admin', 'alice'), bind('b', 'viewer', 'bob')] });
+  for (const user of ['alice', 'bob']) {
+    const caller: Caller = { user, groups: ['system:authenticated'], via: 'certificate' };
+    assert.equal(states(await call(site, 'GET', '', '', caller)), 'active');
+    await assert.rejects(call(site, 'POST', 'prepare', '', caller), (caught) =>
+      hasCode(caught, 'HANSA_FORBIDDEN'),
+    );
+  }
+});
+
+test('only owners of the site may act, and strangers may not look', async () => {
   const site = await rotationSite();
   const reader: Caller = { ...socketOwner, user: 'eve', groups: ['editors'] };
   for (const caller of [anonymous, reader]) {

@@ -1,13 +1,17 @@
-// The steps of a rotation by hand, for owners of the site only: whoever can replace an authority can
-// lock everybody out.
+// Rotation by hand. Only owners of the site take a step: whoever replaces an authority can lock
+// everybody out. Reading the state takes the right to read what it shows: the Site and its peers.
 
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { siteKind } from '../../api/kinds/site.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
+import { Authorizer } from '../../core/access/authorizer.ts';
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { authorityAudit } from '../../core/identity/authority-audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
+import { needs } from '../../core/plane/route-rights.ts';
 import type { RotationParts } from './rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';
 
@@ -28,12 +32,21 @@ export interface StepRequest {
 const maxBodyBytes = 4096;
 
 export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
+  const kinds = [siteKind, federationPeerKind];
+  const authorizer = new Authorizer({ store: parts.store, kinds });
+  const { plural: sites, singleton: site = '' } = siteKind;
+  const readsSite = needs(authorizer, () => ({ verb: 'get', plural: sites, name: site }));
+  const { plural: peers } = federationPeerKind;
+  const readsPeers = needs(authorizer, () => ({ verb: 'list', plural: peers }));
   return [
     {
       listener: 'api',
       method: 'GET',
       path: authoritiesPath,
-      authorize: (request) => void ownerOf(request),
+      authorize: (request) => {
+        readsSite(request);
+        readsPeers(request);
+      },
       handle: () => answer(parts),
     },
     {
@@ -107,7 +120,7 @@ function ownerOf({ caller }: PlaneRequest): Caller {
   if (caller === undefined || !caller.groups.includes(adminsGroup)) {
     throw new HansaError(
       'HANSA_FORBIDDEN',
-      `Cannot show or change the authorities for ${caller?.user ?? 'nobody'}: only an owner of the site may, for example over the admin socket.`,
+      `Cannot change the authorities for ${caller?.user ?? 'nobody'}: only an owner of the site may, for example over the admin socket.`,
       { details: { kind: 'Authority' } },
     );
   }

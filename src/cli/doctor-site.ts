@@ -1,0 +1,98 @@
+// What `hansa doctor` checks of a site that it reaches by URL. Files, ports and the disk of the other
+// machine cannot be seen from here; its own doctor looks at those.
+
+import { siteKind } from '../api/kinds/site.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { toHansaError } from '../core/errors/error.ts';
+import { checkAdvertised } from './advertised-url.ts';
+import type { SiteClient } from './client.ts';
+import { checkAuthorities, checkReady } from './doctor-checks.ts';
+import { type Finding, ok, warning } from './doctor-finding.ts';
+import { checkTrust } from './doctor-trust.ts';
+import { printable } from './output.ts';
+
+interface SitePatient {
+  readonly client: SiteClient;
+  readonly clock: Clock;
+}
+
+interface SiteStatus {
+  readonly trustDomain?: string;
+  readonly version?: string;
+  readonly listeners?: readonly { readonly name: string }[];
+  readonly authorities?: readonly {
+    readonly kind?: string;
+    readonly state?: string;
+    readonly notAfter: string;
+  }[];
+}
+
+/** Certificates begin to be valid a minute before they are issued: a larger skew breaks handshakes. */
+const maxSkewMs = 60_000;
+
+export async function examineSite(patient: SitePatient): Promise<Finding[]> {
+  const { client } = patient;
+  // Without an answer to this one there is nothing to examine.
+  const skew = await checkSkew(patient);
+  const checks: Record<string, () => Promise<readonly Finding[]>> = {
+    daemon: () => checkReady(client),
+    authority: () => checkSiteStatus(patient),
+    federations: () => checkTrust({ ...patient, running: true }),
+  };
+  const findings: Finding[] = [ok('api', printable(`${client.target} answers`)), skew];
+  for (const [check, look] of Object.entries(checks)) {
+    try {
+      findings.push(...(await look()));
+    } catch (caught) {
+      const error = toHansaError(caught);
+      const remedy =
+        error.code === 'HANSA_FORBIDDEN'
+          ? 'You may not read it: ask an admin of the site for a role that may.'
+          : `hansa explain ${error.code}`;
+      findings.push(warning(check, printable(`could not be checked: ${error.message}`), remedy));
+    }
+  }
+  return findings;
+}
+
+/** Every authenticated caller may ask who it is, and is told when the site was asked. */
+async function checkSkew({ client, clock }: SitePatient): Promise<Finding> {
+  const apiVersion = 'authentication.k8s.io/v1';
+  const beforeMs = clock.now();
+  const { body } = await client.request({
+    method: 'POST',
+    path: `/apis/${apiVersion}/selfsubjectreviews`,
+    body: { apiVersion, kind: 'SelfSubjectReview' },
+  });
+  const afterMs = clock.now();
+  const { creationTimestamp } = (body as { metadata: { creationTimestamp: string } }).metadata;
+  const theirsMs = Date.parse(creationTimestamp);
+  // The site tells whole seconds.
+  const skewMs = Math.max(beforeMs - 1000 - theirsMs, theirsMs - afterMs, 0);
+  const shown = `the site says ${printable(creationTimestamp)}`;
+  if (skewMs < maxSkewMs) return ok('clock', shown);
+  return warning(
+    'clock',
+    `${shown}, and it is ${new Date(afterMs).toISOString()} here`,
+    'Set the clock that is wrong, and keep both right with chrony or systemd-timesyncd.',
+  );
+}
+
+async function checkSiteStatus({ client, clock }: SitePatient): Promise<Finding[]> {
+  const { status = {} } = await client.get(siteKind, siteKind.singleton as string);
+  const { authorities = [], listeners = [] } = status as SiteStatus;
+  const times = authorities
+    .filter(({ kind, state }) => kind === 'x509' && state === 'active')
+    .map(({ notAfter }) => Date.parse(notAfter));
+  const advertised = listeners.some(({ name }) => name === 'federation')
+    ? await checkAdvertised(client)
+    : undefined;
+  return [
+    ...checkAuthorities(
+      times,
+      clock.now(),
+      'The site renews it by itself: look at hansa trust rotate status.',
+    ),
+    ...(advertised === undefined ? [] : [advertised]),
+  ];
+}
