@@ -307,6 +307,13 @@ export const configKeys = {
     default: '0',
     parse: parseCount(0, 10_000_000),
   }),
+  'limits.recordsPerSecond': key({
+    placeholder: 'COUNT',
+    meaning:
+      'Audit records a second that the requests of one caller may cause for long, and 300 times as many at once; beyond it 429 says when to try again. A user SVID counts as ten. The owner of the site (admin socket, user admin) is not limited. 0 sets no limit.',
+    default: '10',
+    parse: parseCount(0, 1_000_000),
+  }),
   'limits.requestSeconds': key({
     placeholder: 'SECONDS',
     meaning:

@@ -45,6 +45,7 @@ export interface Limits {
   readonly maxWatches: number;
   /** For one caller; 0 is no limit. */
   readonly requestsPerSecond: number;
+  readonly recordsPerSecond: number;
   readonly requestSeconds: number;
   readonly drainSeconds: number;
 }
@@ -272,6 +273,7 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
       maxConcurrentRequests: value('limits.maxConcurrentRequests'),
       maxWatches: value('limits.maxWatches'),
       requestsPerSecond: value('limits.requestsPerSecond'),
+      recordsPerSecond: value('limits.recordsPerSecond'),
       requestSeconds: value('limits.requestSeconds'),
       drainSeconds: value('limits.drainSeconds'),
     },

@@ -35,6 +35,7 @@ import { Front } from './http/front.ts';
 import { Limits } from './http/limits.ts';
 import { identifyAdmin, identifyTls } from './identify.ts';
 import { PlaneHost } from './plane-host.ts';
+import { RecordBudget } from './record-budget.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
 import { resourceClient } from './resources/resource-client.ts';
@@ -105,12 +106,14 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const tokens = new TokenRegister(store, clock);
   const authenticator = new Authenticator({ trustDomain, tokens, clock });
 
+  const budget = new RecordBudget(config.limits.recordsPerSecond, clock);
+  const counted = budget.counting(audit);
   const planes = new PlaneHost();
   const writer = new ResourceWriter({
     store,
     clock,
     random,
-    auditRow: auditWrites(audit),
+    auditRow: auditWrites(counted),
     admit: (caller, kind, next, live, warn) => {
       checkGuardedFields(authorizer, caller, kind, next, live);
       admitSite(kind, next as Resource | undefined, live as Resource | undefined);
@@ -129,7 +132,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     random,
     log,
     metrics,
-    audit,
+    audit: counted,
     sealer,
     authority,
     credentials,
@@ -175,11 +178,12 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       ...healthRoutes(health),
       ...auditRoutes({ audit, auditLog: store.auditLog, authorizer }),
       ...accessRoutes(
-        { store, clock, random, authorizer, tokens, audit },
-        { store, clock, tokens, audit, issuer: authority.reservedIssuer('user') },
+        { store, clock, random, authorizer, tokens, audit: counted },
+        { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
       ),
       ...planes.apiRoutes,
     ],
+    mayRecord: (caller) => budget.check(caller),
     denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
   });
   const federationFront = new FederationFront({

@@ -26,7 +26,9 @@ describe('a caller with few rights', () => {
   };
 
   before(async () => {
-    site = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane]);
+    // Three hundred records at once, a tenth of the default: enough for everything else here.
+    const settings = { HANSA_LIMITS_RECORDS_PER_SECOND: '1' };
+    site = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane], settings);
   });
   after(async () => {
     for (const client of clients) client.close();
@@ -125,6 +127,46 @@ describe('a caller with few rights', () => {
       site.admin.get(sitePath),
     );
     assert.equal(answer.status, 200, answer.text);
+  });
+
+  test('without rights cannot fill the audit log with certificates', async () => {
+    const [weak, other] = [await clientFor('weak', 'viewer'), await clientFor('other', 'viewer')];
+    const ask = (client: ApiClient) =>
+      client.request('POST', '/hansa/v1/user-svids', { body: { publicKey } });
+    const answers = await Promise.all(Array.from({ length: 25 }, () => ask(weak)));
+    assert.ok(answers.every(({ status }) => status === 201));
+    const rows = site.store.auditLog.size;
+    let refused = await ask(weak);
+    while (refused.status === 201) refused = await ask(weak);
+    assert.equal(refused.status, 429, refused.text);
+    assert.match(refused.text, /token:weak: its requests wrote too many audit records/);
+    assert.ok(Number(refused.headers['retry-after']) >= 1);
+    assert.ok(site.store.auditLog.size - rows < 20);
+    // What leaves no record is still served, and so is everybody else.
+    assert.equal((await weak.get(sitePath)).status, 200);
+    const review = await weak.request('POST', '/apis/authentication.k8s.io/v1/selfsubjectreviews', {
+      body: { apiVersion: 'authentication.k8s.io/v1', kind: 'SelfSubjectReview' },
+    });
+    assert.equal(review.status, 201, review.text);
+    assert.equal((await ask(other)).status, 201);
+    assert.equal((await ask(site.admin)).status, 201);
+    site.clock.move(60_000);
+    assert.equal((await ask(weak)).status, 201);
+  });
+
+  test('with a right to one object cannot fill the audit log with its changes', async () => {
+    const editor = await clientFor('busy', 'editor');
+    const write = (at: number) =>
+      editor.request('PATCH', sitePath, { headers: merge, body: { spec: { contact: `${at}` } } });
+    const rows = site.store.auditLog.size;
+    let refused = await write(0);
+    for (let at = 1; refused.status === 200; at++) refused = await write(at);
+    assert.equal(refused.status, 429, refused.text);
+    assert.ok(site.store.auditLog.size - rows < 400);
+    // Changes that change nothing leave no record, and cost nothing.
+    site.clock.move(3000);
+    assert.equal((await write(-1)).status, 200);
+    for (let at = 0; at < 50; at++) assert.equal((await write(-1)).status, 200);
   });
 
   test('finds a site that works although an earlier version stored such a URL', async () => {

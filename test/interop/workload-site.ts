@@ -32,6 +32,8 @@ const apiVersion = 'hansa.dev/v1alpha1';
 export async function startWorkloadSite(
   trustDomain: string,
   planes: readonly Plane[] = [trustPlane()],
+  /** Variables of its configuration, such as HANSA_LIMITS_MAX_WATCHES. */
+  settings: Readonly<Record<string, string>> = {},
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'hansa-workloads-'));
   // mkdtemp makes it for its owner alone; workloads of other users must come through.
@@ -48,7 +50,7 @@ export async function startWorkloadSite(
       federation: '127.0.0.1:0',
       metrics: 'off',
     },
-    env: {},
+    env: settings,
     cwd: folder,
   });
   const site = await startSite({

@@ -2,42 +2,24 @@
 // keeps them safe: it keeps a client in a loop from filling the log and the audit of denials.
 
 import type { Clock } from '../clock/clock.ts';
+import { TokenBuckets } from '../limits/token-buckets.ts';
 
 /** So many failures at once, and one more each second after that. */
 const burst = 20;
-const refillPerMs = 1 / 1000;
+const perSecond = 1;
 /** Addresses that are remembered; the one that failed longest ago makes room. */
 const maxAddresses = 4096;
 
-interface Bucket {
-  left: number;
-  atMs: number;
-}
-
 export class FailureLimit {
-  readonly #clock: Clock;
-  /** In the order of the last failure. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets: TokenBuckets;
 
   constructor(clock: Clock) {
-    this.#clock = clock;
+    this.#buckets = new TokenBuckets({ clock, burst, perSecond, maxKeys: maxAddresses });
   }
 
   /** Counts a failure. Undefined while the address is within bounds, else the seconds to wait. */
   failed(address: string): number | undefined {
-    const key = sourceOf(address);
-    const now = this.#clock.monotonic();
-    const known = this.#buckets.get(key);
-    const left =
-      known === undefined ? burst : Math.min(burst, known.left + (now - known.atMs) * refillPerMs);
-    this.#buckets.delete(key);
-    if (this.#buckets.size >= maxAddresses) {
-      const oldest = this.#buckets.keys().next();
-      if (!oldest.done) this.#buckets.delete(oldest.value);
-    }
-    const taken = left >= 1;
-    this.#buckets.set(key, { left: taken ? left - 1 : left, atMs: now });
-    return taken ? undefined : Math.max(1, Math.ceil((1 - left) / refillPerMs / 1000));
+    return this.#buckets.take(sourceOf(address));
   }
 
   /** How many addresses are remembered. */

@@ -36,6 +36,8 @@ export interface FrontParts {
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
+  /** Throws HANSA_TOO_MANY_REQUESTS where the caller has caused too many audit records. */
+  readonly mayRecord?: (caller: Caller) => void;
   /** Records a refusal in the audit log. */
   readonly denied: (
     caller: Caller,
@@ -43,6 +45,9 @@ export interface FrontParts {
     request: { method: string; path: string; address: string | undefined },
   ) => void;
 }
+
+/** Methods that leave no audit record but a denial. */
+const reading: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 const resourcePrefix = `/apis/${apiVersion}/`;
 
@@ -184,6 +189,7 @@ export class Front {
     method: string,
   ): Promise<void> {
     if (asked !== undefined) {
+      if (!reading.has(method)) this.#parts.mayRecord?.(exchange.caller);
       await this.#parts.resources.handle(exchange, asked);
       return;
     }
@@ -196,7 +202,9 @@ export class Front {
         'the server does not allow this method on the requested resource',
       );
     } else {
-      await found.route.handle(exchange, found.segment);
+      const { route, segment } = found;
+      if (!reading.has(method) && route.rowless !== true) this.#parts.mayRecord?.(exchange.caller);
+      await route.handle(exchange, segment);
     }
   }
 

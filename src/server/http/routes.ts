@@ -6,6 +6,8 @@ export interface Route {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
   readonly path: string;
+  /** It writes no audit record, whatever its method: a caller that wrote too many may still use it. */
+  readonly rowless?: true;
   /** Authorises the caller itself: what it takes differs from route to route. */
   readonly handle: (exchange: Exchange, segment: string) => void | Promise<void>;
 }

@@ -132,6 +132,7 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
   const review = (path: string, answer: (caller: Caller, body: unknown) => unknown): Route => ({
     method: 'POST',
     path,
+    rowless: true,
     handle: async (exchange) => {
       const body = await readBody(exchange, maxReviewBytes);
       const contentType = exchange.request.headers['content-type'];

@@ -1,0 +1,77 @@
+// How many audit records one caller may cause. Records are kept for ever, so whoever can make the
+// site write one must not be able to make it write a thousand a second.
+//
+// What counts is the record, wherever it is written: requests that change nothing cost nothing.
+// A caller beyond its budget is refused before its next request is worked on.
+
+import { adminsGroup, type Caller } from '../core/access/identity.ts';
+import type { AuditActor, AuditDraft } from '../core/audit/event.ts';
+import type { Audit } from '../core/audit/log.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { TokenBuckets } from '../core/limits/token-buckets.ts';
+
+/** A full bucket is what this many seconds bring: by default 3,000 records, more than one `kubectl apply` of a whole site. */
+const burstSeconds = 300;
+
+/** Every credential obtains user SVIDs, also one without rights: by default 300 at once, then one a second. */
+const costOfUserSvid = 10;
+
+/** As many as there can be tokens. */
+const maxCallers = 10_000;
+
+type Records = Pick<Audit, 'record' | 'deny' | 'later'>;
+
+export class RecordBudget {
+  readonly #perSecond: number;
+  readonly #buckets: TokenBuckets;
+
+  /** `recordsPerSecond` 0 is no limit. */
+  constructor(recordsPerSecond: number, clock: Clock) {
+    this.#perSecond = recordsPerSecond;
+    this.#buckets = new TokenBuckets({
+      clock,
+      burst: recordsPerSecond * burstSeconds,
+      perSecond: recordsPerSecond,
+      maxKeys: maxCallers,
+    });
+  }
+
+  /** Throws HANSA_TOO_MANY_REQUESTS where the caller has caused too many records. */
+  check(caller: Caller): void {
+    if (!this.#isLimited(caller)) return;
+    const retryAfterSeconds = this.#buckets.waitSeconds(caller.user);
+    if (retryAfterSeconds === undefined) return;
+    throw new HansaError(
+      'HANSA_TOO_MANY_REQUESTS',
+      `Cannot serve ${caller.user}: its requests wrote too many audit records. Try again in ${retryAfterSeconds} seconds. The operator of the site sets the limit: limits.recordsPerSecond is ${this.#perSecond}.`,
+      { details: { retryAfterSeconds } },
+    );
+  }
+
+  /** The same log, whose records count. Denials do not: they are gathered and bounded by themselves. */
+  counting(audit: Records): Records {
+    return {
+      record: (draft) => {
+        this.#charge(draft);
+        return audit.record(draft);
+      },
+      later: (draft) => {
+        this.#charge(draft);
+        audit.later(draft);
+      },
+      deny: (draft) => audit.deny(draft),
+    };
+  }
+
+  #charge({ actor, kind }: AuditDraft): void {
+    if (this.#isLimited(actor))
+      this.#buckets.charge(actor.user, kind === 'UserSVID' ? costOfUserSvid : 1);
+  }
+
+  /** The owner of the site always has room, and controllers are the site itself. Others than callers of the API have limits of their own. */
+  #isLimited({ via, groups }: Pick<AuditActor, 'via' | 'groups'>): boolean {
+    if (this.#perSecond === 0 || (via !== 'token' && via !== 'certificate')) return false;
+    return !groups.includes(adminsGroup);
+  }
+}
