@@ -4,6 +4,7 @@
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
 import type { Audit } from '../core/audit/log.ts';
+import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Counter } from '../core/metrics/metrics.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
@@ -13,6 +14,8 @@ import type { Inviter } from './inviter.ts';
 import {
   contractVersion,
   encodeMessage,
+  maxAnnouncementBytes,
+  maxHeartbeatBytes,
   maxMessageBytes,
   parseAnnouncement,
   parseHeartbeat,
@@ -22,10 +25,13 @@ import {
 } from './messages.ts';
 import type { PeerBook } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
+import { PeerRate } from './peer-rate.ts';
 import { isLive } from './peer-states.ts';
+import { messageCost, messageLimit } from './timing.ts';
 
 export interface FederationRoutesParts {
   readonly trustDomain: TrustDomain;
+  readonly clock: Clock;
   readonly audit: Pick<Audit, 'deny'>;
   readonly peers: PeerBook;
   readonly federations: PeerFederations;
@@ -35,8 +41,16 @@ export interface FederationRoutesParts {
   readonly results: Counter<'direction' | 'result'>;
 }
 
+/** The peer that authenticated. */
+interface Sender {
+  readonly name: string;
+  readonly uid: string;
+  readonly trustDomain: TrustDomain;
+}
+
 export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
   const { trustDomain, peers, federations, inviter, handshake, heartbeats, results } = parts;
+  const rate = new PeerRate(parts.clock, messageLimit);
   const route = (
     path: string,
     handle: (request: PlaneRequest) => Promise<PlaneResponse>,
@@ -65,34 +79,54 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
     }),
     route(paths.heartbeat, async (request) => {
       const sender = await peerOf(request);
-      const message = parseHeartbeat(await request.body(maxMessageBytes), sender, trustDomain);
+      const body = await bodyOf(request, sender, maxHeartbeatBytes);
       // A body takes its time, and the peer may have been stopped meanwhile.
       await peerOf(request);
-      await heartbeats.heard(sender.name, message);
+      await heartbeats.heard(sender.name, parseHeartbeat(body, sender.trustDomain, trustDomain));
       results.add({ direction: 'received', result: 'answered' });
       return answer(heartbeats.message(sender.name));
     }),
     route(paths.announce, async (request) => {
       const sender = await peerOf(request);
-      const { bundleSequence } = parseAnnouncement(await request.body(maxMessageBytes));
+      const body = await bodyOf(request, sender, maxAnnouncementBytes);
       await peerOf(request);
-      await federations.announced(sender.name, bundleSequence);
+      await federations.announced(sender.name, parseAnnouncement(body).bundleSequence);
       return { status: 204, contentType: 'application/json', body: '' };
     }),
   ];
 
-  async function peerOf(request: PlaneRequest): Promise<TrustDomain> {
+  /** Refuses what is too much before it is parsed, and where there is no room for any before it is read. */
+  async function bodyOf(request: PlaneRequest, sender: Sender, limit: number): Promise<Buffer> {
+    const { name, uid } = sender;
+    if (!rate.take(name, uid, messageCost)) throw tooMuch(name);
+    const body = await request.body(limit);
+    const more = body.byteLength - messageCost;
+    if (more > 0 && !rate.take(name, uid, more)) throw tooMuch(name);
+    return body;
+  }
+
+  function tooMuch(name: string): HansaError {
+    results.add({ direction: 'received', result: 'limited' });
+    return new HansaError(
+      'HANSA_TOO_MANY_REQUESTS',
+      `Cannot take the message of ${name}: a peer may send ${messageLimit.perSecond / 1024} KiB a second. Send it again later.`,
+    );
+  }
+
+  async function peerOf(request: PlaneRequest): Promise<Sender> {
     const svid = request.peer;
     if (svid === undefined) throw deny(parts, request, 'no SVID of a peer was presented');
     const { id } = svid;
     if (!id.equals(SpiffeId.of(id.trustDomain, 'hansa', 'site')) || id.memberOf(trustDomain)) {
       throw deny(parts, request, `${id.toString()} is not another site`);
     }
-    const state = (await peers.get(id.trustDomain.name))?.status?.state;
-    if (!isLive(state)) {
-      throw deny(parts, request, `${id.trustDomain.name} is ${state ?? 'not a peer'}`);
+    const { name } = id.trustDomain;
+    const peer = await peers.get(name);
+    const state = peer?.status?.state;
+    if (peer === undefined || !isLive(state)) {
+      throw deny(parts, request, `${name} is ${state ?? 'not a peer'}`);
     }
-    return id.trustDomain;
+    return { name, uid: peer.metadata.uid, trustDomain: id.trustDomain };
   }
 }
 

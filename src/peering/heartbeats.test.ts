@@ -14,7 +14,7 @@ import { contractVersion, type Heartbeat } from './messages.ts';
 import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
-import { newsAtOnce, newsEveryMs } from './timing.ts';
+import { newsLimit } from './timing.ts';
 
 const lubeck = await testIdentity('lubeck.example');
 const bruges = await testIdentity('bruges.example');
@@ -86,8 +86,8 @@ test('a peer that tells something else each time is written down so often, and t
     await heartbeats.heard('bruges.example', beat({ holds: { sequence, hash } }));
     written.add(store.get(peersCollection, 'bruges.example')?.revision);
   }
-  assert.equal(written.size, newsAtOnce);
-  await clock.advance(newsEveryMs);
+  assert.equal(written.size, newsLimit.burst);
+  await clock.advance(1000 / newsLimit.perSecond);
   await heartbeats.heard('bruges.example', beat({ holds: { sequence: 500, hash } }));
   assert.equal((await peers.get('bruges.example'))?.status?.receipt?.sequence, 500);
 });

@@ -24,22 +24,17 @@ import {
   encodeMessage,
   type Heartbeat,
   type HeldBundle,
-  maxMessageBytes,
+  maxHeartbeatBytes,
   type OfferTold,
   parseHeartbeat,
   paths,
 } from './messages.ts';
+import { PeerRate } from './peer-rate.ts';
 import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
 import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
-import {
-  callTimeoutMs,
-  lastSeenWriteMs,
-  newsAtOnce,
-  newsEveryMs,
-  silentAfterMs,
-} from './timing.ts';
+import { callTimeoutMs, lastSeenWriteMs, newsLimit, silentAfterMs } from './timing.ts';
 
 export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
@@ -56,11 +51,15 @@ export class Heartbeats {
   readonly #parts: HeartbeatParts;
   /** Read once a version: this is told with every heartbeat. */
   readonly #held = new WeakMap<Entry, HeldBundle>();
-  /** How much news of each peer may still be written, and when that was counted. */
-  readonly #news = new Map<string, { readonly left: number; readonly atMs: number }>();
+  /**
+   * A peer that tells something else with every heartbeat must not have each written down. What is
+   * not written now is told again with the next one.
+   */
+  readonly #news: PeerRate;
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
+    this.#news = new PeerRate(parts.clock, newsLimit);
   }
 
   /** What this site says to that peer now. */
@@ -90,9 +89,9 @@ export class Heartbeats {
   }
 
   /** Sends one, and takes the answer as one of the peer's. */
-  async send(peer: FederationPeer, signal: AbortSignal): Promise<void> {
+  async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
     const { name } = peer.metadata;
-    const answer = await this.#post(peer, paths.heartbeat, this.message(name), signal);
+    const answer = await this.#post(peer, paths.heartbeat, message, signal);
     await this.heard(
       name,
       parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain),
@@ -129,25 +128,13 @@ export class Heartbeats {
     } else if (status?.state === 'degraded') {
       await peers.step(name, 'recover', 'heard from again', told);
     } else if (
+      peer !== undefined &&
       status?.state === 'active' &&
       isNews(status, heartbeat, nowMs) &&
-      this.#mayWrite(name)
+      this.#news.take(name, peer.metadata.uid)
     ) {
       await peers.note(name, told);
     }
-  }
-
-  /**
-   * A peer that tells something else with every heartbeat, as many as it can send, must not have each
-   * written down. What is not written now is told again with the next one.
-   */
-  #mayWrite(name: string): boolean {
-    const nowMs = this.#parts.clock.monotonic();
-    const { left: before, atMs } = this.#news.get(name) ?? { left: newsAtOnce, atMs: nowMs };
-    const left = Math.min(newsAtOnce, before + (nowMs - atMs) / newsEveryMs);
-    const may = left >= 1;
-    this.#news.set(name, { left: may ? left - 1 : left, atMs: nowMs });
-    return may;
   }
 
   /** The peer did not answer: says so, and after silence from both directions degrades it. */
@@ -212,7 +199,7 @@ export class Heartbeats {
           headers: { 'content-type': 'application/json' },
           body: encodeMessage(message),
         },
-        maxMessageBytes,
+        maxHeartbeatBytes,
       );
       const refusal = refusalOf(name, response);
       if (refusal !== undefined) throw refusal;

@@ -11,6 +11,10 @@ import { parseBoundedJson } from '../core/json/strict-json.ts';
 export const contractVersion = 1;
 
 export const maxMessageBytes = 256 * 1024;
+/** Room for 256 offers, each to a few identities. `offersFor` leaves out what does not fit. */
+export const maxHeartbeatBytes = 64 * 1024;
+/** One number. */
+export const maxAnnouncementBytes = 1024;
 
 const base = '/hansa/federation/v1';
 export const paths = {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { FederationGrant } from '../api/kinds/federation-grant.ts';
+import { encodeMessage, maxHeartbeatBytes } from './messages.ts';
 import { offersFor } from './offers.ts';
 
 const nowMs = Date.parse('2026-06-01T00:00:00Z');
@@ -63,5 +64,30 @@ suite('what a peer is told of offers', () => {
   test('names everybody where a grant does', () => {
     const [offer] = told(grant([web]), grant([], { nodeInstances: { unrestricted: true } }));
     assert.deepEqual(offer?.grantedTo, ['*']);
+  });
+
+  test('fits into a heartbeat: offers that do not fit are left out', () => {
+    const many = Array.from(
+      { length: 1000 },
+      (_, at) => `spiffe://bruges.example/${'x'.repeat(100)}${at}`,
+    );
+    assert.deepEqual(
+      told(grant(many), grant([web], { offers: ['metrics'] })).map(({ name }) => name),
+      ['metrics'],
+    );
+    const wide = Array.from({ length: 300 }, (_, at) => `o-${at}`);
+    const all = offersFor(
+      'bruges.example',
+      [grant(many.slice(0, 5), { offers: wide })],
+      wide.map((name) => ({
+        metadata: metadata(name),
+        spec: { spiffeID: `spiffe://lubeck.example/${name}` },
+      })),
+      nowMs,
+    );
+    const message = { contractVersion: 1, bundleSequence: Number.MAX_SAFE_INTEGER, offers: all };
+    const holds = { sequence: Number.MAX_SAFE_INTEGER, hash: 'a'.repeat(64) };
+    assert.ok(all.length > 50);
+    assert.ok(encodeMessage({ ...message, holds }).byteLength <= maxHeartbeatBytes);
   });
 });

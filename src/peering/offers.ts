@@ -3,10 +3,12 @@
 import { grantees } from '../api/grants.ts';
 import type { FederationGrant } from '../api/kinds/federation-grant.ts';
 import type { ServiceOffer } from '../api/kinds/service-offer.ts';
-import type { OfferTold } from './messages.ts';
+import { maxHeartbeatBytes, type OfferTold } from './messages.ts';
 
 const longestList = 256;
 const longestGrantees = 1024;
+/** Below `maxHeartbeatBytes`, with room for what else a heartbeat says. */
+export const maxOffersBytes = maxHeartbeatBytes - 2048;
 
 /** In the order of names, so that the same grants make the same message. O(grants + their entries). */
 export function offersFor(
@@ -38,5 +40,15 @@ export function offersFor(
       grantedTo: ids.has('*') ? ['*'] : [...ids].toSorted().slice(0, longestGrantees),
     });
   }
-  return told.toSorted((a, b) => (a.name < b.name ? -1 : 1)).slice(0, longestList);
+  let bytes = 0;
+  return told
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .slice(0, longestList)
+    .filter((offer) => {
+      // What does not fit is left out, and what comes after it may still fit.
+      const more = Buffer.byteLength(JSON.stringify(offer)) + 1;
+      if (bytes + more > maxOffersBytes) return false;
+      bytes += more;
+      return true;
+    });
 }

@@ -105,6 +105,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
     routes: [
       ...federationRoutes({
         trustDomain,
+        clock,
         audit,
         peers,
         federations,

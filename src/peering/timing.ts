@@ -16,8 +16,18 @@ export const confirmPollMs = 2000;
 export const firstHeartbeatMs = 2 * confirmPollMs;
 /** When a peer was last seen is a live fact; its status follows at most this far behind. */
 export const lastSeenWriteMs = 60_000;
-/** News in heartbeats of one peer (its offers, what it holds) is written so often for long, and so much at once. */
-export const newsEveryMs = heartbeatIntervalMs;
-export const newsAtOnce = 20;
+/** Changed grants are told at once; heartbeats to one peer are at least this far apart. */
+export const tellEveryMs = 100;
+/** News in heartbeats of one peer (its offers, what it holds) is written at most so often: as often as a site tells. */
+export const newsLimit = { burst: 20, perSecond: 1000 / tellEveryMs } as const;
+/**
+ * What one peer may send, in bytes. A full heartbeat takes some 12 ms to read, so that a hostile peer
+ * costs about 1 % of a core. A full heartbeat in every interval and `tellLimit` stay below it.
+ */
+export const messageLimit = { burst: 256 * 1024, perSecond: 64 * 1024 } as const;
+/** What a message costs at least, in the same unit, whatever its size. */
+export const messageCost = 2 * 1024;
+/** What a site sends to one peer between the regular heartbeats, in bytes. */
+export const tellLimit = { burst: 128 * 1024, perSecond: 16 * 1024 } as const;
 /** How long `accept` waits for the peer to become active before it answers with how far it got. */
 export const acceptWaitMs = 15_000;

@@ -200,7 +200,10 @@ export async function callRoute(
     },
     peerChain: call.peerChain ?? [],
     caller: call.caller,
-    body: async () => call.body,
+    body: async (limit) => {
+      if (call.body.byteLength > limit) throw new HansaError('HANSA_TOO_LARGE', 'too much');
+      return call.body;
+    },
   };
   try {
     route.authorize?.(request);

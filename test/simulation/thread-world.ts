@@ -38,6 +38,8 @@ export class World {
   readonly simulation: Simulation;
   readonly names: readonly string[];
   readonly witness: Witness;
+  /** How many answers all sites gave, by path. */
+  readonly answers = new Map<string, number>();
   faults: WorldFaults;
   /** `from|host`: who answers there instead. */
   readonly hijacked = new Map<string, string>();
@@ -170,6 +172,7 @@ export class World {
     status: number,
     id: string | undefined,
   ): void {
+    this.answers.set(path, (this.answers.get(path) ?? 0) + 1);
     if (path !== paths.heartbeat && path !== paths.announce) return;
     if (status < 200 || status >= 300) return;
     const peer =

@@ -28,7 +28,9 @@ export class TwoSites {
   }
 
   static async start(seed: string): Promise<TwoSites> {
-    const sites = new TwoSites(new Simulation(seed, { loss: 0, duplication: 0 }));
+    const sites = new TwoSites(
+      new Simulation(seed, { loss: 0, duplication: 0, longestDelayMs: 5 }),
+    );
     await sites.until(
       async () => [lubeck, bruges].every((name) => sites.world.site(name) !== undefined),
       'both sites are up',
@@ -48,6 +50,11 @@ export class TwoSites {
 
   peers(name: string) {
     return this.site(name).resources<FederationPeer>(federationPeerKind);
+  }
+
+  /** How many requests for this path both sites answered. */
+  answered(path: string): number {
+    return this.world.answers.get(path) ?? 0;
   }
 
   /** Lets time pass until the task ends. */

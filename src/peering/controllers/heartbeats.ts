@@ -8,8 +8,16 @@ import type { Counter } from '../../core/metrics/metrics.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { Heartbeats } from '../heartbeats.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
+import { PeerRate } from '../peer-rate.ts';
 import { isLive } from '../peer-states.ts';
-import { callTimeoutMs, firstHeartbeatMs, heartbeatIntervalMs } from '../timing.ts';
+import {
+  callTimeoutMs,
+  firstHeartbeatMs,
+  heartbeatIntervalMs,
+  messageCost,
+  tellEveryMs,
+  tellLimit,
+} from '../timing.ts';
 import { peeringLease } from './peers.ts';
 
 export function heartbeatController(parts: {
@@ -23,6 +31,8 @@ export function heartbeatController(parts: {
   const { store, clock, random, peers, heartbeats, results } = parts;
   const everybody = (): readonly string[] =>
     store.list(peersCollection).entries.map(({ name }) => name);
+  const sent = new Map<string, LastSent>();
+  const news = new PeerRate(clock, tellLimit);
   return {
     name: 'peering-heartbeats',
     lease: `${peeringLease}.heartbeats`,
@@ -48,24 +58,55 @@ export function heartbeatController(parts: {
     ],
     reconcile: async (name, { signal, log }) => {
       const peer = await peers.get(name);
-      if (peer === undefined || !isLive(peer.status?.state)) return undefined;
+      if (peer === undefined || !isLive(peer.status?.state)) {
+        sent.delete(name);
+        return undefined;
+      }
       // The acceptor learns that it is enrolled after the inviter, and is heard from then: whoever
       // speaks before that is refused.
       if (peer.status?.state === 'enrolled' && peer.status.role === 'inviter') {
         const waitMs = firstHeartbeatMs - heartbeats.silentForMs(peer);
         if (waitMs > 0) return { requeueAfterMs: waitMs };
       }
+      const message = heartbeats.message(name);
+      const text = JSON.stringify([peer.metadata.uid, peer.spec.url, peer.status?.state, message]);
+      const nowMs = clock.monotonic();
+      const last = sent.get(name);
+      if (last !== undefined && last.dueMs > nowMs) {
+        // A change of its status wakes this up as well; only what the peer does not know is sent.
+        if (last.text === text) return { requeueAfterMs: last.dueMs - nowMs };
+        // A burst of changes is told in a few messages.
+        const waitMs = last.atMs + tellEveryMs - nowMs;
+        if (waitMs > 0) return { requeueAfterMs: waitMs };
+        const cost = Math.max(messageCost, text.length);
+        if (!news.take(name, peer.metadata.uid, cost))
+          return { requeueAfterMs: last.dueMs - nowMs };
+      }
+      // A little apart from each other, whatever made them start together.
+      const periodMs = heartbeatIntervalMs * (0.9 + random.unit() / 10);
+      sent.set(name, { text, atMs: nowMs, dueMs: nowMs + periodMs });
       try {
-        await heartbeats.send(peer, signal);
+        await heartbeats.send(peer, message, signal);
         results.add({ direction: 'sent', result: 'answered' });
       } catch (error) {
-        if (hasCode(error, 'HANSA_CONFLICT') || hasCode(error, 'HANSA_STORE_FULL')) throw error;
+        if (hasCode(error, 'HANSA_CONFLICT') || hasCode(error, 'HANSA_STORE_FULL')) {
+          // The store did not take the answer: ask again soon.
+          sent.delete(name);
+          throw error;
+        }
         results.add({ direction: 'sent', result: 'failed' });
         log.debug('heartbeat was not answered', { peer: name, error });
         await heartbeats.missed(name, error);
       }
-      // A little apart from each other, whatever made them start together.
-      return { requeueAfterMs: heartbeatIntervalMs * (0.9 + random.unit() / 10) };
+      return { requeueAfterMs: periodMs };
     },
   };
+}
+
+interface LastSent {
+  /** What was told, to whom. */
+  readonly text: string;
+  readonly atMs: number;
+  /** When the next one is sent, with or without news. */
+  readonly dueMs: number;
 }
