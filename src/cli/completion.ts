@@ -61,6 +61,8 @@ const listedBy: Readonly<Record<string, string>> = {
   'grant list --peer': 'peer list',
   'grant create --peer': 'peer list',
   'grant create --offer': 'get serviceoffers',
+  'grant check --offer': 'get serviceoffers',
+  'grant create': 'get federationgrants',
   'trust refresh': 'get spiffefederations',
   'trust bundle show': 'get spiffefederations',
   'trust bundle fingerprint': 'get spiffefederations',

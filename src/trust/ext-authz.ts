@@ -3,7 +3,7 @@
 // else the answers would tell who may do what. Why something is denied is for the operator; the
 // caller hears no more than that it is. Pure.
 
-import { decideGrant } from '../api/grants.ts';
+import { decideGrant, type GrantMiss } from '../api/grants.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt } from '../api/trust-domain.ts';
 import { toHansaError } from '../core/errors/error.ts';
@@ -37,6 +37,9 @@ export type AccessDecision =
       readonly reason: string;
       /** Who called, as far as it was believed. */
       readonly id: SpiffeId | undefined;
+      /** Where grants deny: what they lack, and which one came closest. */
+      readonly miss?: GrantMiss;
+      readonly grant?: string;
     };
 
 export interface AccessFacts {
@@ -94,9 +97,9 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
     relations.peers.get(peer),
     relations.grantsByPeer.get(peer) ?? [],
   );
-  return decision.covered
-    ? { allowed: true, id, grant: decision.grant }
-    : deny('grant', decision.reason, id);
+  if (decision.covered) return { allowed: true, id, grant: decision.grant };
+  const { covered: _denied, ...why } = decision;
+  return { allowed: false, kind: 'grant', id, ...why };
 }
 
 /**

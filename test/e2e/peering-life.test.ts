@@ -47,7 +47,14 @@ suite('two sites that peer', () => {
     });
     assert.deepEqual(offers, [{ name: 'db', grantedTo: [web] }]);
     assert.match(await lubeck.must(['grant', 'list', '--peer', 'bruges.example']), /bruges-db/);
+    const check = ['grant', 'check', '--from', web, '--offer', 'db', '--method'];
+    assert.equal(await lubeck.must([...check, 'GET']), 'allowed: grant bruges-db covers it\n');
+    const denied = await lubeck.run([...check, 'POST']);
+    assert.equal(denied.code, 10);
+    assert.match(denied.stdout, /^denied: .*POST needs the scope write.*\n.*--scope write/);
+    await until(async () => / True /.test(await lubeck.must(['grant', 'list'])));
     await lubeck.must(['grant', 'delete', 'bruges-db']);
+    assert.equal((await lubeck.run([...check, 'GET'])).code, 10);
   });
 
   test('are degraded while one is dead, and active again by themselves', async () => {

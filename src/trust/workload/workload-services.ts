@@ -9,6 +9,7 @@ import type { AuditActor } from '../../core/audit/event.ts';
 import type { JwtRule } from '../../core/identity/jwt-rules.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import { grantCheckRoute } from '../grant-check.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
 import { StoreRelations } from '../relations.ts';
 import { admitEntry } from './admit-entry.ts';
@@ -187,7 +188,12 @@ export async function workloadServices(
   const unhook = authority.onChange(() => delivery.refresh());
   return {
     controllers: [entryController({ ...context, relations, siteNames })],
-    routes: [mintRoute(context), mintJwtRoute(context), validateRoute(context)],
+    routes: [
+      mintRoute(context),
+      mintJwtRoute(context),
+      validateRoute(context),
+      grantCheckRoute({ store, relations, bundles, clock }),
+    ],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);
       return [];

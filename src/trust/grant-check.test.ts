@@ -1,0 +1,175 @@
+import assert from 'node:assert/strict';
+import { suite, type TestContext, test } from 'node:test';
+import { SpiffeId } from '../api/spiffe-id.ts';
+import { anonymous, type Caller, socketOwner } from '../core/access/identity.ts';
+import { systemClock } from '../core/clock/system.ts';
+import { hasCode } from '../core/errors/error.ts';
+import { StoreBundles } from '../core/identity/store-bundles.ts';
+import type { PlaneRequest } from '../core/plane/plane.ts';
+import { openStore } from '../core/store/open.ts';
+import { decideAccess } from './ext-authz.ts';
+import { type GrantCheck, grantCheckRoute } from './grant-check.ts';
+import { StoreRelations } from './relations.ts';
+import { openAuthority, put, putFederation, remove } from './workload/test-workload-site.ts';
+
+const web = 'spiffe://bruges.example/web';
+const db = 'spiffe://lubeck.example/db';
+const nobody = { ...anonymous, user: 'eve' };
+
+async function scene(t: TestContext) {
+  const clock = systemClock;
+  const store = await openStore({ driver: 'memory' }, { clock });
+  t.after(() => store.close());
+  const lubeck = await openAuthority('lubeck.example', clock);
+  await putFederation(store, await openAuthority('bruges.example', clock));
+  await put(store, 'serviceoffers', 'db', { spec: { spiffeID: db } });
+  const peer = (state: string) =>
+    put(store, 'federationpeers', 'bruges.example', {
+      spec: { url: 'https://bruges.example:8443', desiredState: 'active' },
+      status: { state },
+    });
+  const grant = (spec: object = {}) =>
+    put(store, 'federationgrants', 'bruges-db', {
+      spec: {
+        peer: 'bruges.example',
+        scopes: ['read'],
+        offers: ['db'],
+        nodeInstances: { ids: [web] },
+        networks: { unrestricted: true },
+        sourceCIDRs: { cidrs: ['192.0.2.0/24'] },
+        ...spec,
+      },
+    });
+  await peer('active');
+  const relations = new StoreRelations(store);
+  const bundles = new StoreBundles(store, lubeck, clock);
+  const route = grantCheckRoute({ store, relations, bundles, clock });
+  const ask = (query: string, caller: Caller | undefined = socketOwner): GrantCheck => {
+    const request = { query: new URLSearchParams(query), caller } as unknown as PlaneRequest;
+    route.authorize?.(request);
+    const answer = route.handle(request) as { readonly body: string };
+    return JSON.parse(answer.body) as GrantCheck;
+  };
+  return { store, clock, relations, bundles, peer, grant, ask };
+}
+
+const asked = `from=${web}&offer=db`;
+
+suite('a check of grants', () => {
+  test('says which grant covers a call', async (t) => {
+    const { grant, ask } = await scene(t);
+    await grant();
+    assert.deepEqual(ask(`${asked}&method=GET&source=192.0.2.7`), {
+      allowed: true,
+      from: web,
+      offer: 'db',
+      method: 'GET',
+      source: '192.0.2.7',
+      scope: 'read',
+      grant: 'bruges-db',
+      reason: 'grant bruges-db covers it',
+    });
+    assert.equal(ask(asked).scope, 'any');
+    assert.equal(ask(asked).allowed, true);
+  });
+
+  test('says why a call is denied, and what to do about it', async (t) => {
+    const { store, grant, peer, ask } = await scene(t);
+    const denied = (query: string, reason: RegExp, remedy: RegExp): void => {
+      const answer = ask(query);
+      assert.equal(answer.allowed, false, query);
+      assert.match(answer.reason, reason);
+      assert.match(answer.remedy ?? '', remedy);
+    };
+    denied(asked, /^no grant/, /grant create NAME --peer bruges\.example .* --scope read$/);
+    denied(`${asked}&method=PUT`, /^no grant/, /--scope write$/);
+    await grant();
+    denied(
+      `${asked}&method=POST`,
+      /POST needs the scope write/,
+      /create bruges-db .*--scope write/,
+    );
+    denied(`${asked}&method=get`, /its method needs the scope write/, /--scope write/);
+    denied(`${asked}&source=198.51.100.7`, /calls from 198\.51\.100\.7/, /--from/);
+    denied(`from=${web}2&offer=db`, /does not name this identity/, /--identity .*web2/);
+    denied(`from=${web}&offer=metrics`, /no offer metrics/, /hansa get serviceoffers/);
+    denied('from=spiffe://reval.example/web&offer=db', /no bundle/, /hansa trust status/);
+    await grant({ expiresAt: '2020-01-01T00:00:00Z' });
+    denied(asked, /expired/, /--ttl/);
+    await grant({ networks: { ids: ['backbone'] } });
+    denied(asked, /limited to networks/, /--any-network/);
+    await peer('suspended');
+    denied(asked, /is suspended/, /hansa peer show bruges\.example/);
+    await remove(store, 'federationpeers', 'bruges.example');
+    denied(asked, /is not a peer/, /hansa peer list/);
+    await put(store, 'serviceoffers', 'db', { spec: { spiffeID: `${db}/..` } });
+    denied(asked, /may ask about db/, /spec\.spiffeID/);
+  });
+
+  test('answers what ext_authz answers', async (t) => {
+    const { grant, ask, relations, bundles, clock } = await scene(t);
+    for (const scopes of [['read'], ['write'], ['admin'], ['read', 'write'], ['odd']]) {
+      await grant({ scopes });
+      for (const method of [undefined, 'GET', 'OPTIONS', 'POST', 'CONNECT', 'get']) {
+        for (const source of ['192.0.2.7', '198.51.100.7', '::ffff:192.0.2.7']) {
+          const more = method === undefined ? '' : `&method=${method}`;
+          const answer = ask(`${asked}&source=${source}${more}`);
+          const decision = decideAccess(
+            { principal: web, certificate: '', sourceAddress: source, method, offer: 'db' },
+            {
+              askers: [SpiffeId.parse(db)],
+              relations: relations.current,
+              bundles,
+              nowMs: clock.now(),
+            },
+          );
+          assert.equal(answer.allowed, decision.allowed, `${scopes.join()} ${method} ${source}`);
+        }
+      }
+    }
+  });
+
+  for (const [what, query, code, why] of [
+    ['without an offer', `from=${web}`, 'HANSA_BAD_REQUEST', /offer is missing/],
+    ['of nobody', 'offer=db', 'HANSA_BAD_REQUEST', /is not a SPIFFE ID/],
+    ['of no SPIFFE ID', 'offer=db&from=web', 'HANSA_BAD_REQUEST', /is not a SPIFFE ID/],
+    ['in upper case', 'offer=db&from=SPIFFE://a.example/b', 'HANSA_BAD_REQUEST', /SPIFFE ID/],
+    ['from no address', `${asked}&source=any`, 'HANSA_BAD_REQUEST', /no IP address/],
+    ['from a range', `${asked}&source=192.0.2.0/24`, 'HANSA_BAD_REQUEST', /no IP address/],
+    ['with an empty method', `${asked}&method=`, 'HANSA_BAD_REQUEST', /no HTTP method/],
+    ['with two words', `${asked}&method=GET%20/`, 'HANSA_BAD_REQUEST', /no HTTP method/],
+    ['with two methods', `${asked}&method=GET&method=PUT`, 'HANSA_BAD_REQUEST', /more than once/],
+    ['with more than it takes', `${asked}&scope=read`, 'HANSA_BAD_REQUEST', /no parameter "scope"/],
+  ] as const) {
+    test(`${what} is refused`, async (t) => {
+      const { ask } = await scene(t);
+      assert.throws(
+        () => ask(query),
+        (caught) => hasCode(caught, code) && why.test((caught as Error).message),
+      );
+    });
+  }
+
+  test('is for those who may read grants, peers and offers', async (t) => {
+    const { ask, store } = await scene(t);
+    assert.throws(
+      () => ask(asked, nobody),
+      (caught) => hasCode(caught, 'HANSA_FORBIDDEN'),
+    );
+    const user = { ...nobody, user: 'ann', groups: ['system:authenticated'] };
+    await put(store, 'roles', 'grants', {
+      spec: { rules: [{ kinds: ['FederationGrant'], verbs: ['list'] }] },
+    });
+    await put(store, 'rolebindings', 'grants', {
+      spec: { role: 'grants', subjects: [{ kind: 'User', name: 'ann' }] },
+    });
+    assert.throws(
+      () => ask(asked, user),
+      (caught) => hasCode(caught, 'HANSA_FORBIDDEN') && /federationpeers/.test(String(caught)),
+    );
+    await put(store, 'rolebindings', 'viewers', {
+      spec: { role: 'viewer', subjects: [{ kind: 'User', name: 'ann' }] },
+    });
+    assert.equal(ask(asked, user).allowed, false);
+  });
+});
