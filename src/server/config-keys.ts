@@ -296,9 +296,17 @@ export const configKeys = {
   }),
   'limits.maxWatches': key({
     placeholder: 'COUNT',
-    meaning: 'Watches that are open at once; further ones get 429.',
+    meaning:
+      'Watches that are open at once, a quarter of them of one caller; further ones get 429. The admin socket has as many of its own.',
     default: '5000',
     parse: parseCount(1, 1_000_000),
+  }),
+  'limits.maxUnreadWatchBytes': key({
+    placeholder: 'BYTES',
+    meaning:
+      'Bytes that all watches together may leave unread; beyond it, the watches whose clients have not read for longest are ended.',
+    default: '64Mi',
+    parse: parseBytes(1024 ** 2, 16 * 1024 ** 3),
   }),
   'limits.requestsPerSecond': key({
     placeholder: 'COUNT',
@@ -317,7 +325,7 @@ export const configKeys = {
   'limits.requestSeconds': key({
     placeholder: 'SECONDS',
     meaning:
-      'How long a request may take to arrive, and its answer to be read; watches are not concerned.',
+      'How long a request may take to arrive, and its answer to be read. A watch that is not read for so long is ended.',
     default: '60',
     parse: parseCount(1, 3600),
   }),

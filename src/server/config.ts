@@ -43,6 +43,7 @@ export interface Limits {
   readonly maxConnections: number;
   readonly maxConcurrentRequests: number;
   readonly maxWatches: number;
+  readonly maxUnreadWatchBytes: number;
   /** For one caller; 0 is no limit. */
   readonly requestsPerSecond: number;
   readonly recordsPerSecond: number;
@@ -272,6 +273,7 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
       maxConnections: value('limits.maxConnections'),
       maxConcurrentRequests: value('limits.maxConcurrentRequests'),
       maxWatches: value('limits.maxWatches'),
+      maxUnreadWatchBytes: value('limits.maxUnreadWatchBytes'),
       requestsPerSecond: value('limits.requestsPerSecond'),
       recordsPerSecond: value('limits.recordsPerSecond'),
       requestSeconds: value('limits.requestSeconds'),

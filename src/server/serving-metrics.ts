@@ -9,7 +9,7 @@ export function observeServing(
   metrics: Metrics,
   kinds: readonly Kind[],
   watches: Watches,
-  limits: Limits,
+  limits: readonly Limits[],
 ): void {
   metrics.observe(
     { name: 'hansa_api_watchers', help: 'Open watches, by resource.', labels: ['resource'] },
@@ -19,9 +19,20 @@ export function observeServing(
   );
   metrics.observe(
     {
+      name: 'hansa_api_watch_unread_bytes',
+      help: 'Bytes that were written for watches and not read by their clients yet.',
+    },
+    (report) => report({}, watches.unreadBytes),
+  );
+  metrics.observe(
+    {
       name: 'hansa_api_requests_in_flight',
       help: 'Requests that are being worked on; watches are not counted.',
     },
-    (report) => report({}, limits.inFlight),
+    (report) =>
+      report(
+        {},
+        limits.reduce((sum, { inFlight }) => sum + inFlight, 0),
+      ),
   );
 }

@@ -145,7 +145,15 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       resourceClient<R>(kind, { store, writer, clock }),
   });
   planes.addHealth(health);
-  const watches = new Watches({ store, clock, random });
+  const watches = new Watches({
+    store,
+    clock,
+    random,
+    unread: {
+      withinMs: config.limits.requestSeconds * 1000,
+      maxBytes: config.limits.maxUnreadWatchBytes,
+    },
+  });
   const guard = new WatchGuard({
     store,
     clock,
@@ -154,13 +162,13 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   });
   undo.add(() => guard.stop());
   const limits = new Limits(config.limits, clock);
-  observeServing(metrics, registry.kinds, watches, limits);
+  const adminLimits = new Limits(config.limits, clock);
+  observeServing(metrics, registry.kinds, watches, [limits, adminLimits]);
   const front = new Front({
     clock,
     random,
     log: log.with({ component: 'api' }),
     metrics,
-    limits,
     bodyWithinMs: config.limits.requestSeconds * 1000,
     resources: new ResourceHandler({
       registry,
@@ -222,11 +230,11 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const api = await listeners.api(
     config.api,
     // Watches of users are many and long; answers that refuse somebody are neither.
-    front.listener(identifyTls(peers, authenticator, clock), new OpenStreams(clock)),
+    front.listener(identifyTls(peers, authenticator, clock), limits, new OpenStreams(clock)),
   );
   const admin = await listeners.socket(
     folder.adminSocket,
-    front.listener(identifyAdmin(authenticator)),
+    front.listener(identifyAdmin(authenticator), adminLimits),
     planes.adminCalls,
   );
   const federation =

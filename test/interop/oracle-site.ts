@@ -41,13 +41,17 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   await store.commit({
     put: [{ collection: 'oracle.start', name: 'start', encode: () => Buffer.from('{}') }],
   });
-  const watches = new Watches({ store, clock, random });
+  const watches = new Watches({
+    store,
+    clock,
+    random,
+    unread: { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 },
+  });
   const front = new Front({
     clock,
     random,
     log,
     metrics,
-    limits: new Limits({ ...config.limits, requestsPerSecond: 0 }, clock),
     resources: new ResourceHandler({
       registry: createRegistry(kinds),
       store,
@@ -71,7 +75,7 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   const listener = await listenPlain(
     { host: '127.0.0.1', port: 0 },
     config.limits,
-    front.listener(() => everyone),
+    front.listener(() => everyone, new Limits({ ...config.limits, requestsPerSecond: 0 }, clock)),
     clock,
   );
   const url = `http://127.0.0.1:${listener.address.port}`;

@@ -20,8 +20,8 @@ import {
   type Response,
 } from './exchange.ts';
 import type { Limits } from './limits.ts';
+import { Room } from './room.ts';
 import { RouteTable, type Route } from './routes.ts';
-import { Shares } from './shares.ts';
 import { httpStatusOf, statusOf } from './status.ts';
 import { UnreadAnswers } from './unread-answers.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
@@ -31,7 +31,6 @@ export interface FrontParts {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly limits: Limits;
   /** How long the body of a request may take to arrive, and its answer to be read; a minute where nothing is said. */
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
@@ -56,9 +55,6 @@ const durationBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
 
-/** What part of the requests that are worked on one caller can have: others are to be served as well. */
-const requestShare = 4;
-
 /** More than any client that pipelines for speed has under way. */
 const maxPipelined = 64;
 
@@ -68,7 +64,6 @@ export class Front {
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
-  readonly #shares: Shares;
   readonly #unread: UnreadAnswers;
   /** Answers that wait, by connection. */
   readonly #queues = new WeakMap<object, { length: number }>();
@@ -78,8 +73,6 @@ export class Front {
     this.#parts = parts;
     const { clock, random, bodyWithinMs = 60_000 } = parts;
     this.#around = { clock, random, bodyWithinMs };
-    const all = parts.limits.maxConcurrentRequests;
-    this.#shares = new Shares({ each: Math.max(1, Math.floor(all / requestShare)), all });
     this.#unread = new UnreadAnswers(clock, bodyWithinMs);
     this.#routes = new RouteTable(parts.routes);
     this.#requests = parts.metrics.counter({
@@ -101,16 +94,18 @@ export class Front {
   }
 
   /**
-   * The request listener of a server whose callers `identify` tells. Of those that it refuses,
-   * `strangers` counts the streams that are not over, where the network can reach the server.
+   * The request listener of a server whose callers `identify` tells, with a room of its own. Of those
+   * that it refuses, `strangers` counts the streams that are not over, where the network can reach the server.
    */
   listener(
     identify: Identify,
+    limits: Limits,
     strangers?: OpenStreams,
   ): (request: Request, response: Response) => void {
+    const room = new Room(limits);
     return (request, response) => {
       if (isBeyondLastAnswer(request)) return;
-      this.#serve(identify, strangers, request, response).catch((error: unknown) => {
+      this.#serve(identify, room, strangers, request, response).catch((error: unknown) => {
         this.#parts.log.error('a request could not even be refused', { error });
         response.destroy();
       });
@@ -119,6 +114,7 @@ export class Front {
 
   async #serve(
     identify: Identify,
+    room: Room,
     strangers: OpenStreams | undefined,
     request: Request,
     response: Response,
@@ -147,9 +143,8 @@ export class Front {
       if (!identified(exchange, strangers)) return;
       refuseImpersonation(exchange);
       const { user } = exchange.caller;
-      leave = this.#parts.limits.enter(isWatch, user);
+      leave = room.enter(isWatch, user);
       if (isWatch) response.once('close', leave);
-      else leave = this.#shares.enterToo(user, leave);
       await this.#dispatch(exchange, asked, method);
     } catch (caught) {
       this.#refuse(exchange, method, toHansaError(caught));

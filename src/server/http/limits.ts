@@ -41,6 +41,10 @@ export class Limits {
     return this.#options.maxConcurrentRequests;
   }
 
+  get maxWatches(): number {
+    return this.#options.maxWatches;
+  }
+
   get inFlight(): number {
     return this.#requests;
   }
@@ -95,7 +99,7 @@ export class Limits {
   }
 }
 
-function once(leave: () => void): () => void {
+export function once(leave: () => void): () => void {
   let left = false;
   return () => {
     if (left) return;

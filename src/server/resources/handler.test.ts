@@ -41,7 +41,12 @@ before(async () => {
       auditRow: () => undefined,
     }),
     lister: new Lister(store, clock),
-    watches: new Watches({ store, clock, random }),
+    watches: new Watches({
+      store,
+      clock,
+      random,
+      unread: { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 },
+    }),
     maxRequestBytes: 4096,
   });
   const identify = () => personCaller('anna', '01');
