@@ -58,7 +58,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
   return [
     route(paths.preview, async (request) => {
       const message = parsePreviewRequest(await request.body(maxMessageBytes));
-      return answer(inviter.preview(message, strangerOf(request)));
+      return answer(await inviter.preview(message, strangerOf(request)));
     }),
     route(paths.redeem, async (request) => {
       if (request.peerChain.length === 0) {

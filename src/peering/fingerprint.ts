@@ -16,3 +16,9 @@ export function fingerprintOf(keys: readonly Uint8Array[]): string {
   }
   return (digest.digest('hex').match(/../g) ?? []).join(':');
 }
+
+/** As `fingerprintOf` writes it, from what a person copied: colons and case do not matter. */
+export function parseFingerprint(text: string): string | undefined {
+  const hex = text.trim().replaceAll(':', '').toLowerCase();
+  return /^[0-9a-f]{64}$/.test(hex) ? (hex.match(/../g) ?? []).join(':') : undefined;
+}

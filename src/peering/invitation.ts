@@ -11,6 +11,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { parseSiteURL } from '../api/site-url.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { parseFingerprint } from './fingerprint.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 
 /** The only version there is; another begins with another prefix. */
@@ -34,6 +35,8 @@ export interface Invitation {
   readonly expiresAtMs: number;
   /** The one trust domain that may use it. */
   readonly for?: TrustDomain;
+  /** The fingerprint of the only keys that may use it. Sites of earlier versions do not read it. */
+  readonly forKeys?: string;
 }
 
 /** What is stored of the secret: enough to recognise it, useless for redeeming. */
@@ -44,6 +47,11 @@ export function secretDigest(secret: Uint8Array): Buffer {
 /** The public name of an invitation, under which every step of the handshake is idempotent. */
 export function invitationId(digest: Uint8Array): string {
   return createHash('sha256').update('hansa invitation id\0').update(digest).digest('hex');
+}
+
+/** Enough of an id to tell invitations apart in a list. */
+export function shortId(id: string): string {
+  return id.slice(0, 12);
 }
 
 /**
@@ -80,6 +88,7 @@ export function encodeInvitation(invitation: Invitation): string {
       s: invitation.secret.toString('base64url'),
       e: Math.floor(invitation.expiresAtMs / 1000),
       ...(invitation.for === undefined ? {} : { f: invitation.for.name }),
+      ...(invitation.forKeys === undefined ? {} : { p: invitation.forKeys }),
     }),
   );
   return `${prefix}${body.toString('base64url')}.${checksum(body).toString('base64url')}`;
@@ -143,7 +152,7 @@ function decodeInvitation(text: string): Invitation {
 /** Behind the checksum only a hostile or faulty site fails, but what it sends is as bounded as any. */
 function readBody(body: Buffer): Invitation {
   const fields = parseObject(body);
-  const { u, t, k, s, e, f } = fields;
+  const { u, t, k, s, e, f, p } = fields;
   const url = typeof u === 'string' ? parseSiteURL(u) : undefined;
   if (url === undefined) throw invalid('it names no https URL of a site');
   if (typeof t !== 'string' || TrustDomain.problem(t) !== undefined) {
@@ -160,6 +169,10 @@ function readBody(body: Buffer): Invitation {
   if (f !== undefined && (typeof f !== 'string' || TrustDomain.problem(f) !== undefined)) {
     throw invalid('it is for a site whose trust domain is not one');
   }
+  const forKeys = typeof p === 'string' ? parseFingerprint(p) : undefined;
+  if (p !== undefined && forKeys === undefined) {
+    throw invalid('it is for keys whose fingerprint is not a SHA-256');
+  }
   return {
     url,
     trustDomain: TrustDomain.parse(t),
@@ -167,6 +180,7 @@ function readBody(body: Buffer): Invitation {
     secret,
     expiresAtMs: (e as number) * 1000,
     ...(f === undefined ? {} : { for: TrustDomain.parse(f) }),
+    ...(forKeys === undefined ? {} : { forKeys }),
   };
 }
 

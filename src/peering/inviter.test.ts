@@ -8,6 +8,7 @@ import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { openStore } from '../core/store/open.ts';
 import type { Store } from '../core/store/store.ts';
+import { fingerprintOf, keyDigests } from './fingerprint.ts';
 import { parseInvitation, previewProof, secretDigest, invitationId } from './invitation.ts';
 import { Inviter } from './inviter.ts';
 import { documentOf, type TestIdentity, testIdentity } from './test-handshake.ts';
@@ -21,6 +22,7 @@ suite('an inviting site', () => {
   let store: Store;
   let inviter: Inviter;
   let denials: AuditDraft[];
+  let rows: AuditDraft[];
   let peer: FederationPeer | undefined;
 
   before(async () => {
@@ -34,6 +36,7 @@ suite('an inviting site', () => {
     clock = new VirtualClock();
     store = await openStore({ driver: 'memory' }, { clock });
     denials = [];
+    rows = [];
     peer = undefined;
     inviter = new Inviter({
       trustDomain: lubeck.trustDomain,
@@ -41,7 +44,10 @@ suite('an inviting site', () => {
       clock,
       random: new SeededRandom('inviter'),
       audit: {
-        record: () => ({ encode: () => Buffer.from('{}') }),
+        record: (draft) => {
+          rows.push(draft);
+          return { encode: () => Buffer.from('{}') };
+        },
         deny: (draft) => denials.push(draft),
       },
       own: lubeck.authority,
@@ -53,7 +59,9 @@ suite('an inviting site', () => {
     });
   });
 
-  const invite = async (options: { for?: string; ttlSeconds?: number } = {}): Promise<Buffer> => {
+  const invite = async (
+    options: { for?: string; forKeys?: string; ttlSeconds?: number } = {},
+  ): Promise<Buffer> => {
     const { for: whom, ...rest } = options;
     const { invitation } = await inviter.invite(socketOwner, {
       ...rest,
@@ -92,8 +100,9 @@ suite('an inviting site', () => {
     assert.equal(await redeem(secret, bruges), id);
     for (const thief of [mallory, falseBruges]) {
       await assert.rejects(redeem(secret, thief), { code: 'HANSA_INVITATION_REDEEMED' });
-      assert.equal(denials.at(-1)?.verb, 'invitation.replay');
     }
+    assert.equal(rows.at(-1)?.verb, 'invitation.contest');
+    assert.equal(denials.at(-1)?.verb, 'invitation.replay');
     assert.equal(inviter.redemptionOf('bruges.example')?.name, id);
     assert.equal(inviter.redemptionOf('mallory.example'), undefined);
   });
@@ -218,7 +227,7 @@ suite('an inviting site', () => {
     });
     const stranger = { chain: [], address: undefined };
     const leaf = lubeck.chain[0]?.fingerprint ?? '';
-    assert.deepEqual(inviter.preview(asked(leaf), stranger), {
+    assert.deepEqual(await inviter.preview(asked(leaf), stranger), {
       contractVersion: 1,
       offers: ['db'],
       confirmation: false,
@@ -229,7 +238,9 @@ suite('an inviting site', () => {
       asked(leaf, Buffer.alloc(32)),
       { ...asked(leaf), invitation: 'f'.repeat(64) },
     ]) {
-      assert.throws(() => inviter.preview(wrong, stranger), { code: 'HANSA_INVITATION_REFUSED' });
+      await assert.rejects(inviter.preview(wrong, stranger), {
+        code: 'HANSA_INVITATION_REFUSED',
+      });
     }
     assert.equal(denials.length, 3);
     assert.equal(inviter.redemptionOf('bruges.example'), undefined);
@@ -239,5 +250,114 @@ suite('an inviting site', () => {
     for (const options of [{ for: 'lubeck.example' }, { ttlSeconds: 0 }, { ttlSeconds: 1e6 }]) {
       await assert.rejects(invite(options), { code: 'HANSA_BAD_REQUEST' });
     }
+  });
+
+  const fingerprint = ({ authority }: TestIdentity): string =>
+    fingerprintOf(keyDigests(authority.bundle));
+
+  suite('that binds an invitation to keys', () => {
+    const bound = (): Promise<Buffer> =>
+      invite({ for: 'bruges.example', forKeys: fingerprint(bruges) });
+
+    test('refuses other keys of the same name, and stays usable for the right ones', async () => {
+      const secret = await bound();
+      await assert.rejects(redeem(secret, falseBruges), {
+        code: 'HANSA_INVITATION_REFUSED',
+        message: /with other keys than those of this site .*hansa status/,
+      });
+      assert.match(denials.at(-1)?.reason ?? '', /made for the fingerprint/);
+      const id = await redeem(secret, bruges);
+      assert.equal(inviter.redemptionOf('bruges.example')?.name, id);
+    });
+
+    test('refuses a thief who puts the right public keys beside its own', async () => {
+      await assert.rejects(
+        redeem(await bound(), falseBruges, { document: documentOf([bruges, falseBruges]) }),
+        { code: 'HANSA_INVITATION_REFUSED' },
+      );
+    });
+
+    test('admits a site that has added an authority since', async () => {
+      const document = documentOf([bruges, falseBruges]);
+      assert.ok(await redeem(await bound(), bruges, { document }));
+    });
+
+    test('tells the invited site for which keys it is', async () => {
+      const forKeys = fingerprint(bruges);
+      const { invitation } = await inviter.invite(socketOwner, {
+        for: bruges.trustDomain,
+        forKeys,
+      });
+      assert.equal(parseInvitation(invitation, clock.now()).forKeys, forKeys);
+    });
+  });
+
+  suite('whose invitation is contested', () => {
+    const contestOf = (secret: Buffer) =>
+      inviter.invitations.get(invitationId(secretDigest(secret)))?.value.contested;
+
+    test('tells the site that came second what to do, and keeps who it was', async () => {
+      const secret = await invite({ for: 'bruges.example' });
+      await redeem(secret, falseBruges);
+      await clock.advance(4 * 60_000);
+      await assert.rejects(redeem(secret, bruges), {
+        code: 'HANSA_INVITATION_REDEEMED',
+        message:
+          /already redeemed 4 minutes ago by a bruges\.example with other keys .*ask the operator of lubeck\.example to revoke bruges\.example/,
+      });
+      assert.deepEqual(contestOf(secret), {
+        trustDomain: 'bruges.example',
+        fingerprint: fingerprint(bruges),
+        address: '192.0.2.1',
+        atMs: clock.now(),
+      });
+      const row = rows.at(-1);
+      assert.equal(row?.verb, 'invitation.contest');
+      assert.equal(row?.name, 'bruges.example');
+      assert.match(row?.reason ?? '', /another site that calls itself bruges\.example/);
+    });
+
+    test('notices a thief who brought the public keys of the invited site too', async () => {
+      const secret = await invite({ for: 'bruges.example' });
+      await redeem(secret, falseBruges, { document: documentOf([falseBruges, bruges]) });
+      await assert.rejects(redeem(secret, bruges), { code: 'HANSA_INVITATION_REDEEMED' });
+      assert.equal(contestOf(secret)?.fingerprint, fingerprint(bruges));
+    });
+
+    test('notices a site of another name that only looks at it', async () => {
+      const secret = await invite();
+      await redeem(secret, mallory);
+      const digest = secretDigest(secret);
+      const leaf = lubeck.chain[0]?.fingerprint ?? '';
+      const challenge = Buffer.alloc(32, 5);
+      const asked = {
+        invitation: invitationId(digest),
+        challenge,
+        proof: previewProof(digest, challenge, leaf, 'bruges.example'),
+        trustDomain: bruges.trustDomain,
+      };
+      await assert.rejects(inviter.preview(asked, { chain: [], address: undefined }), {
+        code: 'HANSA_INVITATION_REDEEMED',
+        message: /by mallory\.example\. Ask lubeck\.example for a new one/,
+      });
+      assert.equal(contestOf(secret)?.trustDomain, 'bruges.example');
+    });
+
+    test('writes one record however often it is tried', async () => {
+      const secret = await invite({ for: 'bruges.example' });
+      await redeem(secret, bruges);
+      for (let times = 0; times < 3; times += 1) {
+        await assert.rejects(redeem(secret, falseBruges), { code: 'HANSA_INVITATION_REDEEMED' });
+      }
+      assert.equal(rows.filter(({ verb }) => verb === 'invitation.contest').length, 1);
+      assert.equal(denials.length, 2);
+    });
+
+    test('is not contested by the same site that asks again', async () => {
+      const secret = await invite({ for: 'bruges.example' });
+      await redeem(secret, bruges);
+      await redeem(secret, bruges, { document: documentOf([bruges, falseBruges]) });
+      assert.equal(contestOf(secret), undefined);
+    });
   });
 });

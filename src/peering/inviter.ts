@@ -2,20 +2,16 @@
 // once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf } from '../core/access/audit-draft.ts';
-import { anonymous, type Caller } from '../core/access/identity.ts';
-import type { AuditActor } from '../core/audit/event.ts';
+import type { Caller } from '../core/access/identity.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
-import { type ErrorCode, HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import { type ErrorCode, HansaError, hasCode } from '../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
-import type { Certificate } from '../core/identity/certificate.ts';
-import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { federationsCollection, sharesAuthority } from '../core/identity/store-bundles.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Store } from '../core/store/store.ts';
+import { ago, type Claim, contest } from './contest.ts';
 import { fingerprintOf, keyDigests } from './fingerprint.ts';
 import {
   defaultInvitationSeconds,
@@ -25,6 +21,7 @@ import {
   previewProof,
   sameBytes,
   secretDigest,
+  shortId,
 } from './invitation.ts';
 import { mentionOf } from './mentions.ts';
 import {
@@ -35,6 +32,14 @@ import {
   type RedeemRequest,
 } from './messages.ts';
 import type { PeerBook } from './peer-book.ts';
+import {
+  isBoundTo,
+  isSameRedeemer,
+  provenBundle,
+  redeemerActor,
+  refusedActor,
+  type Stranger,
+} from './redeemer.ts';
 import {
   type InvitationRecord,
   type Kept,
@@ -59,16 +64,19 @@ export interface InviterParts {
   readonly offersFor: (trustDomain: string) => readonly string[];
 }
 
+export interface InviteOptions {
+  readonly for?: TrustDomain;
+  /** The fingerprint of the only keys that may redeem it; with `for`. */
+  readonly forKeys?: string;
+  readonly ttlSeconds?: number;
+}
+
 export interface MadeInvitation {
+  /** Its public name, for `hansa peer invitation`. */
+  readonly id: string;
   readonly invitation: string;
   readonly expiresAtMs: number;
   readonly fingerprint: string;
-}
-
-/** Who presented what, on a connection to the federation listener. */
-export interface Stranger {
-  readonly chain: readonly Certificate[];
-  readonly address: string | undefined;
 }
 
 /** More than any site needs at once, and a bound on what a mistake in a script can do. */
@@ -83,10 +91,7 @@ export class Inviter {
     this.invitations = new Records(parts.store, invitationsCollection);
   }
 
-  async invite(
-    caller: Caller,
-    options: { readonly for?: TrustDomain; readonly ttlSeconds?: number },
-  ): Promise<MadeInvitation> {
+  async invite(caller: Caller, options: InviteOptions): Promise<MadeInvitation> {
     const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
     const { ttlSeconds = defaultInvitationSeconds } = options;
     if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
@@ -112,35 +117,40 @@ export class Inviter {
     const nowMs = clock.now();
     const expiresAtMs = Math.floor(nowMs / 1000 + ttlSeconds) * 1000;
     const digest = secretDigest(secret);
-    const whom = options.for?.name ?? 'anybody';
+    const id = invitationId(digest);
+    const { for: invited, forKeys } = options;
+    const keysWords = forKeys === undefined ? '' : ` with the fingerprint ${forKeys}`;
     const record: InvitationRecord = {
       digest: digest.toString('hex'),
       createdAtMs: nowMs,
+      createdBy: caller.user,
       expiresAtMs,
-      ...(options.for === undefined ? {} : { for: options.for.name }),
+      ...(invited === undefined ? {} : { for: invited.name }),
+      ...(forKeys === undefined ? {} : { forKeys }),
     };
     const row = audit.record({
       actor: actorOf(caller),
       verb: 'peer.invite',
       kind: 'FederationPeer',
-      ...(options.for === undefined ? {} : { name: options.for.name }),
+      ...(invited === undefined ? {} : { name: invited.name }),
       outcome: 'allow',
-      reason: `invited ${whom}, for ${ttlSeconds} seconds`,
+      reason: `invited ${invited?.name ?? 'any site'}${keysWords}, for ${ttlSeconds} seconds, by invitation ${shortId(id)}`,
     });
-    await this.invitations.put(invitationId(digest), undefined, record, [row]);
+    await this.invitations.put(id, undefined, record, [row]);
     const invitation = encodeInvitation({
       url: new URL(advertiseURL()),
       trustDomain,
       keys,
       secret,
       expiresAtMs,
-      ...(options.for === undefined ? {} : { for: options.for }),
+      ...(invited === undefined ? {} : { for: invited }),
+      ...(forKeys === undefined ? {} : { forKeys }),
     });
-    return { invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
+    return { id, invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
   }
 
-  /** Changes nothing. */
-  preview(request: PreviewRequest, stranger: Stranger): PreviewAnswer {
+  /** Redeems nothing. */
+  async preview(request: PreviewRequest, stranger: Stranger): Promise<PreviewAnswer> {
     const deny = this.#denier('invitation.preview', request.trustDomain.name, stranger);
     const kept = this.invitations.get(request.invitation);
     if (kept === undefined) throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
@@ -157,6 +167,15 @@ export class Inviter {
       throw deny('HANSA_INVITATION_REFUSED', unknown, 'it was named without knowing its secret');
     }
     this.#checkUsable(kept.value, request.trustDomain, deny);
+    const { redeemed } = kept.value;
+    if (redeemed !== undefined && redeemed.trustDomain !== request.trustDomain.name) {
+      throw await this.#contest(
+        kept,
+        redeemed,
+        { trustDomain: request.trustDomain.name },
+        stranger,
+      );
+    }
     return {
       contractVersion,
       offers: this.#parts.offersFor(request.trustDomain.name),
@@ -179,10 +198,21 @@ export class Inviter {
       }
       const bundle = this.#checkStranger(request, stranger, deny);
       this.#checkUsable(kept.value, claimed, deny);
-      if (kept.value.redeemed !== undefined) {
+      this.#checkKeys(kept.value, bundle, stranger, deny);
+      const { redeemed } = kept.value;
+      if (redeemed !== undefined) {
         // The same name is not enough: it must be the same keys.
-        this.#checkSameKeys(kept.value.redeemed.bundle, bundle, claimed, deny);
-        return kept.name;
+        const isSame =
+          redeemed.trustDomain === claimed.name &&
+          isSameRedeemer(claimed, redeemed.bundle, bundle, stranger, this.#parts.clock.now());
+        if (isSame) return kept.name;
+        const fingerprint = fingerprintOf(keyDigests(bundle));
+        throw await this.#contest(
+          kept,
+          redeemed,
+          { trustDomain: claimed.name, fingerprint },
+          stranger,
+        );
       }
       const replaces = await this.#checkFree(claimed, bundle, deny);
       if (agreeOnVersion(request.contractVersions) === undefined) {
@@ -299,20 +329,18 @@ export class Inviter {
         `it was made for ${record.for}`,
       );
     }
-    const { redeemed } = record;
-    if (redeemed !== undefined && redeemed.trustDomain !== claimed.name) {
-      const minutes = Math.floor((clock.now() - redeemed.atMs) / 60_000);
+    const { redeemed, cancelled } = record;
+    if (cancelled !== undefined) {
       throw deny(
-        'HANSA_INVITATION_REDEEMED',
-        `Cannot accept the invitation: it was already redeemed ${ago(minutes)} by ${redeemed.trustDomain}. Ask ${name} for a new one.`,
-        `replay: it was redeemed by ${redeemed.trustDomain}`,
+        'HANSA_INVITATION_REFUSED',
+        `Cannot accept the invitation: ${name} cancelled it. Ask its operator for a new one.`,
+        `it was cancelled by ${cancelled.by}`,
       );
     }
     if (redeemed === undefined && clock.now() >= record.expiresAtMs) {
-      const minutes = Math.floor((clock.now() - record.expiresAtMs) / 60_000);
       throw deny(
         'HANSA_INVITATION_EXPIRED',
-        `Cannot accept the invitation: it expired ${ago(minutes)}. Ask ${name} for a new one.`,
+        `Cannot accept the invitation: it expired ${ago(clock.now() - record.expiresAtMs)}. Ask ${name} for a new one.`,
         'it had expired',
       );
     }
@@ -327,35 +355,35 @@ export class Inviter {
     if (claimed.equals(trustDomain)) {
       throw refuse(`${claimed.name} is the trust domain of the inviting site itself`);
     }
-    let bundle: Bundle;
-    let id: SpiffeId;
-    try {
-      ({ bundle } = parseSpiffeBundle(request.bundle, claimed, 'x509'));
-      const bundleFor = (domain: TrustDomain): Bundle | undefined =>
-        domain.equals(claimed) ? bundle : undefined;
-      ({ id } = validateChain(stranger.chain, { bundleFor }, clock.now()));
-    } catch (error) {
-      throw refuse(
-        `the certificate of ${claimed.name} does not fit the bundle that it brought: ${toHansaError(error).message.replace(/\.$/, '')}`,
-      );
-    }
-    if (!id.equals(SpiffeId.of(claimed, 'hansa', 'site'))) {
-      throw refuse(`${id.toString()} is not a site`);
-    }
+    const bundle = provenBundle(claimed, request.bundle, stranger, clock.now());
+    if (typeof bundle === 'string') throw refuse(bundle);
     if (sharesAuthority(bundle, own.bundle)) {
       throw refuse(`the bundle of ${claimed.name} holds an authority of ${trustDomain.name}`);
     }
     return bundle;
   }
 
-  #checkSameKeys(document: string, bundle: Bundle, claimed: TrustDomain, deny: Deny): void {
-    const first = parseSpiffeBundle(document, claimed).bundle;
-    if (sharesAuthority(first, bundle, 'x509')) return;
+  /** The invitation stays usable for the site that has the right keys. */
+  #checkKeys(record: InvitationRecord, bundle: Bundle, stranger: Stranger, deny: Deny): void {
+    const { trustDomain, clock } = this.#parts;
+    const { forKeys } = record;
+    if (forKeys === undefined || isBoundTo(forKeys, bundle, stranger, clock.now())) return;
+    const found = fingerprintOf(keyDigests(bundle));
     throw deny(
-      'HANSA_INVITATION_REDEEMED',
-      `Cannot accept the invitation: it was already redeemed by a ${claimed.name} with other keys. Ask ${this.#parts.trustDomain.name} for a new one.`,
-      `replay: another site that calls itself ${claimed.name} redeemed it`,
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for a ${bundle.trustDomain.name} with other keys than those of this site (fingerprint ${found}). Give the operator of ${trustDomain.name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
+      `it was made for the fingerprint ${forKeys}, and this site has ${found}`,
     );
+  }
+
+  #contest(
+    kept: Kept<InvitationRecord>,
+    redeemed: Redemption,
+    other: Claim,
+    stranger: Stranger,
+  ): Promise<HansaError> {
+    const parts = { ...this.#parts, invitations: this.invitations };
+    return contest(parts, kept, redeemed, other, stranger);
   }
 
   /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */
@@ -429,7 +457,7 @@ export class Inviter {
     return (code, message, reason) => {
       this.#parts.audit.deny({
         actor: refusedActor(stranger),
-        verb: code === 'HANSA_INVITATION_REDEEMED' ? 'invitation.replay' : verb,
+        verb,
         kind: 'FederationPeer',
         name: claimed,
         outcome: 'deny',
@@ -445,24 +473,3 @@ type Deny = (code: ErrorCode, message: string, reason: string) => HansaError;
 
 const unknown =
   'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';
-
-/** Nothing that a stranger says of himself is proven where he is refused: it is in the name and the reason alone. */
-function refusedActor({ chain, address }: Stranger): AuditActor {
-  return {
-    user: anonymous.user,
-    groups: [],
-    via: chain.length === 0 ? 'anonymous' : 'certificate',
-    ...(chain[0] === undefined ? {} : { credential: chain[0].serialHex }),
-    ...(address === undefined ? {} : { address }),
-  };
-}
-
-/** Its chain fits the keys under which it is known from now on. */
-function redeemerActor(claimed: TrustDomain, stranger: Stranger): AuditActor {
-  return { ...refusedActor(stranger), user: SpiffeId.of(claimed, 'hansa', 'site').toString() };
-}
-
-function ago(minutes: number): string {
-  if (minutes < 1) return 'less than a minute ago';
-  return minutes === 1 ? 'a minute ago' : `${minutes} minutes ago`;
-}

@@ -34,7 +34,24 @@ export interface InvitationRecord {
   readonly createdAtMs: number;
   readonly expiresAtMs: number;
   readonly for?: string;
+  /** The fingerprint of the only keys that may redeem it. */
+  readonly forKeys?: string;
+  /** The user who made it. Records of earlier versions lack it. */
+  readonly createdBy?: string;
   readonly redeemed?: Redemption;
+  /** Nothing redeems it any more. Kept until it expires, so that a redeemer is told. */
+  readonly cancelled?: { readonly atMs: number; readonly by: string };
+  /** The first attempt of another site to redeem it after `redeemed`. */
+  readonly contested?: Contest;
+}
+
+/** Two sites know the secret of one invitation: one of them is not the invited one. */
+export interface Contest {
+  readonly trustDomain: string;
+  /** Absent where the other site only asked about the invitation, which takes no keys. */
+  readonly fingerprint?: string;
+  readonly address?: string;
+  readonly atMs: number;
 }
 
 export type AcceptanceStep = 'redeeming' | 'pending' | 'done' | 'refused';
