@@ -57,6 +57,7 @@ const listedBy: Readonly<Record<string, string>> = {
   'peer suspend': 'peer list',
   'peer resume': 'peer list',
   'peer revoke': 'peer list',
+  'peer invitation cancel': 'peer invitation list',
   'grant delete': 'get federationgrants',
   'grant list --peer': 'peer list',
   'grant create --peer': 'peer list',

@@ -17,9 +17,14 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
     bundleText(peer, nowMs),
     ageOf(peer.lastSeen, nowMs),
     ...(wide ? [peer.url ?? '', peer.role === 'inviter' ? 'this site' : 'the peer'] : []),
-    // Why all is well is of no interest.
-    peer.state === 'active' ? '' : (peer.reason ?? ''),
+    whyText(peer),
   ];
+}
+
+/** Why all is well is of no interest; an alert always is. */
+function whyText({ state, reason, alert }: PeerSummary): string {
+  const why = state === 'active' ? undefined : reason;
+  return [alert, why].filter((text) => text !== undefined && text !== '').join('; ');
 }
 
 const todos: Readonly<Record<Exclude<PeerState, 'active'>, (name: string) => string>> = {
@@ -57,6 +62,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['peer', peer.name],
     ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
     ['why', peer.reason ?? ''],
+    ...(peer.alert === undefined ? [] : [['alert', peer.alert]]),
     ...(peerTodo(peer) === '' ? [] : [['what to do', peerTodo(peer)]]),
     ['url', peer.url],
     ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],

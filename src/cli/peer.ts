@@ -1,6 +1,6 @@
 // hansa peer: other sites. Invite one, accept an invitation, and see how peers are doing.
 
-import { Command, Option } from 'commander';
+import { Command } from 'commander';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { siteKind } from '../api/kinds/site.ts';
 import type { Resource } from '../api/object.ts';
@@ -13,10 +13,8 @@ import {
   type PeerState,
   refuseStep,
 } from '../peering/peer-states.ts';
-import { warnUnlessAdvertised } from './advertised-url.ts';
 import type { Cli } from './cli.ts';
 import { objectPath, type SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
 import { readInvitation } from './invitation-input.ts';
 import {
   type OutputFormat,
@@ -26,6 +24,7 @@ import {
   renderValue,
 } from './output.ts';
 import { forgottenMembersLines } from './peer-members.ts';
+import { invitationCommand, inviteCommand } from './peer-invitation.ts';
 import {
   peerCells,
   peerHeadings,
@@ -48,6 +47,7 @@ export function peerCommand(cli: Cli): Command {
       '\nExamples:\n  hansa peer invite --for bruges.example\n  hansa peer list',
     )
     .addCommand(inviteCommand(cli))
+    .addCommand(invitationCommand(cli))
     .addCommand(acceptCommand(cli))
     .addCommand(listCommand(cli))
     .addCommand(showCommand(cli))
@@ -55,61 +55,6 @@ export function peerCommand(cli: Cli): Command {
     .addCommand(switchCommand(cli, 'suspend'))
     .addCommand(switchCommand(cli, 'resume'))
     .addCommand(revokeCommand(cli));
-}
-
-interface InviteOptions extends Output {
-  readonly for?: string;
-  readonly ttl?: number;
-}
-
-function inviteCommand(cli: Cli): Command {
-  return new Command('invite')
-    .description('make an invitation: one line of text for the operator of another site')
-    .option(
-      '--for <trust-domain>',
-      'the one site that may use it; without it you confirm whoever did',
-    )
-    .addOption(
-      new Option('--ttl <duration>', 'how long it can be used (15m, 4h at most)').argParser(
-        parseDurationFlag,
-      ),
-    )
-    .addOption(outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-Standard output gets the line and nothing else. Whoever has it can use it, once: send it by a way
-that you trust.
-
-Examples:
-  hansa peer invite --for bruges.example
-  hansa peer invite --ttl 1h > invitation`,
-    )
-    .action((options: InviteOptions, command: Command) =>
-      cli.withClient(command, async (client) => {
-        const { body } = await client.request({
-          method: 'POST',
-          path: `${base}/invite`,
-          body: {
-            ...(options.for === undefined ? {} : { for: options.for }),
-            ...(options.ttl === undefined ? {} : { ttlSeconds: Math.floor(options.ttl / 1000) }),
-          },
-        });
-        const made = body as {
-          readonly invitation: string;
-          readonly expiresAt: string;
-          readonly fingerprint: string;
-        };
-        cli.print(renderValue(made, options.output) ?? printable(made.invitation));
-        const minutes = Math.round((Date.parse(made.expiresAt) - cli.io.clock.now()) / 60_000);
-        cli.note(`(one line; expires in ${minutes} min; works once)`);
-        cli.note(`fingerprint   ${printable(made.fingerprint)}`);
-        if (options.for === undefined) {
-          cli.note('Anybody may use it: confirm whoever did with: hansa peer confirm TRUST-DOMAIN');
-        }
-        await warnUnlessAdvertised(cli, client);
-      }),
-    );
 }
 
 function acceptCommand(cli: Cli): Command {
@@ -235,8 +180,11 @@ function confirmCommand(cli: Cli): Command {
     .action((name: string, _options: unknown, command: Command) =>
       cli.withClient(command, async (client) => {
         const peer = await findPeer(client, name);
-        if (peer.state === 'proposed') {
-          cli.note(printable(`${name} used an invitation, and waits: ${peer.reason ?? ''}`));
+        if (peer.state === 'proposed' || peer.alert !== undefined) {
+          if (peer.state === 'proposed') {
+            cli.note(printable(`${name} used an invitation, and waits: ${peer.reason ?? ''}`));
+          }
+          if (peer.alert !== undefined) cli.note(printable(`Warning: ${peer.alert}`));
           cli.note(printable(`  fingerprint   ${peer.fingerprint ?? 'unknown'}`));
           await cli.confirm(command, `Confirm ${name}?`);
         }

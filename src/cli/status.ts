@@ -20,6 +20,7 @@ import {
 } from './output.ts';
 import { listPeers } from './peer.ts';
 import { peerCells, peerHeadings, peerTodoLines } from './peer-rows.ts';
+import { ownFingerprint } from './trust.ts';
 import {
   countFederations,
   countsText,
@@ -49,15 +50,16 @@ export function statusCommand(cli: Cli): Command {
     .action((options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const nowMs = cli.io.clock.now();
-        const [site, peers, offers, grants, federations] = await Promise.all([
+        const [site, peers, offers, grants, federations, fingerprint] = await Promise.all([
           client.get(siteKind, siteKind.singleton as string),
           listPeers(client),
           count(client, serviceOfferKind),
           count(client, federationGrantKind),
           federationsOf(client, nowMs),
+          ownFingerprint(client),
         ]);
         const status = (site.status ?? {}) as SiteStatus;
-        const found = { site: status, federations, peers, offers, grants };
+        const found = { site: status, fingerprint, federations, peers, offers, grants };
         cli.print(renderValue(found, options.output) ?? statusText(found, nowMs));
       }),
     );
@@ -84,6 +86,8 @@ async function federationsOf(client: SiteClient, nowMs: number): Promise<Federat
 
 interface Found {
   readonly site: SiteStatus;
+  /** Of the authorities of this site, for `peer invite --for NAME@FINGERPRINT` at another. */
+  readonly fingerprint: string;
   readonly federations: Federations;
   readonly peers: readonly PeerSummary[];
   readonly offers: number;
@@ -91,7 +95,7 @@ interface Found {
 }
 
 function statusText(found: Found, nowMs: number): string {
-  const { site: status, federations, peers, offers, grants } = found;
+  const { site: status, fingerprint, federations, peers, offers, grants } = found;
   const ready = status.conditions?.find(({ type }) => type === 'Ready');
   const since =
     status.startedAt === undefined
@@ -102,6 +106,7 @@ function statusText(found: Found, nowMs: number): string {
   const head = [
     [status.trustDomain ?? 'unknown', `${health}${since}, version ${status.version ?? 'unknown'}`],
     ['advertised', status.advertiseURL ?? ''],
+    ['fingerprint', fingerprint],
     ...(status.listeners ?? []).map(({ name, address }) => [name, address]),
     [
       'federations',

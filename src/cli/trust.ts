@@ -79,7 +79,8 @@ function fingerprintCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-It is the fingerprint that \`hansa peer accept\` shows of the site that invites.
+It is the fingerprint that \`hansa peer accept\` shows of the site that invites, and that
+\`hansa peer invite --for NAME@FINGERPRINT\` takes of the site that is invited.
 
 Examples:
   hansa trust bundle fingerprint
@@ -131,6 +132,11 @@ function statusCommand(cli: Cli): Command {
         for (const line of todoLines(rows)) cli.note(printable(line));
       }),
     );
+}
+
+/** The line that stands for all authorities of this site. */
+export async function ownFingerprint(client: SiteClient): Promise<string> {
+  return fingerprintOf(keyDigests((await bundleOf(client, undefined)).read.bundle));
 }
 
 /** Read again here: what is printed as a bundle is one. */

@@ -24,7 +24,7 @@ export type Claim = Pick<Contest, 'trustDomain' | 'fingerprint'>;
  * attempt becomes part of the invitation's record with an audit row of its own, from which the
  * status of the peer follows; later ones are denials like any other. Resolves to the refusal.
  */
-export async function contest(
+export async function recordContest(
   { trustDomain, clock, audit, invitations }: ContestParts,
   kept: Kept<InvitationRecord>,
   redeemed: Redemption,

@@ -11,6 +11,7 @@ import type { ReconcileResult } from '../core/reconcile/controller.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
+import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { type PeerBook, peersCollection } from './peer-book.ts';
@@ -58,6 +59,7 @@ export class Handshake {
     const redemption = inviter.redemptionOf(name, known?.status?.invitation);
     const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
     await this.#settle(name);
+    if (redemption !== undefined) await this.#tellContest(name, redemption);
     await this.#prune(name);
     return soonest(accepted, redeemed);
   }
@@ -282,6 +284,12 @@ export class Handshake {
     if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
     await peers.step(name, 'revoke', 'nobody confirmed it in time');
     return undefined;
+  }
+
+  async #tellContest(name: string, { name: id, value }: Kept<InvitationRecord>): Promise<void> {
+    const { contested, redeemed } = value;
+    if (contested === undefined || redeemed === undefined) return;
+    await this.#parts.peers.noteContest(name, id, contestText(contested, redeemed));
   }
 
   /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */

@@ -11,7 +11,7 @@ import { type ErrorCode, HansaError, hasCode } from '../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import { federationsCollection, sharesAuthority } from '../core/identity/store-bundles.ts';
 import type { Store } from '../core/store/store.ts';
-import { ago, type Claim, contest } from './contest.ts';
+import { ago, type Claim, recordContest } from './contest.ts';
 import { fingerprintOf, keyDigests } from './fingerprint.ts';
 import {
   defaultInvitationSeconds,
@@ -383,7 +383,7 @@ export class Inviter {
     stranger: Stranger,
   ): Promise<HansaError> {
     const parts = { ...this.#parts, invitations: this.invitations };
-    return contest(parts, kept, redeemed, other, stranger);
+    return recordContest(parts, kept, redeemed, other, stranger);
   }
 
   /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */

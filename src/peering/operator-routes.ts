@@ -11,24 +11,29 @@ import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
+import type { Bundle } from '../core/identity/bundle.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
 import { callerOf, needs } from '../core/plane/route-rights.ts';
+import { findCondition } from '../core/reconcile/conditions.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { type Handshake, secretPlace } from './handshake.ts';
 import type { Heartbeats } from './heartbeats.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
+import { invitationRoutes } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
-import { type PeerBook, peersCollection } from './peer-book.ts';
+import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
+import { partOf } from './redeemer.ts';
 import { acceptancesCollection } from './records.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
 
 export interface OperatorRoutesParts {
   readonly trustDomain: TrustDomain;
+  readonly own: { readonly bundle: Bundle };
   readonly store: Store;
   readonly clock: Clock;
   readonly sealer: Sealer;
@@ -52,6 +57,8 @@ export interface PeerSummary {
   readonly url: string;
   readonly since?: string;
   readonly reason?: string;
+  /** What an operator must look at, whatever the state. */
+  readonly alert?: string;
   readonly lastSeen?: string;
   readonly role?: string;
   readonly fingerprint?: string;
@@ -95,20 +102,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
   });
   return [
     route('GET', 'peers', 'list', () => summaries(parts)),
-    route('POST', 'invite', 'create', async (request, caller) => {
-      const { for: whom, ttlSeconds } = await bodyOf(request);
-      // An invitation for anybody must be meant, not what is left of a mistake.
-      if (whom !== undefined && typeof whom !== 'string') throw wrongType('for', 'a trust domain');
-      if (ttlSeconds !== undefined && typeof ttlSeconds !== 'number') {
-        throw wrongType('ttlSeconds', 'a number');
-      }
-      const made = await parts.inviter.invite(caller, {
-        ...(whom === undefined ? {} : { for: TrustDomain.parse(whom) }),
-        ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
-      });
-      const { expiresAtMs, ...shown } = made;
-      return { ...shown, expiresAt: timestamp(expiresAtMs) };
-    }),
+    ...invitationRoutes(parts, route, bodyOf),
     route('POST', 'preview', 'create', async (request, caller) => {
       const { invitation: line } = await bodyOf(request);
       return audited(parts, caller, line, (invitation) => preview(parts, invitation));
@@ -118,7 +112,10 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       return audited(parts, caller, line, (invitation) => accept(parts, invitation, caller));
     }),
     route('POST', 'confirm/*', 'update', async ({ segment }, caller) => {
-      await parts.inviter.confirm(segment, caller);
+      const dismissed = await parts.peers.dismissContest(segment, caller);
+      if (!dismissed || stateIn(parts.store, segment) === 'proposed') {
+        await parts.inviter.confirm(segment, caller);
+      }
       await parts.handshake.admit(segment);
       return summary(parts, segment);
     }),
@@ -143,16 +140,9 @@ async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, un
   throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the request: it is not a JSON object.');
 }
 
-function wrongType(field: string, expected: string): HansaError {
-  return new HansaError(
-    'HANSA_BAD_REQUEST',
-    `Cannot make an invitation: ${field} is not ${expected}.`,
-  );
-}
-
 /** Reads the line and refuses at once what can be refused without asking anybody. */
 async function invitationOf(
-  { trustDomain, clock, peers }: OperatorRoutesParts,
+  { trustDomain, own, clock, peers }: OperatorRoutesParts,
   line: unknown,
 ): Promise<Invitation> {
   if (typeof line !== 'string') {
@@ -170,6 +160,13 @@ async function invitationOf(
     throw new HansaError(
       'HANSA_INVITATION_REFUSED',
       `Cannot accept the invitation: it is for ${invitation.for.name}, and this site is ${trustDomain.name}.`,
+    );
+  }
+  const { forKeys } = invitation;
+  if (forKeys !== undefined && partOf(own.bundle, forKeys) === undefined) {
+    throw new HansaError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for other keys of ${trustDomain.name} (fingerprint ${forKeys}). Give the operator of ${name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
     );
   }
   const peer = await peers.get(name);
@@ -322,6 +319,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     throw new HansaError('HANSA_NOT_FOUND', `There is no peer ${name}.`);
   }
   const { status } = peer;
+  const contest = findCondition(status?.conditions, contestCondition);
   const heardMs = heartbeats.lastHeardMs(peer);
   const found = await federations.get(name);
   const federation = found?.status;
@@ -333,6 +331,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     url: peer.spec.url,
     ...(status?.since === undefined ? {} : { since: status.since }),
     ...(status?.reason === undefined ? {} : { reason: status.reason }),
+    ...(contest?.status === 'True' ? { alert: contest.message } : {}),
     ...(heardMs === undefined ? {} : { lastSeen: timestamp(heardMs) }),
     ...(status?.role === undefined ? {} : { role: status.role }),
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),

@@ -7,7 +7,7 @@ import { timestamp } from '../api/object.ts';
 import type { Caller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
-import { setCondition } from '../core/reconcile/conditions.ts';
+import { findCondition, setCondition } from '../core/reconcile/conditions.ts';
 import type { ResourceClient, WriteAs } from '../core/reconcile/resource-client.ts';
 import {
   initialState,
@@ -21,6 +21,9 @@ export type PeerStatus = NonNullable<FederationPeer['status']>;
 
 /** Holds a peer back from disappearing until nothing of it is trusted any more. */
 export const peerFinalizer = 'hansa.dev/peering';
+
+/** Another site tried to redeem the invitation that made the peer. False once an operator confirmed the peer. */
+export const contestCondition = 'InvitationContested';
 
 export const peeringWrites: WriteAs = { controller: 'peering' };
 
@@ -186,6 +189,49 @@ export class PeerBook {
         current.status?.state === undefined ? (current.status ?? {}) : change(current.status),
       peeringWrites,
     );
+  }
+
+  /** Raises the alert once: where an operator has confirmed the peer since, it stays so. */
+  async noteContest(name: string, invitation: string, message: string): Promise<void> {
+    const { status } = (await this.#peers.get(name)) ?? {};
+    if (
+      status?.invitation !== invitation ||
+      findCondition(status.conditions, contestCondition) !== undefined
+    ) {
+      return;
+    }
+    const raised = {
+      type: contestCondition,
+      status: 'True',
+      reason: 'OtherKeys',
+      message,
+    } as const;
+    await this.note(name, (current) =>
+      current.invitation === invitation
+        ? { ...current, conditions: setCondition(current.conditions, raised, this.#clock.now()) }
+        : current,
+    );
+  }
+
+  /** An operator has compared fingerprints and keeps this peer. Resolves to whether there was an alert. */
+  async dismissContest(name: string, caller: Caller): Promise<boolean> {
+    const { status } = (await this.#peers.get(name)) ?? {};
+    const raised = findCondition(status?.conditions, contestCondition);
+    if (raised?.status !== 'True') return false;
+    const dismissed = { ...raised, status: 'False', reason: 'Confirmed' } as const;
+    await this.#peers.patchStatus(
+      name,
+      (current) => ({
+        ...current.status,
+        conditions: setCondition(current.status?.conditions, dismissed, this.#clock.now()),
+      }),
+      { ...peeringWrites, caller },
+      {
+        verb: 'peer.confirm',
+        reason: `confirmed, with the fingerprint ${status?.fingerprint ?? 'unknown'}, although another site had tried its invitation`,
+      },
+    );
+    return true;
   }
 
   /** Our finalizer is back where it was removed from a peer that is not revoked. */

@@ -116,6 +116,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
       }),
       ...operatorRoutes({
         trustDomain,
+        own: authority,
         store,
         clock,
         sealer,

@@ -3,16 +3,93 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { hansa } from './daemon.ts';
+import type { InvitationSummary } from '../../src/peering/invitation-routes.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
+import { until } from './until.ts';
 
 suite('operators of two sites', () => {
   let lubeck: PeeringSite;
   let bruges: PeeringSite;
 
+  /** Calls itself bruges.example too, with keys of its own. */
+  let thief: PeeringSite;
+
   before(async () => {
     [lubeck, bruges] = (await startPair('lubeck', 'bruges')) as [PeeringSite, PeeringSite];
+    [thief] = (await startPair('bruges')) as [PeeringSite];
   });
-  after(() => Promise.all([lubeck?.stop(), bruges?.stop()]));
+  after(() => Promise.all([lubeck?.stop(), bruges?.stop(), thief?.stop()]));
+
+  const fingerprint = async (site: PeeringSite): Promise<string> =>
+    (JSON.parse(await site.must(['status', '-o', 'json'])) as { fingerprint: string }).fingerprint;
+  const invitations = async (): Promise<readonly InvitationSummary[]> => {
+    const list = await lubeck.must(['peer', 'invitation', 'list', '-o', 'json']);
+    return (JSON.parse(list) as { invitations: InvitationSummary[] }).invitations;
+  };
+
+  test('list invitations and cancel one, after which nobody redeems it', async () => {
+    const line = await lubeck.invite(['--for', 'bruges.example']);
+    const [made] = await invitations();
+    assert.equal(made?.state, 'open');
+    assert.equal(made?.createdBy, 'admin');
+    const table = await lubeck.must(['peer', 'invitation', 'list']);
+    assert.match(table, new RegExp(`^${made?.id.slice(0, 12)} +bruges\\.example +open`, 'm'));
+    assert.match(
+      await lubeck.must(['peer', 'invitation', 'cancel', made?.id.slice(0, 8) ?? '']),
+      /cancelled/,
+    );
+    const { code, stderr } = await bruges.accept(line);
+    assert.equal(code, 7);
+    assert.match(stderr, /lubeck\.example cancelled it.*HANSA_INVITATION_REFUSED/);
+    assert.match(await lubeck.must(['audit', 'list', '--verb', 'invitation.cancel']), /admin/);
+  });
+
+  test('bind an invitation to the keys that the status of the invited site shows', async () => {
+    assert.match(await bruges.must(['status']), new RegExp(await fingerprint(bruges)));
+    const line = await lubeck.invite(['--for', `bruges.example@${await fingerprint(bruges)}`]);
+    const stolen = await thief.accept(line);
+    assert.notEqual(stolen.code, 0);
+    assert.match(stolen.stderr, /it is for other keys of bruges\.example/);
+    assert.equal((await bruges.accept(line)).code, 0);
+    await lubeck.until('bruges.example', 'active');
+    await lubeck.must(['peer', 'revoke', 'bruges.example']);
+    await bruges.must(['peer', 'revoke', 'lubeck.example']);
+    await lubeck.must(['delete', 'peer', 'bruges.example']);
+  });
+
+  test('both see that another site redeemed the invitation first', async () => {
+    const line = await lubeck.invite(['--for', 'bruges.example']);
+    assert.equal((await thief.accept(line)).code, 0);
+    await lubeck.until('bruges.example', 'active');
+    const { code, stderr } = await bruges.accept(line);
+    assert.equal(code, 5);
+    assert.match(
+      stderr,
+      /already redeemed .* by a bruges\.example with other keys .*If that was not your site, ask the operator of lubeck\.example to revoke bruges\.example/,
+    );
+    const shown = await bruges.must(['peer', 'show', 'lubeck.example']);
+    assert.match(shown, /state +revoked/);
+    assert.match(shown, /with other keys/);
+    const [own, others] = [await fingerprint(bruges), await fingerprint(thief)];
+    await until(async () => (await lubeck.peer('bruges.example'))?.alert !== undefined);
+    for (const command of ['list', 'show']) {
+      const args = ['peer', command, ...(command === 'show' ? ['bruges.example'] : [])];
+      const told = await lubeck.must(args);
+      assert.match(told, new RegExp(`fingerprint ${own} tried to redeem the same invitation`));
+      assert.match(told, new RegExp(`the peer has the fingerprint ${others}`));
+    }
+    const log = await lubeck.must(['audit', 'list', '--verb', 'invitation.contest', '-o', 'json']);
+    assert.match(log, /HANSA_INVITATION_REDEEMED/);
+    assert.equal((await invitations())[0]?.contestedBy, 'bruges.example');
+  });
+
+  test('keep a peer after an alert by confirming it', async () => {
+    await lubeck.must(['peer', 'confirm', 'bruges.example']);
+    const peer = await lubeck.peer('bruges.example');
+    assert.equal(peer?.state, 'active');
+    assert.equal(peer?.alert, undefined);
+    assert.match(await lubeck.must(['audit', 'list', '--verb', 'peer.confirm']), /admin/);
+  });
 
   test('are asked before a peer is deleted, as before it is revoked', async () => {
     const peer = {

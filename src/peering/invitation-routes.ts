@@ -1,0 +1,182 @@
+// What operators of this site do with invitations that it made: make, list and cancel. Rights are
+// those on FederationPeer: whoever may invite may also cancel.
+
+import { timestamp } from '../api/object.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { actorOf } from '../core/access/audit-draft.ts';
+import type { Caller } from '../core/access/identity.ts';
+import type { Audit } from '../core/audit/log.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import { HansaError } from '../core/errors/error.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import { ago } from './contest.ts';
+import { parseFingerprint } from './fingerprint.ts';
+import { shortId } from './invitation.ts';
+import type { Inviter, InviteOptions } from './inviter.ts';
+import type { InvitationRecord, Kept } from './records.ts';
+
+export interface InvitationRoutesParts {
+  readonly clock: Clock;
+  readonly audit: Pick<Audit, 'record'>;
+  readonly inviter: Pick<Inviter, 'invite' | 'invitations'>;
+}
+
+export type InvitationState = 'open' | 'redeemed' | 'expired' | 'cancelled';
+
+/** An invitation as operators see it. The site does not have the secret to show. */
+export interface InvitationSummary {
+  readonly id: string;
+  readonly state: InvitationState;
+  readonly for?: string;
+  /** The fingerprint of the only keys that may redeem it. */
+  readonly forKeys?: string;
+  readonly createdAt: string;
+  readonly createdBy?: string;
+  readonly expiresAt: string;
+  readonly redeemedBy?: string;
+  readonly redeemedAt?: string;
+  /** The fingerprint of the site that redeemed it. */
+  readonly fingerprint?: string;
+  readonly cancelledBy?: string;
+  /** Another site that tried to redeem it afterwards. */
+  readonly contestedBy?: string;
+}
+
+type MakeRoute = (
+  method: PlaneRoute['method'],
+  path: string,
+  verb: 'create' | 'list',
+  handle: (request: PlaneRequest, caller: Caller) => Promise<unknown>,
+) => PlaneRoute;
+
+export function invitationRoutes(
+  { clock, audit, inviter }: InvitationRoutesParts,
+  route: MakeRoute,
+  bodyOf: (request: PlaneRequest) => Promise<Readonly<Record<string, unknown>>>,
+): readonly PlaneRoute[] {
+  return [
+    route('POST', 'invite', 'create', async (request, caller) => {
+      const made = await inviter.invite(caller, inviteOptions(await bodyOf(request)));
+      const { expiresAtMs, ...shown } = made;
+      return { ...shown, expiresAt: timestamp(expiresAtMs) };
+    }),
+    route('GET', 'invitations', 'list', async () => ({
+      invitations: inviter.invitations
+        .list()
+        .toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs)
+        .map((kept) => invitationSummary(kept, clock.now())),
+    })),
+    route('DELETE', 'invitations/*', 'create', async ({ segment: id }, caller) => {
+      await cancel({ clock, audit, inviter }, id, caller);
+      const kept = inviter.invitations.get(id);
+      return kept === undefined ? { id, state: 'cancelled' } : invitationSummary(kept, clock.now());
+    }),
+  ];
+}
+
+/** An invitation for any site must be meant, not what is left of a mistake. */
+export function inviteOptions(body: Readonly<Record<string, unknown>>): InviteOptions {
+  const { for: whom, fingerprint, ttlSeconds } = body;
+  if (whom !== undefined && typeof whom !== 'string') throw wrongType('for', 'a trust domain');
+  const forKeys = typeof fingerprint === 'string' ? parseFingerprint(fingerprint) : undefined;
+  if (fingerprint !== undefined && forKeys === undefined) {
+    throw wrongType('fingerprint', 'one, as hansa status prints it (64 hexadecimal digits)');
+  }
+  if (forKeys !== undefined && whom === undefined) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      'Cannot make an invitation: a fingerprint needs a trust domain before it.',
+    );
+  }
+  if (ttlSeconds !== undefined && typeof ttlSeconds !== 'number') {
+    throw wrongType('ttlSeconds', 'a number');
+  }
+  return {
+    ...(whom === undefined ? {} : { for: TrustDomain.parse(whom) }),
+    ...(forKeys === undefined ? {} : { forKeys }),
+    ...(ttlSeconds === undefined ? {} : { ttlSeconds }),
+  };
+}
+
+function wrongType(field: string, expected: string): HansaError {
+  return new HansaError(
+    'HANSA_BAD_REQUEST',
+    `Cannot make an invitation: ${field} is not ${expected}.`,
+  );
+}
+
+/** Ends it at once; whoever tries to redeem it is told. Cancelling twice changes nothing. */
+async function cancel(
+  { clock, audit, inviter }: InvitationRoutesParts,
+  id: string,
+  caller: Caller,
+): Promise<void> {
+  const kept = inviter.invitations.get(id);
+  if (kept === undefined) {
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `Cannot cancel the invitation ${shortId(id)}: there is none with this id. See hansa peer invitation list`,
+    );
+  }
+  const row = audit.record({
+    actor: actorOf(caller),
+    verb: 'invitation.cancel',
+    kind: 'FederationPeer',
+    ...(kept.value.for === undefined ? {} : { name: kept.value.for }),
+    outcome: 'allow',
+    reason: `cancelled the invitation ${shortId(id)} for ${kept.value.for ?? 'any site'}`,
+  });
+  await inviter.invitations.change(
+    id,
+    (record) => {
+      refuseRedeemed(id, record, clock.now());
+      return record.cancelled === undefined
+        ? { ...record, cancelled: { atMs: clock.now(), by: caller.user } }
+        : undefined;
+    },
+    [row],
+  );
+}
+
+function refuseRedeemed(id: string, { redeemed }: InvitationRecord, nowMs: number): void {
+  if (redeemed === undefined) return;
+  const { trustDomain, atMs } = redeemed;
+  throw new HansaError(
+    'HANSA_INVITATION_REDEEMED',
+    `Cannot cancel the invitation ${shortId(id)}: ${trustDomain} redeemed it ${ago(nowMs - atMs)}. To end the peering: hansa peer revoke ${trustDomain}`,
+  );
+}
+
+export function invitationSummary(
+  { name, value }: Pick<Kept<InvitationRecord>, 'name' | 'value'>,
+  nowMs: number,
+): InvitationSummary {
+  const { redeemed, cancelled, contested, createdBy, forKeys } = value;
+  return {
+    id: name,
+    state: stateOf(value, nowMs),
+    ...(value.for === undefined ? {} : { for: value.for }),
+    ...(forKeys === undefined ? {} : { forKeys }),
+    createdAt: timestamp(value.createdAtMs),
+    ...(createdBy === undefined ? {} : { createdBy }),
+    expiresAt: timestamp(value.expiresAtMs),
+    ...(redeemed === undefined
+      ? {}
+      : {
+          redeemedBy: redeemed.trustDomain,
+          redeemedAt: timestamp(redeemed.atMs),
+          fingerprint: redeemed.fingerprint,
+        }),
+    ...(cancelled === undefined ? {} : { cancelledBy: cancelled.by }),
+    ...(contested === undefined ? {} : { contestedBy: contested.trustDomain }),
+  };
+}
+
+function stateOf(
+  { redeemed, cancelled, expiresAtMs }: InvitationRecord,
+  nowMs: number,
+): InvitationState {
+  if (redeemed !== undefined) return 'redeemed';
+  if (cancelled !== undefined) return 'cancelled';
+  return nowMs >= expiresAtMs ? 'expired' : 'open';
+}
