@@ -21,10 +21,11 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
   ];
 }
 
-/** Why all is well is of no interest; an alert always is. */
+/** Why all is well is of no interest; an alert always is, and `peer show` has all of it. */
 function whyText({ state, reason, alert }: PeerSummary): string {
-  const why = state === 'active' ? undefined : reason;
-  return [alert, why].filter((text) => text !== undefined && text !== '').join('; ');
+  const alarm = alert === undefined ? [] : ['another site tried to redeem its invitation'];
+  const why = state === 'active' || reason === undefined ? [] : [reason];
+  return [...alarm, ...why].join('; ');
 }
 
 const todos: Readonly<Record<Exclude<PeerState, 'active'>, (name: string) => string>> = {

@@ -4,9 +4,9 @@
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import type { Caller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
+import type { Requester } from '../core/access/audit-draft.ts';
 import type { ReconcileResult } from '../core/reconcile/controller.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
@@ -14,7 +14,7 @@ import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from './fingerprint.ts';
-import { type PeerBook, peersCollection } from './peer-book.ts';
+import { type PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import {
   type AcceptanceRecord,
@@ -25,6 +25,7 @@ import {
 } from './records.ts';
 import { isFinal } from './remote-error.ts';
 import { confirmPollMs, confirmWithinMs } from './timing.ts';
+import { askedForDeletion, askedForState } from './wishes.ts';
 
 export interface HandshakeParts {
   readonly store: Store;
@@ -79,7 +80,7 @@ export class Handshake {
    * Ends trust before anything else, whatever becomes of the rest. Where an acceptance has not made
    * a peer yet, it is given up.
    */
-  async revoke(name: string, caller: Caller): Promise<void> {
+  async revoke(name: string, by: Requester): Promise<void> {
     const { peers } = this.#parts;
     const acceptance = this.acceptances.get(name);
     const known = await peers.get(name);
@@ -92,7 +93,7 @@ export class Handshake {
       if (acceptance !== undefined) await this.#drop(acceptance);
       if (known !== undefined) await this.#close(known);
     }
-    await peers.demand(name, 'revoke', `${caller.user} revoked it`, caller);
+    await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by);
     await this.#settle(name);
     await this.#prune(name);
   }
@@ -324,10 +325,12 @@ export class Handshake {
     }
     const wanted = peer?.spec.desiredState;
     const isSuspended = peer?.status?.state === 'suspended';
+    const asked = peer && askedForState(this.#parts.store, peer, peeringWrites);
+    const who = asked?.user ?? 'an operator of this site';
     if (wanted === 'suspended' && !isSuspended) {
-      peer = await peers.step(name, 'suspend', 'an operator of this site suspended it');
+      peer = await peers.step(name, 'suspend', `${who} suspended it`, undefined, asked?.as);
     } else if (wanted === 'active' && isSuspended) {
-      peer = await peers.step(name, 'resume', 'an operator of this site resumed it');
+      peer = await peers.step(name, 'resume', `${who} resumed it`, undefined, asked?.as);
     }
     if (peer === undefined) return;
     switch (peer.status?.state) {
@@ -368,7 +371,9 @@ export class Handshake {
   async #forget(peer: FederationPeer): Promise<undefined> {
     const { peers, federations } = this.#parts;
     const { name } = peer.metadata;
-    await peers.step(name, 'revoke', 'its object was deleted');
+    const asked = askedForDeletion(this.#parts.store, peer, peeringWrites);
+    const why = asked === undefined ? 'its object was deleted' : `${asked.user} deleted it`;
+    await peers.step(name, 'revoke', why, undefined, asked?.as);
     await federations.remove(name);
     await this.#close(peer);
     await peers.release(name);

@@ -42,7 +42,9 @@ suite('the routes for invitations', () => {
         handle: async (request) => ({
           status: 200,
           contentType: 'application/json',
-          body: JSON.stringify(await handle(request, socketOwner)),
+          body: JSON.stringify(
+            await handle(request, { caller: socketOwner, origin: { requestId: 'r1' } }),
+          ),
         }),
       }),
       async () => ({}),
@@ -104,6 +106,7 @@ suite('the routes for invitations', () => {
     }
     assert.equal(rows[0]?.verb, 'invitation.cancel');
     assert.equal(rows[0]?.actor.user, 'admin');
+    assert.equal(rows[0]?.requestId, 'r1');
     assert.equal(rows[0]?.name, 'bruges.example');
   });
 

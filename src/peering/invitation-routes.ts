@@ -3,8 +3,7 @@
 
 import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import { actorOf } from '../core/access/audit-draft.ts';
-import type { Caller } from '../core/access/identity.ts';
+import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
@@ -46,7 +45,7 @@ type MakeRoute = (
   method: PlaneRoute['method'],
   path: string,
   verb: 'create' | 'list',
-  handle: (request: PlaneRequest, caller: Caller) => Promise<unknown>,
+  handle: (request: PlaneRequest, by: Requester) => Promise<unknown>,
 ) => PlaneRoute;
 
 export function invitationRoutes(
@@ -55,8 +54,8 @@ export function invitationRoutes(
   bodyOf: (request: PlaneRequest) => Promise<Readonly<Record<string, unknown>>>,
 ): readonly PlaneRoute[] {
   return [
-    route('POST', 'invite', 'create', async (request, caller) => {
-      const made = await inviter.invite(caller, inviteOptions(await bodyOf(request)));
+    route('POST', 'invite', 'create', async (request, by) => {
+      const made = await inviter.invite(by, inviteOptions(await bodyOf(request)));
       const { expiresAtMs, ...shown } = made;
       return { ...shown, expiresAt: timestamp(expiresAtMs) };
     }),
@@ -66,8 +65,8 @@ export function invitationRoutes(
         .toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs)
         .map((kept) => invitationSummary(kept, clock.now())),
     })),
-    route('DELETE', 'invitations/*', 'create', async ({ segment: id }, caller) => {
-      await cancel({ clock, audit, inviter }, id, caller);
+    route('DELETE', 'invitations/*', 'create', async ({ segment: id }, by) => {
+      await cancel({ clock, audit, inviter }, id, by);
       const kept = inviter.invitations.get(id);
       return kept === undefined ? { id, state: 'cancelled' } : invitationSummary(kept, clock.now());
     }),
@@ -109,7 +108,7 @@ function wrongType(field: string, expected: string): HansaError {
 async function cancel(
   { clock, audit, inviter }: InvitationRoutesParts,
   id: string,
-  caller: Caller,
+  by: Requester,
 ): Promise<void> {
   const kept = inviter.invitations.get(id);
   if (kept === undefined) {
@@ -119,7 +118,7 @@ async function cancel(
     );
   }
   const row = audit.record({
-    actor: actorOf(caller),
+    ...requestedBy(by),
     verb: 'invitation.cancel',
     kind: 'FederationPeer',
     ...(kept.value.for === undefined ? {} : { name: kept.value.for }),
@@ -131,7 +130,7 @@ async function cancel(
     (record) => {
       refuseRedeemed(id, record, clock.now());
       return record.cancelled === undefined
-        ? { ...record, cancelled: { atMs: clock.now(), by: caller.user } }
+        ? { ...record, cancelled: { atMs: clock.now(), by: by.caller.user } }
         : undefined;
     },
     [row],

@@ -13,6 +13,8 @@ import { parseInvitation, previewProof, secretDigest, invitationId } from './inv
 import { Inviter } from './inviter.ts';
 import { documentOf, type TestIdentity, testIdentity } from './test-handshake.ts';
 
+const owner = { caller: socketOwner, origin: { requestId: 'r1' } };
+
 suite('an inviting site', () => {
   let lubeck: TestIdentity;
   let bruges: TestIdentity;
@@ -63,7 +65,7 @@ suite('an inviting site', () => {
     options: { for?: string; forKeys?: string; ttlSeconds?: number } = {},
   ): Promise<Buffer> => {
     const { for: whom, ...rest } = options;
-    const { invitation } = await inviter.invite(socketOwner, {
+    const { invitation } = await inviter.invite(owner, {
       ...rest,
       ...(whom === undefined ? {} : { for: TrustDomain.parse(whom) }),
     });
@@ -284,7 +286,7 @@ suite('an inviting site', () => {
 
     test('tells the invited site for which keys it is', async () => {
       const forKeys = fingerprint(bruges);
-      const { invitation } = await inviter.invite(socketOwner, {
+      const { invitation } = await inviter.invite(owner, {
         for: bruges.trustDomain,
         forKeys,
       });

@@ -3,8 +3,7 @@
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import { actorOf } from '../core/access/audit-draft.ts';
-import type { Caller } from '../core/access/identity.ts';
+import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, hasCode } from '../core/errors/error.ts';
@@ -91,7 +90,7 @@ export class Inviter {
     this.invitations = new Records(parts.store, invitationsCollection);
   }
 
-  async invite(caller: Caller, options: InviteOptions): Promise<MadeInvitation> {
+  async invite(by: Requester, options: InviteOptions): Promise<MadeInvitation> {
     const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
     const { ttlSeconds = defaultInvitationSeconds } = options;
     if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
@@ -123,13 +122,13 @@ export class Inviter {
     const record: InvitationRecord = {
       digest: digest.toString('hex'),
       createdAtMs: nowMs,
-      createdBy: caller.user,
+      createdBy: by.caller.user,
       expiresAtMs,
       ...(invited === undefined ? {} : { for: invited.name }),
       ...(forKeys === undefined ? {} : { forKeys }),
     };
     const row = audit.record({
-      actor: actorOf(caller),
+      ...requestedBy(by),
       verb: 'peer.invite',
       kind: 'FederationPeer',
       ...(invited === undefined ? {} : { name: invited.name }),
@@ -274,7 +273,7 @@ export class Inviter {
   }
 
   /** The operator says yes to whoever redeemed an invitation under this name. */
-  async confirm(name: string, caller: Caller): Promise<void> {
+  async confirm(name: string, by: Requester): Promise<void> {
     const { audit, peers } = this.#parts;
     const kept = this.redemptionOf(name, (await peers.get(name))?.status?.invitation);
     if (kept?.value.redeemed === undefined) {
@@ -285,7 +284,7 @@ export class Inviter {
     }
     if (kept.value.redeemed.confirmed === true) return;
     const row = audit.record({
-      actor: actorOf(caller),
+      ...requestedBy(by),
       verb: 'peer.confirm',
       kind: 'FederationPeer',
       name,

@@ -4,9 +4,8 @@
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import { actorOf } from '../core/access/audit-draft.ts';
+import { actorOf, requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Authorizer } from '../core/access/authorizer.ts';
-import type { Caller } from '../core/access/identity.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
@@ -14,7 +13,7 @@ import { parseBoundedJson } from '../core/json/strict-json.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
-import { callerOf, needs } from '../core/plane/route-rights.ts';
+import { needs, requesterOf } from '../core/plane/route-rights.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
@@ -88,7 +87,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     method: PlaneRoute['method'],
     path: string,
     verb: 'create' | 'update' | 'delete' | 'list',
-    handle: (request: PlaneRequest, caller: Caller) => Promise<unknown>,
+    handle: (request: PlaneRequest, by: Requester) => Promise<unknown>,
   ): PlaneRoute => ({
     listener: 'api',
     method,
@@ -98,29 +97,29 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
       plural: federationPeerKind.plural,
       ...(segment === '' ? {} : { name: segment }),
     })),
-    handle: async (request) => json(await handle(request, callerOf(request))),
+    handle: async (request) => json(await handle(request, requesterOf(request))),
   });
   return [
     route('GET', 'peers', 'list', () => summaries(parts)),
     ...invitationRoutes(parts, route, bodyOf),
-    route('POST', 'preview', 'create', async (request, caller) => {
+    route('POST', 'preview', 'create', async (request, by) => {
       const { invitation: line } = await bodyOf(request);
-      return audited(parts, caller, line, (invitation) => preview(parts, invitation));
+      return audited(parts, by, line, (invitation) => preview(parts, invitation));
     }),
-    route('POST', 'accept', 'create', async (request, caller) => {
+    route('POST', 'accept', 'create', async (request, by) => {
       const { invitation: line } = await bodyOf(request);
-      return audited(parts, caller, line, (invitation) => accept(parts, invitation, caller));
+      return audited(parts, by, line, (invitation) => accept(parts, invitation, by));
     }),
-    route('POST', 'confirm/*', 'update', async ({ segment }, caller) => {
-      const dismissed = await parts.peers.dismissContest(segment, caller);
+    route('POST', 'confirm/*', 'update', async ({ segment }, by) => {
+      const dismissed = await parts.peers.dismissContest(segment, by);
       if (!dismissed || stateIn(parts.store, segment) === 'proposed') {
-        await parts.inviter.confirm(segment, caller);
+        await parts.inviter.confirm(segment, by);
       }
       await parts.handshake.admit(segment);
       return summary(parts, segment);
     }),
-    route('POST', 'revoke/*', 'delete', async ({ segment }, caller) => {
-      await parts.handshake.revoke(segment, caller);
+    route('POST', 'revoke/*', 'delete', async ({ segment }, by) => {
+      await parts.handshake.revoke(segment, by);
       return { name: segment, state: 'revoked' };
     }),
   ];
@@ -188,7 +187,7 @@ async function invitationOf(
 /** Whatever is wrong with an invitation that somebody brought is in the audit log, with who brought it. */
 async function audited<T>(
   parts: OperatorRoutesParts,
-  caller: Caller,
+  by: Requester,
   line: unknown,
   work: (invitation: Invitation) => Promise<T>,
 ): Promise<T> {
@@ -200,7 +199,7 @@ async function audited<T>(
   } catch (error) {
     const { code, message } = toHansaError(error);
     parts.audit.deny({
-      actor: actorOf(caller),
+      actor: actorOf(by.caller, by.origin),
       verb: 'peer.accept',
       kind: 'FederationPeer',
       ...(name === undefined ? {} : { name }),
@@ -232,7 +231,7 @@ async function preview(
 async function accept(
   parts: OperatorRoutesParts,
   invitation: Invitation,
-  caller: Caller,
+  by: Requester,
 ): Promise<PeerSummary> {
   const { store, clock, sealer, audit, handshake } = parts;
   const { name } = invitation.trustDomain;
@@ -253,7 +252,7 @@ async function accept(
     const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
     const before = await parts.peers.get(name);
     const row = audit.record({
-      actor: actorOf(caller),
+      ...requestedBy(by),
       verb: 'peer.accept',
       kind: 'FederationPeer',
       name,

@@ -4,9 +4,9 @@
 
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
-import type { Caller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
+import type { Requester } from '../core/access/audit-draft.ts';
 import { findCondition, setCondition } from '../core/reconcile/conditions.ts';
 import type { ResourceClient, WriteAs } from '../core/reconcile/resource-client.ts';
 import {
@@ -164,18 +164,18 @@ export class PeerBook {
     }
   }
 
-  /** Like `step` for `caller`, but HANSA_PEER_STATE where the table has none. */
+  /** Like `step` for a caller, but HANSA_PEER_STATE where the table has none. */
   async demand(
     name: string,
     event: PeerEvent,
     reason: string,
-    caller: Caller,
+    by: Requester,
   ): Promise<FederationPeer | undefined> {
     const position = positionOf(await this.#peers.get(name));
     if (position !== undefined && nextState(position, event) === undefined) {
       throw refuseStep(name, position.state, event);
     }
-    return this.step(name, event, reason, undefined, { ...peeringWrites, caller });
+    return this.step(name, event, reason, undefined, { ...peeringWrites, ...by });
   }
 
   /** What changes without a change of state. Nothing is written where nothing changes. */
@@ -214,7 +214,7 @@ export class PeerBook {
   }
 
   /** An operator has compared fingerprints and keeps this peer. Resolves to whether there was an alert. */
-  async dismissContest(name: string, caller: Caller): Promise<boolean> {
+  async dismissContest(name: string, by: Requester): Promise<boolean> {
     const { status } = (await this.#peers.get(name)) ?? {};
     const raised = findCondition(status?.conditions, contestCondition);
     if (raised?.status !== 'True') return false;
@@ -225,7 +225,7 @@ export class PeerBook {
         ...current.status,
         conditions: setCondition(current.status?.conditions, dismissed, this.#clock.now()),
       }),
-      { ...peeringWrites, caller },
+      { ...peeringWrites, ...by },
       {
         verb: 'peer.confirm',
         reason: `confirmed, with the fingerprint ${status?.fingerprint ?? 'unknown'}, although another site had tried its invitation`,

@@ -28,6 +28,7 @@ import { operatorRoutes } from './operator-routes.ts';
 import { PeerBook, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { peerTransitions } from './peer-states.ts';
+import { wishesOf } from './wishes.ts';
 
 const kinds = [federationPeerKind, federationGrantKind, serviceOfferKind] as const;
 
@@ -142,6 +143,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
       }
       return [];
     },
+    accompany: (kind, next, live, by) => wishesOf(store, kind, next, live, by),
     stop: async () => leaves.stop(),
   };
 }

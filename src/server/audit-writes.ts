@@ -14,7 +14,7 @@ export function auditWrites(
   return ({ caller, verb, kind, subresource, before, after, context, ...write }) => {
     const transition =
       write.transition?.reason ??
-      (subresource === 'status' ? transitions(before, after) : undefined);
+      (subresource === 'status' ? transitions(before, after) : write.meaning);
     // A status that says the same in other numbers is no event.
     if (transition === '') return undefined;
     const metadata = (after ?? before)?.metadata;

@@ -1,11 +1,13 @@
 // Where planes meet the site: started in order, stopped in reverse, and what they add is gathered
 // for the listeners, the controllers, the health checks and the write path. Knows no plane.
 
+import type { Requester } from '../core/access/audit-draft.ts';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
 import { jsonEquals } from '../api/schema/json.ts';
 import type {
+  Accompaniment,
   AdminCall,
   Plane,
   PlaneContext,
@@ -92,6 +94,22 @@ export class PlaneHost {
       running.admit === undefined || !plane.kinds.includes(kind)
         ? []
         : running.admit(kind, next as unknown as Resource, live as Resource | undefined, warn),
+    );
+  }
+
+  /** What the plane of this kind wants to be committed with the change. */
+  accompany(
+    kind: Kind,
+    next: Draft | undefined,
+    live: Draft | undefined,
+    by: Requester,
+  ): Accompaniment | undefined {
+    const found = this.#running.find(({ plane }) => plane.kinds.includes(kind));
+    return found?.running.accompany?.(
+      kind,
+      next as unknown as Resource | undefined,
+      live as unknown as Resource | undefined,
+      by,
     );
   }
 

@@ -114,6 +114,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     clock,
     random,
     auditRow: auditWrites(counted),
+    accompany: (kind, next, live, by) => planes.accompany(kind, next, live, by),
     admit: (caller, kind, next, live, warn) => {
       checkGuardedFields(authorizer, caller, kind, next, live);
       admitSite(kind, next as Resource | undefined, live as Resource | undefined);

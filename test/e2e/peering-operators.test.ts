@@ -2,7 +2,10 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { hansa } from './daemon.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { AuditEvent } from '../../src/core/audit/event.ts';
+import { hansa, temporaryFolder } from './daemon.ts';
 import type { InvitationSummary } from '../../src/peering/invitation-routes.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { until } from './until.ts';
@@ -72,12 +75,13 @@ suite('operators of two sites', () => {
     assert.match(shown, /with other keys/);
     const [own, others] = [await fingerprint(bruges), await fingerprint(thief)];
     await until(async () => (await lubeck.peer('bruges.example'))?.alert !== undefined);
-    for (const command of ['list', 'show']) {
-      const args = ['peer', command, ...(command === 'show' ? ['bruges.example'] : [])];
-      const told = await lubeck.must(args);
-      assert.match(told, new RegExp(`fingerprint ${own} tried to redeem the same invitation`));
-      assert.match(told, new RegExp(`the peer has the fingerprint ${others}`));
-    }
+    assert.match(
+      await lubeck.must(['peer', 'list']),
+      /bruges\.example +active .*another site tried to redeem its invitation/,
+    );
+    const told = await lubeck.must(['peer', 'show', 'bruges.example']);
+    assert.match(told, new RegExp(`fingerprint ${own} tried to redeem the same invitation`));
+    assert.match(told, new RegExp(`the peer has the fingerprint ${others}`));
     const log = await lubeck.must(['audit', 'list', '--verb', 'invitation.contest', '-o', 'json']);
     assert.match(log, /HANSA_INVITATION_REDEEMED/);
     assert.equal((await invitations())[0]?.contestedBy, 'bruges.example');
@@ -89,6 +93,28 @@ suite('operators of two sites', () => {
     assert.equal(peer?.state, 'active');
     assert.equal(peer?.alert, undefined);
     assert.match(await lubeck.must(['audit', 'list', '--verb', 'peer.confirm']), /admin/);
+  });
+
+  test('find in the audit log who suspended a peer, and with which request', async () => {
+    const made = await lubeck.must(['access', 'token', 'create', 'ops', '--role', 'admin']);
+    const { dataDir, endpoints } = lubeck.daemon;
+    const [token, caFile] = [join(temporaryFolder(), 'token'), join(dataDir, 'ca.pem')];
+    writeFileSync(token, made, { mode: 0o600 });
+    const reach = ['--site', endpoints.api, '--ca-file', caFile, '--token-file', token];
+    const remote = await hansa(['peer', 'suspend', 'bruges.example', ...reach]);
+    assert.equal(remote.code, 0, remote.stderr);
+    const events = async (...args: string[]): Promise<readonly AuditEvent[]> => {
+      const text = await lubeck.must(['audit', 'list', ...args, '-o', 'json']);
+      return (JSON.parse(text) as { events: AuditEvent[] }).events;
+    };
+    const [suspension] = await events('--verb', 'peer.suspend');
+    assert.equal(suspension?.actor.user, 'token:ops');
+    assert.match(suspension?.reason ?? '', /token:ops suspended it/);
+    const request = (await events('--verb', 'patch')).find(
+      ({ requestId }) => requestId === suspension?.requestId,
+    );
+    assert.equal(request?.reason, 'asks to suspend the peer');
+    assert.match(await lubeck.must(['peer', 'show', 'bruges.example']), /token:ops suspended it/);
   });
 
   test('are asked before a peer is deleted, as before it is revoked', async () => {

@@ -194,6 +194,7 @@ export async function callRoute(
     query: new URLSearchParams(),
     headers: call.headers ?? {},
     address: listener === 'federation' ? '192.0.2.1' : undefined,
+    requestId: '',
     // As on the real listener: asked when the route asks, by what is believed then.
     get peer() {
       return call.peer?.();

@@ -139,6 +139,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     clock,
     random,
     auditRow: auditWrites(audit),
+    accompany: (kind, next, live, by) => planes.accompany(kind, next, live, by),
     admit: (caller, kind, next, live) => {
       planes.admit(kind, next, live);
       return checkEscalation(authorizer, caller, kind.kind, next, live);

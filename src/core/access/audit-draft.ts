@@ -15,6 +15,21 @@ export interface Origin {
   readonly requestId?: string;
 }
 
+/** Who asks for a change, and with which request. */
+export interface Requester {
+  readonly caller: Caller;
+  readonly origin: Origin;
+}
+
+/** The part of a record that names the person and the request. */
+export function requestedBy({
+  caller,
+  origin,
+}: Requester): Pick<AuditDraft, 'actor' | 'requestId'> {
+  const { requestId } = origin;
+  return { actor: actorOf(caller, origin), ...(requestId === undefined ? {} : { requestId }) };
+}
+
 export function actorOf(caller: Caller, origin: Origin = {}): AuditActor {
   return {
     user: caller.user,

@@ -5,6 +5,7 @@ import type { ServerHttp2Stream } from 'node:http2';
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { Requester } from '../access/audit-draft.ts';
 import type { Caller } from '../access/identity.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
@@ -20,7 +21,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealer.ts';
-import type { Expectation, Store } from '../store/store.ts';
+import type { Commit, Expectation, Store } from '../store/store.ts';
 
 export interface PlaneContext {
   readonly trustDomain: TrustDomain;
@@ -56,6 +57,8 @@ export interface PlaneRequest {
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly address: string | undefined;
+  /** Under which the audit log and the site's log name it. */
+  readonly requestId: string;
   /** On the federation listener: who presented a certificate that `bundles` verifies; undefined where nobody did. */
   readonly peer: ValidatedSvid | undefined;
   /** On the federation listener: what was presented, believed or not, leaf first. */
@@ -151,6 +154,11 @@ export interface WebCertificate {
   challengeFor(serverName: string): TlsCredential | undefined;
 }
 
+export interface Accompaniment extends Pick<Commit, 'put' | 'delete'> {
+  /** What the change asks for, for its audit row. Never holds a secret. */
+  readonly meaning?: string;
+}
+
 /** Started after the store, the identity and the writer, before any listener takes a connection. */
 export interface RunningPlane {
   readonly controllers: readonly Controller[];
@@ -171,6 +179,17 @@ export interface RunningPlane {
     live: Pick<Resource, 'spec'> | undefined,
     warn: (text: string) => void,
   ) => readonly Expectation[];
+  /**
+   * What is committed together with a new, changed or deleted object of one of the plane's kinds:
+   * records of the plane's own that must not be there without the change, nor it without them. Called
+   * after `admit`, again where the commit was overtaken. Must be quick, without I/O, and must not throw.
+   */
+  readonly accompany?: (
+    kind: Kind,
+    next: Pick<Resource, 'metadata' | 'spec'> | undefined,
+    live: Pick<Resource, 'metadata' | 'spec'> | undefined,
+    by: Requester,
+  ) => Accompaniment | undefined;
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;
   /** Addresses that the plane itself opened (the workload socket), for status and the greeting. */

@@ -1,5 +1,6 @@
 // What routes on the api listener say about their callers.
 
+import type { Requester } from '../access/audit-draft.ts';
 import type { Attributes, Authorizer } from '../access/authorizer.ts';
 import { forbidden } from '../access/denial.ts';
 import type { Caller } from '../access/identity.ts';
@@ -10,6 +11,17 @@ import type { ApiRoute, PlaneRequest } from './plane.ts';
 export function callerOf({ caller }: Pick<PlaneRequest, 'caller'>): Caller {
   if (caller === undefined) throw new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized');
   return caller;
+}
+
+/** Who asks, for the audit log and for what a controller does later. */
+export function requesterOf(
+  request: Pick<PlaneRequest, 'caller' | 'address' | 'requestId'>,
+): Requester {
+  const { address, requestId } = request;
+  return {
+    caller: callerOf(request),
+    origin: { requestId, ...(address === undefined ? {} : { address }) },
+  };
 }
 
 /** For a route that takes a right on a kind. */

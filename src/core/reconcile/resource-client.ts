@@ -3,6 +3,7 @@
 // watched like anybody's.
 
 import type { Resource } from '../../api/object.ts';
+import type { Origin } from '../access/audit-draft.ts';
 import type { Caller } from '../access/identity.ts';
 
 /** With whose authority a controller writes. */
@@ -11,6 +12,8 @@ export interface WriteAs {
   readonly controller: string;
   /** Whoever asked for this very write: the actor in the controller's place. */
   readonly caller?: Caller;
+  /** The request with which the caller asked. */
+  readonly origin?: Origin;
   /** Where the controller runs under a lease: a write with an older epoch is refused with HANSA_FENCED. */
   readonly fence?: { readonly lease: string; readonly epoch: number };
 }

@@ -52,6 +52,10 @@ class PlaneExchange implements PlaneRequest {
     return this.#exchange.address;
   }
 
+  get requestId(): string {
+    return this.#exchange.requestId;
+  }
+
   get peer(): ValidatedSvid | undefined {
     return this.#peers && peerOf(this.#exchange, this.#peers);
   }

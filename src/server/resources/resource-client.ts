@@ -143,8 +143,8 @@ function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transit
     caller: as.caller ?? controllerCaller(as.controller),
     verb,
     options: { dryRun: false, manager: as.controller, fieldValidation: 'Ignore', force: false },
-    requestId: '',
-    address: undefined,
+    requestId: as.origin?.requestId ?? '',
+    address: as.origin?.address,
     ...(as.fence === undefined ? {} : { fence: as.fence }),
     ...(transition === undefined ? {} : { transition }),
   };

@@ -8,9 +8,11 @@ import { finalizerWarnings } from '../../api/metadata-rules.ts';
 import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
+import type { Requester } from '../../core/access/audit-draft.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type { Accompaniment } from '../../core/plane/plane.ts';
 import type {
   AuditRow,
   Commit,
@@ -41,6 +43,8 @@ export interface WriteRecord {
   readonly before: Draft | undefined;
   readonly after: Draft | undefined;
   readonly transition: WriteContext['transition'];
+  /** What the change asks for, where the plane of the kind says so. */
+  readonly meaning?: string | undefined;
   readonly context: RequestContext;
 }
 
@@ -64,6 +68,13 @@ export interface WriterParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly admit: Admission;
+  /** What the plane of the kind wants to be committed with the change. */
+  readonly accompany?: (
+    kind: Kind,
+    next: Draft | undefined,
+    live: Draft | undefined,
+    by: Requester,
+  ) => Accompaniment | undefined;
   /** Undefined where this write leaves no row (a status that changed without a transition). */
   readonly auditRow: (record: WriteRecord) => AuditRow | undefined;
 }
@@ -278,14 +289,20 @@ export class ResourceWriter {
     context: WriteContext,
   ): Promise<Written> {
     const name = next?.metadata.name ?? (before as Entry).name;
+    const live = before === undefined ? undefined : objectOf(before);
+    const beside =
+      subresource === undefined
+        ? this.#parts.accompany?.(kind, next, live, requesterOf(context))
+        : undefined;
     const row = this.#parts.auditRow({
       caller: context.caller,
       verb: context.verb,
       kind,
       subresource,
-      before: before === undefined ? undefined : objectOf(before),
+      before: live,
       after: next,
       transition: context.transition,
+      meaning: beside?.meaning,
       context,
     });
     const { entries } = await this.#commitUnlessOvertaken({
@@ -293,17 +310,26 @@ export class ResourceWriter {
         { collection: kind.plural, name, at: before?.revision ?? 'absent' },
         ...expectations,
       ],
-      ...(next === undefined
-        ? { delete: [{ collection: kind.plural, name }] }
-        : {
-            put: [
-              { collection: kind.plural, name, encode: (revision) => encodeObject(next, revision) },
-            ],
-          }),
+      put: [
+        ...(next === undefined
+          ? []
+          : [
+              {
+                collection: kind.plural,
+                name,
+                encode: (revision: number) => encodeObject(next, revision),
+              },
+            ]),
+        ...(beside?.put ?? []),
+      ],
+      delete: [
+        ...(next === undefined ? [{ collection: kind.plural, name }] : []),
+        ...(beside?.delete ?? []),
+      ],
       ...(row === undefined ? {} : { audit: [row] }),
       ...(context.fence === undefined ? {} : { fence: context.fence }),
     });
-    const entry = entries[0];
+    const entry = next === undefined ? undefined : entries[0];
     const object =
       entry === undefined
         ? (next ?? objectOf(before as Entry))
@@ -330,6 +356,16 @@ export class ResourceWriter {
       apiVersion,
     };
   }
+}
+
+function requesterOf({ caller, requestId, address }: WriteContext): Requester {
+  return {
+    caller,
+    origin: {
+      ...(requestId === '' ? {} : { requestId }),
+      ...(address === undefined ? {} : { address }),
+    },
+  };
 }
 
 /** An apply to what does not exist yet. */

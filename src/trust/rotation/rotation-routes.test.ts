@@ -32,6 +32,7 @@ async function call(
     query: new URLSearchParams(),
     headers: {},
     address: undefined,
+    requestId: '',
     peer: undefined,
     peerChain: [],
     caller,
