@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { writePresetObjects } from './preset-objects.ts';
-import { presetRules, tokenKind } from './presets.ts';
-import { openScene, sceneKinds } from './test-scene.ts';
+import { presetRoleNames, presetRules, tokenKind } from './presets.ts';
+import { openScene, person, sceneKinds } from './test-scene.ts';
 
 test('the presets are there after the first start, as resources, with their records', async () => {
   const scene = await openScene();
@@ -86,4 +86,24 @@ test('a role editor that an earlier version stored is corrected at the next star
   await writePresetObjects({ ...scene, kinds: sceneKinds });
   const { spec } = JSON.parse(scene.store.get('roles', 'editor')?.value.toString('utf8') ?? '');
   assert.deepEqual(spec.rules[1].kinds, ['Network', 'Site']);
+});
+
+test('of the presets only admin reaches a subresource, and only it deletes, binds or escalates', async () => {
+  const scene = await openScene();
+  const request = (verb: string, more: { subresource?: string } = {}) => ({
+    verb,
+    plural: 'networks',
+    name: 'n',
+    ...more,
+  });
+  for (const role of presetRoleNames) {
+    await scene.bind(role, { role, subjects: [{ kind: 'User', name: role }] });
+    const may = (asked: ReturnType<typeof request>) =>
+      scene.authorizer.authorize(person(role), asked).allowed;
+    for (const verb of ['get', 'update', 'create'])
+      for (const subresource of ['advertise', 'secret', 'invented later'])
+        assert.equal(may(request(verb, { subresource })), role === 'admin', `${role} ${verb}`);
+    for (const verb of ['delete', 'deletecollection', 'bind', 'escalate'])
+      assert.equal(may(request(verb)), role === 'admin', `${role} ${verb}`);
+  }
 });

@@ -32,7 +32,7 @@ interface Group {
 
 class Pool {
   readonly #name: DenialPool;
-  readonly groups = new Map<string, Group>();
+  readonly #groups = new Map<string, Group>();
   /** How many groups each source has, that of its overflow included. */
   readonly #held = new Map<string, number>();
   #overflow: Group | undefined;
@@ -42,18 +42,18 @@ class Pool {
   }
 
   get size(): number {
-    return this.groups.size + (this.#overflow === undefined ? 0 : 1);
+    return this.#groups.size + (this.#overflow === undefined ? 0 : 1);
   }
 
   add(draft: AuditDraft, time: string): void {
     const source = sourceOf(this.#name, draft.actor);
-    if (joins(this.groups.get(keyOf(draft, source)), draft)) return;
+    if (joins(this.#groups.get(keyOf(draft, source)), draft)) return;
     const held = this.#held.get(source) ?? 0;
     const kept = held < mostOfSource ? draft : this.#sourceOverflow(source, draft);
     const key = keyOf(kept, source);
-    if (joins(this.groups.get(key), kept)) return;
-    if (this.groups.size < mostGroups) {
-      this.groups.set(key, newGroup(kept, time));
+    if (joins(this.#groups.get(key), kept)) return;
+    if (this.#groups.size < mostGroups) {
+      this.#groups.set(key, newGroup(kept, time));
       this.#held.set(source, held + 1);
     } else if (!joins(this.#overflow, this.#poolOverflow())) {
       this.#overflow = newGroup(this.#poolOverflow(), time);
@@ -63,10 +63,10 @@ class Pool {
   /** One draft a group, and begins anew. */
   take(): AuditDraft[] {
     const all = [
-      ...this.groups.values(),
+      ...this.#groups.values(),
       ...(this.#overflow === undefined ? [] : [this.#overflow]),
     ];
-    this.groups.clear();
+    this.#groups.clear();
     this.#held.clear();
     this.#overflow = undefined;
     return all.map(written);
