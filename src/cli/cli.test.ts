@@ -41,7 +41,7 @@ suite('a question at a terminal', () => {
   ] as const) {
     test(`takes ${name} for no`, async () => {
       const { answered } = await ask(keys);
-      await assert.rejects(answered, { code: 'HANSA_USAGE', message: /^Nothing was done/ });
+      await assert.rejects(answered, { code: 'HANSA_CANCELLED', message: 'Cancelled.' });
     });
   }
 

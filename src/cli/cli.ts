@@ -18,6 +18,7 @@ import {
   type ConnectionOptions,
   openConnection,
   resolveConnection,
+  type Transport,
 } from './connection.ts';
 import { printable } from './output.ts';
 
@@ -41,7 +42,10 @@ export interface Io {
   readonly random: Random;
   /** The absolute path of the program, for files that call it again, such as a kubeconfig. */
   readonly launcher: string;
-  /** From its first call on, SIGINT and SIGTERM abort this signal instead of ending the process. */
+  /**
+   * From its first call on, SIGINT and SIGTERM abort this signal (with `Interrupted` as the reason)
+   * instead of ending the process.
+   */
   readonly interruption: () => AbortSignal;
 }
 
@@ -78,15 +82,28 @@ export interface CliParts {
   readonly planes?: (trust: TrustSettings) => Promise<readonly Plane[]>;
 }
 
-export function createCli(io: Io, parts: CliParts): Cli {
+export function createCli(given: Io, parts: CliParts): Cli {
+  let asked: AbortSignal | undefined;
+  const io: Io = {
+    ...given,
+    interruption: () => {
+      asked ??= given.interruption();
+      return asked;
+    },
+  };
   const note = (text: string): void => {
     io.stderr.write(`${text}\n`);
   };
   const withConnection: Cli['withConnection'] = async (connection, work) => {
     const transport = openConnection(connection);
+    // A command that ends itself when it is interrupted must not wait for an answer first.
+    const send: Transport['send'] = (request) =>
+      transport.send(
+        asked === undefined ? request : { ...request, signal: either(request.signal, asked) },
+      );
     try {
       return await work(
-        createClient(transport, (warning) => note(`Warning: ${printable(warning)}`)),
+        createClient({ ...transport, send }, (warning) => note(`Warning: ${printable(warning)}`)),
       );
     } finally {
       transport.close();
@@ -121,12 +138,22 @@ export function createCli(io: Io, parts: CliParts): Cli {
   };
 }
 
+function either(one: AbortSignal | undefined, other: AbortSignal): AbortSignal {
+  return one === undefined ? other : AbortSignal.any([one, other]);
+}
+
 export function globalOptions(command: Command): GlobalOptions {
   return command.optsWithGlobals<GlobalOptions>();
 }
 
-/** The user pressed Ctrl-C at a question: nothing was done, and nothing is to be said about it. */
-export class Interrupted extends Error {}
+/** Ctrl-C, or a signal of a service manager: the command ends, and nothing is said about it. */
+export class Interrupted extends Error {
+  readonly signal: 'SIGINT' | 'SIGTERM';
+  constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
+    super(`interrupted by ${signal}`);
+    this.signal = signal;
+  }
+}
 
 function terminalOf(io: Io, where: 'stdin' | 'terminal'): Terminal | undefined {
   if (io.stdin.isTTY === true) {
@@ -149,7 +176,7 @@ async function ask({ input, output }: Terminal, question: string): Promise<void>
         return '';
       });
     if (!/^(?:y|yes)$/i.test(answer.trim())) {
-      throw new HansaError('HANSA_USAGE', 'Nothing was done, as the answer was not yes.');
+      throw new HansaError('HANSA_CANCELLED', 'Cancelled.');
     }
   } finally {
     prompt.close();

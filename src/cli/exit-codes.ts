@@ -2,11 +2,15 @@
 // changes its meaning.
 
 import type { ErrorCode } from '../core/errors/error.ts';
+import type { Interrupted } from './cli.ts';
 
 export const exitCodes = {
   ok: { code: 0, meaning: 'It is done.' },
   failure: { code: 1, meaning: 'Something failed that has no number of its own.' },
-  usage: { code: 2, meaning: 'The command line was not understood.' },
+  usage: {
+    code: 2,
+    meaning: 'The command line was not understood, or names a file that cannot be used.',
+  },
   invalid: { code: 3, meaning: 'An object, a request or the configuration is not acceptable.' },
   notFound: { code: 4, meaning: 'There is no such object.' },
   conflict: { code: 5, meaning: 'It exists already, was changed meanwhile, or was used up.' },
@@ -17,9 +21,11 @@ export const exitCodes = {
   unhealthy: { code: 10, meaning: 'A check found a problem.' },
   untrusted: { code: 11, meaning: 'A signature, seal, certificate or audit log does not verify.' },
   storage: { code: 12, meaning: 'The data folder cannot be used: locked, full, newer or damaged.' },
+  cancelled: { code: 13, meaning: 'The user answered no. Nothing was changed.' },
   launcher: { code: 69, meaning: 'The launcher found no suitable Node; run make setup.' },
-  interrupted: { code: 130, meaning: 'Interrupted by the user.' },
+  interrupted: { code: 130, meaning: 'Interrupted by the user (Ctrl-C, SIGINT).' },
   brokenPipe: { code: 141, meaning: 'What read the output wanted no more of it.' },
+  terminated: { code: 143, meaning: 'Ended by SIGTERM before it was done.' },
 } as const satisfies Record<string, { code: number; meaning: string }>;
 
 type ExitName = keyof typeof exitCodes;
@@ -53,6 +59,7 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_AUDIT_INVALID: 'untrusted',
   HANSA_CONFIG_INVALID: 'invalid',
   HANSA_USAGE: 'usage',
+  HANSA_CANCELLED: 'cancelled',
   HANSA_UNREACHABLE: 'unavailable',
   HANSA_INVITATION_INVALID: 'invalid',
   HANSA_INVITATION_EXPIRED: 'conflict',
@@ -71,4 +78,8 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
 
 export function exitCodeOf(code: ErrorCode): number {
   return exitCodes[byErrorCode[code]].code;
+}
+
+export function exitCodeOfInterruption({ signal }: Interrupted): number {
+  return signal === 'SIGINT' ? exitCodes.interrupted.code : exitCodes.terminated.code;
 }

@@ -4,8 +4,8 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { ReadStream, WriteStream } from 'node:tty';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import type { Io, Terminal } from './cli.ts';
-import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { Interrupted, type Io, type Terminal } from './cli.ts';
+import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { fileProblem } from './file-problem.ts';
 
 /** Ends the process, as a signal does for programs of other languages: what reads us is gone. */
@@ -37,6 +37,17 @@ export function processIo(): Io {
   process.stdout.on('error', outputFailed);
   // Nobody is left to be told.
   process.stderr.on('error', () => undefined);
+  // Every command ends with the same code, also one that has nothing to tidy up.
+  for (const signal of ['SIGINT', 'SIGTERM'] as const) {
+    process.on(signal, () => {
+      const interrupted = new Interrupted(signal);
+      // A second signal does not wait for what the first one has begun to end.
+      if (controller === undefined || controller.signal.aborted) {
+        process.exit(exitCodeOfInterruption(interrupted));
+      }
+      controller.abort(interrupted);
+    });
+  }
   return {
     stdout: process.stdout,
     stderr: process.stderr,
@@ -49,13 +60,8 @@ export function processIo(): Io {
     launcher: join(import.meta.dirname, '..', '..', 'hansa'),
     interruption: () => {
       if (controller !== undefined) return controller.signal;
-      const created = new AbortController();
-      controller = created;
-      for (const signal of ['SIGINT', 'SIGTERM'] as const) {
-        // Once only: a second signal ends the process at once.
-        process.once(signal, () => created.abort(new Error(`interrupted by ${signal}`)));
-      }
-      return created.signal;
+      controller = new AbortController();
+      return controller.signal;
     },
   };
 }

@@ -114,6 +114,7 @@ suite('exit codes', () => {
     assert.equal(exitCodeOf('HANSA_UNHEALTHY'), 10);
     assert.equal(exitCodeOf('HANSA_AUDIT_INVALID'), 11);
     assert.equal(exitCodeOf('HANSA_STORE_LOCKED'), 12);
+    assert.equal(exitCodeOf('HANSA_CANCELLED'), 13);
   });
 
   test('are explained', async () => {

@@ -16,7 +16,7 @@ import { describeCommand } from './describe.ts';
 import { docsCommand } from './docs.ts';
 import { doctorCommand } from './doctor.ts';
 import { errorText } from './error-text.ts';
-import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
@@ -131,14 +131,32 @@ export async function runCli(
       program.outputHelp();
       return exitCodes.ok.code;
     }
+    let ran = '';
+    program.hook('preAction', (_program, action) => {
+      ran = action.name();
+    });
     await program.parseAsync(args, { from: 'user' });
-    return exitCodes.ok.code;
+    return isCutShort(io, ran) ? exitCodes.interrupted.code : exitCodes.ok.code;
   } catch (caught) {
     if (caught instanceof CommandEnd) return reportUsage(cli, caught);
-    if (caught instanceof Interrupted || io.interruption().aborted)
-      return exitCodes.interrupted.code;
+    const interrupted = caught instanceof Interrupted ? caught : interruptionOf(io);
+    if (interrupted !== undefined) return exitCodeOfInterruption(interrupted);
     return reportError(cli, caught);
   }
+}
+
+function interruptionOf(io: Io): Interrupted | undefined {
+  const { aborted, reason } = io.interruption();
+  if (!aborted) return undefined;
+  return reason instanceof Interrupted ? reason : new Interrupted();
+}
+
+/**
+ * Ctrl-C ends every command with the same code. Only a site stops in order, and SIGTERM of a service
+ * manager is the usual end of a command that goes on for ever.
+ */
+function isCutShort(io: Io, ran: string): boolean {
+  return ran !== 'server' && interruptionOf(io)?.signal === 'SIGINT';
 }
 
 function reportUsage(cli: Cli, { error, command }: CommandEnd): number {

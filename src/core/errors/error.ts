@@ -193,6 +193,10 @@ export const errorCatalog = {
     remedy:
       'Check that it runs, and that its --advertise URL leads to its federation listener from here.',
   },
+  HANSA_CANCELLED: {
+    meaning: 'The user answered no to a question. Nothing was changed.',
+    remedy: 'Run the command again and answer yes, or add --yes.',
+  },
   HANSA_CONDITION_NOT_MET: {
     meaning: 'What was waited for did not happen in time.',
     remedy:

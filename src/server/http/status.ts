@@ -43,6 +43,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   // Files that a running site reads again, such as those of an upstream authority.
   HANSA_CONFIG_INVALID: { status: 500, reason: 'ConfigInvalid' },
   HANSA_USAGE: internal,
+  HANSA_CANCELLED: internal,
   HANSA_UNREACHABLE: internal,
   HANSA_INVITATION_INVALID: { status: 400, reason: 'InvitationInvalid' },
   HANSA_INVITATION_EXPIRED: { status: 410, reason: 'InvitationExpired' },

@@ -1,0 +1,88 @@
+// Ctrl-C ends every command alike: exit code 130 and no word. The site answers nothing, so each command
+// is caught while it waits.
+
+import assert from 'node:assert/strict';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { createServer, type Server, type Socket } from 'node:net';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { launcher, repository, startDaemon, temporaryFolder } from './daemon.ts';
+
+interface Ended {
+  /** The exit code, or the signal that killed the process. */
+  readonly end: number | string;
+  readonly printed: string;
+}
+
+const dataDir = temporaryFolder();
+const connections = new Set<Socket>();
+let site: Server;
+
+before(async () => {
+  site = createServer((socket) => {
+    connections.add(socket.on('error', () => undefined));
+  }).listen(join(dataDir, 'admin.sock'));
+  await once(site, 'listening');
+});
+after(() => {
+  for (const socket of connections) socket.destroy();
+  site.close();
+});
+
+/** Sends the signals, one after the other, once the command has called the site. */
+async function interrupted(
+  args: readonly string[],
+  signal: NodeJS.Signals = 'SIGINT',
+): Promise<Ended> {
+  const called = once(site, 'connection');
+  const child = spawn(launcher, [...args, '--data-dir', dataDir], {
+    cwd: repository,
+    env: { PATH: process.env['PATH'], HOME: dataDir },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  });
+  let printed = '';
+  for (const stream of [child.stdout, child.stderr]) {
+    stream.setEncoding('utf8').on('data', (text: string) => {
+      printed += text;
+    });
+  }
+  const ended = once(child, 'close') as Promise<[number | null, string | null]>;
+  await Promise.race([called, ended]);
+  child.kill(signal);
+  const [code, killedBy] = await ended;
+  return { end: code ?? killedBy ?? '', printed };
+}
+
+suite('Ctrl-C', () => {
+  const commands: readonly (readonly string[])[] = [
+    ['get', 'sites'],
+    ['watch', 'roles'],
+    ['wait', 'site/site', '--for=condition=Ready', '--timeout=1h'],
+    ['status'],
+    ['whoami'],
+    ['audit', 'verify'],
+    ['audit', 'export', '--file', join(dataDir, 'export')],
+    ['apply', '-f', 'examples/access'],
+    ['peer', 'list'],
+    ['trust', 'rotate', '--yes'],
+    ['doctor'],
+  ];
+  for (const args of commands) {
+    test(`ends hansa ${args.slice(0, 2).join(' ')} with 130, and nothing is printed`, async () => {
+      assert.deepEqual(await interrupted(args), { end: 130, printed: '' });
+    });
+  }
+
+  test('stops a site in order, with 0', async () => {
+    const daemon = await startDaemon(join(temporaryFolder(), 'lubeck'));
+    assert.equal(await daemon.signal('SIGINT'), 0);
+  });
+});
+
+suite('SIGTERM', () => {
+  test('ends a command that was not done with 143', async () => {
+    assert.deepEqual(await interrupted(['get', 'sites'], 'SIGTERM'), { end: 143, printed: '' });
+    assert.deepEqual(await interrupted(['watch', 'roles'], 'SIGTERM'), { end: 143, printed: '' });
+  });
+});
