@@ -31,6 +31,17 @@ export type VerifySignature = (
   signature: Uint8Array,
 ) => boolean;
 
+/** One signature that must be good for the chain to be. */
+export interface SignatureCheck {
+  readonly digest: string | null;
+  readonly data: Uint8Array;
+  readonly key: KeyObject;
+  readonly signature: Uint8Array;
+}
+
+/** Yields each signature to be checked, and takes whether it is good. */
+type Steps<T> = Generator<SignatureCheck, T, boolean>;
+
 /** A caller whose chain was believed. Only `validateChain` makes these. */
 export class ValidatedSvid {
   readonly id: SpiffeId;
@@ -61,12 +72,11 @@ export class ValidatedSvid {
    * end. Throws HANSA_CERTIFICATE_INVALID naming the rule. Checks at most one signature for each
    * certificate, and for each authority that is tried.
    */
-  static validate(
+  static *steps(
     chain: readonly Certificate[],
     bundles: BundleSource,
     nowMs: number,
-    verifies: VerifySignature = verify,
-  ): ValidatedSvid {
+  ): Steps<ValidatedSvid> {
     const leaf = chain[0];
     if (leaf === undefined) throw refuse('no-certificate', 'none was presented');
     if (chain.length > maxChainLength) {
@@ -86,7 +96,7 @@ export class ValidatedSvid {
         `this site holds no bundle of the trust domain ${id.trustDomain.name}`,
       );
     }
-    const path = findPath(chain, bundle, id.trustDomain, nowMs, verifies);
+    const path = yield* findPath(chain, bundle, id.trustDomain, nowMs);
     const issuer = path[1] as Certificate;
     if (bundle.issuers?.has(issuer.fingerprint) === false) {
       throw refuse(
@@ -109,24 +119,42 @@ export function parseChain(ders: readonly Uint8Array[]): readonly Certificate[] 
   return ders.map((der) => Certificate.parse(der));
 }
 
-/** See `ValidatedSvid.validate`. */
+/** See `ValidatedSvid.steps`. Signatures are checked on the calling thread. */
 export function validateChain(
   chain: readonly Certificate[],
   bundles: BundleSource,
   nowMs: number,
-  verifies?: VerifySignature,
+  verifies: VerifySignature = verify,
 ): ValidatedSvid {
-  return ValidatedSvid.validate(chain, bundles, nowMs, verifies);
+  const steps = ValidatedSvid.steps(chain, bundles, nowMs);
+  let step = steps.next();
+  while (step.done !== true) {
+    const { digest, data, key, signature } = step.value;
+    step = steps.next(verifies(digest, data, key, signature));
+  }
+  return step.value;
+}
+
+/** As `validateChain`; where signatures are checked is for `verifies` to say. */
+export async function validateChainWith(
+  chain: readonly Certificate[],
+  bundles: BundleSource,
+  nowMs: number,
+  verifies: (check: SignatureCheck) => Promise<boolean>,
+): Promise<ValidatedSvid> {
+  const steps = ValidatedSvid.steps(chain, bundles, nowMs);
+  let step = steps.next();
+  while (step.done !== true) step = steps.next(await verifies(step.value));
+  return step.value;
 }
 
 /** The leaf, the intermediates that were needed, and the authority that ends the path. */
-function findPath(
+function* findPath(
   chain: readonly Certificate[],
   bundle: Bundle,
   trustDomain: TrustDomain,
   nowMs: number,
-  verifies: VerifySignature,
-): readonly Certificate[] {
+): Steps<readonly Certificate[]> {
   const path: Certificate[] = [];
   let refusal: unknown;
   let tried = 0;
@@ -135,7 +163,7 @@ function findPath(
       const child = path[depth - 1] as Certificate;
       checkIntermediate(certificate, child, trustDomain, nowMs);
       checkPathLength(certificate, path);
-      checkSignature(child, certificate, verifies);
+      yield* checkSignature(child, certificate);
     }
     path.push(certificate);
     for (const authority of likelyFirst(bundle.withSubject(certificate.issuer), certificate)) {
@@ -148,7 +176,7 @@ function findPath(
       }
       try {
         checkAuthority(authority, path, trustDomain, nowMs);
-        checkSignature(certificate, authority, verifies);
+        yield* checkSignature(certificate, authority);
         return [...path, authority];
       } catch (caught) {
         // Another of the same name may do; if none does, this tells more than "not found".
@@ -282,11 +310,7 @@ function checkPathLength(issuer: Certificate, below: readonly Certificate[]): vo
   }
 }
 
-function checkSignature(
-  certificate: Certificate,
-  issuer: Certificate,
-  verifies: VerifySignature,
-): void {
+function* checkSignature(certificate: Certificate, issuer: Certificate): Steps<void> {
   const algorithm = certificate.signatureAlgorithm;
   const { publicKey, subjectPublicKey } = issuer;
   if (!matches(algorithm, subjectPublicKey.algorithm)) {
@@ -295,7 +319,9 @@ function checkSignature(
       `its signature is ${algorithm}, but its issuer's key is ${subjectPublicKey.algorithm}`,
     );
   }
-  if (!verifies(digestOf(algorithm), certificate.tbs, publicKey, certificate.signature)) {
+  const { tbs: data, signature } = certificate;
+  const isGood = yield { digest: digestOf(algorithm), data, key: publicKey, signature };
+  if (!isGood) {
     throw refuse('signature', 'its signature does not verify with the key of its issuer');
   }
 }

@@ -3,8 +3,7 @@
 
 import { joinTokenKind, type JoinToken } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
-import { excerpt } from '../../api/trust-domain.ts';
-import type { AuditActor } from '../../core/audit/event.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
@@ -15,19 +14,15 @@ import { bundlesOfTrusted } from '../entitlement.ts';
 import type { Relations } from '../relations.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';
 import { describeSvid } from './describe-svid.ts';
+import { JoinOutcomes, type Proof } from './join-outcomes.ts';
 import { isSameJoin, judgeGeneration } from './generations.ts';
-import {
-  judgeRules,
-  judgeSecret,
-  judgeSvid,
-  judgeToken,
-  type Refusal,
-  uniformRefusal,
-} from './judge-join.ts';
+import { judgeRules, judgeSecret, judgeSvid, judgeToken, type Refusal } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
-import { systemVerify, type Verify } from './proof.ts';
+import { poolVerify, type Verify } from './proof.ts';
+import { RefusalLimit, type RefusalRates } from './refusal-limit.ts';
 import { RenewalRate } from './renewal-rate.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
+import { VerifyQueue } from './verify-queue.ts';
 import { judgeVouching, type Vouching } from './vouching.ts';
 import {
   type Conversation,
@@ -68,8 +63,10 @@ export type JoinServiceParts = Pick<
   readonly members: Members;
   readonly tokens: TokenBook;
   readonly relations: { readonly current: Relations };
-  /** node:crypto's unless told. */
+  /** On libuv's pool unless told. */
   readonly verify?: Verify;
+  /** The usual ones unless told. */
+  readonly refusalRates?: RefusalRates;
 };
 
 /** Two messages each way: whoever needs longer waits for something else. */
@@ -83,41 +80,32 @@ interface Said<O> {
   readonly conversation: Omit<Conversation, 'credential'>;
   readonly signature: Uint8Array;
   readonly address: string | undefined;
-}
-
-/** Who joined, by what. */
-interface Proof {
-  readonly method: 'spiffe' | 'secret' | 'renew';
-  readonly actor: AuditActor;
-  /** In the record of the member. */
-  readonly provenBy: string;
-  readonly peerUid?: string;
-  /** For the audit log. */
-  readonly words: string;
+  /** Off the main thread, in turn with other sources. */
+  readonly verify: Verify;
+  /** To be called once the caller has proven who it is. */
+  readonly proven: () => void;
 }
 
 export class JoinService {
   readonly #parts: JoinServiceParts;
-  readonly #verify: Verify;
+  readonly #verifications: VerifyQueue;
+  readonly #refusals: RefusalLimit;
   readonly #bundles: BundleSource;
   readonly #rate: RenewalRate;
   readonly #issuers: Readonly<Record<MemberRole, ReservedIssuer>>;
-  readonly #joins;
+  readonly #outcomes: JoinOutcomes;
 
   constructor(parts: JoinServiceParts) {
     this.#parts = parts;
-    this.#verify = parts.verify ?? systemVerify;
+    this.#verifications = new VerifyQueue(parts.verify ?? poolVerify);
+    this.#refusals = new RefusalLimit(parts.clock, parts.refusalRates);
     this.#bundles = bundlesOfTrusted(parts.bundles, parts.relations);
     this.#rate = new RenewalRate(parts.clock);
     this.#issuers = {
       agent: parts.authority.reservedIssuer('agent'),
       bot: parts.authority.reservedIssuer('bot'),
     };
-    this.#joins = parts.metrics.counter({
-      name: 'hansa_joins_total',
-      help: 'Joins and renewals of agents and bots, by method and result: ok, or why not.',
-      labels: ['method', 'result'],
-    });
+    this.#outcomes = new JoinOutcomes(parts);
   }
 
   get rpcs(): readonly PlaneRpc[] {
@@ -137,6 +125,8 @@ export class JoinService {
       maxMessageBytes,
       withinMs,
       handle: async (call) => {
+        // Before anything is read of whoever was refused often.
+        const proven = this.#refusals.enter(call.address ?? '');
         const exporter = call.exportKeyingMaterial(exporterLabel, exporterBytes);
         const opening = wire.opening(await nextMessage(call));
         // For this stream alone: it lives nowhere else, so it cannot be used again.
@@ -157,6 +147,8 @@ export class JoinService {
           },
           signature,
           address: call.address,
+          verify: this.#verifications.of(sourceOf(call.address ?? ''), call.signal),
+          proven,
         });
         await call.write(encodeCerts(certs));
       },
@@ -170,7 +162,7 @@ export class JoinService {
     const credential = credentialDigest(chain[0] as Uint8Array);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const proof = { chain, transcript, signature: said.signature };
-    const judged = judgeSvid(proof, this.#bundles, nowMs, this.#verify);
+    const judged = await judgeSvid(proof, this.#bundles, nowMs, said.verify);
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
     const refusals = [
@@ -188,8 +180,9 @@ export class JoinService {
       key.key === undefined ||
       proven === undefined
     ) {
-      throw this.#refuse('spiffe', wish, refusals, actor, words);
+      throw this.#outcomes.refuse('spiffe', wish, refusals, actor, words);
     }
+    said.proven();
     const provenBy = proven.id.toString();
     const { peerUid } = this.#vouching({ provenBy });
     return await this.#admit(token, wish, key.key, {
@@ -210,12 +203,13 @@ export class JoinService {
     const token = tokens.token(wish.token);
     const kept = tokens.secret(wish.token);
     const proof = { publicKey: secretKey, transcript, signature: said.signature };
-    const judged = judgeSecret(proof, kept, this.#verify);
+    const judged = await judgeSecret(proof, kept, said.verify);
     const key = readKey(said.opening.publicKey);
     const refusals = [...judgeToken(token, 'secret', wish, nowMs), ...key.refusals, ...judged];
     if (refusals.length > 0 || token === undefined || key.key === undefined) {
-      throw this.#refuse('secret', wish, refusals, stranger(said.address), '');
+      throw this.#outcomes.refuse('secret', wish, refusals, stranger(said.address), '');
     }
+    said.proven();
     const actor = secretActor(token.name, said.address);
     return await this.#admit(token, wish, key.key, {
       method: 'secret',
@@ -243,10 +237,10 @@ export class JoinService {
         before !== undefined &&
         !isSameJoin(before.member, { token: token.name, provenBy: proof.provenBy, publicKey })
       ) {
-        throw this.#nameTaken(token, role, name, proof);
+        throw this.#outcomes.nameTaken(token, role, name, proof);
       }
       if (before !== undefined && !this.#rate.may(instance)) {
-        throw this.#tooOften(role, instance, proof);
+        throw this.#outcomes.tooOften(role, instance, proof);
       }
       const issued = await this.#issuers[role].issue(name, { publicKey });
       const nowMs = clock.now();
@@ -278,7 +272,7 @@ export class JoinService {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt === mostAttempts) throw error;
         continue;
       }
-      this.#joins.add({ method: proof.method, result: 'ok' });
+      this.#outcomes.succeeded(proof.method);
       this.#countUse(token.name, nowMs);
       return this.#certs(issued, instance, member);
     }
@@ -295,7 +289,7 @@ export class JoinService {
       bundleFor: (asked: typeof trustDomain) =>
         asked.equals(trustDomain) ? authority.bundle : undefined,
     };
-    const judged = judgeSvid(proof, own, nowMs, this.#verify);
+    const judged = await judgeSvid(proof, own, nowMs, said.verify);
     const key = readKey(said.opening.publicKey);
     const before = members.get(wish.instance);
     const next = judgeGeneration(before, judged.proven, Number(wish.generation), key.key);
@@ -313,7 +307,7 @@ export class JoinService {
       next.member === undefined
     ) {
       const words = judged.presented === undefined ? '' : describeSvid(judged.presented);
-      throw this.#refuse(
+      throw this.#outcomes.refuse(
         'renew',
         { role: before?.member.role ?? '', token: '' },
         refusals,
@@ -321,10 +315,12 @@ export class JoinService {
         words,
       );
     }
+    said.proven();
     const { role, name } = before.member;
-    if (vouching.state === 'paused') throw this.#paused(role, wish.instance, vouching.why, actor);
+    if (vouching.state === 'paused')
+      throw this.#outcomes.paused(role, wish.instance, vouching.why, actor);
     if (!this.#rate.may(wish.instance)) {
-      throw this.#tooOften(role, wish.instance, { method: 'renew', actor });
+      throw this.#outcomes.tooOften(role, wish.instance, { method: 'renew', actor });
     }
     const issued = await this.#issuers[role].issue(name, { publicKey: key.key });
     const { peerUid } = vouching;
@@ -347,7 +343,7 @@ export class JoinService {
       outcome: 'allow',
       reason: `generation ${member.generation}, serial ${member.serial}, until ${timestamp(issued.notAfterMs)}`,
     });
-    this.#joins.add({ method: 'renew', result: 'ok' });
+    this.#outcomes.succeeded('renew');
     return this.#certs(issued, wish.instance, member);
   }
 
@@ -366,84 +362,6 @@ export class JoinService {
       instance,
       generation: BigInt(member.generation),
     };
-  }
-
-  #nameTaken(token: UsableToken, role: MemberRole, name: string, proof: Proof): HansaError {
-    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or have the operator forget it: hansa join forget ${name}.`;
-    this.#joins.add({ method: proof.method, result: 'name-taken' });
-    this.#parts.audit.deny({
-      actor: proof.actor,
-      verb: `${role}.join`,
-      kind: joinTokenKind.kind,
-      name: token.name,
-      outcome: 'deny',
-      code: 'HANSA_ALREADY_EXISTS',
-      reason: `agent ${name} exists already; ${proof.words}`,
-    });
-    return new HansaError('HANSA_ALREADY_EXISTS', message);
-  }
-
-  /** The member is proven, so it may know. A client tries again, and is renewed after a resume. */
-  #paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
-    this.#joins.add({ method: 'renew', result: 'untrusted-peer' });
-    const code = 'HANSA_UNAVAILABLE';
-    this.#parts.audit.deny({
-      actor,
-      verb: `${role}.renew`,
-      kind: 'SVID',
-      name: instance,
-      outcome: 'deny',
-      code,
-      reason: `${why}, and it vouched for ${instance}`,
-    });
-    return new HansaError(
-      code,
-      `Cannot renew: ${why}, and it vouched for ${instance}. Ask the operator of ${this.#parts.trustDomain.name}.`,
-    );
-  }
-
-  #tooOften(
-    role: MemberRole,
-    instance: string,
-    { method, actor }: Pick<Proof, 'method' | 'actor'>,
-  ): HansaError {
-    this.#joins.add({ method, result: 'too-often' });
-    const code = 'HANSA_TOO_MANY_REQUESTS';
-    this.#parts.audit.deny({
-      actor,
-      verb: `${role}.${method === 'renew' ? 'renew' : 'join'}`,
-      kind: 'SVID',
-      name: instance,
-      outcome: 'deny',
-      code,
-      reason: 'it was certified anew many times within minutes',
-    });
-    return new HansaError(code, 'Cannot certify the same member so often. Try again in a minute.');
-  }
-
-  /** The operator gets every reason; whoever asked gets none. */
-  #refuse(
-    method: Proof['method'],
-    { role, token }: Pick<JoinWish, 'role' | 'token'>,
-    refusals: readonly Refusal[],
-    actor: AuditActor,
-    words: string,
-  ): HansaError {
-    const error = uniformRefusal();
-    this.#joins.add({ method, result: refusals[0]?.reason ?? 'unknown-member' });
-    const reasons = refusals.map(({ message }) => message).join(' ');
-    const verb = method === 'renew' ? 'renew' : 'join';
-    this.#parts.audit.deny({
-      actor,
-      verb: `${role === 'bot' ? 'bot' : 'agent'}.${verb}`,
-      kind: method === 'renew' ? 'SVID' : joinTokenKind.kind,
-      // Of a stranger, who may have written 64 KiB.
-      ...(token === '' ? {} : { name: excerpt(token) }),
-      outcome: 'deny',
-      code: error.code,
-      reason: words === '' ? reasons : `${reasons} (${words})`,
-    });
-    return error;
   }
 
   #countUse(name: string, nowMs: number): void {

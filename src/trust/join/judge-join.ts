@@ -9,7 +9,7 @@ import type { KeyAlgorithm } from '../../core/identity/algorithms.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import { brokenRule, refuse } from '../../core/identity/rules.ts';
-import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
+import { parseChain, validateChainWith } from '../../core/identity/svid-validator.ts';
 import { allows, parseAllowRule } from './allow-rules.ts';
 import {
   checkTranscript,
@@ -63,12 +63,12 @@ export interface SvidJudgement {
 }
 
 /** Is the chain good, and does whoever brought it hold its key? Always five signatures or more. */
-export function judgeSvid(
+export async function judgeSvid(
   proof: SvidProof,
   bundles: BundleSource,
   nowMs: number,
   verifies: Verify,
-): SvidJudgement {
+): Promise<SvidJudgement> {
   const refusals: Refusal[] = [];
   const refused = (reason: RefusalReason, caught: unknown): undefined => {
     if (brokenRule(caught) === undefined) throw caught;
@@ -86,15 +86,15 @@ export function judgeSvid(
   let id: SpiffeId | undefined;
   if (leaf !== undefined) {
     try {
-      ({ id } = validateChain(chain, bundles, nowMs, even.verify));
+      ({ id } = await validateChainWith(chain, bundles, nowMs, even.verify));
     } catch (caught) {
       refused('bad-certificate', caught);
     }
   }
-  even.fillUp(leaf);
+  await even.fillUp(leaf);
   // To refuse writes down a stack, twenty microseconds long: who is not refused here pays them too.
   if (id !== undefined) brokenRule(refuse('no-bundle', 'it is a decoy'));
-  const signed = checkTranscript(verifies, proof.transcript, holderOf(leaf), proof.signature);
+  const signed = await checkTranscript(verifies, proof.transcript, holderOf(leaf), proof.signature);
   if (!signed) {
     refusals.push({
       reason: 'bad-signature',
@@ -142,7 +142,7 @@ export function judgeRules(
 }
 
 /** Does whoever asks hold the secret of the token? Always one comparison and one signature. */
-export function judgeSecret(
+export async function judgeSecret(
   proof: {
     readonly publicKey: Uint8Array;
     readonly transcript: Uint8Array;
@@ -150,14 +150,14 @@ export function judgeSecret(
   },
   kept: SecretRecord | undefined,
   verifies: Verify,
-): readonly Refusal[] {
+): Promise<readonly Refusal[]> {
   const known = timingSafeEqual(
     secretDigest(proof.publicKey),
     Buffer.from(kept?.digest ?? noDigest, 'hex'),
   );
   const key = secretKeyObject(proof.publicKey);
   const holder = key && { key, algorithm: 'ed25519' as const };
-  const signed = checkTranscript(verifies, proof.transcript, holder, proof.signature);
+  const signed = await checkTranscript(verifies, proof.transcript, holder, proof.signature);
   return [
     ...(known && kept !== undefined
       ? []

@@ -14,17 +14,24 @@ import {
 import type { KeyAlgorithm } from '../../core/identity/algorithms.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
-import type { VerifySignature } from '../../core/identity/svid-validator.ts';
+import type { SignatureCheck } from '../../core/identity/svid-validator.ts';
 
-/** node:crypto's verify, or one that counts. */
+/** Checks one signature, away from the main thread. */
 export type Verify = (
   digest: string | null,
   data: Uint8Array,
   key: KeyObject | SignKeyObjectInput,
   signature: Uint8Array,
-) => boolean;
+) => Promise<boolean>;
 
-export const systemVerify: Verify = verify;
+/** On a thread of libuv's pool. A signature of P-521 takes a millisecond, and whoever asks is a stranger. */
+export const poolVerify: Verify = (digest, data, key, signature) =>
+  new Promise((resolve, reject) => {
+    verify(digest, data, key, signature, (error, isGood) => {
+      if (error === null) resolve(isGood);
+      else reject(error);
+    });
+  });
 
 /** RSA as in TLS 1.3: PSS, with a salt as long as the hash. */
 const pss = { padding: constants.RSA_PKCS1_PSS_PADDING, saltLength: 32 } as const;
@@ -43,15 +50,15 @@ export function signTranscript(transcript: Uint8Array, key: KeyObject): Buffer {
 }
 
 /** One signature, always: with a decoy where there is no key. */
-export function checkTranscript(
+export async function checkTranscript(
   verifies: Verify,
   transcript: Uint8Array,
   holder: { readonly key: KeyObject; readonly algorithm: KeyAlgorithm } | undefined,
   signature: Uint8Array,
-): boolean {
+): Promise<boolean> {
   const { key, algorithm } = holder ?? { key: decoyKey('p256'), algorithm: 'p256' };
   const given = algorithm === 'rsa' ? { key, ...pss } : key;
-  const good = verifies(digests[algorithm], transcript, given, signature);
+  const good = await verifies(digests[algorithm], transcript, given, signature);
   return good && holder !== undefined;
 }
 
@@ -67,21 +74,21 @@ export class EvenChecks {
     this.#verifies = verifies;
   }
 
-  readonly verify: VerifySignature = (digest, data, key, signature) => {
+  readonly verify = ({ digest, data, key, signature }: SignatureCheck): Promise<boolean> => {
     this.#done++;
     return this.#verifies(digest, data, key, signature);
   };
 
   /** `leaf` is what the client brought: its own word on how it was signed decides what a decoy costs. */
-  fillUp(leaf: Certificate | undefined): void {
+  async fillUp(leaf: Certificate | undefined): Promise<void> {
     const algorithm = leaf === undefined ? 'p256' : signerOf(leaf);
     while (this.#done < chainSignatures) {
-      this.verify(
-        digests[algorithm],
-        leaf?.tbs ?? nothing,
-        decoyKey(algorithm),
-        leaf?.signature ?? nothing,
-      );
+      await this.verify({
+        digest: digests[algorithm],
+        data: leaf?.tbs ?? nothing,
+        key: decoyKey(algorithm),
+        signature: leaf?.signature ?? nothing,
+      });
     }
   }
 }

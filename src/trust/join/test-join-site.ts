@@ -11,7 +11,7 @@ import {
   createSecureServer,
 } from 'node:http2';
 import type { AddressInfo } from 'node:net';
-import type { TLSSocket } from 'node:tls';
+import { connect as tlsConnect, type TLSSocket } from 'node:tls';
 import { RegisterUsingSPIFFEMethodRequestSchema } from '../../../proto/gen/join_pb.ts';
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -40,9 +40,9 @@ import { bundleRoutes } from '../bundle-endpoint.ts';
 import { StoreRelations } from '../relations.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
-import { JoinService } from './join-service.ts';
+import { JoinService, type JoinServiceParts } from './join-service.ts';
 import { Members } from './members.ts';
-import { signTranscript, systemVerify, type Verify } from './proof.ts';
+import { signTranscript, poolVerify, type Verify } from './proof.ts';
 import { TokenBook } from './token-book.ts';
 import { exporterBytes, exporterLabel, joinTranscript, type JoinWish } from './transcript.ts';
 import { paths, readAnswer } from './wire.ts';
@@ -65,6 +65,9 @@ export const ciToken: JoinToken['spec'] = {
   spiffe: { allow: [{ spiffeID: 'spiffe://bruges.example/ci/*' }] },
 };
 
+/** Tests are refused often, from one address. */
+const noLimit = { burst: Number.POSITIVE_INFINITY, oneInMs: 1 };
+
 /** As it is, without anything that a writer would check. */
 export async function putObject(
   store: Store,
@@ -85,7 +88,7 @@ export async function makeSecret(
   return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
 }
 
-export async function joinSite() {
+export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates'> = {}) {
   const clock = new MovableClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const federate = (name: string): Promise<void> =>
@@ -126,7 +129,7 @@ export async function joinSite() {
     checks.push(
       `${digest} ${object.asymmetricKeyType} ${object.asymmetricKeyDetails?.namedCurve ?? ''}`,
     );
-    return systemVerify(digest, data, key, signature);
+    return poolVerify(digest, data, key, signature);
   };
   const relations = new StoreRelations(store);
   const { trustDomain } = authority;
@@ -144,6 +147,7 @@ export async function joinSite() {
     tokens,
     relations,
     verify,
+    refusalRates: options.refusalRates ?? { source: noLimit, network: noLimit },
   });
   // How long a call may take is not what these tests are about: a busy machine takes its time.
   const patient: Clock = {
@@ -203,8 +207,19 @@ export async function joinSite() {
       resources<JoinToken>(joinTokenKind).create({ name, spec }, { controller: 'test' }),
     tokenStatus: async (name: string) =>
       (await resources<JoinToken>(joinTokenKind).get(name))?.status,
-    dial: async (): Promise<ClientHttp2Session> => {
-      const session = connect(`https://127.0.0.1:${port}`, { rejectUnauthorized: false });
+    dial: async (localAddress = '127.0.0.1'): Promise<ClientHttp2Session> => {
+      // net takes it, and the types of tls do not know it.
+      const from = { localAddress };
+      const session = connect(`https://127.0.0.1:${port}`, {
+        createConnection: () =>
+          tlsConnect({
+            host: '127.0.0.1',
+            port,
+            rejectUnauthorized: false,
+            ALPNProtocols: ['h2'],
+            ...from,
+          }),
+      });
       session.on('error', () => undefined);
       sessions.push(session);
       // The site has seen the end of the handshake too, for which it gives so much time.

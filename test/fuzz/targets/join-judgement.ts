@@ -7,7 +7,7 @@ import {
   judgeSvid,
   judgeToken,
 } from '../../../src/trust/join/judge-join.ts';
-import { systemVerify } from '../../../src/trust/join/proof.ts';
+import { poolVerify } from '../../../src/trust/join/proof.ts';
 import { secretWire, spiffeWire } from '../../../src/trust/join/wire.ts';
 import { hasCode } from '../../../src/core/errors/error.ts';
 import type { Target } from '../target.ts';
@@ -17,17 +17,17 @@ const nobody = { bundleFor: () => undefined };
 const transcript = Buffer.from('transcript');
 const signature = Buffer.alloc(64, 1);
 
-function judgeBySvid(input: Buffer): void {
+async function judgeBySvid(input: Buffer): Promise<void> {
   const { wish, chain } = spiffeWire.opening(input);
-  const judged = judgeSvid({ chain, transcript, signature }, nobody, nowMs, systemVerify);
+  const judged = await judgeSvid({ chain, transcript, signature }, nobody, nowMs, poolVerify);
   if (judged.refusals.length === 0) throw new TypeError('a stranger was believed');
   judgeToken(undefined, 'spiffe', wish, nowMs);
   judgeRules(undefined, judged.proven?.id);
 }
 
-function judgeBySecret(input: Buffer): void {
+async function judgeBySecret(input: Buffer): Promise<void> {
   const { secretKey: publicKey } = secretWire.opening(input);
-  const refusals = judgeSecret({ publicKey, transcript, signature }, undefined, systemVerify);
+  const refusals = await judgeSecret({ publicKey, transcript, signature }, undefined, poolVerify);
   if (refusals.length === 0) throw new TypeError('a stranger was believed');
 }
 
@@ -37,13 +37,13 @@ export const judgementTargets: readonly Target[] = [
     grammar: 'protobuf',
     dictionary: ['agent', 'bot', 'ci-runners', 'spiffe://'],
     maxBytes: 66 * 1024,
-    run: (input) => {
+    run: async (input) => {
       try {
-        judgeBySvid(input);
+        await judgeBySvid(input);
       } catch (error) {
         if (!hasCode(error, 'HANSA_BAD_REQUEST')) throw error;
       }
-      judgeBySecret(input);
+      await judgeBySecret(input);
     },
   },
 ];

@@ -1,0 +1,124 @@
+// What a join or a renewal ended with: counted, told to the operator in the audit log, and answered.
+
+import { joinTokenKind } from '../../api/kinds/join-token.ts';
+import { excerpt, type TrustDomain } from '../../api/trust-domain.ts';
+import type { AuditActor } from '../../core/audit/event.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import { type Refusal, uniformRefusal } from './judge-join.ts';
+import type { MemberRole } from './members.ts';
+import type { UsableToken } from './token-book.ts';
+import type { JoinWish } from './transcript.ts';
+
+/** Who joined, by what. */
+export interface Proof {
+  readonly method: 'spiffe' | 'secret' | 'renew';
+  readonly actor: AuditActor;
+  /** In the record of the member. */
+  readonly provenBy: string;
+  readonly peerUid?: string;
+  /** For the audit log. */
+  readonly words: string;
+}
+
+export class JoinOutcomes {
+  readonly #audit: PlaneContext['audit'];
+  readonly #trustDomain: TrustDomain;
+  readonly #joins;
+
+  constructor({
+    audit,
+    trustDomain,
+    metrics,
+  }: Pick<PlaneContext, 'audit' | 'trustDomain' | 'metrics'>) {
+    this.#audit = audit;
+    this.#trustDomain = trustDomain;
+    this.#joins = metrics.counter({
+      name: 'hansa_joins_total',
+      help: 'Joins and renewals of agents and bots, by method and result: ok, or why not.',
+      labels: ['method', 'result'],
+    });
+  }
+
+  succeeded(method: Proof['method']): void {
+    this.#joins.add({ method, result: 'ok' });
+  }
+
+  nameTaken(token: UsableToken, role: MemberRole, name: string, proof: Proof): HansaError {
+    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or have the operator forget it: hansa join forget ${name}.`;
+    this.#joins.add({ method: proof.method, result: 'name-taken' });
+    this.#audit.deny({
+      actor: proof.actor,
+      verb: `${role}.join`,
+      kind: joinTokenKind.kind,
+      name: token.name,
+      outcome: 'deny',
+      code: 'HANSA_ALREADY_EXISTS',
+      reason: `agent ${name} exists already; ${proof.words}`,
+    });
+    return new HansaError('HANSA_ALREADY_EXISTS', message);
+  }
+
+  /** The member is proven, so it may know. A client tries again, and is renewed after a resume. */
+  paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
+    this.#joins.add({ method: 'renew', result: 'untrusted-peer' });
+    const code = 'HANSA_UNAVAILABLE';
+    this.#audit.deny({
+      actor,
+      verb: `${role}.renew`,
+      kind: 'SVID',
+      name: instance,
+      outcome: 'deny',
+      code,
+      reason: `${why}, and it vouched for ${instance}`,
+    });
+    return new HansaError(
+      code,
+      `Cannot renew: ${why}, and it vouched for ${instance}. Ask the operator of ${this.#trustDomain.name}.`,
+    );
+  }
+
+  tooOften(
+    role: MemberRole,
+    instance: string,
+    { method, actor }: Pick<Proof, 'method' | 'actor'>,
+  ): HansaError {
+    this.#joins.add({ method, result: 'too-often' });
+    const code = 'HANSA_TOO_MANY_REQUESTS';
+    this.#audit.deny({
+      actor,
+      verb: `${role}.${method === 'renew' ? 'renew' : 'join'}`,
+      kind: 'SVID',
+      name: instance,
+      outcome: 'deny',
+      code,
+      reason: 'it was certified anew many times within minutes',
+    });
+    return new HansaError(code, 'Cannot certify the same member so often. Try again in a minute.');
+  }
+
+  /** The operator gets every reason; whoever asked gets none. */
+  refuse(
+    method: Proof['method'],
+    { role, token }: Pick<JoinWish, 'role' | 'token'>,
+    refusals: readonly Refusal[],
+    actor: AuditActor,
+    words: string,
+  ): HansaError {
+    const error = uniformRefusal();
+    this.#joins.add({ method, result: refusals[0]?.reason ?? 'unknown-member' });
+    const reasons = refusals.map(({ message }) => message).join(' ');
+    const verb = method === 'renew' ? 'renew' : 'join';
+    this.#audit.deny({
+      actor,
+      verb: `${role === 'bot' ? 'bot' : 'agent'}.${verb}`,
+      kind: method === 'renew' ? 'SVID' : joinTokenKind.kind,
+      // Of a stranger, who may have written 64 KiB.
+      ...(token === '' ? {} : { name: excerpt(token) }),
+      outcome: 'deny',
+      code: error.code,
+      reason: words === '' ? reasons : `${reasons} (${words})`,
+    });
+    return error;
+  }
+}
