@@ -8,6 +8,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Counter } from '../core/metrics/metrics.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import { crossed } from './crossing.ts';
 import type { Handshake } from './handshake.ts';
 import type { Heartbeats } from './heartbeats.ts';
 import type { Inviter } from './inviter.ts';
@@ -27,6 +28,7 @@ import type { PeerBook } from './peer-book.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { PeerRate } from './peer-rate.ts';
 import { isLive } from './peer-states.ts';
+import type { Redemptions } from './redemptions.ts';
 import { messageCost, messageLimit } from './timing.ts';
 
 export interface FederationRoutesParts {
@@ -36,6 +38,7 @@ export interface FederationRoutesParts {
   readonly peers: PeerBook;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
+  readonly redemptions: Redemptions;
   readonly handshake: Handshake;
   readonly heartbeats: Heartbeats;
   readonly results: Counter<'direction' | 'result'>;
@@ -49,7 +52,8 @@ interface Sender {
 }
 
 export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRoute[] {
-  const { trustDomain, peers, federations, inviter, handshake, heartbeats, results } = parts;
+  const { trustDomain, peers, federations, inviter, redemptions, handshake } = parts;
+  const { heartbeats, results } = parts;
   const rate = new PeerRate(parts.clock, messageLimit);
   const route = (
     path: string,
@@ -68,6 +72,13 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       const invitation = await inviter.redeem(message, strangerOf(request));
       const peer = await handshake.admit(message.trustDomain.name);
       const state = peer?.status?.state;
+      if (
+        state === 'proposed' &&
+        peer?.status?.role === 'acceptor' &&
+        redemptions.isOpen(invitation)
+      ) {
+        throw crossed(trustDomain, message.trustDomain.name);
+      }
       if (peer?.status?.invitation !== invitation || state === undefined || state === 'revoked') {
         throw new HansaError(
           'HANSA_INVITATION_REFUSED',

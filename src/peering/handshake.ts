@@ -4,6 +4,7 @@
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
+import { controllerCaller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { Requester } from '../core/access/audit-draft.ts';
@@ -23,6 +24,7 @@ import {
   type Kept,
   Records,
 } from './records.ts';
+import type { Redemptions } from './redemptions.ts';
 import { isFinal } from './remote-error.ts';
 import { confirmPollMs, confirmWithinMs } from './timing.ts';
 import { askedForDeletion, askedForState } from './wishes.ts';
@@ -34,6 +36,7 @@ export interface HandshakeParts {
   readonly peers: PeerBook;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
+  readonly redemptions: Redemptions;
   readonly acceptor: Acceptor;
 }
 
@@ -167,6 +170,7 @@ export class Handshake {
     const record = kept.value;
     if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
       // Another peering has this name, or this one was revoked meanwhile.
+      await this.#vouch(name, record, peer);
       await this.#drop(kept);
       return undefined;
     }
@@ -175,6 +179,10 @@ export class Handshake {
       return undefined;
     }
     const outcome = await this.#redeem(name, kept, signal);
+    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
+      // Meanwhile a crossing invitation took its place.
+      return { requeueAfterMs: 0 };
+    }
     if (outcome instanceof HansaError) {
       const expiresAtMs =
         record.step === 'pending' ? record.startedAtMs + confirmWithinMs : record.expiresAtMs;
@@ -188,6 +196,24 @@ export class Handshake {
     if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
     await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
     return undefined;
+  }
+
+  /**
+   * The same site has redeemed an invitation of this one, and waits for a confirmation: whoever
+   * accepted its invitation wants it as a peer.
+   */
+  async #vouch(
+    name: string,
+    { keys }: AcceptanceRecord,
+    peer: FederationPeer | undefined,
+  ): Promise<void> {
+    const { inviter, redemptions } = this.#parts;
+    const { state, role, invitation } = peer?.status ?? {};
+    if (state !== 'proposed' || role !== 'inviter') return;
+    if (redemptions.hasRedeemed(name, keys, invitation)) {
+      const caller = controllerCaller(peeringWrites.controller);
+      await inviter.confirm(name, { caller, origin: {} });
+    }
   }
 
   /** A peer that waits for an acceptance which was refused or withdrawn would wait for ever. */
@@ -255,7 +281,7 @@ export class Handshake {
 
   /** As the inviter: admit whoever redeemed, once nobody has to say yes any more. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
-    const { peers, clock, inviter } = this.#parts;
+    const { peers, clock, redemptions } = this.#parts;
     const { redeemed } = kept.value;
     if (redeemed === undefined) return undefined;
     const peer = await peers.propose({
@@ -265,7 +291,8 @@ export class Handshake {
       invitation: kept.name,
       replaces: redeemed.replaces,
       madeUid: redeemed.madeUid,
-      bind: (uid) => inviter.bind(kept.name, uid),
+      bind: (uid) => redemptions.bind(kept.name, uid),
+      instead: redemptions.crossing(await peers.get(name), redeemed),
       fingerprint: redeemed.fingerprint,
       reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
     });
@@ -295,9 +322,9 @@ export class Handshake {
 
   /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */
   async #settle(name: string): Promise<void> {
-    const { peers, federations, inviter } = this.#parts;
+    const { peers, federations, redemptions } = this.#parts;
     let peer = await peers.get(name);
-    if (peer !== undefined && inviter.isOver(peer)) {
+    if (peer !== undefined && redemptions.isOver(peer)) {
       // It was revoked before it had a state.
       peer = await peers.step(name, 'revoke', 'its invitation was closed');
     }
@@ -390,17 +417,17 @@ export class Handshake {
     if (kept !== undefined && kept.value.replaces !== uid && kept.value.step !== 'refused') {
       await this.#drop(kept);
     }
-    await this.#parts.inviter.close(name, uid);
+    await this.#parts.redemptions.close(name, uid);
   }
 
   /** Ends what a peer left that went without its finalizer. `uid` is the peer of this name now. */
   async #closeOrphans(name: string, uid: string | undefined): Promise<void> {
-    const { inviter, federations } = this.#parts;
+    const { redemptions, federations } = this.#parts;
     await federations.removeOrphan(name, uid);
     const kept = this.acceptances.get(name);
     const madeUid = kept?.value.madeUid;
     if (kept !== undefined && madeUid !== undefined && madeUid !== uid) await this.#drop(kept);
-    await inviter.closeOrphans(name, uid);
+    await redemptions.closeOrphans(name, uid);
   }
 
   /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */

@@ -1,7 +1,6 @@
 // The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
 // once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
 
-import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
@@ -11,6 +10,7 @@ import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import { federationsCollection, sharesAuthority } from '../core/identity/store-bundles.ts';
 import type { Store } from '../core/store/store.ts';
 import { ago, type Claim, recordContest } from './contest.ts';
+import { acceptanceFor, acceptingFrom, crossed, stands } from './crossing.ts';
 import { fingerprintOf, keyDigests } from './fingerprint.ts';
 import {
   defaultInvitationSeconds,
@@ -35,16 +35,19 @@ import {
   isBoundTo,
   isSameRedeemer,
   provenBundle,
+  provenKeys,
   redeemerActor,
   refusedActor,
   type Stranger,
 } from './redeemer.ts';
 import {
+  type AcceptanceRecord,
+  acceptancesCollection,
   type InvitationRecord,
+  invitationsCollection,
   type Kept,
   Records,
   type Redemption,
-  invitationsCollection,
 } from './records.ts';
 
 export interface InviterParts {
@@ -84,10 +87,12 @@ const maxOutstanding = 1000;
 export class Inviter {
   readonly #parts: InviterParts;
   readonly invitations: Records<InvitationRecord>;
+  readonly #acceptances: Records<AcceptanceRecord>;
 
   constructor(parts: InviterParts) {
     this.#parts = parts;
     this.invitations = new Records(parts.store, invitationsCollection);
+    this.#acceptances = new Records(parts.store, acceptancesCollection);
   }
 
   async invite(by: Requester, options: InviteOptions): Promise<MadeInvitation> {
@@ -213,7 +218,8 @@ export class Inviter {
           stranger,
         );
       }
-      const replaces = await this.#checkFree(claimed, bundle, deny);
+      const proven = provenKeys(bundle, stranger, this.#parts.clock.now());
+      const replaces = await this.#checkFree(claimed, bundle, proven, deny);
       if (agreeOnVersion(request.contractVersions) === undefined) {
         throw deny(
           'HANSA_INVITATION_REFUSED',
@@ -222,7 +228,7 @@ export class Inviter {
         );
       }
       try {
-        await this.#spend(kept, request, bundle, stranger, replaces);
+        await this.#spend(kept, request, bundle, proven, stranger, replaces);
         return kept.name;
       } catch (error) {
         // Somebody else was first: look who.
@@ -235,12 +241,17 @@ export class Inviter {
     kept: Kept<InvitationRecord>,
     request: RedeemRequest,
     bundle: Bundle,
+    proven: readonly string[],
     stranger: Stranger,
     replaces: string | undefined,
   ): Promise<void> {
     const { clock, audit } = this.#parts;
     const claimed = request.trustDomain;
-    const confirmation = this.#confirmation(kept.value, claimed);
+    // An operator who accepted an invitation of the very same site has said yes.
+    const confirmation =
+      acceptanceFor(this.#acceptances, claimed.name, proven) === undefined
+        ? this.#confirmation(kept.value, claimed)
+        : undefined;
     const row = audit.record({
       actor: redeemerActor(claimed, stranger),
       verb: 'invitation.redeem',
@@ -262,6 +273,7 @@ export class Inviter {
           url: request.url.href,
           bundle: request.bundle,
           fingerprint: fingerprintOf(keyDigests(bundle)),
+          provenKeys: proven,
           contractVersion,
           atMs: clock.now(),
           ...(confirmation === undefined ? {} : { confirmation }),
@@ -386,13 +398,22 @@ export class Inviter {
   }
 
   /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */
-  async #checkFree(claimed: TrustDomain, bundle: Bundle, deny: Deny): Promise<string | undefined> {
+  async #checkFree(
+    claimed: TrustDomain,
+    bundle: Bundle,
+    proven: readonly string[],
+    deny: Deny,
+  ): Promise<string | undefined> {
     const { store, bundles, peers } = this.#parts;
     const refuse = (why: string): HansaError =>
       deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
     const known = await peers.get(claimed.name);
     const state = known?.status?.state;
-    if (state !== undefined && state !== 'revoked') {
+    const accepting = acceptingFrom(this.#acceptances, known, proven);
+    if (accepting !== undefined && !stands(this.#parts.trustDomain, claimed.name)) {
+      throw crossed(this.#parts.trustDomain, claimed.name);
+    }
+    if (accepting === undefined && state !== undefined && state !== 'revoked') {
       throw refuse(`${claimed.name} is a peer already (${state}); it has to be revoked first`);
     }
     for (const { name } of store.list(federationsCollection).entries) {
@@ -409,47 +430,6 @@ export class Inviter {
     }
     // One that a crash left without a state is no revoked one: what is redeemed now ends with it.
     return state === 'revoked' ? known?.metadata.uid : undefined;
-  }
-
-  /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
-  close(name: string, uid: string): Promise<void> {
-    return this.#end(name, ({ replaces }) => replaces !== uid);
-  }
-
-  /** Ends what made a peer that is gone, however it went. `uid` is the peer of this name now. */
-  closeOrphans(name: string, uid: string | undefined): Promise<void> {
-    return this.#end(name, ({ madeUid }) => madeUid !== undefined && madeUid !== uid);
-  }
-
-  async #end(name: string, isIt: (redeemed: Redemption) => boolean): Promise<void> {
-    for (const kept of this.invitations.list()) {
-      await this.invitations.change(kept.name, (record) => {
-        const { redeemed } = record;
-        if (redeemed?.trustDomain !== name || redeemed.over === true || !isIt(redeemed)) {
-          return undefined;
-        }
-        return { ...record, redeemed: { ...redeemed, over: true } };
-      });
-    }
-  }
-
-  /** Resolves to whether the redemption makes the peer with this uid, and no other. */
-  async bind(invitation: string, uid: string): Promise<boolean> {
-    await this.invitations.change(invitation, (record) => {
-      const { redeemed } = record;
-      if (redeemed === undefined || redeemed.over === true || redeemed.madeUid !== undefined) {
-        return undefined;
-      }
-      return { ...record, redeemed: { ...redeemed, madeUid: uid } };
-    });
-    const redeemed = this.invitations.get(invitation)?.value.redeemed;
-    return redeemed?.madeUid === uid && redeemed.over !== true;
-  }
-
-  /** Whether the redemption that made this peer was closed by a revocation. */
-  isOver({ metadata, status }: FederationPeer): boolean {
-    const redeemed = this.invitations.get(status?.invitation ?? '')?.value.redeemed;
-    return redeemed?.madeUid === metadata.uid && redeemed.over === true;
   }
 
   #denier(verb: string, claimed: string, stranger: Stranger): Deny {

@@ -27,6 +27,7 @@ import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts
 import type { PeerFederations } from './peer-federation.ts';
 import { partOf } from './redeemer.ts';
 import { acceptancesCollection } from './records.ts';
+import type { Redemptions } from './redemptions.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
 
@@ -41,6 +42,7 @@ export interface OperatorRoutesParts {
   readonly peers: PeerBook;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
+  readonly redemptions: Redemptions;
   readonly acceptor: Acceptor;
   readonly handshake: Handshake;
   readonly heartbeats: Heartbeats;
@@ -141,7 +143,7 @@ async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, un
 
 /** Reads the line and refuses at once what can be refused without asking anybody. */
 async function invitationOf(
-  { trustDomain, own, clock, peers }: OperatorRoutesParts,
+  { trustDomain, own, clock, peers, redemptions }: OperatorRoutesParts,
   line: unknown,
 ): Promise<Invitation> {
   if (typeof line !== 'string') {
@@ -171,6 +173,12 @@ async function invitationOf(
   const peer = await peers.get(name);
   const state = peer?.status?.state;
   if (state === undefined || state === 'revoked') return invitation;
+  const keys = invitation.keys.map((key) => key.toString('hex'));
+  const { role, invitation: ofPeer } = peer?.status ?? {};
+  // It waits for a confirmation, and accepting its own invitation is one.
+  if (state === 'proposed' && role === 'inviter' && redemptions.hasRedeemed(name, keys, ofPeer)) {
+    return invitation;
+  }
   const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
   if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
   throw isSame

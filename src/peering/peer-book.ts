@@ -41,6 +41,8 @@ export interface NewPeer {
    * is closed or belongs to another uid.
    */
   readonly bind: (uid: string) => Promise<boolean>;
+  /** The crossing invitation that this one stands over: its peer, still proposed, becomes this one's. */
+  readonly instead?: string | undefined;
   readonly fingerprint: string;
   readonly reason: string;
 }
@@ -84,9 +86,12 @@ export class PeerBook {
       await this.#peers.delete(name, peeringWrites, { uid: known.metadata.uid });
       known = await this.#peers.get(name);
     }
-    if (known?.status?.state !== undefined) {
+    const isOpen = ({ status: now }: FederationPeer): boolean =>
+      now?.state === undefined ||
+      (now.state === 'proposed' && now.role === 'acceptor' && now.invitation === peer.instead);
+    if (known !== undefined && !isOpen(known)) {
       // Records of earlier versions are not bound yet.
-      if (known.status.invitation === invitation && madeUid === undefined) {
+      if (known.status?.invitation === invitation && madeUid === undefined) {
         await peer.bind(known.metadata.uid);
       }
       return known;
@@ -100,7 +105,7 @@ export class PeerBook {
       (current) =>
         current.metadata.uid === uid &&
         current.metadata.deletionTimestamp === undefined &&
-        current.status?.state === undefined
+        isOpen(current)
           ? {
               ...positioned(
                 current.status,

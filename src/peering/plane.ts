@@ -28,6 +28,7 @@ import { operatorRoutes } from './operator-routes.ts';
 import { PeerBook, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { peerTransitions } from './peer-states.ts';
+import { Redemptions } from './redemptions.ts';
 import { wishesOf } from './wishes.ts';
 
 const kinds = [federationPeerKind, federationGrantKind, serviceOfferKind] as const;
@@ -59,6 +60,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
     ownLeaves: leaves.current,
     offersFor: (peer) => told(peer).map(({ name }) => name),
   });
+  const redemptions = new Redemptions(trustDomain, store);
   const acceptor = new Acceptor({
     trustDomain,
     transport,
@@ -75,6 +77,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
     peers,
     federations,
     inviter,
+    redemptions,
     acceptor,
   });
   const heartbeats = new Heartbeats({
@@ -111,6 +114,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
         peers,
         federations,
         inviter,
+        redemptions,
         handshake,
         heartbeats,
         results,
@@ -126,6 +130,7 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
         peers,
         federations,
         inviter,
+        redemptions,
         acceptor,
         handshake,
         heartbeats,

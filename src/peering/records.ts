@@ -15,6 +15,8 @@ export interface Redemption {
   readonly bundle: string;
   /** SHA-256 over the keys of that bundle, to compare by voice. */
   readonly fingerprint: string;
+  /** SHA-256, in hex, of the keys by which the acceptor proved itself. */
+  readonly provenKeys?: readonly string[];
   readonly contractVersion: number;
   readonly atMs: number;
   /** Why an operator must confirm; absent where none must. */

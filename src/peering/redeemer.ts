@@ -89,6 +89,15 @@ export function isSameRedeemer(
   );
 }
 
+/** SHA-256, in hex, of the public keys of a bundle that vouch for the site itself; the others prove nothing. */
+export function provenKeys(bundle: Bundle, { chain }: Stranger, nowMs: number): readonly string[] {
+  const { trustDomain, authorities } = bundle;
+  return authorities
+    .map((authority) => new Bundle(trustDomain, [authority]))
+    .filter((part) => proves(part, chain, nowMs))
+    .flatMap((part) => keyDigests(part).map((key) => key.toString('hex')));
+}
+
 function proves(bundle: Bundle, chain: readonly Certificate[], nowMs: number): boolean {
   try {
     return verify(bundle, chain, nowMs).equals(siteOf(bundle.trustDomain));

@@ -18,6 +18,7 @@ import { Handshake } from './handshake.ts';
 import { Inviter } from './inviter.ts';
 import { PeerBook } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
+import { Redemptions } from './redemptions.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { wishesCollection, wishesOf } from './wishes.ts';
 
@@ -78,6 +79,7 @@ suite('what an operator asks of a peer', () => {
       peers,
       federations,
       inviter,
+      redemptions: new Redemptions(lubeck.trustDomain, store),
       acceptor: {} as Acceptor,
     });
     await inviter.invitations.put('invitation', undefined, {

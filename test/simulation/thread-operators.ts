@@ -54,37 +54,71 @@ export class Operators {
 
   /** Two operators who agreed go on until both of their sites have heard of it. Nothing may refuse them. */
   async peer(inviter: string, acceptor: string, meant: boolean): Promise<void> {
-    let line = await this.invite(inviter, meant ? acceptor : undefined);
-    while (line === undefined) {
+    const line = await this.#lineOf(inviter, meant ? acceptor : undefined);
+    if (!(await this.#acceptUntilHeard(inviter, acceptor, line, false)) || meant) return;
+    await this.#confirmUntilHeard(inviter, acceptor);
+  }
+
+  /** Two operators who agreed, and who both invite and both accept, at about the same time. */
+  async cross(one: string, other: string, meant: boolean, apartMs: number): Promise<void> {
+    const ofOne = await this.#lineOf(one, meant ? other : undefined);
+    const ofOther = await this.#lineOf(other, meant ? one : undefined);
+    const later = async (): Promise<boolean> => {
+      await sleep(this.#world.simulation.clock, apartMs);
+      return this.#acceptUntilHeard(other, one, ofOther, true);
+    };
+    const accepted = [this.#acceptUntilHeard(one, other, ofOne, true), later()];
+    await Promise.all(accepted);
+  }
+
+  async #lineOf(from: string, whom: string | undefined): Promise<string> {
+    for (;;) {
+      const line = await this.invite(from, whom);
+      if (line !== undefined) return line;
       await this.#rest();
-      line = await this.invite(inviter, meant ? acceptor : undefined);
     }
-    const { witness, simulation } = this.#world;
-    const refused = (what: string, code: string): void =>
-      simulation.fail(new Error(`${what} of ${inviter} and ${acceptor} was refused: ${code}`));
+  }
+
+  /** False where it was refused, which ends the run. */
+  async #acceptUntilHeard(
+    inviter: string,
+    acceptor: string,
+    line: string,
+    crossing: boolean,
+  ): Promise<boolean> {
+    const { witness } = this.#world;
     for (;;) {
       const answer = await this.ask(acceptor, 'accept', { invitation: line });
-      if (answer !== undefined && answer.code === undefined) break;
-      // Where an earlier attempt went through unheard, this one says so.
+      if (answer !== undefined && answer.code === undefined) return true;
+      // Where an earlier attempt went through unheard, or the other invitation did, this one says so.
       const state = witness.peer(acceptor, inviter)?.state;
-      const done = state !== undefined && state !== 'proposed' && state !== 'accepted';
-      if (answer !== undefined && done && alreadyDone.has(answer.code ?? '')) break;
+      const done =
+        state !== undefined && (crossing || (state !== 'proposed' && state !== 'accepted'));
+      if (answer !== undefined && done && alreadyDone.has(answer.code ?? '')) return true;
       if (answer !== undefined && !passing.has(answer.code ?? '')) {
-        refused('the acceptance', answer.code ?? '');
-        return;
+        this.#refused('the acceptance', inviter, acceptor, answer.code ?? '');
+        return false;
       }
       await this.#rest();
     }
-    if (meant) return;
-    while (waits(witness.peer(inviter, acceptor)?.state)) {
+  }
+
+  async #confirmUntilHeard(inviter: string, acceptor: string): Promise<void> {
+    while (waits(this.#world.witness.peer(inviter, acceptor)?.state)) {
       const answer = await this.ask(inviter, `confirm/${acceptor}`);
       // The acceptor may be about to redeem it.
       if (answer?.code !== undefined && !confirmLater.has(answer.code)) {
-        refused('the confirmation', answer.code);
+        this.#refused('the confirmation', inviter, acceptor, answer.code);
         return;
       }
       await this.#rest();
     }
+  }
+
+  #refused(what: string, inviter: string, acceptor: string, code: string): void {
+    this.#world.simulation.fail(
+      new Error(`${what} of ${inviter} and ${acceptor} was refused: ${code}`),
+    );
   }
 
   /** A step of a rotation. What the phases do not allow is refused, and that is all right. */

@@ -116,9 +116,15 @@ class Thread {
   #peerSoon(one: string, other: string, index: number): Promise<void> {
     const random = this.#simulation.random.fork(`peer/${index}`);
     const meant = random.chance(0.6);
+    const crosses = random.chance(0.3);
+    const apartMs = random.pick([0, 20, 100, 1000]);
     return new Promise((resolve) => {
       this.#simulation.clock.timer(random.integer(0, busyMs / 2), () => {
-        resolve(this.#operators.peer(one, other, meant));
+        resolve(
+          crosses
+            ? this.#operators.cross(one, other, meant, apartMs)
+            : this.#operators.peer(one, other, meant),
+        );
       });
     });
   }
@@ -177,11 +183,25 @@ class Thread {
   }
 
   #isWild(name: string): boolean {
-    return this.#pairs.every(({ one, clean }) => !clean || one !== name);
+    return this.#pairs.every(({ one, other, clean }) => !clean || (one !== name && other !== name));
   }
 
-  /** One invites, another accepts, or two do, or the wrong one; or nobody. */
+  /** One invites, another accepts, or two do, or the wrong one; or nobody; or each invites the other. */
   async #inviteWildly(from: string, to: string, random: SeededRandom): Promise<void> {
+    if (random.chance(0.15)) {
+      const lines = [
+        await this.#operators.invite(from, to),
+        await this.#operators.invite(to, from),
+      ];
+      for (const [taker, line] of [
+        [to, lines[0]],
+        [from, lines[1]],
+      ] as const) {
+        if (line === undefined || this.#simulation.clock.monotonic() >= busyMs) continue;
+        this.#underWay.push(this.#operators.ask(taker, 'accept', { invitation: line }));
+      }
+      return;
+    }
     const meant = random.chance(0.6);
     const others = this.#pairs
       .filter(({ clean, one, other }) => !clean && (one === from || other === from))
