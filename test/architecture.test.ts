@@ -212,6 +212,18 @@ suite('files are easy to find and to read', () => {
     );
   });
 
+  test('a table that is looked up by any text is a Map', () => {
+    assert.deepEqual(
+      product
+        // Completion asks for the program's own commands.
+        .filter((file) => file.path !== 'src/cli/completion.ts')
+        .filter((file) => /^(?:export )?const \w+: [\w<]*Record<string,/m.test(file.code))
+        .map((file) => file.path),
+      [],
+      'a plain object also has constructor, toString and __proto__, which others may send; use a Map',
+    );
+  });
+
   test('no file re-exports everything of another', () => {
     check(
       'With `export *` nobody can say where a name comes from, and a new name in one file breaks another.',

@@ -53,7 +53,10 @@ function first(value: unknown, steps: readonly Step[], from: number): unknown {
         continue;
       }
       for (const item of current as readonly unknown[]) {
-        if (step.step === 'filter' && !(isObject(item) && item[step.name] === step.equals))
+        if (
+          step.step === 'filter' &&
+          !(isObject(item) && Object.hasOwn(item, step.name) && item[step.name] === step.equals)
+        )
           continue;
         const found = first(item, steps, i + 1);
         if (found !== undefined) return found;

@@ -113,12 +113,14 @@ const patchSchema = s.object({
 const prefix = 'io.k8s.apimachinery.pkg.apis.meta.v1';
 
 /** By the names that Kubernetes gives them in OpenAPI. */
-export const metaTypes: Readonly<Record<string, Schema>> = {
-  [`${prefix}.ListMeta`]: listMetaSchema,
-  [`${prefix}.Status`]: statusSchema,
-  [`${prefix}.DeleteOptions`]: deleteOptionsSchema,
-  [`${prefix}.WatchEvent`]: watchEventSchema,
-  [`${prefix}.Patch`]: patchSchema,
-};
+export const metaTypes: ReadonlyMap<string, Schema> = new Map(
+  Object.entries<Schema>({
+    [`${prefix}.ListMeta`]: listMetaSchema,
+    [`${prefix}.Status`]: statusSchema,
+    [`${prefix}.DeleteOptions`]: deleteOptionsSchema,
+    [`${prefix}.WatchEvent`]: watchEventSchema,
+    [`${prefix}.Patch`]: patchSchema,
+  }),
+);
 
 export const metaTypeName = (name: string): string => `${prefix}.${name}`;

@@ -58,7 +58,7 @@ function documentOf(
   schemas: Readonly<Record<string, JsonObject>>,
 ): JsonObject {
   const shared: Record<string, JsonObject> = { [objectMetaName]: toJsonSchema(objectMetaSchema) };
-  for (const [name, schema] of Object.entries(metaTypes)) shared[name] = toJsonSchema(schema);
+  for (const [name, schema] of metaTypes) shared[name] = toJsonSchema(schema);
   return {
     openapi: '3.0.0',
     info: { title: 'Hansa', version: version },

@@ -60,8 +60,10 @@ export interface Cli {
   readonly registry: Registry;
   readonly version: string;
   readonly planes: (trust: TrustSettings) => Promise<readonly Plane[]>;
-  /** To standard output, with a newline. */
+  /** To standard output, with a newline. A terminal gets no control characters: they may come from a site or a peer. */
   print(text: string): void;
+  /** As `print`, for text with `paint` in it, whose other parts are printable. */
+  printPainted(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
   paint(command: Command, style: 'green' | 'yellow' | 'red', text: string): string;
   /** To standard error, with a newline. */
@@ -94,6 +96,9 @@ export function createCli(given: Io, parts: CliParts): Cli {
   const note = (text: string): void => {
     io.stderr.write(`${text}\n`);
   };
+  const printPainted = (text: string): void => {
+    io.stdout.write(`${text}\n`);
+  };
   const withConnection: Cli['withConnection'] = async (connection, work) => {
     const transport = openConnection(connection);
     // A command that ends itself when it is interrupted must not wait for an answer first.
@@ -115,8 +120,9 @@ export function createCli(given: Io, parts: CliParts): Cli {
     version: parts.version,
     planes: parts.planes ?? (() => Promise.resolve([])),
     print: (text) => {
-      io.stdout.write(`${text}\n`);
+      printPainted(io.stdout.isTTY === true ? printable(text, false) : text);
     },
+    printPainted,
     paint: (command, style, text) =>
       globalOptions(command).color === false ? text : styleText(style, text, { stream: io.stdout }),
     note,

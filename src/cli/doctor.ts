@@ -10,7 +10,7 @@ import type { Finding } from './doctor-finding.ts';
 import { examinePeer } from './doctor-peer.ts';
 import { examineSite } from './doctor-site.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
 
 export function doctorCommand(cli: Cli): Command {
@@ -41,10 +41,12 @@ Examples:
     )
     .action(async (options: { output: OutputFormat; peer?: string }, command: Command) => {
       const findings = await findingsOf(cli, command, options.peer);
-      cli.print(
-        renderValue(findings, options.output) ??
+      const rendered = renderValue(findings, options.output);
+      if (rendered === undefined) {
+        cli.printPainted(
           renderFindings(findings, (style, text) => cli.paint(command, style, text)),
-      );
+        );
+      } else cli.print(rendered);
       const problems = findings.filter(({ level }) => level === 'problem').length;
       if (problems > 0) {
         throw new HansaError(
@@ -116,8 +118,8 @@ export function renderFindings(
     .flatMap(({ check, level, text, remedy }) => {
       const [style, mark] = marks[level];
       return [
-        `${paint(style, mark)} ${check.padEnd(width)}  ${text}`,
-        ...(remedy === undefined ? [] : wrap(remedy, 2, 110)),
+        `${paint(style, mark)} ${check.padEnd(width)}  ${printable(text, false)}`,
+        ...(remedy === undefined ? [] : wrap(printable(remedy, false), 2, 110)),
       ];
     })
     .join('\n');

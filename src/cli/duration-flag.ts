@@ -2,13 +2,15 @@
 
 import { InvalidArgumentError } from 'commander';
 
-const units: Readonly<Record<string, number>> = {
-  ms: 1,
-  s: 1000,
-  m: 60_000,
-  h: 3_600_000,
-  d: 86_400_000,
-};
+const units: ReadonlyMap<string, number> = new Map(
+  Object.entries<number>({
+    ms: 1,
+    s: 1000,
+    m: 60_000,
+    h: 3_600_000,
+    d: 86_400_000,
+  }),
+);
 
 /** In milliseconds. A bare number counts seconds. */
 export function parseDurationFlag(text: string): number {
@@ -18,7 +20,7 @@ export function parseDurationFlag(text: string): number {
     throw new InvalidArgumentError('Accepted is a duration such as 30s, 5m, 1h30m or 7d.');
   }
   return parts.reduce(
-    (sum, [, count = '0', unit = 's']) => sum + Number(count) * (units[unit] ?? 0),
+    (sum, [, count = '0', unit = 's']) => sum + Number(count) * (units.get(unit) ?? 0),
     0,
   );
 }

@@ -7,13 +7,15 @@ import { apiVersion, type Json, type JsonObject } from '../api/object.ts';
 /** Says why a manifest is refused; never returns. */
 export type Refuse = (why: string) => never;
 
-const versions: Readonly<Record<string, string>> = { spiffe_federation: 'v1', token: 'v2' };
+const versions: ReadonlyMap<string, string> = new Map(
+  Object.entries<string>({ spiffe_federation: 'v1', token: 'v2' }),
+);
 
 /** Undefined where the value is none of theirs. */
 export function convertForeign(value: JsonObject, refuse: Refuse): JsonObject | undefined {
   const { kind, apiVersion: ours } = value;
   if (ours !== undefined || typeof kind !== 'string') return undefined;
-  const version = Object.hasOwn(versions, kind) ? versions[kind] : undefined;
+  const version = versions.get(kind);
   if (version === undefined) return undefined;
   const read = new Reader(value, '', refuse);
   if (read.text('version') !== version) {
@@ -77,7 +79,9 @@ function sourceOf(profile: string, fields: Reader, refuse: Refuse): JsonObject {
 }
 
 /** Names of roles on the left as Teleport has them. */
-const roles: Readonly<Record<string, string>> = { bot: 'bot', node: 'agent', agent: 'agent' };
+const roles: ReadonlyMap<string, string> = new Map(
+  Object.entries<string>({ bot: 'bot', node: 'agent', agent: 'agent' }),
+);
 
 function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
   const method = spec.text('join_method');
@@ -88,9 +92,10 @@ function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
   }
   const converted = spec.texts('roles').map((role) => {
     const lower = role.toLowerCase();
-    return Object.hasOwn(roles, lower)
-      ? (roles[lower] as string)
-      : refuse(`spec.roles has ${JSON.stringify(role)}; understood are Bot, Node and Agent.`);
+    return (
+      roles.get(lower) ??
+      refuse(`spec.roles has ${JSON.stringify(role)}; understood are Bot, Node and Agent.`)
+    );
   });
   const botName = spec.has('bot_name') ? { botName: spec.text('bot_name') } : {};
   // A token without an end has the zero time of Go there.

@@ -24,6 +24,13 @@ suite('what another site refuses', () => {
     assert.match(answered(502, '')?.message ?? '', /HTTP status 502 and no explanation/);
   });
 
+  test('is a site that cannot answer where its reason is a name that every object has', () => {
+    for (const reason of ['constructor', '__proto__', 'toString', 'hasOwnProperty']) {
+      const error = answered(403, { reason, message: 'x' });
+      assert.equal(error?.code, 'HANSA_PEER_UNREACHABLE', reason);
+    }
+  });
+
   test('cannot steer a terminal, nor fill a page', () => {
     const message = `\u001b[2J\n${'x'.repeat(5000)}`;
     const shown = answered(403, { reason: 'PeerRefused', message })?.message ?? '';

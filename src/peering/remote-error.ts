@@ -4,16 +4,18 @@ import { type ErrorCode, HansaError } from '../core/errors/error.ts';
 import type { TransportResponse } from '../core/identity/transport.ts';
 
 /** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
-const codes: Readonly<Record<string, ErrorCode>> = {
-  InvitationInvalid: 'HANSA_INVITATION_INVALID',
-  InvitationExpired: 'HANSA_INVITATION_EXPIRED',
-  InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
-  InvitationRefused: 'HANSA_INVITATION_REFUSED',
-  PeerState: 'HANSA_PEER_STATE',
-  PeerRefused: 'HANSA_PEER_REFUSED',
-  Unauthorized: 'HANSA_UNAUTHENTICATED',
-  Forbidden: 'HANSA_FORBIDDEN',
-};
+const codes: ReadonlyMap<string, ErrorCode> = new Map(
+  Object.entries<ErrorCode>({
+    InvitationInvalid: 'HANSA_INVITATION_INVALID',
+    InvitationExpired: 'HANSA_INVITATION_EXPIRED',
+    InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
+    InvitationRefused: 'HANSA_INVITATION_REFUSED',
+    PeerState: 'HANSA_PEER_STATE',
+    PeerRefused: 'HANSA_PEER_REFUSED',
+    Unauthorized: 'HANSA_UNAUTHENTICATED',
+    Forbidden: 'HANSA_FORBIDDEN',
+  }),
+);
 
 const longestMessage = 500;
 
@@ -21,7 +23,7 @@ const longestMessage = 500;
 export function refusalOf(peer: string, response: TransportResponse): HansaError | undefined {
   if (response.status >= 200 && response.status < 300) return undefined;
   const { reason, message } = readStatus(response.body);
-  const code = reason === undefined ? undefined : codes[reason];
+  const code = reason === undefined ? undefined : codes.get(reason);
   const words =
     message === undefined
       ? `${peer} answered with HTTP status ${response.status} and no explanation.`

@@ -84,13 +84,15 @@ export function parseCount(minimum: number, maximum: number): (text: string) => 
   };
 }
 
-const byteUnits: Readonly<Record<string, number>> = { '': 1, Ki: 1024, Mi: 1024 ** 2 };
+const byteUnits: ReadonlyMap<string, number> = new Map(
+  Object.entries<number>({ '': 1, Ki: 1024, Mi: 1024 ** 2 }),
+);
 
 /** A count of bytes, as Kubernetes writes quantities: 3145728, 3072Ki or 3Mi. */
 export function parseBytes(minimum: number, maximum: number): (text: string) => number {
   return (text) => {
     const found = /^(\d{1,12})(Ki|Mi|)$/.exec(text);
-    const value = Number(found?.[1]) * (byteUnits[found?.[2] ?? ''] ?? Number.NaN);
+    const value = Number(found?.[1]) * (byteUnits.get(found?.[2] ?? '') ?? Number.NaN);
     if (!(value >= minimum && value <= maximum)) {
       throw new ValueProblem(
         `bytes from ${minimum} to ${maximum}, as a number or with Ki or Mi (3Mi)`,

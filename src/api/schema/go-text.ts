@@ -3,17 +3,19 @@
 
 import { isInt64, isObject } from './json.ts';
 
-const shortEscapes: Readonly<Record<string, string>> = {
-  '\u0007': '\\a',
-  '\b': '\\b',
-  '\f': '\\f',
-  '\n': '\\n',
-  '\r': '\\r',
-  '\t': '\\t',
-  '\v': '\\v',
-  '"': '\\"',
-  '\\': '\\\\',
-};
+const shortEscapes: ReadonlyMap<string, string> = new Map(
+  Object.entries<string>({
+    '\u0007': '\\a',
+    '\b': '\\b',
+    '\f': '\\f',
+    '\n': '\\n',
+    '\r': '\\r',
+    '\t': '\\t',
+    '\v': '\\v',
+    '"': '\\"',
+    '\\': '\\\\',
+  }),
+);
 
 /** What strconv.Quote escapes: quotes, backslashes, and all that unicode.IsPrint denies. */
 const unprintable = /["\\]|[^\p{L}\p{M}\p{N}\p{P}\p{S} ]/gu;
@@ -21,7 +23,7 @@ const printable = /^[\p{L}\p{M}\p{N}\p{P}\p{S} ]$/u;
 const plain = /^[ !#-[\]-~]*$/;
 
 function escapeRune(rune: string): string {
-  const short = shortEscapes[rune];
+  const short = shortEscapes.get(rune);
   if (short !== undefined) return short;
   const code = rune.codePointAt(0) ?? 0;
   if (code < 0x80) return `\\x${code.toString(16).padStart(2, '0')}`;

@@ -27,16 +27,20 @@ export function isJwsAlgorithm(name: unknown): name is JwsAlgorithm {
   return typeof name === 'string' && Object.hasOwn(jwsAlgorithms, name);
 }
 
-const curves: Readonly<Record<string, KeyAlgorithm>> = {
-  prime256v1: 'p256',
-  secp384r1: 'p384',
-  secp521r1: 'p521',
-};
+const curves: ReadonlyMap<string, KeyAlgorithm> = new Map(
+  Object.entries<KeyAlgorithm>({
+    prime256v1: 'p256',
+    secp384r1: 'p384',
+    secp521r1: 'p521',
+  }),
+);
 
 /** Undefined for keys that no algorithm here is made for. */
 function keyAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
   if (asymmetricKeyType === 'rsa') return 'rsa';
-  return asymmetricKeyType === 'ec' ? curves[asymmetricKeyDetails?.namedCurve ?? ''] : undefined;
+  return asymmetricKeyType === 'ec'
+    ? curves.get(asymmetricKeyDetails?.namedCurve ?? '')
+    : undefined;
 }
 
 /** RFC 8725 §3.1: an algorithm is used with the kind of key that it is for, and no other. */
@@ -52,18 +56,20 @@ export function algorithmOfKey(key: KeyObject): JwsAlgorithm {
   return found[0] as JwsAlgorithm;
 }
 
-const bySigner: Readonly<Record<string, JwsAlgorithm>> = {
-  'p256 ecdsa-sha256': 'ES256',
-  'p384 ecdsa-sha384': 'ES384',
-  'p521 ecdsa-sha512': 'ES512',
-  'rsa rsa-sha256': 'RS256',
-  'rsa rsa-sha384': 'RS384',
-  'rsa rsa-sha512': 'RS512',
-};
+const bySigner: ReadonlyMap<string, JwsAlgorithm> = new Map(
+  Object.entries<JwsAlgorithm>({
+    'p256 ecdsa-sha256': 'ES256',
+    'p384 ecdsa-sha384': 'ES384',
+    'p521 ecdsa-sha512': 'ES512',
+    'rsa rsa-sha256': 'RS256',
+    'rsa rsa-sha384': 'RS384',
+    'rsa rsa-sha512': 'RS512',
+  }),
+);
 
 /** Throws TypeError for signers of another kind, such as Ed25519. */
 export function algorithmOfSigner({ algorithm, publicKey }: Signer): JwsAlgorithm {
-  const found = bySigner[`${publicKey.algorithm} ${algorithm}`];
+  const found = bySigner.get(`${publicKey.algorithm} ${algorithm}`);
   if (found !== undefined) return found;
   throw new TypeError(`Cannot sign a token by ${algorithm} with a key of ${publicKey.algorithm}.`);
 }

@@ -73,18 +73,20 @@ export function decodeStatusMessage(text: string): string {
   return bytes.toString('utf8');
 }
 
-const unitMs: Readonly<Record<string, number>> = {
-  H: 3_600_000,
-  M: 60_000,
-  S: 1000,
-  m: 1,
-  u: 0.001,
-  n: 0.000_001,
-};
+const unitMs: ReadonlyMap<string, number> = new Map(
+  Object.entries<number>({
+    H: 3_600_000,
+    M: 60_000,
+    S: 1000,
+    m: 1,
+    u: 0.001,
+    n: 0.000_001,
+  }),
+);
 
 /** The header grpc-timeout: at most eight digits and a unit. Undefined where it is not one. */
 export function parseTimeout(header: string): number | undefined {
   const [, digits = '', unit = ''] = /^(\d{1,8})([HMSmun])$/.exec(header) ?? [];
-  const factor = unitMs[unit];
+  const factor = unitMs.get(unit);
   return factor === undefined ? undefined : Number(digits) * factor;
 }

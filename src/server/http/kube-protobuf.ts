@@ -22,19 +22,21 @@ const resourceAttributes: Shape = {
   7: ['name', 'string'],
 };
 
-const reviews: Readonly<Record<string, Shape>> = {
-  SelfSubjectAccessReview: {
-    2: [
-      'spec',
-      {
-        1: ['resourceAttributes', resourceAttributes],
-        2: ['nonResourceAttributes', { 1: ['path', 'string'], 2: ['verb', 'string'] }],
-      },
-    ],
-  },
-  SelfSubjectRulesReview: { 2: ['spec', { 1: ['namespace', 'string'] }] },
-  SelfSubjectReview: {},
-};
+const reviews: ReadonlyMap<string, Shape> = new Map(
+  Object.entries<Shape>({
+    SelfSubjectAccessReview: {
+      2: [
+        'spec',
+        {
+          1: ['resourceAttributes', resourceAttributes],
+          2: ['nonResourceAttributes', { 1: ['path', 'string'], 2: ['verb', 'string'] }],
+        },
+      ],
+    },
+    SelfSubjectRulesReview: { 2: ['spec', { 1: ['namespace', 'string'] }] },
+    SelfSubjectReview: {},
+  }),
+);
 
 const magic = Buffer.from('k8s\0', 'latin1');
 
@@ -49,7 +51,7 @@ export function readReview(body: Buffer): Readonly<Record<string, unknown>> {
     else if (field === 2) raw = bytes;
   }
   const kind = typeof type['kind'] === 'string' ? type['kind'] : '';
-  const shape = Object.hasOwn(reviews, kind) ? reviews[kind] : undefined;
+  const shape = reviews.get(kind);
   if (shape === undefined) throw malformed(`it holds a ${JSON.stringify(kind)}`);
   return { ...type, ...readMessage(raw, shape) };
 }
