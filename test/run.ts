@@ -1,23 +1,43 @@
 // `make test`: types, lint and format, then every test. Unit tests come first, and the Go programs
-// that the other tests need are built beside them. Ends with the closing lines of node:test, summed
+// that the other tests need are built beside them; a test starts when its programs are built. Ends with the closing lines of node:test, summed
 // over all runs, and with what was skipped and why.
 //
 //   node test/run.ts [--checks-only] [FILE…]      UNIT=1 leaves out what needs a built program
 
 import { spawn } from 'node:child_process';
-import { globSync, readFileSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
 import { join, relative } from 'node:path';
 import { run } from 'node:test';
 import { inspect } from 'node:util';
 import { ensureTool, failedVariable, type ToolName, toolNames } from './tools/build.ts';
+import { neededTools } from './tools/needed-tools.ts';
 
 const root = join(import.meta.dirname, '..');
 process.chdir(root);
 
+let lastSaid = performance.now();
 const say = (line: string): void => {
+  lastSaid = performance.now();
   process.stdout.write(`${line}\n`);
 };
+
+/** What runs now, and since when: shown where nothing else was for a while. */
+const running = new Map<string, number>();
+setInterval(() => {
+  if (running.size === 0 || performance.now() - lastSaid < 10_000) return;
+  const each = [...running].map(([name, since]) => `${name} (${seconds(since)})`);
+  say(`running ${each.join(', ')}`);
+}, 1000).unref();
+
+async function whileRunning<T>(name: string, work: () => Promise<T>): Promise<T> {
+  running.set(name, performance.now());
+  try {
+    return await work();
+  } finally {
+    running.delete(name);
+  }
+}
 
 const checks: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
   ['types', 'tsc', '-p', '.'],
@@ -29,7 +49,8 @@ async function runChecks(): Promise<boolean> {
   let sound = true;
   for (const [name, command, ...args] of checks) {
     const started = performance.now();
-    const { code, output } = await execute(join('node_modules', '.bin', command), args);
+    const program = join('node_modules', '.bin', command);
+    const { code, output } = await whileRunning(name, () => execute(program, args));
     if (code !== 0) {
       sound = false;
       process.stdout.write(output);
@@ -85,6 +106,9 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     execArgv: ['--disable-warning=ExperimentalWarning'],
     signal: silence.signal,
   });
+  stream.on('test:dequeue', (event) => {
+    if (event.file === undefined && event.nesting === 0) running.set(event.name, performance.now());
+  });
   stream.on('test:pass', (event) => {
     const file = relative(root, event.file ?? '');
     const isSuite = event.details.type === 'suite';
@@ -120,6 +144,7 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     const { counts } = event;
     if (event.file !== undefined) {
       const file = relative(root, event.file);
+      running.delete(file);
       const { skipped: left } = counter(file);
       const mark = event.success ? '✓' : '✗';
       const tail = left > 0 ? `, ${left} skipped` : '';
@@ -146,26 +171,27 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
   clearTimeout(hanging);
 }
 
-/** Files that run a built program import test/tools/build.ts, directly or through a file of test/. */
-function needsTools(file: string): boolean {
-  return file.startsWith('test/interop/') || readFileSync(file, 'utf8').includes('tools/build.ts');
-}
-
-async function buildTools(): Promise<void> {
+/** One after another; each promise resolves when that program is there or cannot be. */
+function buildTools(names: readonly ToolName[]): ReadonlyMap<ToolName, Promise<void>> {
   const failed: Record<string, string> = {};
   const build = async (name: ToolName): Promise<void> => {
-    const tool = await ensureTool(name);
-    if (tool.path !== undefined) return;
-    failed[name] = tool.reason;
-    say(`tools   ✗ ${tool.reason}`);
+    const began = performance.now();
+    const tool = await whileRunning(`building ${name}`, () => ensureTool(name));
+    if (tool.path === undefined) {
+      failed[name] = tool.reason;
+      process.env[failedVariable] = JSON.stringify(failed);
+      say(`tools   ✗ ${tool.reason}`);
+    } else if (performance.now() - began > 1000) {
+      say(`tools   ✓ ${name}  (${seconds(began)}, next time under 1 s)`);
+    }
   };
-  const started = performance.now();
-  const progress = setInterval(() => {
-    say(`tools   building what tests run against … ${seconds(started)}`);
-  }, 30_000);
-  for (const name of toolNames) await build(name);
-  clearInterval(progress);
-  process.env[failedVariable] = JSON.stringify(failed);
+  const built = new Map<ToolName, Promise<void>>();
+  let before = Promise.resolve();
+  for (const name of names) {
+    before = before.then(() => build(name));
+    built.set(name, before);
+  }
+  return built;
 }
 
 const started = performance.now();
@@ -175,18 +201,27 @@ const patterns = args.filter((arg) => !arg.startsWith('--'));
 const sound = patterns.length > 0 || (await runChecks());
 
 if (!checksOnly) {
-  const files = globSync(patterns.length > 0 ? patterns : ['src/**/*.test.ts', 'test/**/*.test.ts'])
+  const files = globSync(patterns.length > 0 ? patterns : ['{src,test,bench}/**/*.test.ts'])
     .toSorted()
     .filter((file) => file.endsWith('.test.ts'));
-  const unit = files.filter((file) => !needsTools(file) && !file.startsWith('test/e2e/'));
-  const endToEnd = files.filter((file) => !needsTools(file) && file.startsWith('test/e2e/'));
-  const withTools = process.env['UNIT'] === '1' ? [] : files.filter(needsTools);
-  const tools = withTools.length > 0 ? buildTools() : Promise.resolve();
-  await runFiles(unit, availableParallelism());
-  await runFiles(endToEnd, 1);
-  await tools;
-  // One at a time: an API server and etcd already keep two processors busy.
-  await runFiles(withTools, 1);
+  const byLastTool = Map.groupBy(files, (file) => neededTools(file).at(-1));
+  const withoutTools = byLastTool.get(undefined) ?? [];
+  const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
+  const needed = new Set(files.flatMap(neededTools));
+  const tools =
+    process.env['UNIT'] === '1'
+      ? new Map<ToolName, Promise<void>>()
+      : buildTools(toolNames.filter((name) => needed.has(name)));
+  await runFiles(
+    withoutTools.filter((file) => !isEndToEnd(file)),
+    availableParallelism(),
+  );
+  await runFiles(withoutTools.filter(isEndToEnd), 1);
+  for (const [name, built] of tools) {
+    await built;
+    // One at a time: an API server and etcd already keep two processors busy.
+    await runFiles(byLastTool.get(name) ?? [], 1);
+  }
 
   if (failures.length > 0) say(`\n${failures.length} failed:\n${failures.join('\n')}`);
   say('');

@@ -31,7 +31,6 @@ if (keep) {
   rmSync(folder, { recursive: true, force: true });
   mkdirSync(folder);
 }
-const begun = performance.now();
 const manifests = join(repository, 'examples', 'two-sites');
 const dbId = 'spiffe://lubeck.example/db';
 const webId = 'spiffe://bruges.example/web';
@@ -91,8 +90,23 @@ interface Call {
 }
 type Client = (url: string) => Promise<Call>;
 
-/** go-spiffe, where it is here or can be built. */
-async function clientsOf(bruges: DemoSite): Promise<ReadonlyMap<string, Client>> {
+/** The path of the go-spiffe client, where it is here or can be built. */
+async function findGoSpiffe(): Promise<string | undefined> {
+  let isBuilding = false;
+  const tool = await ensureTool('go-spiffe', (line) => {
+    if (!isBuilding) {
+      process.stdout.write(
+        'setup   building the go-spiffe client, which makes the same calls as ours: about a minute, only the first time\n',
+      );
+    }
+    isBuilding = true;
+    process.stdout.write(`${line}\n`);
+  });
+  if (tool.path === undefined) process.stdout.write(`go-spiffe is left out: ${tool.reason}\n`);
+  return tool.path;
+}
+
+function clientsOf(bruges: DemoSite, goSpiffe: string | undefined): ReadonlyMap<string, Client> {
   const clients = new Map<string, Client>();
   clients.set('hansa', async (url) => {
     const program = join(manifests, 'web.ts');
@@ -100,14 +114,9 @@ async function clientsOf(bruges: DemoSite): Promise<ReadonlyMap<string, Client>>
     const [, status = '0', text = ''] = /^(\d{3}) (.*)/.exec(ran.stdout) ?? [];
     return { status: Number(status), text: `${text}${ran.stderr}`.trim() };
   });
-  const tool = await ensureTool('go-spiffe');
-  if (tool.path === undefined) {
-    process.stdout.write(`go-spiffe is left out: ${tool.reason}\n`);
-    return clients;
-  }
-  const { path } = tool;
+  if (goSpiffe === undefined) return clients;
   clients.set('go-spiffe', async (url) => {
-    const ran = await execute(path, ['client', url, dbId], { env: bruges.env });
+    const ran = await execute(goSpiffe, ['client', url, dbId], { env: bruges.env });
     if (ran.code !== 0) return { status: 0, text: ran.stderr.trim() };
     const { status, body } = JSON.parse(ran.stdout) as { status: number; body: string };
     return { status, text: body.trim() };
@@ -148,8 +157,11 @@ async function stateAt(site: DemoSite, peer: DemoSite): Promise<string> {
 /** The service, while it runs. */
 let db: Follower | undefined;
 
-async function tour(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
-  const clients = await clientsOf(bruges);
+async function tour(
+  lubeck: DemoSite,
+  bruges: DemoSite,
+  clients: ReadonlyMap<string, Client>,
+): Promise<void> {
   await invitation(lubeck, bruges);
 
   let url = '';
@@ -333,13 +345,15 @@ async function audits(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
 
 const sites: DemoSite[] = [];
 try {
+  const goSpiffe = await findGoSpiffe();
+  const begun = performance.now();
   sites.push(...(await Promise.all([openSite('lubeck'), openSite('bruges')])));
   const [lubeck, bruges] = sites as [DemoSite, DemoSite];
   for (const { name, url, trustDomain, daemon } of sites) {
     const ready = `${name}  ready in ${seconds(daemon.readyMs)}`;
     process.stdout.write(`${ready}  ${url}  trust domain ${trustDomain}\n`);
   }
-  await tour(lubeck, bruges);
+  await tour(lubeck, bruges, clientsOf(bruges, goSpiffe));
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
     process.stdout.write(

@@ -6,15 +6,10 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import {
-  missingSpire,
-  type SpireAgent,
-  type SpireServer,
-  startSpireBeside,
-  startSpireAgent,
-} from './spire.ts';
+import { type SpireAgent, type SpireServer, startSpireBeside, startSpireAgent } from './spire.ts';
+import { missingTools } from './tool.ts';
 
-const skip = missingSpire('spire-server', 'spire-agent');
+const skip = await missingTools('spire-server', 'spire-agent');
 const hamburg = 'hamburg.example';
 
 suite('a workload of SPIRE that joins a site', { skip }, () => {

@@ -14,20 +14,16 @@ import {
   temporaryFolder,
 } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import {
-  findProgram,
-  missingSpire,
-  type SpireAgent,
-  type SpireServer,
-  startSpireBeside,
-  startSpireAgent,
-} from './spire.ts';
+import { type SpireAgent, type SpireServer, startSpireBeside, startSpireAgent } from './spire.ts';
+import { missingTools, requireTool } from './tool.ts';
 
 const uid = process.getuid?.() ?? 0;
 const db = 'spiffe://lubeck.example/db';
 const web = 'spiffe://hamburg.example/web';
 
-suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent') }, () => {
+const skip = await missingTools('spire-server', 'spire-agent');
+
+suite('JWT-SVIDs and SPIRE', { skip }, () => {
   let site: Daemon;
   let spire: SpireServer;
   let agent: SpireAgent;
@@ -90,8 +86,8 @@ suite('JWT-SVIDs and SPIRE', { skip: missingSpire('spire-server', 'spire-agent')
   };
 
   const ofSite = (): string => join(site.dataDir, 'workload.sock');
-  const api = (socket: string, ...args: readonly string[]): Promise<Ran> =>
-    execute(findProgram('spire-agent') ?? '', ['api', ...args, '-socketPath', socket]);
+  const api = async (socket: string, ...args: readonly string[]): Promise<Ran> =>
+    execute(await requireTool('spire-agent'), ['api', ...args, '-socketPath', socket]);
   /** An agent of SPIRE asks its server for its entries every few seconds. */
   const untilRegistered = (): Promise<void> =>
     until(async () => (await api(agent.socket, 'fetch', 'jwt', '-audience', 'reports')).code === 0);

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
 import { type Daemon, execute, hansa, type Ran, startDaemon } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import { findProgram, type SpireAgent, startSpireBeside, startSpireAgent } from './spire.ts';
+import { type SpireAgent, startSpireBeside, startSpireAgent } from './spire.ts';
 import { requireTool } from './tool.ts';
 import { LineReader } from './workload-site.ts';
 
@@ -68,8 +68,8 @@ export async function startSpirePair(dataDir: string) {
     return new LineReader(child);
   };
   /** `spire-agent api …` as a client of that side. */
-  const api = (side: Side, ...args: readonly string[]): Promise<Ran> =>
-    execute(findProgram('spire-agent') ?? '', ['api', ...args, '-socketPath', sockets[side]]);
+  const api = async (side: Side, ...args: readonly string[]): Promise<Ran> =>
+    execute(await requireTool('spire-agent'), ['api', ...args, '-socketPath', sockets[side]]);
 
   try {
     await apply('SPIFFEFederation', 'hamburg.example', {

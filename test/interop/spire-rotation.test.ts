@@ -7,7 +7,6 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import { missingSpire } from './spire.ts';
 import { db, type SpirePair, startSpirePair, web } from './spire-pair.ts';
 import { missingTools } from './tool.ts';
 import { Calls, type LineReader } from './workload-site.ts';
@@ -16,7 +15,7 @@ interface Context {
   readonly bundles?: Readonly<Record<string, number>>;
 }
 
-const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools('go-spiffe'));
+const skip = await missingTools('spire-server', 'spire-agent', 'go-spiffe');
 
 suite('a rotation between a site and SPIRE', { skip }, () => {
   let pair: SpirePair;

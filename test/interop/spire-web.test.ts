@@ -11,13 +11,16 @@ import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
+import { type SpireServer, startSpireBeside } from './spire.ts';
+import { missingTools } from './tool.ts';
 import { makeWebPki, type WebPki } from './web-pki.ts';
 
 const lubeck = 'lubeck.example';
 const hamburg = 'hamburg.example';
 
-suite('a site and a SPIRE server over the Web PKI', { skip: missingSpire('spire-server') }, () => {
+const skip = await missingTools('spire-server');
+
+suite('a site and a SPIRE server over the Web PKI', { skip }, () => {
   let pki: WebPki;
   let stranger: WebPki;
   let site: Daemon;

@@ -9,11 +9,10 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { execute, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import { findProgram, missingSpire } from './spire.ts';
 import { db, type SpirePair, startSpirePair, web } from './spire-pair.ts';
-import { missingTools } from './tool.ts';
+import { missingTools, requireTool } from './tool.ts';
 
-const skip = missingSpire('spire-server', 'spire-agent') || (await missingTools('go-spiffe'));
+const skip = await missingTools('spire-server', 'spire-agent', 'go-spiffe');
 
 suite('a workload of SPIRE and one of a site', { skip }, () => {
   let pair: SpirePair;
@@ -93,7 +92,7 @@ suite('a workload of SPIRE and one of a site', { skip }, () => {
 
   test('spire-agent healthcheck finds the site as well as its own agent', async () => {
     for (const side of ['site', 'spire'] as const) {
-      const { code, stdout, stderr } = await execute(findProgram('spire-agent') ?? '', [
+      const { code, stdout, stderr } = await execute(await requireTool('spire-agent'), [
         'healthcheck',
         '-socketPath',
         pair.sockets[side],
@@ -104,7 +103,7 @@ suite('a workload of SPIRE and one of a site', { skip }, () => {
   });
 
   test('spire-agent api watch is told of every change', async () => {
-    const program = findProgram('spire-agent') ?? '';
+    const program = await requireTool('spire-agent');
     const child = spawn(program, ['api', 'watch', '-socketPath', pair.sockets.site], {
       stdio: ['ignore', 'pipe', 'inherit'],
     });

@@ -9,12 +9,13 @@ import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
 import { type Daemon, execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
-import { missingSpire, type SpireServer, startSpireBeside } from './spire.ts';
+import { type SpireServer, startSpireBeside } from './spire.ts';
+import { missingTools } from './tool.ts';
 
 const lubeck = 'lubeck.example';
 const hamburg = 'hamburg.example';
 
-suite('a site and a SPIRE server', { skip: missingSpire('spire-server') }, () => {
+suite('a site and a SPIRE server', { skip: await missingTools('spire-server') }, () => {
   let site: Daemon;
   let spire: SpireServer;
 

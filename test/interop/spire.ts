@@ -1,43 +1,14 @@
 // A real SPIRE: a server in a folder and on ports of its own that serves its bundle by https_spiffe or
 // https_web, and an agent.
-// SPIRE is not built here: the tests that need it look for its programs on the PATH and in the
-// ignored folder .tools/bin.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { accessSync, constants } from 'node:fs';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { connect } from 'node:tls';
 import { freePort } from '../e2e/free-ports.ts';
-
-const binFolder = join(import.meta.dirname, '..', '..', '.tools', 'bin');
-
-/** Undefined where there is none. */
-export function findProgram(name: string): string | undefined {
-  const folders = [...(process.env['PATH'] ?? '').split(':'), binFolder];
-  return folders.map((folder) => join(folder, name)).find(isExecutable);
-}
-
-function isExecutable(path: string): boolean {
-  try {
-    accessSync(path, constants.X_OK);
-    return true;
-  } catch {
-    return false;
-  }
-}
-
-/** For node:test's `skip`. */
-export function missingSpire(
-  ...names: readonly ('spire-server' | 'spire-agent')[]
-): string | false {
-  const missing = names.find((name) => findProgram(name) === undefined);
-  return missing === undefined
-    ? false
-    : `SKIPPED: there is no ${missing} on the PATH or in .tools/bin`;
-}
+import { requireTool } from './tool.ts';
 
 export interface SpireServer {
   readonly trustDomain: string;
@@ -85,8 +56,7 @@ export async function startSpire(
   trustDomain: string,
   options: SpireOptions = {},
 ): Promise<SpireServer> {
-  const program = findProgram('spire-server');
-  if (program === undefined) throw new Error('there is no spire-server here');
+  const program = await requireTool('spire-server');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-'));
   const [api, federation] = [await freePort(), await freePort()];
   const socket = join(folder, 'api.sock');
@@ -167,9 +137,9 @@ export interface SpireAgent {
 }
 
 /** An agent of the server on this machine, as spiffe://TRUST-DOMAIN/agent. */
-export async function startSpireAgent(server: SpireServer): Promise<SpireAgent> {
-  const program = findProgram('spire-agent');
-  if (program === undefined) throw new Error('there is no spire-agent here');
+/** It asks its server every `syncSeconds`; tests have no time for SPIRE's own five. */
+export async function startSpireAgent(server: SpireServer, syncSeconds = 1): Promise<SpireAgent> {
+  const program = await requireTool('spire-agent');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-agent-'));
   const socket = join(folder, 'agent.sock');
   const configuration = join(folder, 'agent.conf');
@@ -191,7 +161,7 @@ export async function startSpireAgent(server: SpireServer): Promise<SpireAgent> 
   trust_domain = "${server.trustDomain}"
   trust_bundle_path = "${folder}/bundle.pem"
   join_token = "${token}"
-  experimental { sync_interval = "1s" }
+  experimental { sync_interval = "${syncSeconds}s" }
 }
 plugins {
   KeyManager "memory" { plugin_data {} }

@@ -10,16 +10,19 @@
 import { spawn } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import {
+  accessSync,
+  constants,
   existsSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   renameSync,
   rmSync,
+  statSync,
   writeFileSync,
 } from 'node:fs';
-import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline';
 
 export type ToolName = keyof typeof tools;
 
@@ -31,30 +34,60 @@ interface Recipe {
   /** The folder with the go.mod. */
   readonly module: string;
   readonly package: string;
-  /** The required module whose version the program shall report, where it does not know it itself. */
-  readonly versionFrom?: string;
+  /** Sets the version that the program reports, from the module that go.mod requires. */
+  readonly version?: {
+    readonly of: string;
+    /** Values for `-X`, of a version such as v1.36.3. */
+    readonly variables: (version: string) => readonly string[];
+  };
+  /** A program of this name on the PATH is used in place of a built one. */
+  readonly onPath?: true;
 }
 
+// kubectl refuses a kube-apiserver without a version.
+const kubernetes = {
+  module: 'kubernetes',
+  version: {
+    of: 'k8s.io/kubernetes',
+    variables: (version: string) => {
+      const [major, minor] = version.slice(1).split('.');
+      const variable = 'k8s.io/component-base/version.git';
+      return [
+        `${variable}Version=${version}`,
+        `${variable}Major=${major}`,
+        `${variable}Minor=${minor}`,
+      ];
+    },
+  },
+};
+
+const spire = {
+  module: 'spire',
+  onPath: true,
+  version: {
+    of: 'github.com/spiffe/spire',
+    variables: (version: string) => [
+      `github.com/spiffe/spire/pkg/common/version.gittag=${version.slice(1)}`,
+    ],
+  },
+} as const;
+
+// In the order in which the test runner builds them: what takes seconds first, so that the tests that
+// need only those start early.
 const tools = {
-  'kube-apiserver': {
-    module: 'kubernetes',
-    package: 'k8s.io/kubernetes/cmd/kube-apiserver',
-    versionFrom: 'k8s.io/kubernetes',
-  },
-  kubectl: {
-    module: 'kubernetes',
-    package: 'k8s.io/kubernetes/cmd/kubectl',
-    versionFrom: 'k8s.io/kubernetes',
-  },
-  etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
   'go-spiffe': { module: 'go-spiffe', package: '.' },
-  'ext-authz': { module: 'ext-authz', package: '.' },
-  sds: { module: 'sds', package: '.' },
   'join-client': { module: 'join-client', package: '.' },
-  pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
   mint: { module: 'mint', package: '.' },
   streams: { module: 'streams', package: '.' },
   oidc: { module: 'oidc', package: '.' },
+  'ext-authz': { module: 'ext-authz', package: '.' },
+  sds: { module: 'sds', package: '.' },
+  pebble: { module: 'pebble', package: 'github.com/letsencrypt/pebble/v2/cmd/pebble' },
+  etcd: { module: 'etcd', package: 'go.etcd.io/etcd/server/v3' },
+  kubectl: { ...kubernetes, package: 'k8s.io/kubernetes/cmd/kubectl' },
+  'kube-apiserver': { ...kubernetes, package: 'k8s.io/kubernetes/cmd/kube-apiserver' },
+  'spire-server': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-server' },
+  'spire-agent': { ...spire, package: 'github.com/spiffe/spire/cmd/spire-agent' },
 } as const satisfies Record<string, Recipe>;
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
@@ -65,17 +98,25 @@ export const failedVariable = 'HANSA_TEST_TOOLS_FAILED';
 const root = join(import.meta.dirname, '..', '..');
 const binFolder = join(root, '.tools', 'bin');
 
-/** Resolves at once where the program is up to date; waits where another process builds it. */
-export async function ensureTool(name: ToolName): Promise<Tool> {
-  const path = join(binFolder, name);
-  if (isUpToDate(name)) return { path };
+/**
+ * Resolves at once where the program is there; waits where another process builds it. `report`
+ * receives a line every few seconds while it is built.
+ */
+export async function ensureTool(
+  name: ToolName,
+  report: (line: string) => void = () => undefined,
+): Promise<Tool> {
+  const existing = find(name);
+  if (existing !== undefined) return { path: existing };
   const refusal = cannotBuild(name);
   if (refusal !== undefined) return { path: undefined, reason: refusal };
   mkdirSync(binFolder, { recursive: true });
   // flock lets go by itself when its process dies, however that happens.
   const lock = join(root, '.tools', `${tools[name].module}.lock`);
-  const { code, output } = await run('flock', [lock, process.execPath, import.meta.filename, name]);
-  if (code === 0 && isUpToDate(name)) return { path };
+  const command = [lock, process.execPath, import.meta.filename, name];
+  const { code, output } = await run('flock', command, { report });
+  const built = find(name);
+  if (code === 0 && built !== undefined) return { path: built };
   const last = output.trim().split('\n').slice(-5).join(' | ');
   return { path: undefined, reason: `${name} could not be built: ${last}` };
 }
@@ -84,8 +125,30 @@ function cannotBuild(name: ToolName): string | undefined {
   // The test runner builds everything once and tells its tests what failed: no need to try again.
   const failed = JSON.parse(process.env[failedVariable] ?? '{}') as Record<string, string>;
   if (failed[name] !== undefined) return failed[name];
-  const hasGo = (process.env['PATH'] ?? '').split(':').some((dir) => existsSync(join(dir, 'go')));
-  return hasGo ? undefined : `${name} is not built, and there is no Go here to build it`;
+  return findOnPath('go') === undefined
+    ? `${name} is not built, and there is no Go here to build it`
+    : undefined;
+}
+
+/** Where the program is, if it is up to date. */
+function find(name: ToolName): string | undefined {
+  const recipe: Recipe = tools[name];
+  const installed = recipe.onPath === true ? findOnPath(name) : undefined;
+  return installed ?? (isUpToDate(name) ? join(binFolder, name) : undefined);
+}
+
+function findOnPath(name: string): string | undefined {
+  const folders = (process.env['PATH'] ?? '').split(':').filter((folder) => folder !== '');
+  return folders.map((folder) => join(folder, name)).find(isExecutable);
+}
+
+function isExecutable(path: string): boolean {
+  try {
+    accessSync(path, constants.X_OK);
+    return statSync(path).isFile();
+  } catch {
+    return false;
+  }
 }
 
 function isUpToDate(name: ToolName): boolean {
@@ -120,17 +183,10 @@ function fingerprintOf(name: ToolName): string {
 function goArguments(name: ToolName): string[] {
   const recipe: Recipe = tools[name];
   const flags = ['-s', '-w'];
-  if (recipe.versionFrom !== undefined) {
-    // A kube-apiserver without a version is refused by kubectl; go.mod is the one place that says it.
+  if (recipe.version !== undefined) {
     const goMod = readFileSync(join(import.meta.dirname, recipe.module, 'go.mod'), 'utf8');
-    const version = requiredVersion(goMod, recipe.versionFrom);
-    const [major, minor] = version.slice(1).split('.');
-    const variable = '-X k8s.io/component-base/version.git';
-    flags.push(
-      `${variable}Version=${version}`,
-      `${variable}Major=${major}`,
-      `${variable}Minor=${minor}`,
-    );
+    const version = requiredVersion(goMod, recipe.version.of);
+    for (const variable of recipe.version.variables(version)) flags.push(`-X ${variable}`);
   }
   return ['build', '-trimpath', '-ldflags', flags.join(' '), recipe.package];
 }
@@ -147,24 +203,21 @@ export function requiredVersion(goMod: string, module: string): string {
 }
 
 async function build(name: ToolName): Promise<number> {
-  if (isUpToDate(name)) return 0;
+  if (find(name) !== undefined) return 0;
   const started = performance.now();
   const seconds = (): string => ((performance.now() - started) / 1000).toFixed(0);
   mkdirSync(binFolder, { recursive: true });
   const fresh = join(binFolder, `.${name}.new`);
   const [verb = 'build', ...rest] = goArguments(name);
-  process.stderr.write(`tools   ${name}: building\n`);
+  process.stderr.write(`tools   ${name}: building, once\n`);
   const ticker = setInterval(() => {
     process.stderr.write(`tools   ${name}: building … ${seconds()} s\n`);
-  }, 30_000);
-  const { code, output } = await run('go', [verb, '-o', fresh, ...rest], {
+  }, 5000);
+  // The tests that run meanwhile have the processors first.
+  const command = ['-n', '19', 'go', verb, '-o', fresh, ...rest];
+  const { code, output } = await run('nice', command, {
     cwd: join(import.meta.dirname, tools[name].module),
-    // One processor stays free for the tests that run meanwhile.
-    env: {
-      ...process.env,
-      GOFLAGS: '-mod=readonly',
-      GOMAXPROCS: String(Math.max(1, availableParallelism() - 1)),
-    },
+    env: { ...process.env, GOFLAGS: '-mod=readonly' },
   });
   clearInterval(ticker);
   if (code !== 0) {
@@ -176,16 +229,20 @@ async function build(name: ToolName): Promise<number> {
   rmSync(stampPath(name), { force: true });
   renameSync(fresh, join(binFolder, name));
   writeFileSync(stampPath(name), fingerprintOf(name));
-  process.stderr.write(`tools   ${name} ✓  (${seconds()} s)\n`);
+  process.stderr.write(`tools   ${name} ✓  (${seconds()} s, next time under 1 s)\n`);
   return 0;
 }
 
 async function run(
   command: string,
   args: readonly string[],
-  options: { cwd?: string; env?: NodeJS.ProcessEnv } = {},
+  {
+    report,
+    ...options
+  }: { cwd?: string; env?: NodeJS.ProcessEnv; report?: (line: string) => void } = {},
 ): Promise<{ code: number; output: string }> {
   const child = spawn(command, args, { ...options, stdio: ['ignore', 'pipe', 'pipe'] });
+  if (report !== undefined) createInterface({ input: child.stderr }).on('line', report);
   let output = '';
   for (const stream of [child.stdout, child.stderr]) {
     stream.setEncoding('utf8').on('data', (text: string) => {
