@@ -25,8 +25,7 @@ simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n play
 fuzz: setup ## every parser against hostile input; TARGET=name alone, SECONDS=n each, SEED=n the same again
 	@TARGET='$(TARGET)' SECONDS='$(SECONDS)' SEED='$(SEED)' node test/fuzz/fuzz.ts
 
-bench: setup ## the figures, side by side with kube-apiserver, etcd and SPIRE (builds what it can first)
-	@node test/tools/build.ts kubectl etcd kube-apiserver mint streams
+bench: setup ## the figures, side by side with kube-apiserver, etcd and SPIRE (builds them first); BENCH=--write writes docs/benchmarks.md
 	@node bench/run.ts $(BENCH)
 
 lint: setup ## types, lint and format only

@@ -13,8 +13,9 @@ import { verifyExport, verifyLog } from '../src/core/audit/verify.ts';
 import { systemClock } from '../src/core/clock/system.ts';
 import { openStore } from '../src/core/store/open.ts';
 import type { Figure } from './figure.ts';
+import { sized } from './size.ts';
 
-const total = Number(process.argv[2] ?? 1_000_000);
+const total = Number(process.argv[2] ?? sized(1_000_000, 1000));
 /** As many commits as 256 clients have under way. */
 const atOnce = 256;
 
@@ -71,7 +72,7 @@ const { size } = store.auditLog;
 const signer = noteSigner('bench.example', generateKeyPairSync('ed25519').privateKey);
 const checkpoint = await signCheckpoint(signer, store.auditLog);
 
-const proofs = 500;
+const proofs = sized(500, 10);
 const proving = await timed(async () => {
   for (let i = 0; i < proofs; i++) {
     await inclusionProof(store.auditLog, Math.floor((i * size) / proofs), size);

@@ -7,17 +7,18 @@ import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startSite } from '../test/interop/site.ts';
-import { missingSpire, type SpireServer, startSpire } from '../test/interop/spire.ts';
-import { requireTool } from '../test/interop/tool.ts';
+import { type SpireServer, startSpire } from '../test/interop/spire.ts';
+import { missingTools, requireTool } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
+import { sized } from './size.ts';
 import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 
-const rounds = 3;
-const seconds = 5;
+const rounds = sized(3, 1);
+const seconds = sized(5, 1);
 const connections = 50;
 
 const site = await startSite();
-const missing = missingSpire('spire-server');
+const missing = await missingTools('spire-server');
 if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
 const spire = missing === false ? await startSpire('hamburg.example') : undefined;
 try {
@@ -62,7 +63,7 @@ async function compare(
   const measured: { ours: Measured[]; theirs: Measured[] } = { ours: [], theirs: [] };
   // Turn by turn, so that what else the machine does hits both; the first round warms up.
   for (let round = 0; round <= rounds; round++) {
-    const now = round === 0 ? { ...load, seconds: 2 } : load;
+    const now = round === 0 ? { ...load, seconds: sized(2, 1) } : load;
     const one = await runWrk(ours, now);
     const other = theirs && (await runWrk(theirs, now));
     if (round === 0) continue;

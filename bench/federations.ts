@@ -16,11 +16,12 @@ import type { Endpoint } from './federation-endpoints.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { done } from './peered-sites.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
+import { sized } from './size.ts';
 
-const counts = (process.argv[2] ?? '1,10,50,1000,10000').split(',').map(Number);
+const counts = (process.argv[2] ?? sized('1,10,50,1000,10000', '1,5')).split(',').map(Number);
 const atOnce = 64;
-const leastRefreshes = 200;
-const settleMs = 2000;
+const leastRefreshes = sized(200, 5);
+const settleMs = sized(2000, 100);
 
 const most = Math.max(...counts);
 const program = fileURLToPath(new URL('federation-endpoints.ts', import.meta.url));

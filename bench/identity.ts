@@ -11,9 +11,10 @@ import { generateP256, PublicKey } from '../src/core/identity/keys.ts';
 import { validateChain } from '../src/core/identity/svid-validator.ts';
 import { MemoryVault } from '../src/core/identity/test-vault.ts';
 import { type Figure, median, rounded } from './figure.ts';
+import { sized } from './size.ts';
 
-const rounds = 7;
-const operations = 10_000;
+const rounds = sized(7, 1);
+const operations = sized(10_000, 500);
 
 const trustDomain = TrustDomain.parse('lubeck.example');
 /** A hundred workloads whose SVIDs are issued again and again, as those of a site are. */

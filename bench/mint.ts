@@ -8,13 +8,14 @@ import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { startSite } from '../test/interop/site.ts';
-import { missingSpire, startSpire } from '../test/interop/spire.ts';
-import { requireTool } from '../test/interop/tool.ts';
+import { startSpire } from '../test/interop/spire.ts';
+import { missingTools, requireTool } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { cpuSeconds } from './process-stat.ts';
+import { sized } from './size.ts';
 
-const rounds = 3;
-const seconds = 4;
+const rounds = sized(3, 1);
+const seconds = sized(4, 1);
 const callers = 16;
 const streamed = 64;
 
@@ -40,7 +41,7 @@ async function load(side: Side, stream: boolean, warmUp: boolean): Promise<Measu
     `-api=${side.api}`,
     `-trust-domain=${side.trustDomain}`,
     `-callers=${stream ? streamed : callers}`,
-    `-seconds=${warmUp ? 2 : seconds}`,
+    `-seconds=${warmUp ? sized(2, 1) : seconds}`,
     `-stream=${stream}`,
   ]);
   const spent = cpuSeconds([side.pid]) - before;
@@ -60,7 +61,7 @@ function middle(measured: readonly Measured[]): Measured {
 function bareSigning(): number {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'prime256v1' });
   const bytes = randomBytes(400);
-  const count = 20_000;
+  const count = sized(20_000, 1000);
   const before = process.cpuUsage();
   for (let i = 0; i < count; i++) sign('sha256', bytes, privateKey);
   const { user, system } = process.cpuUsage(before);
@@ -68,7 +69,7 @@ function bareSigning(): number {
 }
 
 const site = await startSite();
-const missing = missingSpire('spire-server');
+const missing = await missingTools('spire-server');
 if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
 const spire = missing === false ? await startSpire('hamburg.example') : undefined;
 try {

@@ -2,10 +2,11 @@
 
 import { type Figure, median, rounded } from './figure.ts';
 import { type Rival, role, roles } from './rival.ts';
+import { sized } from './size.ts';
 import { type Load, type Measured, runWrk } from './wrk.ts';
 
 const CONNECTIONS = 32;
-const ROUNDS = 3;
+const ROUNDS = sized(3, 1);
 
 /** The two sides take turns, so that what else the machine does hits both. The first round warms up. */
 async function alternate(
@@ -21,7 +22,7 @@ async function alternate(
       if (side === undefined) continue;
       const load = side.load(round);
       const warmUp = round === 0;
-      const measured = await runWrk(side.rival, warmUp ? { ...load, seconds: 2 } : load);
+      const measured = await runWrk(side.rival, warmUp ? { ...load, seconds: sized(2, 1) } : load);
       if (!warmUp) results[key].push(measured);
     }
   }
@@ -83,13 +84,13 @@ export async function* measureRates(hansa: Rival | undefined, kube: Rival): Asyn
     [hansa && { rival: hansa, load }, { rival: kube, load }] as const;
   for (const { bench, path, anchor, ...promise } of reads) {
     const sizes = await compareSizes(hansa, kube, path);
-    const [ours, theirs] = sides(() => ({ path, connections: CONNECTIONS, seconds: 4 }));
+    const [ours, theirs] = sides(() => ({ path, connections: CONNECTIONS, seconds: sized(4, 1) }));
     yield { ...figure(bench, anchor, await alternate(ours, theirs), promise), ...sizes };
   }
   const [ours, theirs] = sides((round) => ({
     path: roles,
     connections: CONNECTIONS,
-    seconds: 5,
+    seconds: sized(5, 1),
     script: createScript(round),
   }));
   const measured = await alternate(ours, theirs);

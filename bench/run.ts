@@ -1,19 +1,27 @@
 // `make bench`: every figure of a site beside the thing that it is judged by, in one run, as one
-// JSON object a line. `--write` also writes docs/benchmarks.md, `--only watch|rates|parts|trust` or the
-// name of a part measures some, and `--kube-only` the anchor alone.
+// JSON object a line; progress goes to standard error. `--write` also writes docs/benchmarks.md,
+// `--only watch|rates|parts|trust` or the name of a part measures some, and `--kube-only` the anchor
+// alone. BENCH_SMALL=1 measures next to nothing (see size.ts).
 //
 // What lives here: programs that measure and print. Nothing in src/ may import from this folder.
 
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
+import { loadavg } from 'node:os';
+import { createInterface } from 'node:readline';
 import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { parseArgs, promisify } from 'node:util';
+import { requireTool } from '../test/interop/tool.ts';
+import { ensureTool } from '../test/tools/build.ts';
 import { type Figure, rounded } from './figure.ts';
+import { benchTools, siteParts, trustParts } from './parts.ts';
 import { residentBytes } from './process-stat.ts';
 import { measureRates } from './rates.ts';
 import { report } from './report.ts';
 import { type Rival, seed, startHansa, startKube } from './rival.ts';
+import { isSmall, sized } from './size.ts';
 import { measureWatch, measureWatcherMemory } from './watch.ts';
 
 const { values: options } = parseArgs({
@@ -23,70 +31,121 @@ const { values: options } = parseArgs({
     only: { type: 'string' },
   },
 });
-
-const parts = ['store', 'audit', 'identity', 'thread'];
-/** Beside SPIRE. */
-const trustParts = ['bundle', 'mint', 'streams', 'federations'];
-const rivals: Rival[] = [];
-const figures: Figure[] = [];
-const emit = (figure: Figure): void => {
-  figures.push(figure);
-  console.log(JSON.stringify(figure));
-};
-if (options.only === undefined || options.only === 'watch') {
-  const ours = options['kube-only'] ? undefined : startHansa;
-  for await (const figure of measureWatcherMemory(ours, startKube)) emit(figure);
+const { only } = options;
+const kubeOnly = options['kube-only'];
+if (options.write && (only !== undefined || kubeOnly || isSmall)) {
+  process.stderr.write(
+    'bench   --write needs a whole run: the page holds the figures of one run\n',
+  );
+  process.exit(2);
 }
-if (options.only === undefined || ['watch', 'rates'].includes(options.only)) await measureSites();
+
+const note = (text: string): void => {
+  process.stderr.write(`bench   ${text}\n`);
+};
+const begunMs = performance.now();
+const started = { started: new Date(), load: loadavg()[0] ?? 0 };
+const figures: Figure[] = [];
+const failed: string[] = [];
+
+for (const name of benchTools) {
+  const { reason } = await ensureTool(name, (line) => process.stderr.write(`${line}\n`));
+  if (reason !== undefined) note(reason);
+}
+if (only === undefined || only === 'watch') {
+  const ours = kubeOnly ? undefined : startHansa;
+  await step('memory of watchers', () => measureWatcherMemory(ours, startKube));
+}
+if (only === undefined || ['watch', 'rates'].includes(only)) {
+  await step('watches and rates, beside kube-apiserver', measureSites);
+}
 // The parts by themselves, each in a process of its own and with nobody else running.
-for (const part of partsOf(options.only)) {
+for (const part of partsOf(only)) await step(part, () => run(part));
+
+const minutes = (performance.now() - begunMs) / 60_000;
+note(`${figures.length} figures in ${minutes.toFixed(1)} minutes`);
+if (failed.length > 0) {
+  process.exitCode = 1;
+  note(`failed: ${failed.join(', ')}`);
+}
+if (options.write && failed.length > 0) {
+  note('docs/benchmarks.md is unchanged: it holds the figures of one whole run');
+} else if (options.write) {
+  const page = report(figures, { ...started, minutes, ...(await versions()) });
+  await writeFile(new URL('../docs/benchmarks.md', import.meta.url), page);
+}
+
+/** Where one fails, the others are worth having all the same. */
+async function step(name: string, measure: () => AsyncIterable<Figure>): Promise<void> {
+  const begun = performance.now();
+  const seconds = (): string => `${((performance.now() - begun) / 1000).toFixed(0)} s`;
+  const progress = setInterval(() => note(`${name} … ${seconds()}`), 10_000);
   try {
-    for (const line of await run(part)) emit(line);
+    for await (const figure of measure()) {
+      figures.push(figure);
+      console.log(JSON.stringify(figure));
+    }
+    note(`${name} ✓  (${seconds()})`);
   } catch (error) {
-    // The others are worth having all the same.
-    process.stderr.write(`bench   ${part} failed: ${String(error)}\n`);
-    process.exitCode = 1;
+    failed.push(name);
+    note(`${name} ✗  ${error instanceof Error ? error.stack : String(error)}`);
+  } finally {
+    clearInterval(progress);
   }
 }
-if (options.write)
-  await writeFile(new URL('../docs/benchmarks.md', import.meta.url), report(figures));
 
-function partsOf(only: string | undefined): readonly string[] {
-  if (only === undefined) return [...parts, ...trustParts];
-  if (only === 'parts') return parts;
-  return only === 'trust' ? trustParts : [...parts, ...trustParts].filter((part) => part === only);
+function partsOf(wanted: string | undefined): readonly string[] {
+  const all = [...siteParts, ...trustParts];
+  if (wanted === undefined) return kubeOnly ? [] : all;
+  if (wanted === 'parts') return siteParts;
+  return wanted === 'trust' ? trustParts : all.filter((part) => part === wanted);
 }
 
-async function measureSites(): Promise<void> {
+async function* measureSites(): AsyncGenerator<Figure> {
+  const rivals: Rival[] = [];
   try {
     // The second start is the one that counts: the first one fills the caches of the file system.
-    if (!options['kube-only']) await (await startHansa()).stop();
-    const hansa = options['kube-only'] ? undefined : await startHansa();
+    if (!kubeOnly) await (await startHansa()).stop();
+    const hansa = kubeOnly ? undefined : await startHansa();
     if (hansa !== undefined) rivals.push(hansa);
     const kube = await startKube();
     rivals.push(kube);
-    await delay(3000);
-    emit(startUp(hansa, kube));
-    emit(idleMemory(hansa, kube));
-    await seed(rivals, 500);
-    if (options.only !== 'rates')
-      for await (const figure of measureWatch(hansa, kube)) emit(figure);
-    if (options.only !== 'watch')
-      for await (const figure of measureRates(hansa, kube)) emit(figure);
+    await delay(sized(3000, 0));
+    yield startUp(hansa, kube);
+    yield idleMemory(hansa, kube);
+    await seed(rivals, sized(500, 260));
+    if (only !== 'rates') yield* measureWatch(hansa, kube);
+    if (only !== 'watch') yield* measureRates(hansa, kube);
   } finally {
     for (const rival of rivals) await rival.stop();
   }
 }
 
-async function run(part: string): Promise<readonly Figure[]> {
+async function* run(part: string): AsyncGenerator<Figure> {
   const program = fileURLToPath(new URL(`${part}.ts`, import.meta.url));
-  const { stdout, stderr } = await promisify(execFile)(process.execPath, [program]);
-  // What was left out, and why.
-  process.stderr.write(stderr);
-  return stdout
-    .trim()
-    .split('\n')
-    .map((line) => JSON.parse(line) as Figure);
+  const child = spawn(process.execPath, ['--disable-warning=ExperimentalWarning', program], {
+    // Standard error says what is left out, and why.
+    stdio: ['ignore', 'pipe', 'inherit'],
+  });
+  const ended = once(child, 'close');
+  for await (const line of createInterface({ input: child.stdout })) {
+    yield JSON.parse(line) as Figure;
+  }
+  const [code] = (await ended) as [number | null];
+  if (code !== 0) throw new Error(`it ended with ${code}`);
+}
+
+/** What the programs say of themselves: `Kubernetes v1.36.3`, `etcd Version: 3.7.3`, `1.13.3`. */
+async function versions(): Promise<{ kubernetes: string; etcd: string; spire: string }> {
+  const ask = async (name: (typeof benchTools)[number]): Promise<string> => {
+    const { stdout, stderr } = await promisify(execFile)(await requireTool(name), ['--version']);
+    return /\d+\.\d+\.\d+[\w.-]*/.exec(stdout + stderr)?.[0] ?? 'unknown';
+  };
+  return {
+    kubernetes: await ask('kube-apiserver'),
+    etcd: await ask('etcd'),
+    spire: await ask('spire-server'),
+  };
 }
 
 function startUp(hansa: Rival | undefined, kube: Rival): Figure {

@@ -7,10 +7,14 @@ import { once } from 'node:events';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { type SpireServer, findProgram, startSpire } from '../test/interop/spire.ts';
+import { type SpireServer, startSpire } from '../test/interop/spire.ts';
+import { requireTool } from '../test/interop/tool.ts';
+import { sized } from './size.ts';
 import { WorkloadStream } from './workload-stream.ts';
 
-const agentIntervalMs = 5000;
+/** A spire-agent's own default. */
+const agentIntervalMs = sized(5000, 1000);
+const warmUps = sized(1, 0);
 
 interface Side {
   readonly server: SpireServer;
@@ -37,9 +41,8 @@ export async function measureSpire(rounds: number): Promise<SpireTimes> {
     }
     const [one, other] = sides as [Side, Side];
     const times: number[] = [];
-    // The first one warms up.
-    for (let round = -1; round < rounds; round++) {
-      // Agents ask every 5 s: begin anywhere in between, not just after they did.
+    for (let round = -warmUps; round < rounds; round++) {
+      // Begin anywhere in between, not just after they did.
       await sleep(Math.random() * agentIntervalMs);
       const started = performance.now();
       await Promise.all([federate(one, other), federate(other, one)]);
@@ -82,6 +85,7 @@ async function startSide(server: SpireServer): Promise<Side> {
   trust_domain = "${trustDomain}"
   insecure_bootstrap = true
   join_token = "${token}"
+  experimental { sync_interval = "${agentIntervalMs / 1000}s" }
 }
 plugins {
   KeyManager "memory" { plugin_data {} }
@@ -91,8 +95,7 @@ plugins {
 `,
   );
   const entry = await createEntry(server, agentId);
-  const program = findProgram('spire-agent');
-  if (program === undefined) throw new Error('there is no spire-agent here');
+  const program = await requireTool('spire-agent');
   const agent = spawn(program, ['run', '-config', configuration], {
     cwd: folder,
     stdio: ['ignore', 'ignore', 'inherit'],

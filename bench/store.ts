@@ -10,9 +10,10 @@ import { openStore } from '../src/core/store/open.ts';
 import { migrate } from '../src/core/store/sqlite-schema.ts';
 import type { Store } from '../src/core/store/store.ts';
 import { type Figure, median, rounded } from './figure.ts';
+import { sized } from './size.ts';
 
-const rounds = 5;
-const writes = 16_384;
+const rounds = sized(5, 1);
+const writes = sized(16_384, 1024);
 const names = 4096;
 const writers = 32;
 const value = Buffer.alloc(1024, 'v');
@@ -126,7 +127,7 @@ async function fanOut(folder: string): Promise<Figure> {
       }),
     );
     const times: number[] = [];
-    for (let round = 0; round < 200; round++) {
+    for (let round = 0; round < sized(200, 5); round++) {
       const before = performance.now();
       await store.commit({ put: [{ collection: 'things', name: 'a', encode: () => value }] });
       times.push(lastMs - before);

@@ -18,22 +18,23 @@ import { SiteAuthority } from '../src/core/identity/authority.ts';
 import { encodeSpiffeBundle } from '../src/core/identity/spiffe-bundle.ts';
 import { MemoryVault } from '../src/core/identity/test-vault.ts';
 import { resources } from '../test/e2e/api-client.ts';
-import { missingSpire, startSpire, startSpireAgent } from '../test/interop/spire.ts';
-import { requireTool } from '../test/interop/tool.ts';
+import { startSpire, startSpireAgent } from '../test/interop/spire.ts';
+import { missingTools, requireTool } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { becomePeers, done, prepareAuthority, withSites } from './peered-sites.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
+import { sized } from './size.ts';
 
-const streams = 1000;
+const streams = sized(1000, 20);
 const connections = 10;
 /** A spire-agent 1.16 gives its first state to 500 streams at once, and to 1,000 it does not. */
-const anchorStreams = 500;
-const rounds = 20;
-const anchorRounds = 6;
-const warmUps = 3;
+const anchorStreams = sized(500, 10);
+const rounds = sized(20, 2);
+const anchorRounds = sized(6, 1);
+const warmUps = sized(3, 1);
 /** After everything was allocated that a stream needs, and collected what it does not. */
-const settleMs = 3000;
-const agentIntervalMs = 5000;
+const settleMs = sized(3000, 100);
+const agentIntervalMs = sized(5000, 1000);
 const waveWithinMs = 30_000;
 const other = 'danzig.example';
 
@@ -175,7 +176,7 @@ const { given, fetched } = await withSites(async (lubeck, bruges) => {
 });
 
 async function measureSpireAgent(): Promise<Results | undefined> {
-  const missing = missingSpire('spire-server', 'spire-agent');
+  const missing = await missingTools('spire-server', 'spire-agent');
   if (missing !== false) {
     process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
     return undefined;
@@ -190,7 +191,7 @@ async function measureSpireAgent(): Promise<Results | undefined> {
       await set(file);
     };
     await change(bundleOf(1, 1));
-    const agent = await startSpireAgent(server);
+    const agent = await startSpireAgent(server, agentIntervalMs / 1000);
     try {
       await server.run(
         'entry',
@@ -201,7 +202,7 @@ async function measureSpireAgent(): Promise<Results | undefined> {
         `-federatesWith=spiffe://${other}`,
       );
       // The agent learns of the entry when it asks next.
-      await sleep(10_000);
+      await sleep(2 * agentIntervalMs);
       const { socket, pid } = agent;
       const inTurn = (round: number): Promise<void> => change(bundleIn(round));
       // Anywhere between two questions of the agent, not just after one.

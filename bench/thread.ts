@@ -3,7 +3,7 @@
 // clients are this process, which holds a stream of the Workload API at every site, and what it
 // waits for is what these streams push.
 
-import { missingSpire } from '../test/interop/spire.ts';
+import { missingTools } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import {
   becomePeers,
@@ -13,12 +13,13 @@ import {
   type Times,
   withSites,
 } from './peered-sites.ts';
+import { sized } from './size.ts';
 import { measureSpire } from './spire-thread.ts';
 
-const rounds = 50;
-const warmUps = 3;
-const anchorRounds = 7;
-const rotatingPairs = 5;
+const rounds = sized(50, 2);
+const warmUps = sized(3, 0);
+const anchorRounds = sized(7, 1);
+const rotatingPairs = sized(5, 1);
 
 async function measurePeering(lubeck: BenchSite, bruges: BenchSite): Promise<readonly Times[]> {
   const times: Times[] = [];
@@ -81,7 +82,7 @@ const rotations: number[] = [];
 for (let pair = 0; pair < rotatingPairs; pair++) {
   rotations.push(...(await withSites(measureRotation)));
 }
-const missing = missingSpire();
+const missing = await missingTools('spire-server', 'spire-agent');
 if (missing !== false) process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
 const spire = missing === false ? await measureSpire(anchorRounds) : undefined;
 print(

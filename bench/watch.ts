@@ -6,15 +6,16 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { type Figure, median, rounded } from './figure.ts';
 import { residentBytes } from './process-stat.ts';
 import { type Rival, role, roles } from './rival.ts';
+import { sized } from './size.ts';
 
-const WATCHERS = 1000;
-const ROUNDS = 7;
+const WATCHERS = sized(1000, 20);
+const ROUNDS = sized(7, 1);
 
 /** Both servers allow at least this many streams on a connection. */
 const STREAMS_PER_CONNECTION = 100;
 
 /** kube-apiserver makes garbage for a while after a burst of new watches. */
-const SETTLE_MS = 1500;
+const SETTLE_MS = sized(1500, 100);
 
 /** A watcher that has not seen a change by then never will. */
 const LATE_AFTER_MS = 30_000;
@@ -83,17 +84,21 @@ async function timeToLast(rival: Rival, wire: Wire): Promise<number> {
   return median(times);
 }
 
-/** The slope between two crowds, so that what the first watcher of all costs is left out. */
+/**
+ * The slope between two crowds, so that what the first watcher of all costs is left out. Together
+ * they are as many as one user and one address may have.
+ */
 async function memoryEach(start: () => Promise<Rival>, wire: Wire): Promise<number> {
   const rival = await start();
   try {
     const version = await currentVersion(rival);
-    const first = await open(rival, wire, version, WATCHERS / 2);
+    const first = await open(rival, wire, version, WATCHERS / 5);
     await delay(SETTLE_MS);
     const before = residentBytes(rival.pids);
-    const more = await open(rival, wire, version, 2 * WATCHERS);
+    const count = WATCHERS - WATCHERS / 5;
+    const more = await open(rival, wire, version, count);
     await delay(SETTLE_MS);
-    const each = (residentBytes(rival.pids) - before) / (2 * WATCHERS);
+    const each = (residentBytes(rival.pids) - before) / count;
     await Promise.all([first.close(), more.close()]);
     return each;
   } finally {
