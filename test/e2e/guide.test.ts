@@ -6,8 +6,7 @@ import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { missingSpire } from '../interop/spire.ts';
-import { ensureTool } from '../tools/build.ts';
+import { missingTools } from '../interop/tool.ts';
 import { repository } from './daemon.ts';
 import { commandsOf, type GuideCommand, missingLine } from './guide-page.ts';
 import { GuideWorld } from './guide-world.ts';
@@ -22,13 +21,12 @@ function pagesInOrder(): string[] {
 
 const apart = spawnSync('unshare', ['--net', '--mount', '--pid', '--fork', 'true']).status === 0;
 const skip = apart
-  ? missingSpire('spire-server', 'spire-agent')
+  ? await missingTools('kubectl', 'spire-server', 'spire-agent')
   : 'namespaces are needed to run the guide, and this user may make none';
 
 suite('the guide', { skip }, () => {
   let world: GuideWorld;
   before(async () => {
-    await ensureTool('kubectl');
     world = await GuideWorld.start();
   });
   after(() => world.stop());
