@@ -107,7 +107,9 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     signal: silence.signal,
   });
   stream.on('test:dequeue', (event) => {
-    if (event.file === undefined && event.nesting === 0) running.set(event.name, performance.now());
+    // A file comes as a test that has the name of its file.
+    const file = relative(root, event.file ?? '');
+    if (relative(root, event.name) === file) running.set(file, performance.now());
   });
   stream.on('test:pass', (event) => {
     const file = relative(root, event.file ?? '');
@@ -169,6 +171,7 @@ async function runFiles(files: string[], concurrency: number): Promise<void> {
     hanging.refresh();
   });
   clearTimeout(hanging);
+  for (const file of files) running.delete(file);
 }
 
 /** One after another; each promise resolves when that program is there or cannot be. */

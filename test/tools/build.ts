@@ -214,7 +214,7 @@ async function build(name: ToolName): Promise<number> {
     process.stderr.write(`tools   ${name}: building … ${seconds()} s\n`);
   }, 5000);
   // The tests that run meanwhile have the processors first.
-  const command = ['-n', '19', 'go', verb, '-o', fresh, ...rest];
+  const command = ['-n', '10', 'go', verb, '-o', fresh, ...rest];
   const { code, output } = await run('nice', command, {
     cwd: join(import.meta.dirname, tools[name].module),
     env: { ...process.env, GOFLAGS: '-mod=readonly' },
