@@ -1,6 +1,6 @@
 // hansa audit: reading the log of a site, and checking it with nothing but its bytes.
 
-import { createReadStream, createWriteStream, readFileSync } from 'node:fs';
+import { createReadStream, createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pipeline } from 'node:stream/promises';
 import { Argument, Command, InvalidArgumentError } from 'commander';
@@ -199,16 +199,28 @@ function exportCommand(cli: Cli): Command {
         }
         // Never over an older export: that may be the evidence.
         const path = resolve(cli.io.cwd, options.file);
-        await pipeline(pieces, createWriteStream(path, { flags: 'wx', mode: 0o600 })).catch(
+        const fd = openNew(path);
+        const signal = cli.io.interruption();
+        await pipeline(pieces, createWriteStream(path, { fd }), { signal }).catch(
           (error: NodeJS.ErrnoException) => {
+            // Half a log verifies as a log that was cut.
+            rmSync(path, { force: true });
             // The site's own refusals, and a connection that broke, are errors already.
-            if (error.syscall !== 'open' && error.syscall !== 'write') throw error;
+            if (error.syscall !== 'write') throw error;
             throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
           },
         );
         cli.note(`Written to ${path}. Verify it with: hansa audit verify ${options.file}`);
       }),
     );
+}
+
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (error) {
+    throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
+  }
 }
 
 interface VerifyFlags {

@@ -3,7 +3,7 @@
 // beside the old ones, join.json.next last, and then moved; whoever comes next moves the rest.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, renameSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
 import type { Random } from '../core/clock/clock.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
@@ -12,6 +12,7 @@ import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { Joined } from '../trust/join/join-client.ts';
 import { fileProblem } from './file-problem.ts';
 import { readOwnFile, writeNewFile } from './new-file.ts';
+import { removeMade } from './svid-files.ts';
 import { usageError } from './usage.ts';
 
 /** What join.json holds. */
@@ -30,11 +31,13 @@ const fileMode = 0o600;
 
 export class JoinFolder {
   readonly path: string;
+  /** The outermost folder that was made here. */
+  #made: string | undefined;
+  #hasNewKey = false;
 
   constructor(path: string) {
     this.path = path;
     this.#do('use', () => {
-      mkdirSync(path, { recursive: true, mode: 0o700 });
       if (existsSync(this.#next('join.json'))) this.#move();
     });
   }
@@ -73,8 +76,16 @@ export class JoinFolder {
       }
     }
     const key = await generateP256(random);
+    this.#hasNewKey = true;
     this.#do('write', () => this.#lay('svid.key', privateKeyPem(exportPkcs8(key))));
     return key;
+  }
+
+  /** After a refusal: removes the key that was made for it. One of an earlier attempt stays. */
+  abandonKey(): void {
+    if (!this.#hasNewKey) return;
+    rmSync(this.#next('svid.key'), { force: true });
+    if (this.#made !== undefined) removeMade(this.path, this.#made);
   }
 
   /** With the key of `nextKey`. */
@@ -103,6 +114,7 @@ export class JoinFolder {
   }
 
   #lay(name: FileName, content: string): void {
+    this.#made ??= mkdirSync(this.path, { recursive: true, mode: 0o700 });
     writeNewFile(this.#next(name), content, fileMode);
   }
 

@@ -105,6 +105,11 @@ const passing: ReadonlySet<ErrorCode> = new Set([
   'HANSA_TOO_MANY_REQUESTS',
   'HANSA_INTERNAL',
 ]);
+/** Whether the same attempt may succeed later. */
+export function isPassing(error: unknown): boolean {
+  return passing.has(toHansaError(error).code);
+}
+
 const retryMs = 15_000;
 
 /** Until it is interrupted, is refused, or the SVID has ended without a renewal. */
@@ -136,7 +141,7 @@ async function keepFresh(cli: Cli, folder: JoinFolder, options: RenewOptions): P
       if (signal.aborted) return;
       const error = toHansaError(caught);
       // A bundle that cannot be had now is no reason to give up what still works.
-      if (renews && !passing.has(error.code)) throw error;
+      if (renews && !isPassing(error)) throw error;
       if (clock.now() > leaf.notAfterMs) throw tooLate(leaf.notAfterMs, error);
       cli.note(printable(`${error.message} Trying again in ${retryMs / 1000} s.`));
       if (!renews) bundleAtMs = clock.now() + retryMs;

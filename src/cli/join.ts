@@ -15,7 +15,7 @@ import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
 import { JoinFolder } from './join-folder.ts';
-import { renewCommand, showJoined } from './join-renew.ts';
+import { isPassing, renewCommand, showJoined } from './join-renew.ts';
 import { findServer, readGiven, type ServerOptions } from './join-server.ts';
 import {
   type OutputFormat,
@@ -109,7 +109,14 @@ Examples:
       const server = await findServer(io, options);
       const key = await folder.nextKey(io.random);
       const { clock, random } = io;
-      const joined = await prove({ server, clock, random, key, signal: io.interruption() }, wish);
+      const signal = io.interruption();
+      const joined = await prove({ server, clock, random, key, signal }, wish).catch(
+        (error: unknown) => {
+          // Where no answer arrived, the site may know the key: the next attempt needs it.
+          if (!signal.aborted && !isPassing(error)) folder.abandonKey();
+          throw error;
+        },
+      );
       folder.keep(joined, server.url);
       showJoined(cli, joined, folder, options.output);
     });

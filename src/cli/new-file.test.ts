@@ -5,6 +5,7 @@ import fs, {
   chownSync,
   existsSync,
   linkSync,
+  mkdirSync,
   mkdtempSync,
   readFileSync,
   rmSync,
@@ -74,6 +75,7 @@ suite('a key that waits to be certified', () => {
   const pem = planted.export({ format: 'pem', type: 'pkcs8' }) as string;
   const path = () => at('join/svid.key.next');
   const isUsed = async (plant: () => void): Promise<boolean> => {
+    mkdirSync(at('join'), { recursive: true });
     const kept = new JoinFolder(at('join'));
     rmSync(path(), { force: true });
     plant();

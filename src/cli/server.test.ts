@@ -82,6 +82,14 @@ suite('a site that was started with flags', () => {
     assert.equal(existsSync(join(folder, 'config.yaml')), false);
   });
 
+  test('makes no folder where its first start lacks a trust domain', async (context) => {
+    const folder = join(folderOf(context), 'new');
+    const refused = await run(['server', '--data-dir', folder]);
+    assert.equal(refused.code, 3);
+    assert.match(refused.stderr, /no trust domain is given/);
+    assert.equal(existsSync(folder), false);
+  });
+
   test('does not start with a damaged file, and leaves it alone', async (context) => {
     const folder = folderOf(context);
     const file = join(folder, 'config.yaml');

@@ -2,8 +2,7 @@
 // like every other; `mint` asks the owner's socket.
 
 import { createPublicKey } from 'node:crypto';
-import { mkdirSync, readdirSync, renameSync, rmSync } from 'node:fs';
-import { join, resolve } from 'node:path';
+import { resolve } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { timestamp } from '../api/object.ts';
@@ -21,8 +20,6 @@ import type {
 import type { Cli } from './cli.ts';
 import type { SiteClient } from './client.ts';
 import { parseDurationFlag } from './duration-flag.ts';
-import { fileProblem } from './file-problem.ts';
-import { writeNewFile } from './new-file.ts';
 import {
   type OutputFormat,
   outputOption,
@@ -31,19 +28,10 @@ import {
   renderValue,
 } from './output.ts';
 import { svidFetchCommand } from './svid-fetch.ts';
+import { type SvidFiles, writeSvidFiles } from './svid-files.ts';
 import { svidValidateCommand } from './svid-validate.ts';
 import { usageError } from './usage.ts';
 import { socketOf } from './workload-socket.ts';
-
-/** What is written into a folder, as other programs expect it. */
-interface CredentialFiles {
-  readonly certificate: string;
-  readonly privateKey: string;
-  /** Our own authorities. */
-  readonly bundle: string;
-  /** Of every trust domain that is believed, one after the other in one file, by trust domain. */
-  readonly federated: ReadonlyMap<string, string>;
-}
 
 export function svidCommand(cli: Cli): Command {
   return new Command('svid')
@@ -124,7 +112,7 @@ Examples:
         for await (const state of states) {
           const first = state.svids[0];
           if (options.write !== undefined && first !== undefined) {
-            writeFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
+            writeSvidFiles(resolve(cli.io.cwd, options.write), filesOf(state, first));
             renewal?.renewed();
           }
           showState(cli, state, options.output);
@@ -186,7 +174,10 @@ function mintCommand(cli: Cli): Command {
         'how long it lives: 1m to 1h (1h); a JWT-SVID from 10s (5m)',
       ).argParser(parseDurationFlag),
     )
-    .option('--write <folder>', 'write svid.pem, svid.key and bundle.pem there')
+    .option(
+      '--write <folder>',
+      'write svid.pem, svid.key and bundle.pem there; other files stay as they are',
+    )
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -220,7 +211,8 @@ Examples:
         const privateKey = privateKeyPem(exportPkcs8(key));
         if (options.write !== undefined) {
           const folder = resolve(cli.io.cwd, options.write);
-          writeFiles(folder, { ...minted, privateKey, federated: new Map() });
+          const { certificate, bundle } = minted;
+          writeSvidFiles(folder, { certificate, bundle, privateKey });
           const { spiffeId, serialNumber, notAfter } = minted;
           const rendered = renderValue(
             { spiffeId, serialNumber, notAfter, folder },
@@ -259,7 +251,7 @@ async function mintToken(
   cli.note(printable(`(for ${audience.join(', ')}; until ${minted.expiresAt})`));
 }
 
-function filesOf(state: ReceivedState, svid: ReceivedSvid): CredentialFiles {
+function filesOf(state: ReceivedState, svid: ReceivedSvid): SvidFiles {
   const pem = (certificates: ReceivedSvid['chain']): string =>
     certificates.map(({ der }) => certificatePem(der)).join('');
   return {
@@ -268,37 +260,6 @@ function filesOf(state: ReceivedState, svid: ReceivedSvid): CredentialFiles {
     bundle: pem(svid.authorities),
     federated: new Map([...state.federated].map(([id, found]) => [id, pem(found)])),
   };
-}
-
-function writeFiles(folder: string, files: CredentialFiles): void {
-  try {
-    replaceFiles(folder, files);
-  } catch (error) {
-    throw usageError(`Cannot write the SVID into ${folder}: ${fileProblem(error)}.`);
-  }
-}
-
-function replaceFiles(folder: string, files: CredentialFiles): void {
-  mkdirSync(folder, { recursive: true, mode: 0o700 });
-  // The key first: whoever sees a new certificate finds its key.
-  replace(join(folder, 'svid.key'), files.privateKey, 0o600);
-  replace(join(folder, 'svid.pem'), files.certificate, 0o644);
-  replace(join(folder, 'bundle.pem'), files.bundle, 0o644);
-  const federated = new Map(
-    [...files.federated].map(([id, pem]) => [`federated.${id.slice('spiffe://'.length)}.pem`, pem]),
-  );
-  for (const [name, pem] of federated) replace(join(folder, name), pem, 0o644);
-  // Whom the site lets us believe no more must not be believed by whoever reads the folder.
-  for (const name of readdirSync(folder)) {
-    if (/^federated\..+\.pem$/.test(name) && !federated.has(name)) rmSync(join(folder, name));
-  }
-}
-
-/** Readers see the old file or the new one, never half of it. */
-function replace(path: string, content: string, mode: number): void {
-  const next = `${path}.next`;
-  writeNewFile(next, content, mode);
-  renameSync(next, path);
 }
 
 function showState(cli: Cli, state: ReceivedIdentities, output: OutputFormat): void {

@@ -133,6 +133,13 @@ export async function checkpointKey(
 const identityCollection = 'site.identity';
 const trustDomainName = 'trust-domain';
 
+export function noTrustDomain(): HansaError {
+  return new HansaError(
+    'HANSA_CONFIG_INVALID',
+    'Cannot start: this data folder is new, and no trust domain is given. Choose one that is yours, for example --trust-domain lubeck.example.',
+  );
+}
+
 /** The trust domain is chosen at the first start and stays: every identity carries it. */
 export async function settleTrustDomain(
   store: Store,
@@ -141,12 +148,7 @@ export async function settleTrustDomain(
   const entry = store.get(identityCollection, trustDomainName);
   const known = entry?.value.toString('utf8');
   if (known === undefined) {
-    if (configured === undefined) {
-      throw new HansaError(
-        'HANSA_CONFIG_INVALID',
-        'Cannot start: this data folder is new, and no trust domain is given. Choose one that is yours, for example --trust-domain lubeck.example.',
-      );
-    }
+    if (configured === undefined) throw noTrustDomain();
     await store.commit({
       expect: [{ collection: identityCollection, name: trustDomainName, at: 'absent' }],
       put: [

@@ -1,5 +1,6 @@
 // What everything else of a site stands on: its folder, its store, its audit log, and who it is.
 
+import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { noteSigner } from '../core/audit/checkpoint.ts';
 import { Audit } from '../core/audit/log.ts';
@@ -14,9 +15,14 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer, type Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { ServerConfig } from './config.ts';
-import { type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
+import { dataFolderAt, type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
 import { Health } from './health.ts';
-import { checkpointKey, foundingSecret, settleTrustDomain } from './secret-records.ts';
+import {
+  checkpointKey,
+  foundingSecret,
+  noTrustDomain,
+  settleTrustDomain,
+} from './secret-records.ts';
 import { serverNames } from './server-names.ts';
 import type { Undo } from './undo.ts';
 
@@ -42,6 +48,9 @@ export interface Foundation {
 /** Whatever it started is stopped by `undo`, also where it fails half-way. */
 export async function layFoundation(options: FoundationOptions, undo: Undo): Promise<Foundation> {
   const { config, clock, random, log, metrics } = options;
+  // Checked before anything is made: a mistyped --data-dir must not leave a folder.
+  const isNew = !existsSync(dataFolderAt(config.dataDir).store);
+  if (isNew && config.trustDomain === undefined) throw noTrustDomain();
   const folder = prepareDataFolder(config.dataDir);
   const health = new Health();
 

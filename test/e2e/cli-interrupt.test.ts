@@ -4,10 +4,12 @@
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { existsSync, statSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { launcher, repository, startDaemon, temporaryFolder } from './daemon.ts';
+import { until } from './until.ts';
 
 interface Ended {
   /** The exit code, or the signal that killed the process. */
@@ -30,12 +32,17 @@ after(() => {
   site.close();
 });
 
-/** Sends the signals, one after the other, once the command has called the site. */
-async function interrupted(
+/** Sends the signal once the command has called the site. */
+function interrupted(args: readonly string[], signal?: NodeJS.Signals): Promise<Ended> {
+  const called = once(site, 'connection');
+  return interruptedAfter(args, () => called, signal);
+}
+
+async function interruptedAfter(
   args: readonly string[],
+  busy: () => Promise<unknown>,
   signal: NodeJS.Signals = 'SIGINT',
 ): Promise<Ended> {
-  const called = once(site, 'connection');
   const child = spawn(launcher, [...args, '--data-dir', dataDir], {
     cwd: repository,
     env: { PATH: process.env['PATH'], HOME: dataDir },
@@ -48,7 +55,7 @@ async function interrupted(
     });
   }
   const ended = once(child, 'close') as Promise<[number | null, string | null]>;
-  await Promise.race([called, ended]);
+  await Promise.race([busy(), ended]);
   child.kill(signal);
   const [code, killedBy] = await ended;
   return { end: code ?? killedBy ?? '', printed };
@@ -73,6 +80,19 @@ suite('Ctrl-C', () => {
       assert.deepEqual(await interrupted(args), { end: 130, printed: '' });
     });
   }
+
+  test('in the middle of an export leaves no file', async () => {
+    const file = join(dataDir, 'half');
+    const args = ['audit', 'export', '--file', file];
+    const called = once(site, 'connection');
+    const ended = interruptedAfter(args, async () => {
+      const [socket] = (await called) as [Socket];
+      socket.write('HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n4\r\nhalf\r\n');
+      await until(() => existsSync(file) && statSync(file).size > 0);
+    });
+    assert.deepEqual(await ended, { end: 130, printed: '' });
+    assert.equal(existsSync(file), false);
+  });
 
   test('stops a site in order, with 0', async () => {
     const daemon = await startDaemon(join(temporaryFolder(), 'lubeck'));
