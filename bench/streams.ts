@@ -6,12 +6,13 @@
 // two times are taken: from the change to the last stream, which is what a user sees, and from the
 // first stream to the last, which does not hold the agent's waiting.
 
-import { type ChildProcess, spawn } from 'node:child_process';
+import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { promisify } from 'node:util';
 import { TrustDomain } from '../src/api/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
 import { SiteAuthority } from '../src/core/identity/authority.ts';
@@ -21,7 +22,7 @@ import { resources } from '../test/e2e/api-client.ts';
 import { startSpire, startSpireAgent } from '../test/interop/spire.ts';
 import { missingTools, requireTool } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';
-import { becomePeers, done, prepareAuthority, withSites } from './peered-sites.ts';
+import { becomePeers, done, prepareAuthority, until, withSites } from './peered-sites.ts';
 import { cpuSeconds, residentBytes } from './process-stat.ts';
 import { sized } from './size.ts';
 
@@ -181,6 +182,7 @@ async function measureSpireAgent(): Promise<Results | undefined> {
     process.stderr.write(`bench   SPIRE is left out: ${missing}\n`);
     return undefined;
   }
+  const spireAgent = await requireTool('spire-agent');
   const server = await startSpire('hamburg.example');
   try {
     const set = (bundle: string): Promise<string> =>
@@ -201,9 +203,17 @@ async function measureSpireAgent(): Promise<Results | undefined> {
         `-selector=unix:uid:${process.getuid?.() ?? 0}`,
         `-federatesWith=spiffe://${other}`,
       );
-      // The agent learns of the entry when it asks next.
-      await sleep(2 * agentIntervalMs);
       const { socket, pid } = agent;
+      // The agent learns of the entry when it asks its server next.
+      const fetching = ['api', 'fetch', 'x509', '-socketPath', socket];
+      await until(
+        () =>
+          promisify(execFile)(spireAgent, fetching).then(
+            () => true,
+            () => false,
+          ),
+        'an SVID from the spire-agent',
+      );
       const inTurn = (round: number): Promise<void> => change(bundleIn(round));
       // Anywhere between two questions of the agent, not just after one.
       const anywhereMs = (): number => Math.random() * agentIntervalMs;
