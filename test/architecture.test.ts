@@ -160,6 +160,16 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
+  test('names are looked up only in core/identity/look-up-name.ts', () => {
+    check(
+      'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/dial.ts) instead.',
+      badImports(
+        product.filter((file) => file.path !== 'src/core/identity/look-up-name.ts'),
+        (to) => !/^node:dns(?:\/promises)?$/.test(to),
+      ),
+    );
+  });
+
   const chance =
     /\b(?:Date\.now|Math\.random|performance\.now|process\.hrtime|randomBytes|randomUUID|randomInt|randomFillSync|getRandomValues|(?<!\.)setTimeout|(?<!\.)setInterval|performance\.timeOrigin)\b|\bnew Date\(\s*\)/g;
 

@@ -100,7 +100,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
     io.stdout.write(`${text}\n`);
   };
   const withConnection: Cli['withConnection'] = async (connection, work) => {
-    const transport = openConnection(connection);
+    const transport = openConnection(connection, io.clock);
     // A command that ends itself when it is interrupted must not wait for an answer first.
     const send: Transport['send'] = (request) =>
       transport.send(

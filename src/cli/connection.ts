@@ -3,11 +3,18 @@
 
 import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
-import { Agent as HttpsAgent, request as httpsRequest } from 'node:https';
+import {
+  Agent as HttpsAgent,
+  type AgentOptions,
+  request as httpsRequest,
+  type RequestOptions,
+} from 'node:https';
 import { join, resolve } from 'node:path';
+import type { Duplex } from 'node:stream';
 import { humanDuration } from '../api/duration.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
+import { dial } from '../core/identity/dial.ts';
 import { longestSocketPathBytes } from '../server/config-values.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
@@ -227,10 +234,10 @@ function withCredential(connection: SiteConnection, files: CredentialFiles): Sit
   };
 }
 
-export function openConnection(connection: Connection): Transport {
+export function openConnection(connection: Connection, clock: Clock): Transport {
   return connection.via === 'socket'
     ? openSocket(join(connection.dataDir, 'admin.sock'))
-    : openUrl(connection);
+    : openUrl(connection, clock);
 }
 
 /** Over the socket one is admin: who names a token means to be somebody else. */
@@ -284,11 +291,58 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
   }
 }
 
-function openUrl(connection: SiteConnection): Transport {
+/** A site that is on the other side of the world, behind a slow name server, takes a few seconds. */
+const connectWithinMs = 30_000;
+
+type Connected = (error: Error | null, stream?: Duplex) => void;
+
+/** Connects as sites do: see core/identity/dial.ts. */
+class DialingAgent extends HttpsAgent {
+  readonly #clock: Clock;
+  readonly #stop = new AbortController();
+
+  constructor(options: AgentOptions, clock: Clock) {
+    super(options);
+    this.#clock = clock;
+  }
+
+  override createConnection(
+    options: RequestOptions,
+    callback?: (error: Error | null, stream: Duplex) => void,
+  ): undefined {
+    void this.#connect(options, callback as Connected);
+  }
+
+  async #connect(options: RequestOptions, done: Connected): Promise<void> {
+    let secured: Duplex;
+    try {
+      const socket = await dial({
+        host: String(options.host),
+        port: Number(options.port),
+        clock: this.#clock,
+        timeoutMs: connectWithinMs,
+        signal: this.#stop.signal,
+      });
+      secured = super.createConnection({ ...options, socket } as RequestOptions) as Duplex;
+    } catch (error) {
+      done(error as Error);
+      return;
+    }
+    done(null, secured);
+  }
+
+  /** Attempts to connect would keep the process alive. */
+  override destroy(): void {
+    this.#stop.abort();
+    super.destroy();
+  }
+}
+
+function openUrl(connection: SiteConnection, clock: Clock): Transport {
   const { url, caFile, tokenFile, clientCertificate: certificate, clientKey } = connection;
   const token = tokenFile === undefined ? undefined : readToken(tokenFile);
   // No session cache: a resumed session would skip the check of the server's certificate.
-  const agent = new HttpsAgent({
+  const settings = {
     keepAlive: true,
     maxCachedSessions: 0,
     ca: readGiven(caFile, '--ca-file'),
@@ -298,7 +352,8 @@ function openUrl(connection: SiteConnection): Transport {
           cert: readGiven(certificate, '--client-certificate'),
           key: readGiven(clientKey, '--client-key'),
         }),
-  });
+  };
+  const agent = new DialingAgent(settings, clock);
   const base = url.pathname.replace(/\/$/, '');
   return {
     target: url.origin + base,

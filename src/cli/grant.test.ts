@@ -189,7 +189,7 @@ suite('hansa grant check', () => {
 
 /** As other programs write. */
 function requests() {
-  const transport = openConnection({ via: 'socket', dataDir: join(folder, 'site') });
+  const transport = openConnection({ via: 'socket', dataDir: join(folder, 'site') }, systemClock);
   const client = createClient(transport, () => undefined);
   return {
     postGrant: async (name: string, fieldManager: string) => {

@@ -9,6 +9,7 @@ import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { BundleSource } from './bundle.ts';
 import { inWords } from './connect-failure.ts';
+import { dial, isLate } from './dial.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { refuse } from './rules.ts';
 import { type ValidatedSvid, validateChain } from './svid-validator.ts';
@@ -40,15 +41,25 @@ export interface SvidConnection {
  * Rejects with HANSA_CERTIFICATE_INVALID where another answers than expected, HANSA_UNREACHABLE
  * where nobody does, and HANSA_TIMEOUT.
  */
-export function connectSvid(options: SvidConnectOptions): Promise<SvidConnection> {
+export async function connectSvid(options: SvidConnectOptions): Promise<SvidConnection> {
   const { host, port, expected, bundles, clock, signal } = options;
   const timeoutMs = options.timeoutMs ?? defaultTimeoutMs;
   const where = `${host}:${port}`;
-  return new Promise((resolve, reject) => {
-    signal?.throwIfAborted();
+  const startedMs = clock.monotonic();
+  const late = (): HansaError =>
+    new HansaError(
+      'HANSA_TIMEOUT',
+      `Cannot connect to ${where}: it did not complete a handshake in ${timeoutMs} ms.`,
+    );
+  const dialled = await dial({ host, port, clock, timeoutMs, signal }).catch((cause: unknown) => {
+    if (signal?.aborted === true) throw cause;
+    if (isLate(cause)) throw late();
+    const why = inWords(cause as Error);
+    throw new HansaError('HANSA_UNREACHABLE', `Cannot connect to ${where}: ${why}.`, { cause });
+  });
+  return await new Promise((resolve, reject) => {
     const socket = connect({
-      host,
-      port,
+      socket: dialled,
       ...contextOptionsOf(options.credential),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
@@ -74,14 +85,8 @@ export function connectSvid(options: SvidConnectOptions): Promise<SvidConnection
     const onError = (cause: Error): void => unreachable(inWords(cause), cause);
     const onClose = (): void => unreachable('it closed the connection during the handshake');
     const onAbort = (): void => fail(signal?.reason);
-    const timer = clock.timer(timeoutMs, () =>
-      fail(
-        new HansaError(
-          'HANSA_TIMEOUT',
-          `Cannot connect to ${where}: it did not complete a handshake in ${timeoutMs} ms.`,
-        ),
-      ),
-    );
+    const spentMs = clock.monotonic() - startedMs;
+    const timer = clock.timer(timeoutMs - spentMs, () => fail(late()));
     signal?.addEventListener('abort', onAbort, { once: true });
     socket.once('error', onError);
     socket.once('close', onClose);

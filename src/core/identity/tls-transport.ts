@@ -3,14 +3,14 @@
 // answers like any other and are not followed.
 
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
-import { lookup } from 'node:dns';
-import { isIP, type LookupFunction } from 'node:net';
+import { isIP, type Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import { inWords } from './connect-failure.ts';
 import type { Certificate } from './certificate.ts';
+import { dial } from './dial.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { contextOptionsOf, type TlsCredential } from './tls-options.ts';
 import type {
@@ -50,11 +50,13 @@ export class TlsTransport implements Transport {
     const { clock } = this.#options;
     const judge = options.web && new WebJudge(options.web, () => clock.now());
     const host = url.hostname.replace(/^\[|\]$/g, '');
-    if (isIP(host) !== 0) options.checkAddress?.(host);
+    const startedMs = clock.monotonic();
+    const dialled = await this.#dial(options, host);
+    options.connected?.(dialled.remoteAddress ?? '');
     const socket = connect({
+      socket: dialled,
+      // For whom a certificate of the Web PKI must be.
       host,
-      ...(options.checkAddress && { lookup: checkedLookup(options.checkAddress) }),
-      port: url.port === '' ? defaultPort : Number(url.port),
       secureContext: this.#contextFor(options),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
@@ -63,9 +65,31 @@ export class TlsTransport implements Transport {
       rejectUnauthorized: false,
       ...(judge && { checkServerIdentity: judge.check }),
     });
-    const connection = new TlsConnection(socket, options, clock, judge);
+    const spentMs = clock.monotonic() - startedMs;
+    const connection = new TlsConnection(socket, options, clock, judge, spentMs);
     await connection.verified;
     return connection;
+  }
+
+  async #dial(options: ConnectOptions, host: string): Promise<Socket> {
+    const { url, timeoutMs, quietMs = timeoutMs, signal, checkAddress } = options;
+    try {
+      return await dial({
+        host,
+        port: url.port === '' ? defaultPort : Number(url.port),
+        clock: this.#options.clock,
+        timeoutMs: Math.min(timeoutMs, quietMs),
+        signal,
+        checkAddress,
+      });
+    } catch (cause) {
+      if (cause instanceof HansaError || signal?.aborted === true) throw cause;
+      throw new HansaError(
+        'HANSA_UNREACHABLE',
+        `Cannot call ${url.host}: ${inWords(cause as Error)}.`,
+        { cause },
+      );
+    }
   }
 
   #contextFor({ web, asSite }: ConnectOptions): SecureContext {
@@ -81,21 +105,6 @@ export class TlsTransport implements Transport {
     }
     return context;
   }
-}
-
-/** As node:net looks up names, and each address is looked at before it is connected to. */
-function checkedLookup(check: (address: string) => void): LookupFunction {
-  return (host, options, done) =>
-    lookup(host, options, (error, found, family) => {
-      let refusal = error;
-      try {
-        const all = typeof found === 'string' ? [{ address: found }] : (found ?? []);
-        if (error === null) for (const { address } of all) check(address);
-      } catch (caught) {
-        refusal = caught as Error;
-      }
-      done(refusal, found, family);
-    });
 }
 
 function checkUrl(url: URL): void {
@@ -134,6 +143,8 @@ class TlsConnection implements Connection {
     options: ConnectOptions,
     clock: Clock,
     judge: WebJudge | undefined,
+    /** Of `timeoutMs`, before there was a connection. */
+    spentMs: number,
   ) {
     const { url, timeoutMs, signal } = options;
     this.#socket = socket;
@@ -141,7 +152,7 @@ class TlsConnection implements Connection {
     this.#quietMs = options.quietMs;
     this.#where = url.host;
     this.#agent = new OneSocketAgent(socket, () => this.#unreachable('it closed the connection'));
-    const timer = clock.timer(timeoutMs, () =>
+    const timer = clock.timer(timeoutMs - spentMs, () =>
       this.#end(this.#unreachable(`it did not answer within ${timeoutMs} ms`)),
     );
     const onAbort = (): void => this.#end(signal?.reason);
@@ -154,7 +165,6 @@ class TlsConnection implements Connection {
     socket.on('error', (cause: Error) =>
       this.#end(cause instanceof HansaError ? cause : this.#unreachable(inWords(cause), cause)),
     );
-    socket.once('connect', () => options.connected?.(socket.remoteAddress ?? ''));
     socket.on('close', () => this.#end(this.#unreachable('it closed the connection')));
     this.#heard();
     this.verified = new Promise((resolve, reject) => {
