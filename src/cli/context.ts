@@ -122,13 +122,16 @@ function useCommand(cli: Cli): Command {
     .description('make a context the current one')
     .argument('[name]', 'a context')
     .option('--none', 'use no context: ./hansa-data again')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa context use lubeck\n  hansa context use --none')
-    .action((name: string | undefined, options: { readonly none?: boolean }) => {
+    .action((name: string | undefined, options: Output & { readonly none?: boolean }) => {
       if ((name === undefined) !== (options.none === true)) {
         throw usageError('Name a context, or give --none.');
       }
       contextsOf(cli).use(name);
-      cli.print(name === undefined ? 'No context is current.' : `The current context is ${name}.`);
+      const text =
+        name === undefined ? 'No context is current.' : `The current context is ${name}.`;
+      cli.print(renderValue({ current: name ?? null }, options.output) ?? text);
     });
 }
 
@@ -136,6 +139,7 @@ function addCommand(cli: Cli): Command {
   return new Command('add')
     .description('make a context from --site or --data-dir')
     .argument('<name>', 'its name')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -147,7 +151,7 @@ Examples:
   hansa context add lubeck --data-dir /srv/lubeck
   hansa context add bruges --site https://bruges.example:7443 --ca-file ca.pem --token-file token`,
     )
-    .action((name: string, _options: object, command: Command) => {
+    .action((name: string, { output }: Output, command: Command) => {
       const contexts = contextsOf(cli);
       const { site, dataDir, caFile, tokenFile, clientCertificate, clientKey } =
         globalOptions(command);
@@ -169,7 +173,7 @@ Examples:
       };
       contexts.put(name, context);
       const isFirst = contexts.useFirst(name);
-      cli.print(`Context ${name} added.`);
+      cli.print(renderValue({ name, ...context }, output) ?? `Context ${name} added.`);
       if (isFirst) cli.note('It is the current context.');
     });
 }
@@ -179,10 +183,13 @@ function renameCommand(cli: Cli): Command {
     .description('give a context another name')
     .argument('<name>', 'a context')
     .argument('<new-name>', 'its new name')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa context rename admin@lubeck.example lubeck')
-    .action((name: string, next: string) => {
+    .action((name: string, next: string, { output }: Output) => {
       contextsOf(cli).rename(name, next);
-      cli.print(`Context ${name} is now ${next}.`);
+      cli.print(
+        renderValue({ name: next, renamedFrom: name }, output) ?? `Context ${name} is now ${next}.`,
+      );
     });
 }
 
@@ -190,12 +197,13 @@ function removeCommand(cli: Cli): Command {
   return new Command('remove')
     .description('remove a context and the certificate of its login; the site does not change')
     .argument('<name>', 'a context')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa context remove lubeck')
-    .action((name: string) => {
+    .action((name: string, { output }: Output) => {
       const contexts = contextsOf(cli);
       forget(contexts, name);
       contexts.remove(name);
-      cli.print(`Context ${name} removed.`);
+      cli.print(renderValue({ name, removed: true }, output) ?? `Context ${name} removed.`);
     });
 }
 

@@ -69,11 +69,12 @@ function deleteCommand(cli: Cli): Command {
   return new Command('delete')
     .description('take a grant back, at once')
     .argument('<name>', 'the name of the grant')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa grant delete bruges-db')
-    .action((name: string, _options: unknown, command: Command) =>
+    .action((name: string, { output }: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         await client.delete(federationGrantKind, name);
-        cli.print(`${printable(name)} taken back`);
+        cli.print(renderValue({ name, deleted: true }, output) ?? `${printable(name)} taken back`);
       }),
     );
 }

@@ -172,12 +172,17 @@ function showCommand(cli: Cli): Command {
     );
 }
 
+interface StepOptions {
+  readonly output: OutputFormat;
+}
+
 function confirmCommand(cli: Cli): Command {
   return new Command('confirm')
     .description('say yes to a site that used an invitation and waits')
     .argument('<name>', 'its trust domain')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa peer confirm bruges.example')
-    .action((name: string, _options: unknown, command: Command) =>
+    .action((name: string, { output }: StepOptions, command: Command) =>
       cli.withClient(command, async (client) => {
         const peer = await findPeer(client, name);
         if (peer.state === 'proposed' || peer.alert !== undefined) {
@@ -193,7 +198,8 @@ function confirmCommand(cli: Cli): Command {
           path: `${base}/confirm/${encodeURIComponent(name)}`,
         });
         const { state } = body as PeerSummary;
-        cli.print(printable(`${name} is confirmed, and ${state} now.`));
+        const text = printable(`${name} is confirmed, and ${state} now.`);
+        cli.print(renderValue({ name, state }, output) ?? text);
       }),
     );
 }
@@ -207,8 +213,9 @@ function switchCommand(cli: Cli, event: 'suspend' | 'resume'): Command {
         : 'trust a suspended peer again',
     )
     .argument('<name>', 'its trust domain')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', `\nExamples:\n  hansa peer ${event} bruges.example`)
-    .action((name: string, _options: unknown, command: Command) =>
+    .action((name: string, { output }: StepOptions, command: Command) =>
       cli.withClient(command, async (client) => {
         const peer = await findPeer(client, name);
         checkStep(peer, event);
@@ -221,7 +228,9 @@ function switchCommand(cli: Cli, event: 'suspend' | 'resume'): Command {
         const settled = await untilState(cli, client, body as Resource, (state) =>
           event === 'suspend' ? state === 'suspended' : state !== 'suspended',
         );
-        cli.print(printable(`${name} is ${settled}.`));
+        cli.print(
+          renderValue({ name, state: settled }, output) ?? printable(`${name} is ${settled}.`),
+        );
       }),
     );
 }
@@ -230,6 +239,7 @@ function revokeCommand(cli: Cli): Command {
   return new Command('revoke')
     .description('end the peering with a site, at once and for good')
     .argument('<name>', 'its trust domain')
+    .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -239,7 +249,7 @@ listed and forgotten. A new invitation makes it a peer again.
 Examples:
   hansa peer revoke reval.example --yes`,
     )
-    .action((name: string, _options: unknown, command: Command) =>
+    .action((name: string, { output }: StepOptions, command: Command) =>
       cli.withClient(command, async (client) => {
         await findPeer(client, name);
         for (const line of await forgottenMembersLines(client, [name])) cli.note(line);
@@ -248,7 +258,9 @@ Examples:
           method: 'POST',
           path: `${base}/revoke/${encodeURIComponent(name)}`,
         });
-        cli.print(printable(`${name} is revoked.`));
+        cli.print(
+          renderValue({ name, state: 'revoked' }, output) ?? printable(`${name} is revoked.`),
+        );
       }),
     );
 }

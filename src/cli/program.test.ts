@@ -5,6 +5,7 @@ import { errorCatalog } from '../core/errors/error.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createCli } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { outputFormatsOf } from './output.ts';
 import { processIo } from './process-io.ts';
 import { createProgram } from './program.ts';
 import { planeCommands, run, testRegistry } from './test-io.ts';
@@ -15,14 +16,19 @@ function visibleCommands(command: Command): Command[] {
   return [command, ...children.filter((child) => child.name() !== 'help').flatMap(visibleCommands)];
 }
 
+function pathOf(command: Command): string[] {
+  const path: string[] = [];
+  for (let at: Command | null = command; at?.parent; at = at.parent) path.unshift(at.name());
+  return path;
+}
+
 suite('help', () => {
   const cli = createCli(
     { ...processIo(), clock: systemClock, random: systemRandom },
     { registry: testRegistry, version: '1.2.3' },
   );
   for (const each of visibleCommands(createProgram(cli, planeCommands))) {
-    const path: string[] = [];
-    for (let at: Command | null = each; at?.parent; at = at.parent) path.unshift(at.name());
+    const path = pathOf(each);
     test(`of ${['hansa', ...path].join(' ')} has a description and examples`, async () => {
       const { code, stdout, stderr } = await run([...path, '--help']);
       assert.equal(code, 0);
@@ -31,6 +37,30 @@ suite('help', () => {
       assert.notEqual(each.description(), '');
     });
   }
+
+  /** They print something of a format of its own, or nothing that a program would read. */
+  const unformatted = new Map([
+    ['server', 'it runs until it is stopped'],
+    ['describe', 'it is for people; get has the formats'],
+    ['explain', 'it is for people'],
+    ['completion', 'it prints a script'],
+    ['audit export', 'it prints a log that audit verify reads'],
+    ['audit proof', 'it prints a proof in JSON'],
+    ['audit checkpoint', 'it prints a signed note'],
+    ['trust bundle show', 'it prints a SPIFFE bundle or PEM'],
+  ]);
+
+  test('offers json and yaml for every command that prints a result', () => {
+    const program = createProgram(cli, planeCommands);
+    const lacking = visibleCommands(program)
+      .filter(({ commands }) => commands.length === 0)
+      .filter(({ options }) => {
+        const formats = options.flatMap((option) => outputFormatsOf(option) ?? []);
+        return !formats.includes('json') || !formats.includes('yaml');
+      })
+      .map((command) => pathOf(command).join(' '));
+    assert.deepEqual(lacking.toSorted(), [...unformatted.keys()].toSorted());
+  });
 
   test('is what no arguments give', async () => {
     const { code, stdout } = await run([]);
