@@ -12,7 +12,7 @@ import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
 import { printable } from './output.ts';
 import { listPeers } from './peer.ts';
-import { peerTodo } from './peer-rows.ts';
+import { peerHint } from './peer-hints.ts';
 import { federationRow } from './trust-rows.ts';
 
 export async function examinePeer(
@@ -60,11 +60,10 @@ function judgePeer(peer: PeerSummary): Finding {
   const told = `${state}${since === undefined ? '' : ` since ${since}`}`;
   if (state === 'active') return ok('peer', told);
   const text = reason === '' ? told : `${told}: ${reason}`;
-  const isUnderWay = ['accepted', 'enrolled', 'degraded'].includes(state);
-  const todo = isUnderWay
-    ? 'It goes on by itself when the two sites reach each other.'
-    : capitalised(peerTodo(peer));
-  return warning('peer', text, todo);
+  const hint = peerHint(peer);
+  // The steps below tell why a peer cannot be reached: the advice to run this very command does not help.
+  const isUseful = hint !== '' && !hint.includes('hansa doctor');
+  return { check: 'peer', level: 'warning', text, ...(isUseful ? { remedy: hint } : {}) };
 }
 
 /** What workloads have meanwhile. `failed`: the steps above say why, and what to do. */

@@ -2,7 +2,7 @@
 
 import { humanDuration } from '../api/duration.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
-import type { PeerState } from '../peering/peer-states.ts';
+import { peerHint } from './peer-hints.ts';
 
 export function peerHeadings(wide = false): readonly string[] {
   const more = wide ? ['URL', 'INVITED BY'] : [];
@@ -28,33 +28,8 @@ function whyText({ state, reason, alert }: PeerSummary): string {
   return [...alarm, ...why].join('; ');
 }
 
-const todos: Readonly<Record<Exclude<PeerState, 'active'>, (name: string) => string>> = {
-  proposed: (name) =>
-    `hansa peer confirm ${name}, where it waits for you; else it goes on by itself.`,
-  accepted: (name) =>
-    `it goes on by itself when the two sites reach each other: hansa doctor --peer ${name}.`,
-  enrolled: (name) =>
-    `it becomes active with the first heartbeat; if none comes: hansa doctor --peer ${name}.`,
-  degraded: (name) =>
-    `it becomes active again by itself; hansa doctor --peer ${name} tells which step fails.`,
-  suspended: (name) => `hansa peer resume ${name}, on the side that suspended it.`,
-  revoked: (name) =>
-    `nothing of it is believed; to begin anew: hansa peer invite --for ${name}, or ask for an invitation.`,
-};
-
-/** What an operator does about it; empty where nothing is to be done. */
-export function peerTodo({ name, state }: Pick<PeerSummary, 'name' | 'state'>): string {
-  return Object.hasOwn(todos, state) ? todos[state as keyof typeof todos](name) : '';
-}
-
-/** For below a table. Who was revoked is so by intent, and may stay so. */
-export function peerTodoLines(peers: readonly PeerSummary[]): string[] {
-  return peers
-    .filter((peer) => peer.state !== 'revoked' && peerTodo(peer) !== '')
-    .map((peer) => `${peer.name}: ${peerTodo(peer)}`);
-}
-
 export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly string[])[] {
+  const hint = peerHint(peer);
   const offers = peer.offers.map(
     ({ name, grantedTo }) =>
       `${name} (for ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
@@ -64,7 +39,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
     ['why', peer.reason ?? ''],
     ...(peer.alert === undefined ? [] : [['alert', peer.alert]]),
-    ...(peerTodo(peer) === '' ? [] : [['what to do', peerTodo(peer)]]),
+    ...(hint === '' ? [] : [['what to do', hint]]),
     ['url', peer.url],
     ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
     ['last seen', ageOf(peer.lastSeen, nowMs)],

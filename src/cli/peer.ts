@@ -24,14 +24,9 @@ import {
   renderValue,
 } from './output.ts';
 import { forgottenMembersLines } from './peer-members.ts';
+import { peerHint, peerHintLines } from './peer-hints.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
-import {
-  peerCells,
-  peerHeadings,
-  peerLines,
-  peerTodoLines,
-  revocationEffect,
-} from './peer-rows.ts';
+import { peerCells, peerHeadings, peerLines, revocationEffect } from './peer-rows.ts';
 
 const base = '/hansa/v1/peering';
 
@@ -121,8 +116,10 @@ function reportAccepted(cli: Cli, peer: PeerSummary): void {
     );
     cli.print(`${name} is active. Grants: hansa grant list --peer ${name}`);
   } else {
-    cli.print(printable(`${peer.name} is ${peer.state}: ${peer.reason ?? 'it goes on by itself'}`));
-    cli.note(`See how far it is with: hansa peer show ${name}`);
+    const why = peer.reason === undefined ? '' : `: ${peer.reason}`;
+    cli.print(printable(`${peer.name} is ${peer.state}${why}`));
+    const hint = peerHint(peer);
+    cli.note(printable(hint === '' ? `See how far it is with: hansa peer show ${name}` : hint));
   }
 }
 
@@ -147,7 +144,7 @@ function listCommand(cli: Cli): Command {
             peerCells(peer, nowMs, wide).map((cell) => printable(cell)),
           );
           cli.print(renderColumns([peerHeadings(wide), ...rows]));
-          for (const line of peerTodoLines(peers)) cli.note(printable(line));
+          for (const line of peerHintLines(peers)) cli.note(printable(line));
         }
       }),
     );

@@ -19,7 +19,8 @@ import {
   renderValue,
 } from './output.ts';
 import { listPeers } from './peer.ts';
-import { peerCells, peerHeadings, peerTodoLines } from './peer-rows.ts';
+import { peerHintLines } from './peer-hints.ts';
+import { peerCells, peerHeadings } from './peer-rows.ts';
 import { ownFingerprint } from './trust.ts';
 import {
   countFederations,
@@ -123,7 +124,7 @@ function statusText(found: Found, nowMs: number): string {
     parts.push(
       '',
       renderColumns(clean([peerHeadings(), ...peers.map((peer) => peerCells(peer, nowMs))])),
-      ...peerTodoLines(peers).map((line) => printable(line)),
+      ...peerHintLines(peers).map((line) => printable(line)),
     );
   }
   return parts.join('\n');

@@ -16,6 +16,7 @@ import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from './fingerprint.ts';
 import { type PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
+import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import {
   type AcceptanceRecord,
@@ -187,7 +188,8 @@ export class Handshake {
       const expiresAtMs =
         record.step === 'pending' ? record.startedAtMs + confirmWithinMs : record.expiresAtMs;
       if (!isFinal(outcome) && clock.now() < expiresAtMs) {
-        await peers.note(name, (status) => ({ ...status, reason: outcome.message.slice(0, 500) }));
+        const cause = causeOfFailure(outcome);
+        await peers.note(name, (status) => because(status, cause, outcome.message));
         return { requeueAfterMs: retryMs };
       }
       await this.#refused(name, kept, outcome);
@@ -257,10 +259,12 @@ export class Handshake {
           bundle: answer.document,
           contractVersion: answer.contractVersion,
         });
-      } else if (record.step !== 'pending') {
-        const reason = `waits for the operator of ${name} to confirm it there: hansa peer confirm`;
-        await peers.note(name, (status) => ({ ...status, reason }));
-        await this.acceptances.put(name, kept, { ...record, step: 'pending' });
+      } else {
+        const reason = `waits for the operator of ${name}, who must admit this site there`;
+        await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
+        if (record.step !== 'pending') {
+          await this.acceptances.put(name, kept, { ...record, step: 'pending' });
+        }
       }
       return answer.state;
     } catch (error) {
@@ -333,7 +337,7 @@ export class Handshake {
     if (peer?.status?.state === 'accepted') {
       if (await federations.isForeign(name)) {
         const reason = `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
-        await peers.note(name, (status) => ({ ...status, reason }));
+        await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
         return;
       }
       // Whoever is to be suspended as soon as it can be is not believed before that.
@@ -344,7 +348,7 @@ export class Handshake {
         // Nobody but an operator can make room: it must be told where one looks.
         if (hasCode(error, 'HANSA_LIMIT')) {
           const reason = error.message;
-          await peers.note(name, (status) => ({ ...status, reason }));
+          await peers.note(name, (status) => because(status, 'FederationLimit', reason));
         }
         throw error;
       }

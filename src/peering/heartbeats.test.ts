@@ -5,6 +5,7 @@ import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
+import { HansaError } from '../core/errors/error.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
@@ -124,3 +125,24 @@ test('we tell which bundle of the peer we believe, and nothing where we believe 
   );
   assert.equal(heartbeats.message('bruges.example').holds, undefined);
 });
+
+for (const [what, code, cause] of [
+  ['rejects this site, as after our keys are new', 'HANSA_PEER_REFUSED', 'Refused'],
+  [
+    'shows keys that we do not hold, as after its are new',
+    'HANSA_CERTIFICATE_INVALID',
+    'Untrusted',
+  ],
+  ['shows another name', 'HANSA_PEER_UNTRUSTED', 'Untrusted'],
+  ['does not answer', 'HANSA_UNREACHABLE', 'Unreachable'],
+] as const) {
+  test(`a peer that ${what} has the cause ${cause} until it is heard from`, async () => {
+    const { peers, heartbeats } = await scene();
+    await heartbeats.missed('bruges.example', new HansaError(code, 'for the test'));
+    assert.equal((await peers.get('bruges.example'))?.status?.cause, cause);
+    await heartbeats.heard('bruges.example', beat());
+    const { status } = (await peers.get('bruges.example')) ?? {};
+    assert.equal(status?.state, 'active');
+    assert.equal(status.cause, undefined);
+  });
+}

@@ -31,6 +31,7 @@ import {
 } from './messages.ts';
 import { PeerRate } from './peer-rate.ts';
 import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
+import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
@@ -144,10 +145,10 @@ export class Heartbeats {
     if (!isLive(peer?.status?.state)) return;
     const why = wordsFor(error);
     const nowMs = clock.now();
+    const cause = causeOfFailure(error);
     const unreachable = (status: PeerStatus): PeerStatus => ({
-      ...status,
       // A peer that is active because it still reaches us stays so without a word.
-      ...(status.state === 'active' ? {} : { reason: why }),
+      ...(status.state === 'active' ? status : because(status, cause, why)),
       conditions: setCondition(
         status.conditions,
         { type: 'Reachable', status: 'False', reason: 'NoAnswer', message: why },
@@ -260,7 +261,7 @@ function receiptOf(
 
 function wordsFor(error: unknown): string {
   if (hasCode(error, 'HANSA_PEER_REFUSED')) {
-    return 'it does not take this site for a peer: suspended or revoked there, not enrolled yet, or without the bundle of this site';
+    return 'it rejects this site: it suspended or revoked us, has not enrolled us yet, or lacks our current bundle';
   }
   const { message } = error instanceof HansaError ? error : toHansaError(error);
   return `cannot connect: ${message}`.slice(0, 500);

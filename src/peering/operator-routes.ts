@@ -24,6 +24,7 @@ import { type Invitation, invitationId, parseInvitation, secretDigest } from './
 import { invitationRoutes } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
 import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts';
+import type { PeerCause } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { partOf } from './redeemer.ts';
 import { acceptancesCollection } from './records.ts';
@@ -58,6 +59,7 @@ export interface PeerSummary {
   readonly url: string;
   readonly since?: string;
   readonly reason?: string;
+  readonly cause?: PeerCause;
   /** What an operator must look at, whatever the state. */
   readonly alert?: string;
   readonly lastSeen?: string;
@@ -338,6 +340,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     url: peer.spec.url,
     ...(status?.since === undefined ? {} : { since: status.since }),
     ...(status?.reason === undefined ? {} : { reason: status.reason }),
+    ...(status?.cause === undefined ? {} : { cause: status.cause }),
     ...(contest?.status === 'True' ? { alert: contest.message } : {}),
     ...(heardMs === undefined ? {} : { lastSeen: timestamp(heardMs) }),
     ...(status?.role === undefined ? {} : { role: status.role }),

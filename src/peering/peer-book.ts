@@ -266,7 +266,7 @@ function positioned(
   reason: string,
   nowMs: number,
 ): PeerStatus {
-  const { stateBefore: _before, ...rest } = status ?? {};
+  const { stateBefore: _before, cause: _cause, ...rest } = status ?? {};
   const ready = position.state === 'active';
   return {
     ...rest,

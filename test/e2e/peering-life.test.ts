@@ -71,7 +71,7 @@ suite('two sites that peer', () => {
     const federation = await lubeck.must(['get', 'sf', 'bruges.example', '-o', 'yaml']);
     assert.match(federation, /quarantined: true/);
     await bruges.start();
-    await bruges.until('lubeck.example', 'degraded', /does not take this site for a peer/);
+    await bruges.until('lubeck.example', 'degraded', /rejects this site/);
     await lubeck.must(['peer', 'resume', 'bruges.example']);
     await lubeck.until('bruges.example', 'active');
     await bruges.until('lubeck.example', 'active');

@@ -55,6 +55,20 @@ export const federationPeerKind = defineKind({
       reason: optional(
         s.string({ description: 'Why it is in this state, in a sentence.', maxLength: 1024 }),
       ),
+      cause: optional(
+        s.string({
+          description:
+            "What keeps the peer from going on, in one word. WaitsForPeer: the operator of the peer must act there. ForeignFederation: a SPIFFEFederation of this name is not the peer's. FederationLimit: the site has as many federations as it may. Refused: the peer rejects this site. Untrusted: another key or name answers than the peer's. Unreachable: nothing answers.",
+          enum: [
+            'WaitsForPeer',
+            'ForeignFederation',
+            'FederationLimit',
+            'Refused',
+            'Untrusted',
+            'Unreachable',
+          ],
+        }),
+      ),
       role: optional(
         s.string({
           description: 'Whether this site invited the peer, or was invited by it.',
