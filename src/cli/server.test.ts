@@ -1,6 +1,14 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { existsSync, mkdtempSync, readFileSync, rmSync, watch, writeFileSync } from 'node:fs';
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  watch,
+  writeFileSync,
+} from 'node:fs';
 import { createServer } from 'node:net';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -80,6 +88,16 @@ suite('a site that was started with flags', () => {
     const failed = await run(['server', '--data-dir', folder, ...flags, '--api', address]);
     assert.notEqual(failed.code, 0);
     assert.equal(existsSync(join(folder, 'config.yaml')), false);
+  });
+
+  test('has its audit log verified while it is stopped, by the key that it was started with', async (context) => {
+    const base = folderOf(context);
+    const folder = join(base, 'site');
+    mkdirSync(folder);
+    await startOnce(folder, [...flags, '--key-file', join(base, 'key')]);
+    const verified = await run(['audit', 'verify', '--data-dir', folder]);
+    assert.equal(verified.code, 0, verified.stderr);
+    assert.match(verified.stdout, /^lubeck\.example: \d+ events, verified/);
   });
 
   test('makes no folder where its first start lacks a trust domain', async (context) => {

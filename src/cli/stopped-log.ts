@@ -1,6 +1,7 @@
 // The audit log of a site that does not run, read from its store. Nothing is written to it.
 
 import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
 import { noteSigner, parseCheckpoint } from '../core/audit/checkpoint.ts';
 import { storedCheckpoint } from '../core/audit/log.ts';
 import { type Verified, type VerifyOptions, verifyLog } from '../core/audit/verify.ts';
@@ -11,6 +12,7 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
+import { readRemembered } from '../server/remembered-settings.ts';
 import { secretRecord, settleTrustDomain } from '../server/secret-records.ts';
 import type { Io } from './cli.ts';
 
@@ -28,7 +30,12 @@ export async function verifyStoppedLog(
   options: VerifyOptions,
 ): Promise<StoppedLog | undefined> {
   const folder = dataFolderAt(dataDir);
-  const keyPath = keyFile ?? folder.keyFile;
+  // Without a variable it is where the site was started with: the data folder remembers the flag.
+  const remembered = readRemembered(dataDir)?.values.get('keyFile')?.text;
+  const isGiven = keyFile !== undefined && keyFile !== '';
+  const keyPath = isGiven
+    ? resolve(io.cwd, keyFile)
+    : resolve(dataDir, remembered ?? folder.keyFile);
   if (!existsSync(folder.store)) return undefined;
   const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock: io.clock });
   try {
