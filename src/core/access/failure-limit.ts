@@ -31,18 +31,6 @@ export class FailureLimit {
 /** One host has a whole /64 of IPv6 addresses to choose from: it counts as one source. */
 export function sourceOf(address: string): string {
   if (!address.includes(':') || address.startsWith('::ffff:')) return address;
-  return `${groupsOf(address).slice(0, 4).join(':')}::/64`;
-}
-
-/** What one operator usually has all of: an IPv4 /24, an IPv6 /48. */
-export function networkOf(address: string): string {
-  const bare = address.startsWith('::ffff:') ? address.slice('::ffff:'.length) : address;
-  if (bare.includes(':')) return `${groupsOf(bare).slice(0, 3).join(':')}::/48`;
-  return `${bare.split('.').slice(0, 3).join('.')}.0/24`;
-}
-
-/** The eight groups of an IPv6 address. */
-function groupsOf(address: string): readonly string[] {
   const [head = '', tail] = address.split('::', 2);
   const groups = head === '' ? [] : head.split(':');
   if (tail !== undefined) {
@@ -50,5 +38,5 @@ function groupsOf(address: string): readonly string[] {
     while (groups.length + rest < 8) groups.push('0');
     if (tail !== '') groups.push(...tail.split(':'));
   }
-  return groups;
+  return `${groups.slice(0, 4).join(':')}::/64`;
 }

@@ -3,14 +3,15 @@
 // it is: a fleet behind one address is not limited, and a stranger soon is.
 
 import type { Clock } from '../../core/clock/clock.ts';
-import { networkOf, sourceOf } from '../../core/access/failure-limit.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
+import { networkOf } from '../../core/audit/source-network.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
 export interface RefusalRate {
   /** So many at once. */
   readonly burst: number;
-  /** And one more after each of these. */
-  readonly oneInMs: number;
+  readonly perSecond: number;
 }
 
 export interface RefusalRates {
@@ -22,20 +23,20 @@ export interface RefusalRates {
 
 /** A script with a wrong token tries a few times; an attacker needs thousands to slow anything down. */
 export const usualRates: RefusalRates = {
-  source: { burst: 30, oneInMs: 1000 },
-  network: { burst: 120, oneInMs: 250 },
+  source: { burst: 30, perSecond: 1 },
+  network: { burst: 120, perSecond: 4 },
 };
 
 /** Remembered of each kind; the one that came longest ago makes room. */
-const maxKnown = 8192;
+const maxKeys = 8192;
 
 export class RefusalLimit {
-  readonly #sources: Buckets;
-  readonly #networks: Buckets;
+  readonly #sources: TokenBuckets;
+  readonly #networks: TokenBuckets;
 
   constructor(clock: Pick<Clock, 'monotonic'>, rates: RefusalRates = usualRates) {
-    this.#sources = new Buckets(clock, rates.source);
-    this.#networks = new Buckets(clock, rates.network);
+    this.#sources = new TokenBuckets({ clock, maxKeys, ...rates.source });
+    this.#networks = new TokenBuckets({ clock, maxKeys, ...rates.network });
   }
 
   /** Throws HANSA_TOO_MANY_REQUESTS. What it returns is called once the caller is proven. */
@@ -43,53 +44,22 @@ export class RefusalLimit {
     // The same host over a socket for both versions of IP.
     const source = sourceOf(address.replace(/^::ffff:/, ''));
     const network = networkOf(address);
-    const waitMs = Math.max(this.#sources.waitMs(source), this.#networks.waitMs(network));
-    if (waitMs > 0) {
-      const retryAfterSeconds = Math.ceil(waitMs / 1000);
+    const retryAfterSeconds = Math.max(
+      this.#sources.waitSeconds(source) ?? 0,
+      this.#networks.waitSeconds(network) ?? 0,
+    );
+    if (retryAfterSeconds > 0) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
         `Too many joins from your address or network were refused. Try again in ${retryAfterSeconds} s.`,
         { details: { retryAfterSeconds } },
       );
     }
-    this.#sources.add(source, -1);
-    this.#networks.add(network, -1);
+    this.#sources.charge(source, 1);
+    this.#networks.charge(network, 1);
     return () => {
-      this.#sources.add(source, 1);
-      this.#networks.add(network, 1);
+      this.#sources.charge(source, -1);
+      this.#networks.charge(network, -1);
     };
-  }
-}
-
-class Buckets {
-  readonly #clock: Pick<Clock, 'monotonic'>;
-  readonly #rate: RefusalRate;
-  /** In the order of the last change. */
-  readonly #known = new Map<string, { readonly left: number; readonly atMs: number }>();
-
-  constructor(clock: Pick<Clock, 'monotonic'>, rate: RefusalRate) {
-    this.#clock = clock;
-    this.#rate = rate;
-  }
-
-  /** 0 where there is one to take. */
-  waitMs(key: string): number {
-    const left = this.#left(key);
-    return left >= 1 ? 0 : (1 - left) * this.#rate.oneInMs;
-  }
-
-  add(key: string, by: number): void {
-    const left = Math.min(this.#rate.burst, this.#left(key) + by);
-    this.#known.delete(key);
-    const [oldest] = this.#known.keys();
-    if (this.#known.size >= maxKnown && oldest !== undefined) this.#known.delete(oldest);
-    this.#known.set(key, { left, atMs: this.#clock.monotonic() });
-  }
-
-  #left(key: string): number {
-    const { burst, oneInMs } = this.#rate;
-    const known = this.#known.get(key);
-    if (known === undefined) return burst;
-    return Math.min(burst, known.left + (this.#clock.monotonic() - known.atMs) / oneInMs);
   }
 }
