@@ -65,6 +65,7 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_INVITATION_EXPIRED: 'conflict',
   HANSA_INVITATION_REDEEMED: 'conflict',
   HANSA_INVITATION_REFUSED: 'forbidden',
+  HANSA_CLOCK_DOUBTFUL: 'conflict',
   HANSA_AUTHORITY_STATE: 'conflict',
   HANSA_LIMIT: 'conflict',
   HANSA_PEER_STATE: 'conflict',

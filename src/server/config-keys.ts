@@ -2,6 +2,7 @@
 // YAML file, the HANSA_* variables, the flags of `hansa server`, `hansa config` and the reference
 // page all come from this table.
 
+import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import {
   formatListenAddress,
@@ -16,6 +17,7 @@ import {
   parseHttpsUrl,
   parseListenAddress,
   parsePath,
+  parseTime,
   ValueProblem,
 } from './config-values.ts';
 
@@ -204,6 +206,14 @@ export const configKeys = {
       'How long a rotation waits for active peers to confirm the new bundle, at most; then it goes on and says who did not.',
     default: '86400',
     parse: parseCount(0, 2_592_000),
+  }),
+  'ca.clockTrustedUntil': key({
+    placeholder: 'TIME',
+    meaning:
+      'Up to this time the clock is known to be right, in RFC 3339: authorities that expired while the site was down for long are replaced.',
+    withoutIt: 'a start is refused when all authorities seem to have expired for weeks',
+    parse: parseTime,
+    format: timestamp,
   }),
   'ca.upstreamCertFile': key({
     placeholder: 'FILE',

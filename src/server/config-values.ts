@@ -3,6 +3,7 @@
 
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
+import { parseTimestamp } from '../api/schema/date-time.ts';
 import { parseSiteURL, siteURLRule } from '../api/site-url.ts';
 
 /** Why a value is not accepted; the caller adds key, value and source. */
@@ -82,6 +83,13 @@ export function parseCount(minimum: number, maximum: number): (text: string) => 
     }
     return value;
   };
+}
+
+/** In milliseconds since the Unix epoch. */
+export function parseTime(text: string): number {
+  const found = parseTimestamp(text);
+  if (found === undefined) throw new ValueProblem('a time in RFC 3339 (2027-01-31T00:00:00Z)');
+  return found;
 }
 
 const byteUnits: ReadonlyMap<string, number> = new Map(

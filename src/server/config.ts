@@ -253,6 +253,7 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
         ttlSeconds: value('ca.ttlSeconds'),
         spreadSeconds: optional('ca.spreadSeconds') ?? 2 * value('bundle.refreshHintSeconds'),
         receiptDeadlineSeconds: value('ca.receiptDeadlineSeconds'),
+        clockTrustedUntilMs: optional('ca.clockTrustedUntil'),
         upstream:
           upstreamCertFile === undefined || upstreamKeyFile === undefined
             ? undefined

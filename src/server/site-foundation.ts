@@ -78,6 +78,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     jwtKeyType: config.trust.authority.jwtKeyType,
     rootTtlSeconds: config.trust.authority.ttlSeconds,
     upstream: config.trust.authority.upstream,
+    clockTrustedUntilMs: config.trust.authority.clockTrustedUntilMs,
     audit: authorityAudit(audit, rotationActor, 'the site started without one that could sign'),
   });
   health.add('authorities', () => authority.problem);

@@ -86,7 +86,11 @@ export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plan
       adminCalls: mintCalls(context),
       rpcs: joins.rpcs,
       ...(web && { webCertificate: web.certificate }),
-      health: new Map([...workloads.health, ...(web?.health ?? [])]),
+      health: new Map([
+        ['clock', () => rotation.clockDoubt()],
+        ...workloads.health,
+        ...(web?.health ?? []),
+      ]),
       endpoints: workloads.endpoints,
       admit: (kind, next, live, warn) => {
         if (kind === spiffeFederationKind) {

@@ -31,6 +31,8 @@ export interface AuthoritySettings {
   readonly spreadSeconds: number;
   /** How long receipts of active peers are waited for, at most. */
   readonly receiptDeadlineSeconds: number;
+  /** Up to when an operator said that the clock is right. */
+  readonly clockTrustedUntilMs: number | undefined;
   /** Undefined: the site is its own root. */
   readonly upstream: UpstreamFiles | undefined;
 }
@@ -55,6 +57,7 @@ export const defaultTrustSettings: TrustSettings = {
     ttlSeconds: 90 * 24 * 3600,
     spreadSeconds: 600,
     receiptDeadlineSeconds: 86_400,
+    clockTrustedUntilMs: undefined,
     upstream: undefined,
   },
 };

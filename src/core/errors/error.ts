@@ -132,6 +132,12 @@ export const errorCatalog = {
     remedy:
       'Ask the operator of the other trust domain. The last good bundle stays in use meanwhile.',
   },
+  HANSA_CLOCK_DOUBTFUL: {
+    meaning:
+      'By the clock all X.509 authorities of the site have expired, which does not happen while a site runs: the clock is wrong, or the site was down for a long time.',
+    remedy:
+      'Set the clock right and start again: nothing was changed. If the clock is right, start with --ca-clock-trusted-until and a time just ahead of now.',
+  },
   HANSA_AUTHORITY_STATE: {
     meaning: 'What was asked is not possible in the phase that the authority is in.',
     remedy: 'See `hansa trust rotate status`; the message names what is possible.',

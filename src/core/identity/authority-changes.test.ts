@@ -234,11 +234,45 @@ test('a record of version 1 is taken over: the same root, and a first JWT key, o
   assert.equal(told.length, 2);
 });
 
-test('a site whose authorities expired while it was down starts with new ones', async () => {
+test('a start under a clock years ahead changes nothing, and the site goes on when it is right', async () => {
+  const site = await testSite();
+  await site.authority.prepare('x509', untold);
+  const record = String(site.vault.record);
+  const { hash } = site.authority.bundle;
+  const ahead = 9 * 365 * 86_400_000;
+  site.clock.jumpWall(ahead);
+  for (const clockTrustedUntilMs of [undefined, site.clock.now() - 1]) {
+    await assert.rejects(
+      SiteAuthority.open({ ...site, trustDomain: lubeck, clockTrustedUntilMs }),
+      {
+        code: 'HANSA_CLOCK_DOUBTFUL',
+        message: /^Cannot start: the clock says .* --ca-clock-trusted-until \d{4}-\d\d-\d\dT/,
+      },
+    );
+  }
+  assert.equal(String(site.vault.record), record);
+  site.clock.jumpWall(-ahead);
+  const again = await SiteAuthority.open({ ...site, trustDomain: lubeck });
+  assert.equal(again.bundle.hash, hash);
+});
+
+test('authorities of a short life that expired while a site was down are replaced without asking', async () => {
+  const site = await testSite('lubeck.example', { rootTtlSeconds: 86_400 });
+  const before = site.authority.certificate.fingerprint;
+  await site.clock.advance(4 * 86_400_000);
+  const again = await SiteAuthority.open({ ...site, trustDomain: lubeck });
+  assert.notEqual(again.certificate.fingerprint, before);
+});
+
+test('a site whose authorities expired while it was down starts with new ones where the clock is trusted', async () => {
   const site = await testSite();
   const before = site.authority.certificate.fingerprint;
   await site.clock.advance(91 * 86_400_000);
-  const again = await SiteAuthority.open({ ...site, trustDomain: lubeck });
+  const again = await SiteAuthority.open({
+    ...site,
+    trustDomain: lubeck,
+    clockTrustedUntilMs: site.clock.now(),
+  });
   assert.notEqual(again.certificate.fingerprint, before);
   const svid = await again.issue({ spiffeId: web, publicKey });
   assert.equal(believe(again, svid, site.clock.now()), web.toString());

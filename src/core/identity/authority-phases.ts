@@ -80,6 +80,31 @@ export function isValidAt(
   return nowMs >= notBeforeMs && nowMs < notAfterMs;
 }
 
+/**
+ * Why an X.509 authority is not replaced because of what the clock says; undefined where it may be. A
+ * site that runs lets the next one take over when half of the time to sign is over, and has another
+ * prepared: where all have expired, it was down for weeks, or the clock is wrong. A new one would be
+ * known to nobody, and the old keys could not be brought back, so an operator has to say which it is.
+ */
+export function clockDoubt(
+  set: readonly AuthorityPhase[],
+  nowMs: number,
+  trustedUntilMs: number | undefined,
+): string | undefined {
+  const active = set.find(({ state }) => state === 'active');
+  if (active === undefined || nowMs < active.notAfterMs) return undefined;
+  if (trustedUntilMs !== undefined && nowMs <= trustedUntilMs) return undefined;
+  // Others hold it already, so nobody is lost.
+  if (set.some((one) => one.state === 'prepared' && isValidAt(one, nowMs))) return undefined;
+  const { activatedAtMs, preparedAtMs, notAfterMs } = active;
+  if ((notAfterMs - (activatedAtMs ?? preparedAtMs)) / 2 < doubtfulMs) return undefined;
+  const day = new Date(nowMs + 86_400_000).toISOString().slice(0, 10);
+  return `the clock says ${timeText(nowMs)}, and the authority of this site was valid until ${timeText(notAfterMs)}. A running site replaces it long before that, so the clock is wrong, or the site was down for a long time. Set the clock right. If it is right, start once with --ca-clock-trusted-until ${day}T00:00:00Z, and a new authority is made; peers then need a new invitation`;
+}
+
+/** Authorities of a shorter life expire over a holiday, and are replaced without asking. */
+const doubtfulMs = 7 * 86_400_000;
+
 /** Takes out what has lapsed. The active one stays, whatever its age: without it there is no site. */
 export function prune<P extends AuthorityPhase>(set: readonly P[], nowMs: number): Phased<P> {
   const gone = set.filter((phase) => hasLapsed(phase, nowMs));

@@ -15,6 +15,7 @@ import type { Clock } from '../clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../errors/error.ts';
 import type { AuthorityAudit, AuthorityStep } from './authority-audit.ts';
 import {
+  clockDoubt,
   activate,
   assertRoom,
   type AuthorityKind,
@@ -84,6 +85,8 @@ export interface ReservedIssuer {
 
 export interface AuthorityOptions extends MakeOptions {
   readonly vault: AuthorityVault;
+  /** Up to when an operator said that the clock is right: see `clockDoubt`. */
+  readonly clockTrustedUntilMs?: number | undefined;
   /** For what `open` itself must do: to replace what expired while the site was down, or add what an older version had not. */
   readonly audit?: AuthorityAudit;
 }
@@ -124,7 +127,10 @@ export class SiteAuthority {
     options.vault.watch?.(() => void this.reload().catch(() => undefined));
   }
 
-  /** Loads the authorities, or makes them where there are none. Of several that start at once, one makes them. */
+  /**
+   * Loads the authorities, or makes them where there are none. Rejects with HANSA_CLOCK_DOUBTFUL where
+   * all have expired by a clock that may be wrong. Of several that start at once, one makes them.
+   */
   static async open(options: AuthorityOptions): Promise<SiteAuthority> {
     for (;;) {
       const record = await loaded(options);
@@ -140,6 +146,11 @@ export class SiteAuthority {
   }
 
   static async #from(options: AuthorityOptions, found: AuthorityRecord): Promise<SiteAuthority> {
+    const { clock, clockTrustedUntilMs } = options;
+    const doubt = clockDoubt(found.x509, clock.now(), clockTrustedUntilMs);
+    // Before anything is written: when the clock is right again, nothing is lost.
+    if (doubt !== undefined)
+      throw new HansaError('HANSA_CLOCK_DOUBTFUL', `Cannot start: ${doubt}.`);
     const jwt = found.jwt.length === 0 ? [await makeJwt(options)] : found.jwt;
     const authority = new SiteAuthority(options, { ...found, jwt });
     const audit: AuthorityAudit = options.audit ?? (() => []);

@@ -38,6 +38,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_STORE_NEWER: internal,
   HANSA_STORE_LOCKED: internal,
   HANSA_SEAL_BROKEN: internal,
+  HANSA_CLOCK_DOUBTFUL: internal,
   HANSA_AUTHORITY_STATE: { status: 409, reason: 'AuthorityState' },
   HANSA_AUDIT_INVALID: internal,
   // Files that a running site reads again, such as those of an upstream authority.

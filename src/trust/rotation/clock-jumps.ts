@@ -13,12 +13,19 @@ export class ClockJumps {
   readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
   /** By how much wall time was ahead when it was last believed. */
   #aheadMs: number;
+  readonly #atStartMs: number;
   /** By how much it has been ahead since it jumped, and since when. */
   #jump: { readonly aheadMs: number; readonly atMs: number } | undefined;
 
   constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
     this.#clock = clock;
     this.#aheadMs = clock.now() - clock.monotonic();
+    this.#atStartMs = this.#aheadMs;
+  }
+
+  /** What wall time would be if it had only passed since the start. */
+  get steadyNowMs(): number {
+    return this.#atStartMs + this.#clock.monotonic();
   }
 
   /** How long wall time is still to be waited with; 0 where it can be believed. To be asked now and then. */

@@ -196,8 +196,37 @@ test('a clock that is wrong for a moment ends no authority', async () => {
   assert.equal(site.authority.bundle.hash, before);
 });
 
-test('a clock that stays where it jumped to is believed', async () => {
+test('a clock that jumped past the end of every authority ends none until an operator says so', async () => {
   const site = await rotationSite();
+  await site.settle();
+  const before = site.authority.bundle.hash;
+  site.clock.jumpWall(4000 * day);
+  for (let hours = 0; hours < 48; hours++) {
+    await site.settle('x509');
+    await site.settle('jwt');
+    await site.clock.advance(60 * minute);
+  }
+  assert.equal(site.authority.bundle.hash, before);
+  const { rotation } = site.rotation.status();
+  assert.deepEqual(
+    rotation.map(({ waitsFor }) => waitsFor),
+    ['clock', 'clock'],
+  );
+  assert.match(rotation[0]?.problem ?? '', /--ca-clock-trusted-until/);
+  site.clock.jumpWall(-4000 * day);
+  await site.clock.advance(10 * minute);
+  await site.settle();
+  assert.equal(site.rotation.clockDoubt(), undefined);
+  assert.equal(site.authority.authorities.length >= 2, true);
+  await site.authority.issue({ spiffeId: web, publicKey });
+});
+
+test('a clock that stays where it jumped to is believed where an operator trusts it', async () => {
+  const site = await rotationSite({
+    spreadSeconds: 600,
+    receiptDeadlineSeconds: 86_400,
+    clockTrustedUntilMs: Number.MAX_SAFE_INTEGER,
+  });
   site.clock.jumpWall(400 * day);
   await site.settle();
   await site.clock.advance(10 * minute);

@@ -4,6 +4,7 @@ import { timestamp } from '../../api/object.ts';
 import type { AuthorityView } from '../../core/identity/authority-state.ts';
 import {
   type AuthorityKind,
+  clockDoubt,
   isValidAt,
   signedUntilMs,
   sinceMsOf,
@@ -19,7 +20,8 @@ import { rotationRecord } from './rotation-request.ts';
 
 export const kinds: readonly AuthorityKind[] = ['x509', 'jwt'];
 
-export type RotationSettings = Pick<AuthoritySettings, 'spreadSeconds' | 'receiptDeadlineSeconds'>;
+export type RotationSettings = Pick<AuthoritySettings, 'spreadSeconds' | 'receiptDeadlineSeconds'> &
+  Partial<Pick<AuthoritySettings, 'clockTrustedUntilMs'>>;
 
 /** What the API tells; times are RFC 3339. */
 export interface RotationStatus {
@@ -99,6 +101,9 @@ export class Rotation {
     if (settlesInMs > 0) {
       return { act: 'wait', for: 'clock', untilMs: nowMs + settlesInMs, unconfirmed: [] };
     }
+    if (this.clockDoubt() !== undefined) {
+      return { act: 'wait', for: 'clock', untilMs: Infinity, unconfirmed: [] };
+    }
     const deadlineMs = this.#settings.receiptDeadlineSeconds * 1000;
     const active = authorities.find(({ state }) => state === 'active');
     const isNew = prepared !== undefined && !isHeldWith(active, prepared.rootIds);
@@ -111,6 +116,16 @@ export class Rotation {
       deadlineMs,
       unconfirmed: isNew ? this.#receipts.unconfirmed(nowMs, deadlineMs) : [],
     });
+  }
+
+  /** Why nothing is done because of what the clock says: it jumped while the site ran. */
+  clockDoubt(): string | undefined {
+    const { authority, clock } = this.#parts;
+    const x509 = authority.authorities.filter(({ kind }) => kind === 'x509');
+    const active = x509.find(({ state }) => state === 'active');
+    // The time has really passed: a rotation that could not be made is made up for.
+    if (active !== undefined && this.#jumps.steadyNowMs >= active.notAfterMs) return undefined;
+    return clockDoubt(x509, clock.now(), this.#settings.clockTrustedUntilMs);
   }
 
   /** Why the last step of a kind failed; undefined as soon as one succeeds. */
@@ -178,7 +193,7 @@ export class Rotation {
     const active = this.#parts.authority.authorities.find(
       (one) => one.kind === kind && one.state === 'active',
     );
-    const problem = this.#problems.get(kind);
+    const problem = this.clockDoubt() ?? this.#problems.get(kind);
     return {
       kind,
       waitsFor: plan.act === 'wait' ? plan.for : plan.act,
