@@ -24,12 +24,12 @@ export function accessCommand(cli: Cli): Command {
     .description('tokens, and who has which role')
     .addHelpText(
       'after',
-      '\nExamples:\n  hansa access token create ci --role editor --ttl 24h\n  hansa access list',
+      '\nExamples:\n  hansa access token create ci --role viewer --ttl 1d\n  hansa access list',
     )
     .addCommand(
       new Command('token')
         .description('bearer tokens')
-        .addHelpText('after', '\nExamples:\n  hansa access token create ci --role editor --ttl 24h')
+        .addHelpText('after', '\nExamples:\n  hansa access token create ci --role viewer --ttl 1d')
         .addCommand(createTokenCommand(cli)),
     )
     .addCommand(listCommand(cli))
@@ -62,7 +62,7 @@ Standard output gets the token and nothing else. The site keeps only its digest:
 lost, and a new token is soon made.
 
 Examples:
-  (umask 077; hansa access token create ci --role editor --ttl 24h > token)`,
+  (umask 077; hansa access token create ci --role viewer --ttl 1d > token)`,
     )
     .action((name: string, options: Options, command: Command) =>
       cli.withClient(command, async (client) => {
