@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { test } from 'node:test';
+import { suite, test } from 'node:test';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
@@ -15,7 +15,7 @@ import { contractVersion, type Heartbeat } from './messages.ts';
 import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
-import { newsLimit } from './timing.ts';
+import { newsLimit, silentAfterMs } from './timing.ts';
 
 const lubeck = await testIdentity('lubeck.example');
 const bruges = await testIdentity('bruges.example');
@@ -30,16 +30,19 @@ async function scene() {
   const parts = { store, writer, clock };
   const peers = new PeerBook(resourceClient<FederationPeer>(federationPeerKind, parts), clock);
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
-  const heartbeats = new Heartbeats({
-    trustDomain: TrustDomain.parse('lubeck.example'),
-    store,
-    clock,
-    transport: { connect: () => Promise.reject(new Error('nobody is called here')) },
-    bundles: new StoreBundles(store, lubeck.authority, clock),
-    peers,
-    federations: new PeerFederations(federations, clock),
-    offersFor: () => [],
-  });
+  /** As after a restart: nothing is remembered but what is stored. */
+  const restart = () =>
+    new Heartbeats({
+      trustDomain: TrustDomain.parse('lubeck.example'),
+      store,
+      clock,
+      transport: { connect: () => Promise.reject(new Error('nobody is called here')) },
+      bundles: new StoreBundles(store, lubeck.authority, clock),
+      peers,
+      federations: new PeerFederations(federations, clock),
+      offersFor: () => [],
+    });
+  const heartbeats = restart();
   await peers.propose({
     name: 'bruges.example',
     url: 'https://bruges.example:8443',
@@ -54,7 +57,7 @@ async function scene() {
   for (const event of ['accept', 'enroll'] as const) {
     await peers.step('bruges.example', event, 'for the test');
   }
-  return { clock, store, peers, federations, heartbeats };
+  return { clock, store, peers, federations, heartbeats, restart };
 }
 
 const beat = (extra: Partial<Heartbeat> = {}): Heartbeat => ({
@@ -146,3 +149,92 @@ for (const [what, code, cause] of [
     assert.equal(status.cause, undefined);
   });
 }
+
+suite('the silence of a peer', () => {
+  const hourMs = 3_600_000;
+  const lost = new Error('no answer');
+  const active = async () => {
+    const made = await scene();
+    await made.heartbeats.heard('bruges.example', beat());
+    const state = async () => (await made.peers.get('bruges.example'))?.status?.state;
+    assert.equal(await state(), 'active');
+    return { ...made, state };
+  };
+
+  test('degrades it after three heartbeats, and not before', async () => {
+    const { clock, heartbeats, state } = await active();
+    await clock.advance(silentAfterMs);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+    await clock.advance(1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('is not made by a clock that is set ahead', async () => {
+    const { clock, heartbeats, state } = await active();
+    clock.jumpWall(hourMs);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+  });
+
+  test('is not hidden by a clock that is set back', async () => {
+    const { clock, heartbeats, state } = await active();
+    clock.jumpWall(-hourMs);
+    await clock.advance(silentAfterMs + 1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('is counted across a restart', async () => {
+    const { clock, restart, state } = await active();
+    await clock.advance(silentAfterMs);
+    const heartbeats = restart();
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+    await clock.advance(1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('lasts no longer than usual where the clock was set back over a restart', async () => {
+    const { clock, restart, state } = await active();
+    clock.jumpWall(-hourMs);
+    const heartbeats = restart();
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+    await clock.advance(silentAfterMs + 1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('is over where the clock was set ahead over a restart and the peer answers', async () => {
+    const { clock, restart, state } = await active();
+    clock.jumpWall(hourMs);
+    const heartbeats = restart();
+    await heartbeats.heard('bruges.example', beat());
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+  });
+
+  test('starts again when it is resumed', async () => {
+    const { clock, peers, heartbeats, state } = await active();
+    await clock.advance(hourMs);
+    await peers.step('bruges.example', 'suspend', 'for the test');
+    await clock.advance(hourMs);
+    await peers.step('bruges.example', 'resume', 'for the test');
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'active');
+    await clock.advance(silentAfterMs + 1);
+    await heartbeats.missed('bruges.example', lost);
+    assert.equal(await state(), 'degraded');
+  });
+
+  test('is told again when the clock was set back: a last sign of life from the future is replaced', async () => {
+    const { clock, peers, heartbeats } = await active();
+    clock.jumpWall(-hourMs);
+    await heartbeats.heard('bruges.example', beat());
+    const at = (await peers.get('bruges.example'))?.status?.lastHeartbeatAt;
+    assert.equal(Math.round((Date.parse(at ?? '') - clock.now()) / 1000), 0);
+  });
+});

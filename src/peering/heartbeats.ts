@@ -57,6 +57,8 @@ export class Heartbeats {
    * not written now is told again with the next one.
    */
   readonly #news: PeerRate;
+  /** By peer, its last sign of life in monotonic time, which a restart does not keep. */
+  readonly #signs = new Map<string, { readonly of: string; readonly atMs: number }>();
 
   constructor(parts: HeartbeatParts) {
     this.#parts = parts;
@@ -112,6 +114,7 @@ export class Heartbeats {
   async heard(name: string, heartbeat: Heartbeat): Promise<void> {
     const { store, clock, peers, federations } = this.#parts;
     const nowMs = clock.now();
+    const heardMs = clock.monotonic();
     store.facts.merge(peersCollection, name, { lastHeartbeatAt: timestamp(nowMs) });
     await federations.announced(name, heartbeat.bundleSequence);
     const told = (status: PeerStatus): PeerStatus => ({
@@ -122,12 +125,12 @@ export class Heartbeats {
       lastHeartbeatAt: timestamp(nowMs),
       conditions: setCondition(status.conditions, reachable, nowMs),
     });
-    const peer = await peers.get(name);
+    let peer = await peers.get(name);
     const { status } = peer ?? {};
     if (status?.state === 'enrolled') {
-      await peers.step(name, 'activate', 'first heartbeat', told);
+      peer = await peers.step(name, 'activate', 'first heartbeat', told);
     } else if (status?.state === 'degraded') {
-      await peers.step(name, 'recover', 'heard from again', told);
+      peer = await peers.step(name, 'recover', 'heard from again', told);
     } else if (
       peer !== undefined &&
       status?.state === 'active' &&
@@ -136,6 +139,7 @@ export class Heartbeats {
     ) {
       await peers.note(name, told);
     }
+    if (peer !== undefined) this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
   }
 
   /** The peer did not answer: says so, and after silence from both directions degrades it. */
@@ -162,12 +166,37 @@ export class Heartbeats {
     }
   }
 
+  /**
+   * How long the peer has been silent. Coming into a state counts as a sign of life: a peer that was
+   * just resumed gets its time. Counted in monotonic time, so that setting the clock neither makes
+   * nor hides silence.
+   */
   silentForMs(peer: FederationPeer): number {
-    const nowMs = this.#parts.clock.now();
+    const { name } = peer.metadata;
+    const nowMs = this.#parts.clock.monotonic();
+    let sign = this.#signs.get(name);
+    if (sign?.of !== stayOf(peer)) {
+      const silentMs = sign === undefined ? this.#silentBeforeMs(peer) : 0;
+      sign = { of: stayOf(peer), atMs: nowMs - silentMs };
+      this.#signs.set(name, sign);
+    }
+    return nowMs - sign.atMs;
+  }
+
+  /**
+   * What was silent before this process started, by wall time, as nothing else knows it. At most as
+   * long as makes a peer silent: where the clock was set meanwhile, one heartbeat puts it right.
+   */
+  #silentBeforeMs(peer: FederationPeer): number {
     const heardMs = this.lastHeardMs(peer) ?? 0;
-    // Coming into a state counts as a sign of life: a peer that was just resumed gets its time.
     const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
-    return nowMs - Math.max(heardMs, sinceMs);
+    const silentMs = this.#parts.clock.now() - Math.max(heardMs, sinceMs);
+    return Math.min(Math.max(silentMs, 0), silentAfterMs);
+  }
+
+  /** Nothing is sent to it, and nothing expected of it, until it is live again. */
+  forget(name: string): void {
+    this.#signs.delete(name);
   }
 
   /** The live fact; after a crash it may be missing, and then the status knows it about. */
@@ -224,6 +253,11 @@ export class Heartbeats {
   }
 }
 
+/** One stay of a peer in one state. */
+function stayOf({ metadata, status }: FederationPeer): string {
+  return `${metadata.uid} ${status?.state} ${status?.since}`;
+}
+
 const reachable = {
   type: 'Reachable',
   status: 'True',
@@ -235,7 +269,7 @@ const reachable = {
 function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolean {
   const lastMs = parseTimestamp(status.lastHeartbeatAt ?? '') ?? 0;
   return (
-    nowMs - lastMs > lastSeenWriteMs ||
+    Math.abs(nowMs - lastMs) > lastSeenWriteMs ||
     status.contractVersion !== heartbeat.contractVersion ||
     !jsonEquals(status.offers, heartbeat.offers) ||
     isNewReceipt(status, heartbeat) ||

@@ -2,7 +2,7 @@
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import type { Controller } from '../../core/reconcile/controller.ts';
+import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -60,13 +60,15 @@ export function heartbeatController(parts: {
       const peer = await peers.get(name);
       if (peer === undefined || !isLive(peer.status?.state)) {
         sent.delete(name);
+        heartbeats.forget(name);
         return undefined;
       }
+      const silentMs = heartbeats.silentForMs(peer);
       // The acceptor learns that it is enrolled after the inviter, and is heard from then: whoever
       // speaks before that is refused.
       if (peer.status?.state === 'enrolled' && peer.status.role === 'inviter') {
-        const waitMs = firstHeartbeatMs - heartbeats.silentForMs(peer);
-        if (waitMs > 0) return { requeueAfterMs: waitMs };
+        const waitMs = firstHeartbeatMs - silentMs;
+        if (waitMs > 0) return later(waitMs);
       }
       const message = heartbeats.message(name);
       const text = JSON.stringify([peer.metadata.uid, peer.spec.url, peer.status?.state, message]);
@@ -74,13 +76,12 @@ export function heartbeatController(parts: {
       const last = sent.get(name);
       if (last !== undefined && last.dueMs > nowMs) {
         // A change of its status wakes this up as well; only what the peer does not know is sent.
-        if (last.text === text) return { requeueAfterMs: last.dueMs - nowMs };
+        if (last.text === text) return later(last.dueMs - nowMs);
         // A burst of changes is told in a few messages.
         const waitMs = last.atMs + tellEveryMs - nowMs;
-        if (waitMs > 0) return { requeueAfterMs: waitMs };
+        if (waitMs > 0) return later(waitMs);
         const cost = Math.max(messageCost, text.length);
-        if (!news.take(name, peer.metadata.uid, cost))
-          return { requeueAfterMs: last.dueMs - nowMs };
+        if (!news.take(name, peer.metadata.uid, cost)) return later(last.dueMs - nowMs);
       }
       // A little apart from each other, whatever made them start together.
       const periodMs = heartbeatIntervalMs * (0.9 + random.unit() / 10);
@@ -101,6 +102,14 @@ export function heartbeatController(parts: {
       return { requeueAfterMs: periodMs };
     },
   };
+}
+
+/**
+ * In whole milliseconds: what is left of a difference between two times can be too little to add to a
+ * time, and a key that waits for that would run for ever.
+ */
+function later(waitMs: number): ReconcileResult {
+  return { requeueAfterMs: Math.ceil(waitMs) };
 }
 
 interface LastSent {
