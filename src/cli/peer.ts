@@ -99,7 +99,7 @@ async function previewLines(client: SiteClient, preview: InvitationPreview): Pro
   return [
     `${preview.trustDomain} invites ${own ?? 'this site'}`,
     `  fingerprint   ${preview.fingerprint}`,
-    `                (compare it with the operator of ${preview.trustDomain} if the line came by an unsafe way)`,
+    `                (if the invitation came over an untrusted channel, compare it with the operator of ${preview.trustDomain} by phone)`,
     '  they get      your public bundle',
     `  you get       their public bundle, ${offers}`,
     ...(preview.confirmation

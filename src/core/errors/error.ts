@@ -172,12 +172,13 @@ export const errorCatalog = {
   HANSA_INVITATION_REDEEMED: {
     meaning: 'The invitation was used already; each works once.',
     remedy:
-      'Ask the inviting site for a new one. If you did not use it, somebody else has: tell its operator, who finds them with `hansa peer list`.',
+      'Ask the inviting site for a new one. If you did not use it, another site has: tell its operator, who sees it with `hansa peer list` and can revoke it.',
   },
   HANSA_INVITATION_REFUSED: {
     meaning:
-      'The inviting site does not know the invitation, or does not take this site for the one that it invited. Why is in the audit log of that site.',
-    remedy: 'Ask its operator for a new invitation, made for the trust domain of this site.',
+      'The inviting site does not know the invitation, cancelled it, or made it for another trust domain or other keys. Why is in the audit log of that site.',
+    remedy:
+      'Ask its operator for a new invitation, made for the trust domain of this site and, where it binds keys, for the fingerprint that `hansa status` shows here.',
   },
   HANSA_PEER_STATE: {
     meaning: 'What was asked is not possible in the state that the peer is in.',
