@@ -1,6 +1,6 @@
 // `make bench`: every figure of a site beside the thing that it is judged by, in one run, as one
 // JSON object a line; progress goes to standard error. `--write` also writes docs/benchmarks.md,
-// `--only watch|rates|parts|trust` or the name of a part measures some, and `--kube-only` the anchor
+// `--only watch|memory|rates|parts|trust` or the name of a part measures some, and `--kube-only` the anchor
 // alone. BENCH_SMALL=1 measures next to nothing (see size.ts).
 //
 // What lives here: programs that measure and print. Nothing in src/ may import from this folder.
@@ -16,6 +16,7 @@ import { parseArgs, promisify } from 'node:util';
 import { requireTool } from '../test/interop/tool.ts';
 import { ensureTool } from '../test/tools/build.ts';
 import { type Figure, rounded } from './figure.ts';
+import { measureBusyMemory } from './memory.ts';
 import { benchTools, siteParts, trustParts } from './parts.ts';
 import { residentBytes } from './process-stat.ts';
 import { measureRates } from './rates.ts';
@@ -55,6 +56,10 @@ for (const name of benchTools) {
 if (only === undefined || only === 'watch') {
   const ours = kubeOnly ? undefined : startHansa;
   await step('memory of watchers', () => measureWatcherMemory(ours, startKube));
+}
+if (only === undefined || only === 'memory') {
+  const ours = kubeOnly ? undefined : startHansa;
+  await step('memory after many writes', () => measureBusyMemory(ours, startKube));
 }
 if (only === undefined || ['watch', 'rates'].includes(only)) {
   await step('watches and rates, beside kube-apiserver', measureSites);

@@ -30,6 +30,13 @@ suite('the launcher', () => {
     assert.match(stderr, /There is no kind "a b'c"/);
   });
 
+  test('bounds the memory that a busy process keeps for good', async () => {
+    const show = 'console.error(...process.execArgv,process.env.MALLOC_ARENA_MAX)';
+    const env = { NODE_OPTIONS: `--import=data:text/javascript,${show}` };
+    const { stderr } = await execute(launcher, ['--version'], { env });
+    assert.match(stderr, /--max-semi-space-size=8 2$/m);
+  });
+
   test('says to run make setup, and ends with 69, where there is no suitable Node', async () => {
     const folder = temporaryFolder();
     cpSync(launcher, join(folder, 'hansa'));
