@@ -165,11 +165,14 @@ export class JoinService {
     const judged = await judgeSvid(proof, this.#bundles, nowMs, said.verify);
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
+    // Asked again: trust may have ended while the signatures were checked.
+    const vouching = this.#vouching({ provenBy: judged.proven?.id.toString() ?? '' });
     const refusals = [
       ...judgeToken(token, 'spiffe', wish, nowMs),
       ...key.refusals,
       ...judged.refusals,
       ...judgeRules(token, judged.proven?.id),
+      ...(vouching.state === 'trusted' ? [] : [untrustedPeer('join', vouching.why)]),
     ];
     const actor = svidActor(judged.proven, said.address);
     const words = judged.presented === undefined ? '' : describeSvid(judged.presented);
@@ -184,7 +187,7 @@ export class JoinService {
     }
     said.proven();
     const provenBy = proven.id.toString();
-    const { peerUid } = this.#vouching({ provenBy });
+    const { peerUid } = vouching;
     return await this.#admit(token, wish, key.key, {
       method: 'spiffe',
       actor,
@@ -295,9 +298,7 @@ export class JoinService {
     const next = judgeGeneration(before, judged.proven, Number(wish.generation), key.key);
     const vouching = this.#vouching(before?.member ?? { provenBy: '' });
     const revoked: readonly Refusal[] =
-      vouching.state === 'revoked'
-        ? [{ reason: 'untrusted-peer', message: `It cannot renew: ${vouching.why}.` }]
-        : [];
+      vouching.state === 'revoked' ? [untrustedPeer('renew', vouching.why)] : [];
     const refusals = [...key.refusals, ...judged.refusals, ...next.refusals, ...revoked];
     const actor = svidActor(judged.proven, said.address);
     if (
@@ -383,6 +384,10 @@ export class JoinService {
         }),
       );
   }
+}
+
+function untrustedPeer(what: 'join' | 'renew', why: string): Refusal {
+  return { reason: 'untrusted-peer', message: `It cannot ${what}: ${why}.` };
 }
 
 async function nextMessage(call: PlaneCall): Promise<Buffer> {

@@ -88,7 +88,7 @@ export async function makeSecret(
   return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
 }
 
-export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates'> = {}) {
+export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 'verify'> = {}) {
   const clock = new MovableClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const federate = (name: string): Promise<void> =>
@@ -129,7 +129,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates'> =
     checks.push(
       `${digest} ${object.asymmetricKeyType} ${object.asymmetricKeyDetails?.namedCurve ?? ''}`,
     );
-    return poolVerify(digest, data, key, signature);
+    return (options.verify ?? poolVerify)(digest, data, key, signature);
   };
   const relations = new StoreRelations(store);
   const { trustDomain } = authority;

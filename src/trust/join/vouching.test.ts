@@ -6,6 +6,7 @@ import { generateP256 } from '../../core/identity/keys.ts';
 import { joinBySecret, joinBySvid, renewSvid } from './join-client.ts';
 import { memberController } from './member-controller.ts';
 import { membersCollection } from './members.ts';
+import { poolVerify } from './proof.ts';
 import { decodeSecret } from './secret.ts';
 import {
   ciToken,
@@ -23,8 +24,18 @@ suite('a member that a peer vouched for', () => {
   let site: TestJoinSite;
   let names = 0;
 
+  /** Runs before the next signature of a join is checked. */
+  let meanwhile: (() => Promise<unknown>) | undefined;
+
   before(async () => {
-    site = await joinSite();
+    site = await joinSite({
+      verify: async (...check) => {
+        const run = meanwhile;
+        meanwhile = undefined;
+        await run?.();
+        return poolVerify(...check);
+      },
+    });
     await site.createToken('ci-runners', ciToken);
     await site.createToken('machines', {
       method: 'secret',
@@ -45,6 +56,11 @@ suite('a member that a peer vouched for', () => {
       metadata: { name: bruges, uid, ...metadata },
       spec: { url: 'https://bruges.example:8443', desiredState },
       status: { state },
+    });
+  const keptByPeering = () =>
+    putObject(site.store, 'spiffefederations', {
+      metadata: { name: bruges, uid: `uid-of-${bruges}`, labels: { 'hansa.dev/peer': bruges } },
+      spec: { bundleSource: { static: { bundle: '{}' } } },
     });
   const remove = (collection: string) =>
     site.store.commit({ delete: [{ collection, name: bruges }] });
@@ -145,6 +161,23 @@ suite('a member that a peer vouched for', () => {
     await look();
     assert.ok(!isKept('agent/late'));
   });
+
+  for (const [how, end] of [
+    ['revoked', () => peer('revoked', 'uid-1')],
+    ['suspended', () => peer('active', 'uid-1', 'suspended')],
+    ['deleted', () => remove('federationpeers')],
+  ] as const) {
+    test(`does not join where the peer is ${how} while its signatures are checked`, async () => {
+      await peer('active', 'uid-1');
+      await keptByPeering();
+      meanwhile = end;
+      const known = site.members.list().length;
+      await assert.rejects(join(), { code: 'HANSA_FORBIDDEN' });
+      assert.match(site.denials.at(-1)?.reason ?? '', /^It cannot join: bruges\.example is /);
+      assert.equal(site.members.list().length, known);
+      await site.federate(bruges);
+    });
+  }
 
   test('belongs to the peer also where it joined before records said so', async () => {
     await peer('active', 'uid-1');
