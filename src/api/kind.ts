@@ -58,7 +58,7 @@ export interface Kind<
 
 /** Changing the field also needs the verb `update` on this subresource. Of the preset roles only `admin` has it. */
 export interface GuardedField {
-  /** As `spec.advertiseURL`. */
+  /** As `spec.advertiseURL` or `metadata.labels[hansa.dev/peer]`. */
   readonly field: string;
   /** What a role lists in `subresources`. No path serves it. */
   readonly subresource: string;

@@ -34,6 +34,8 @@ export const spiffeFederationKind = defineKind({
     'A trust domain that this site believes, named after it: its bundle says which authorities sign its SVIDs, and is kept fresh from its source. Deleting it ends that trust at once.',
   names: 'trust-domain',
   auditName: 'spiffe.federation',
+  // Without the label a federation would stay when its peer is revoked, and be trusted without a peer.
+  guardedFields: [{ field: `metadata.labels[${peerLabel}]`, subresource: 'peer' }],
   specRequired: true,
   spec: s.object({
     description: 'Where the bundle comes from.',

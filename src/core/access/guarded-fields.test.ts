@@ -63,3 +63,32 @@ test('an editor changes the rest of the object, and deletes are not about fields
   checkGuardedFields(authorizer, editor, siteKind, undefined, home);
   checkGuardedFields(authorizer, editor, { plural: 'roles' }, moved, home);
 });
+
+test('a label is guarded by its key, whatever else the labels say', async () => {
+  const { authorizer } = await sceneWithRoles();
+  const kind = {
+    plural: 'spiffefederations',
+    guardedFields: [{ field: 'metadata.labels[hansa.dev/peer]', subresource: 'peer' }],
+  };
+  const labelled = (labels?: object) => ({
+    metadata: { name: 'bruges.example', ...(labels === undefined ? {} : { labels }) },
+  });
+  const kept = labelled({ 'hansa.dev/peer': 'bruges.example' });
+  const changes = [
+    [labelled(), kept],
+    [labelled({}), kept],
+    [labelled({ 'hansa.dev/peer': '' }), kept],
+    [kept, labelled()],
+    [kept, undefined],
+  ] as const;
+  for (const [next, live] of changes) {
+    assert.throws(
+      () => checkGuardedFields(authorizer, person('most'), kind, next, live),
+      /cannot change metadata\.labels\[hansa\.dev\/peer\]: .* spiffefederations\/peer/,
+    );
+    checkGuardedFields(authorizer, person('admin'), kind, next, live);
+  }
+  const more = labelled({ 'hansa.dev/peer': 'bruges.example', zone: 'harbour' });
+  checkGuardedFields(authorizer, person('most'), kind, more, kept);
+  checkGuardedFields(authorizer, person('most'), kind, labelled({ zone: 'harbour' }), labelled());
+});

@@ -39,8 +39,13 @@ export function checkGuardedFields(
   }
 }
 
+/** Keys that have dots of their own stand in brackets. */
+const pathSegment = /\[([^\]]+)\]|([^.[]+)/g;
+
 function valueAt(object: unknown, field: string): unknown {
   let value = object;
-  for (const key of field.split('.')) value = (value as Record<string, unknown> | undefined)?.[key];
+  for (const [, bracketed, plain = ''] of field.matchAll(pathSegment)) {
+    value = (value as Record<string, unknown> | undefined)?.[bracketed ?? plain];
+  }
   return value;
 }
