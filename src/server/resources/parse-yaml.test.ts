@@ -49,6 +49,8 @@ for (const [what, text] of [
   ['brackets that close nothing', ']'.repeat(maxYamlBytes)],
   ['brackets that are not closed', '['.repeat(maxYamlBytes)],
   ['texts side by side', '"a" '.repeat(maxYamlMarks)],
+  // Each that is wrong is an error of its own, and the parser goes on.
+  ['escape sequences', `"${'\\x'.repeat(maxYamlMarks)}"`],
   ['values behind aliases', `a: &a [${'1,'.repeat(400)}]\nb: [${'*a,'.repeat(20)}]`],
   ['values behind merge keys', `a: &a {${keys(300)}}\n${'b: {<<: *a}\n'.repeat(30)}`],
 ] as const) {

@@ -21,9 +21,9 @@ import { badRequest } from './errors.ts';
 /** More would hold up everyone else for too long. */
 export const maxYamlBytes = 64 * 1024;
 
-/** Each may begin a node and costs the parser up to 10 µs, so that a document takes 10 ms at most. */
+/** Each may begin a node or be a mistake, and costs the parser up to 10 µs, so that a document takes 10 ms at most. */
 export const maxYamlMarks = 1_000;
-const marks = /[\n\r,[\]{}"'&*!]|[-?:](?=\s)/g;
+const marks = /[\n\r,[\]{}"'&*!\\]|[-?:](?=\s)/g;
 
 /** Deeper than any kind nests. The composer recurses, and needs 50 ms to overflow the stack. */
 export const maxYamlDepth = 64;
@@ -52,7 +52,7 @@ export function parseYaml(text: string): ParsedYaml {
   if (hasMoreMarks(text, maxYamlMarks)) {
     throw new HansaError(
       'HANSA_TOO_LARGE',
-      `Request entity too large: limit is ${maxYamlMarks} lines, commas, quotes and brackets for YAML; send it as JSON`,
+      `Request entity too large: limit is ${maxYamlMarks} lines, commas, quotes, escapes and brackets for YAML; send it as JSON`,
     );
   }
   const { stackTraceLimit } = Error;
