@@ -139,6 +139,19 @@ suite('a row of hansa trust status', () => {
     assert.match(federationRow(ofPeer, nowMs).todo, /hansa peer show bruges\.example/);
   });
 
+  test('shows no bundle of a federation that is being deleted as fresh', () => {
+    const made = federation({});
+    const metadata = {
+      ...made.metadata,
+      deletionTimestamp: at(-60),
+      finalizers: ['example.org/hold'],
+    };
+    const row = federationRow({ ...made, metadata }, nowMs);
+    assert.deepEqual([row.state, row.since], ['being deleted', '60s']);
+    assert.match(row.why, /finalizers hold its object: example\.org\/hold/);
+    assert.match(row.todo, /hansa get spiffefederation bruges\.example -o yaml/);
+  });
+
   test('tells what is believed by nobody', () => {
     assert.equal(state({}, { quarantined: true }), 'quarantined');
     assert.equal(state({ bundle: undefined }), 'not ready');

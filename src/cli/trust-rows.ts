@@ -114,7 +114,9 @@ export function federationRow(federation: SPIFFEFederation, nowMs: number): Trus
           ? 'expired'
           : `in ${humanDuration(expiredAtMs - nowMs)}`,
     failures: String(status?.consecutiveFailures ?? 0),
-    why: lastError?.message ?? whyOf(federation, state),
+    why:
+      (metadata.deletionTimestamp === undefined ? lastError?.message : undefined) ??
+      whyOf(federation, state),
     todo: todoFor(federation, state),
   };
 }
@@ -127,6 +129,7 @@ function sinceMs(federation: SPIFFEFederation, state: string, nowMs: number): nu
     const at = Date.parse(findCondition(status?.conditions, type)?.lastTransitionTime ?? '');
     return Number.isNaN(at) ? undefined : at;
   };
+  if (metadata.deletionTimestamp !== undefined) return Date.parse(metadata.deletionTimestamp);
   if (spec.quarantined) return undefined;
   if (state === 'expired') return expiredAtMs;
   if (state === 'stale') return staleAtMs;
@@ -138,8 +141,11 @@ function sinceMs(federation: SPIFFEFederation, state: string, nowMs: number): nu
 
 /** Where no look at the source failed. */
 function whyOf(federation: SPIFFEFederation, state: string): string {
-  const { spec, status } = federation;
+  const { metadata, spec, status } = federation;
   if (state === 'fresh') return '';
+  if (metadata.deletionTimestamp !== undefined) {
+    return `it is trusted no more; finalizers hold its object: ${(metadata.finalizers ?? []).join(', ')}`;
+  }
   if (spec.quarantined)
     return 'its spec has quarantined: true, and workloads are not given its bundle';
   if (state === 'expired') return 'the last authority of its bundle has expired';
@@ -150,6 +156,9 @@ function whyOf(federation: SPIFFEFederation, state: string): string {
 function todoFor(federation: SPIFFEFederation, state: string): string {
   const { metadata, spec, status } = federation;
   const { name } = metadata;
+  if (metadata.deletionTimestamp !== undefined) {
+    return `find out who set its finalizers (hansa get spiffefederation ${name} -o yaml), and remove them.`;
+  }
   if (state === 'fresh' && status?.lastError === undefined) return '';
   if (spec.quarantined && metadata.labels?.[peerLabel] !== undefined) {
     return `its peer is not live: hansa peer show ${name} tells why, and what to do.`;
@@ -197,7 +206,8 @@ export function countsText({ total, states }: FederationCounts): string {
 
 /** In one word, or with how long it still lasts. */
 function stateOf(federation: SPIFFEFederation, nowMs: number): string {
-  const { spec, status } = federation;
+  const { metadata, spec, status } = federation;
+  if (metadata.deletionTimestamp !== undefined) return 'being deleted';
   if (spec.quarantined) return 'quarantined';
   const { staleAtMs, expiredAtMs } = bundleLife(federation);
   if (status?.bundle === undefined) {

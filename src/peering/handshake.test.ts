@@ -34,6 +34,31 @@ suite('what keeps a peer from going on', () => {
     assert.equal(after.cause, undefined);
   });
 
+  test('is the SPIFFEFederation of an earlier peer, while finalizers keep it from being deleted', async () => {
+    const { peers, federations, handshake, redeem } = await testPeerSite();
+    const bundle = documentOf([await testIdentity(name)]);
+    const spec = {
+      bundleSource: { static: { bundle } },
+      staleAfterSeconds: 3600,
+      quarantined: false,
+    };
+    const [labels, hold] = [{ 'hansa.dev/peer': name }, 'example.org/hold'];
+    await federations.create({ name, spec, labels, finalizers: [hold] }, peeringWrites);
+    await federations.delete(name, peeringWrites);
+    await redeem(name);
+    await handshake.reconcile(name, signal);
+    const { status } = (await peers.get(name)) ?? {};
+    assert.equal(status?.state, 'accepted');
+    assert.match(
+      status.reason ?? '',
+      /being deleted, and is held by finalizers: example\.org\/hold/,
+    );
+    await federations.removeFinalizer(name, hold, peeringWrites);
+    await handshake.reconcile(name, signal);
+    assert.equal((await peers.get(name))?.status?.state, 'enrolled');
+    assert.notEqual(await federations.get(name), undefined);
+  });
+
   suite('where this site was invited', () => {
     /** Accepted an invitation of bruges, which answers so. */
     async function invited(redeem: Acceptor['redeem']): Promise<TestPeerSite> {

@@ -335,8 +335,8 @@ export class Handshake {
     if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
       await peers.hold(peer);
     if (peer?.status?.state === 'accepted') {
-      if (await federations.isForeign(name)) {
-        const reason = `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
+      const reason = await federations.obstacle(name);
+      if (reason !== undefined) {
         await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
         return;
       }
@@ -347,8 +347,8 @@ export class Handshake {
       } catch (error) {
         // Nobody but an operator can make room: it must be told where one looks.
         if (hasCode(error, 'HANSA_LIMIT')) {
-          const reason = error.message;
-          await peers.note(name, (status) => because(status, 'FederationLimit', reason));
+          const { message } = error;
+          await peers.note(name, (status) => because(status, 'FederationLimit', message));
         }
         throw error;
       }

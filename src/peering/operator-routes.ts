@@ -330,7 +330,9 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
   const { status } = peer;
   const contest = findCondition(status?.conditions, contestCondition);
   const heardMs = heartbeats.lastHeardMs(peer);
-  const found = await federations.get(name);
+  const stored = await federations.get(name);
+  // One that is being deleted is trusted by nobody.
+  const found = stored?.metadata.deletionTimestamp === undefined ? stored : undefined;
   const federation = found?.status;
   const staleAtMs = found && bundleLife(found).staleAtMs;
   const fresh = federation?.conditions?.find(({ type }) => type === 'Fresh')?.status === 'True';

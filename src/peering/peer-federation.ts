@@ -29,10 +29,20 @@ export class PeerFederations {
     return this.#federations.get(name);
   }
 
-  /** Whether somebody else made a federation of this name; then peering leaves it alone. */
-  async isForeign(name: string): Promise<boolean> {
+  /**
+   * Why a new peer cannot have a federation of this name; undefined where it can. One that somebody
+   * else made is left alone, and one that is being deleted is trusted by nobody.
+   */
+  async obstacle(name: string): Promise<string | undefined> {
     const federation = await this.#federations.get(name);
-    return federation !== undefined && !isOurs(federation);
+    if (federation === undefined) return undefined;
+    const { deletionTimestamp, finalizers = [] } = federation.metadata;
+    if (deletionTimestamp !== undefined) {
+      return `the SPIFFEFederation ${name} of an earlier peer is being deleted, and is held by finalizers: ${finalizers.join(', ')}. When they are removed, the peer is enrolled`;
+    }
+    return isOurs(federation)
+      ? undefined
+      : `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
   }
 
   /** Made where it is missing, and brought into line with the peer where it is not. Idempotent. */
