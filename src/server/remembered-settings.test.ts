@@ -71,9 +71,14 @@ suite('the flags of a start', () => {
     assert.match(readFileSync(path, 'utf8'), /^# Settings .*\napi: 127\.0\.0\.1:17443\n/s);
   });
 
-  test('do not include the data folder, the trust domain and how to log', (context) => {
+  test('do not include the data folder, the trust domain, how to log and trust in the clock', (context) => {
     const folder = folderOf(context);
-    const flags = { trustDomain: 'lubeck.example', logLevel: 'debug', logFormat: 'json' };
+    const flags = {
+      trustDomain: 'lubeck.example',
+      logLevel: 'debug',
+      logFormat: 'json',
+      'ca.clockTrustedUntil': '2099-01-01T00:00:00Z',
+    };
     assert.deepEqual(start(folder, { flags }).changes, []);
     assert.equal(readRemembered(folder), undefined);
   });

@@ -13,9 +13,16 @@ import { replaceFile } from './data-folder.ts';
 
 /**
  * Flags that only count for one run. The data folder cannot name itself, the store knows the trust
- * domain, and a log level is often raised for one start only.
+ * domain, and a log level is often raised for one start only. Trust in the clock is for the start at
+ * which an operator has compared it.
  */
-const notRemembered: readonly ConfigKeyName[] = ['dataDir', 'trustDomain', 'logLevel', 'logFormat'];
+const notRemembered: readonly ConfigKeyName[] = [
+  'dataDir',
+  'trustDomain',
+  'logLevel',
+  'logFormat',
+  'ca.clockTrustedUntil',
+];
 
 const heading = ` Settings that hansa server remembers: it needs no flag for them at the next start.
  A flag, a HANSA_* variable or a --config file goes before a line here.
