@@ -94,7 +94,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
     },
   };
   const note = (text: string): void => {
-    io.stderr.write(`${text}\n`);
+    io.stderr.write(`${io.stderr.isTTY === true ? printable(text, false) : text}\n`);
   };
   const printPainted = (text: string): void => {
     io.stdout.write(`${text}\n`);

@@ -6,7 +6,7 @@ import { createCli } from './cli.ts';
 import { parseFormat, renderValue } from './output.ts';
 import { testRegistry } from './test-io.ts';
 
-function printed(isTTY: boolean, text: string): string {
+function printed(isTTY: boolean, text: string, how: 'print' | 'note' = 'print'): string {
   let written = '';
   const stdout = Object.assign(
     new Writable({
@@ -31,7 +31,7 @@ function printed(isTTY: boolean, text: string): string {
     },
     { registry: testRegistry, version: '1.2.3' },
   );
-  cli.print(text);
+  cli[how](text);
   return written;
 }
 
@@ -61,4 +61,10 @@ suite('what commands print', () => {
       assert.equal(printed(false, text), `${text}\n`);
     });
   }
+
+  test('cannot steer a terminal with a note on standard error', () => {
+    assert.doesNotMatch(printed(true, hostile, 'note'), control);
+    assert.equal(printed(true, 'a\n\tü', 'note'), 'a\n\tü\n');
+    assert.equal(printed(false, hostile, 'note'), `${hostile}\n`);
+  });
 });
