@@ -63,6 +63,19 @@ suite('on renewal', () => {
     assert.deepEqual(notes, []);
   });
 
+  test('stopping waits for the command and for the run that still waits for it', async () => {
+    const renewal = make({
+      command: 'echo x >> runs; while [ -e runs ] && [ ! -e go ]; do sleep 0.01; done',
+    });
+    renewal.renewed();
+    await said('runs', 'x\n');
+    renewal.renewed();
+    const stopped = renewal.stop();
+    writeFileSync(join(cwd, 'go'), '');
+    await stopped;
+    assert.equal(readFileSync(join(cwd, 'runs'), 'utf8'), 'x\nx\n');
+  });
+
   test('a command that fails is told, and runs again at the next one', async () => {
     const renewal = make({ command: 'echo x >> runs; exit 3' });
     renewal.renewed();

@@ -9,7 +9,7 @@ import { HansaError } from '../../../core/errors/error.ts';
 export interface OnRenewal {
   /** New files are in place. Never throws: trouble goes to `note`. */
   renewed(): void;
-  /** Ends the program that `signal` supervises, and resolves when it has ended. */
+  /** Ends the program that `signal` supervises. Resolves when no command runs any more. */
   stop(): Promise<void>;
 }
 
@@ -55,12 +55,18 @@ function reload(command: string, plan: RenewalPlan): OnRenewal {
       if (again) run();
     });
   };
+  /** The last renewal may still wait for its run. */
+  const idle = async (): Promise<void> => {
+    if (running === undefined) return;
+    await ended(running);
+    await idle();
+  };
   return {
     renewed: () => {
       if (running === undefined) run();
       else again = true;
     },
-    stop: () => ended(running),
+    stop: idle,
   };
 }
 
