@@ -156,17 +156,20 @@ export class JoinService {
   }
 
   async #joinBySvid(said: Said<SpiffeOpening>): Promise<GivenCerts> {
-    const { clock, tokens } = this.#parts;
+    const { clock, tokens, relations } = this.#parts;
     const { wish, chain } = said.opening;
     const nowMs = clock.now();
     const credential = credentialDigest(chain[0] as Uint8Array);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const proof = { chain, transcript, signature: said.signature };
+    const judgedBy = relations.current;
     const judged = await judgeSvid(proof, this.#bundles, nowMs, said.verify);
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
-    // Asked again: trust may have ended while the signatures were checked.
-    const vouching = this.#vouching({ provenBy: judged.proven?.id.toString() ?? '' });
+    const provenBy = judged.proven?.id.toString() ?? '';
+    // Asked again: trust in this very peer may have ended while the signatures were checked.
+    const { peerUid } = this.#vouching({ provenBy }, judgedBy);
+    const vouching = this.#vouching({ provenBy, ...(peerUid === undefined ? {} : { peerUid }) });
     const refusals = [
       ...judgeToken(token, 'spiffe', wish, nowMs),
       ...key.refusals,
@@ -186,13 +189,11 @@ export class JoinService {
       throw this.#outcomes.refuse('spiffe', wish, refusals, actor, words);
     }
     said.proven();
-    const provenBy = proven.id.toString();
-    const { peerUid } = vouching;
     return await this.#admit(token, wish, key.key, {
       method: 'spiffe',
       actor,
       provenBy,
-      ...(peerUid === undefined ? {} : { peerUid }),
+      ...(vouching.peerUid === undefined ? {} : { peerUid: vouching.peerUid }),
       words,
     });
   }
@@ -350,9 +351,9 @@ export class JoinService {
 
   #vouching(
     member: Pick<Member, 'provenBy' | 'peerUid'>,
+    relations = this.#parts.relations.current,
   ): Vouching & { readonly peerUid?: string } {
-    const { trustDomain, relations } = this.#parts;
-    return judgeVouching(member, trustDomain.name, relations.current);
+    return judgeVouching(member, this.#parts.trustDomain.name, relations);
   }
 
   #certs(issued: IssuedSvid, instance: string, member: Member): GivenCerts {
