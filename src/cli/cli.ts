@@ -72,8 +72,11 @@ export interface Cli {
   withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
   /** The same for a site that the command resolved itself. */
   withConnection<T>(connection: Connection, work: (client: SiteClient) => Promise<T>): Promise<T>;
-  /** Resolves when the user says yes; `--yes` says so beforehand. Refused where nobody can be asked. */
-  /** `terminal` is for a command that has read standard input: it asks at the terminal of the process. */
+  /**
+   * Resolves when the user says yes; `--yes` answers beforehand. Rejects with HANSA_CANCELLED after a no,
+   * and with HANSA_USAGE where there is no terminal. `terminal` is for a command that has read standard
+   * input: it asks at the terminal of the process.
+   */
   confirm(command: Command, question: string, where?: 'stdin' | 'terminal'): Promise<void>;
 }
 

@@ -50,7 +50,7 @@ function proposedHint({ name, cause }: Hinted): string {
 function acceptedHint({ name, cause }: Hinted): string {
   switch (cause) {
     case 'ForeignFederation':
-      return `Delete the SPIFFEFederation that stands in its way: hansa delete spiffefederation ${name}.`;
+      return `Delete the SPIFFEFederation that stands in its way: hansa delete spiffefederation ${name}. If it is being deleted already, remove its finalizers.`;
     case 'FederationLimit':
       return 'Delete a SPIFFEFederation that you do not need, or raise maxFederations in the configuration and restart the site.';
     default:

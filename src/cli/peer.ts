@@ -64,7 +64,7 @@ function acceptCommand(cli: Cli): Command {
       'after',
       `
 Paste the line when asked: it is not shown. An invitation on the command line is visible to every
-local user in the process list, and whoever redeems it first becomes the peer.
+local user in the process list, and the first site that redeems it becomes the peer.
 
 Examples:
   hansa peer accept

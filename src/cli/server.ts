@@ -12,8 +12,9 @@ export function serverCommand(cli: Cli): Command {
       `
 The first start in a data folder makes everything that the site needs. The flags of a start are kept
 in DATA_DIR/config.yaml, so later starts need only --data-dir; a flag given later replaces what is
-kept. Not kept: --trust-domain (the store has it), --log-level and --log-format. SIGTERM and SIGINT
-stop the site after the requests in flight; log lines go to standard error.
+kept. Not kept: --trust-domain (the store has it), --log-level, --log-format and
+--ca-clock-trusted-until. SIGTERM and SIGINT stop the site after the requests in flight; log lines go
+to standard error.
 
 Examples:
   hansa server --data-dir ./lubeck --trust-domain lubeck.example
