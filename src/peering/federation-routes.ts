@@ -109,10 +109,10 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
   /** Refuses what is too much before it is parsed, and where there is no room for any before it is read. */
   async function bodyOf(request: PlaneRequest, sender: Sender, limit: number): Promise<Buffer> {
     const { name, uid } = sender;
-    if (!rate.take(name, uid, messageCost)) throw tooMuch(name);
+    if (!rate.take(uid, messageCost)) throw tooMuch(name);
     const body = await request.body(limit);
     const more = body.byteLength - messageCost;
-    if (more > 0 && !rate.take(name, uid, more)) throw tooMuch(name);
+    if (more > 0 && !rate.take(uid, more)) throw tooMuch(name);
     return body;
   }
 

@@ -135,7 +135,7 @@ export class Heartbeats {
       peer !== undefined &&
       status?.state === 'active' &&
       isNews(status, heartbeat, nowMs) &&
-      this.#news.take(name, peer.metadata.uid)
+      this.#news.take(peer.metadata.uid)
     ) {
       await peers.note(name, told);
     }

@@ -64,3 +64,12 @@ test('what is remembered is bounded, and who was not seen for long makes room', 
   limit.take('e');
   assert.equal(limit.take('a'), undefined);
 });
+
+test('a larger request waits until there is as much, and costs nothing where it is refused', async () => {
+  const { clock, limit } = buckets();
+  assert.equal(limit.take('a', 2), undefined);
+  assert.equal(limit.take('a', 2), 2);
+  assert.equal(limit.take('a', 1), undefined);
+  await clock.advance(4000);
+  assert.equal(limit.take('a', 2), undefined);
+});

@@ -27,16 +27,16 @@ export class TokenBuckets {
     this.#options = options;
   }
 
-  /** Takes one token. Undefined where there was one, else the seconds until there will be. */
-  take(key: string): number | undefined {
+  /** Takes so many tokens. Undefined where there were as many, else the seconds until there will be. */
+  take(key: string, cost = 1): number | undefined {
     const left = this.#left(key);
-    this.#keep(key, left >= 1 ? left - 1 : left);
-    return this.#secondsUntilOne(left);
+    this.#keep(key, left >= cost ? left - cost : left);
+    return this.#secondsUntil(left, cost);
   }
 
-  /** What `take` would answer, without taking anything. */
+  /** What `take` would answer for one token, without taking it. */
   waitSeconds(key: string): number | undefined {
-    return this.#secondsUntilOne(this.#left(key));
+    return this.#secondsUntil(this.#left(key), 1);
   }
 
   /** Takes so many, also where there are fewer: the bucket then owes them, up to a whole bucket. */
@@ -65,8 +65,8 @@ export class TokenBuckets {
     this.#buckets.set(key, { left, atMs: this.#options.clock.monotonic() });
   }
 
-  #secondsUntilOne(left: number): number | undefined {
-    if (left >= 1) return undefined;
-    return Math.max(1, Math.ceil((1 - left) / this.#options.perSecond));
+  #secondsUntil(left: number, cost: number): number | undefined {
+    if (left >= cost) return undefined;
+    return Math.max(1, Math.ceil((cost - left) / this.#options.perSecond));
   }
 }

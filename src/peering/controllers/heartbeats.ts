@@ -81,7 +81,7 @@ export function heartbeatController(parts: {
         const waitMs = last.atMs + tellEveryMs - nowMs;
         if (waitMs > 0) return later(waitMs);
         const cost = Math.max(messageCost, text.length);
-        if (!news.take(name, peer.metadata.uid, cost)) return later(last.dueMs - nowMs);
+        if (!news.take(peer.metadata.uid, cost)) return later(last.dueMs - nowMs);
       }
       // A little apart from each other, whatever made them start together.
       const periodMs = heartbeatIntervalMs * (0.9 + random.unit() / 10);
