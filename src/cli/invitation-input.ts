@@ -9,7 +9,7 @@ import { usageError } from './usage.ts';
 /** More than any invitation has, and what `peer accept` sends to the site at most. */
 const maxCharacters = 16_384;
 
-export const argumentWarning =
+const argumentWarning =
   'Warning: other users of this machine can read the invitation in the process list and redeem it before you. Run hansa peer accept without it and paste it when asked, or redirect it: hansa peer accept < FILE';
 
 export interface GivenInvitation {

@@ -20,7 +20,7 @@ export interface InvitationRoutesParts {
   readonly inviter: Pick<Inviter, 'invite' | 'invitations'>;
 }
 
-export type InvitationState = 'open' | 'redeemed' | 'expired' | 'cancelled';
+type InvitationState = 'open' | 'redeemed' | 'expired' | 'cancelled';
 
 /** An invitation as operators see it. The site does not have the secret to show. */
 export interface InvitationSummary {
@@ -146,7 +146,7 @@ function refuseRedeemed(id: string, { redeemed }: InvitationRecord, nowMs: numbe
   );
 }
 
-export function invitationSummary(
+function invitationSummary(
   { name, value }: Pick<Kept<InvitationRecord>, 'name' | 'value'>,
   nowMs: number,
 ): InvitationSummary {

@@ -8,7 +8,7 @@ import { maxHeartbeatBytes, type OfferTold } from './messages.ts';
 const longestList = 256;
 const longestGrantees = 1024;
 /** Below `maxHeartbeatBytes`, with room for what else a heartbeat says. */
-export const maxOffersBytes = maxHeartbeatBytes - 2048;
+const maxOffersBytes = maxHeartbeatBytes - 2048;
 
 /** In the order of names, so that the same grants make the same message. O(grants + their entries). */
 export function offersFor(

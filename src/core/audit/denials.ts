@@ -9,8 +9,8 @@ import { type AuditActor, type AuditDraft, cutDraft } from './event.ts';
 import { networkOf } from './source-network.ts';
 
 /** Callers without a good credential, users and tokens, local processes, other sites and members. */
-export const denialPools = ['strangers', 'callers', 'workloads', 'peers'] as const;
-export type DenialPool = (typeof denialPools)[number];
+const denialPools = ['strangers', 'callers', 'workloads', 'peers'] as const;
+type DenialPool = (typeof denialPools)[number];
 
 /** Different (who, why) of a pool that are kept apart at once. */
 export const mostGroups = 1000;

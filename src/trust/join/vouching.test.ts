@@ -174,7 +174,10 @@ suite('a member that a peer vouched for', () => {
       meanwhile = end;
       const known = site.members.list().length;
       await assert.rejects(join(), { code: 'HANSA_FORBIDDEN' });
-      assert.match(site.denials.at(-1)?.reason ?? '', /^It cannot join: .*bruges\.example (?:is|was) /);
+      assert.match(
+        site.denials.at(-1)?.reason ?? '',
+        /^It cannot join: .*bruges\.example (?:is|was) /,
+      );
       assert.equal(site.members.list().length, known);
       await site.federate(bruges);
     });
