@@ -168,6 +168,21 @@ suite('logout', () => {
     assert.equal((await shell.run('logout', '--all', '--context', 'x')).code, 2);
   });
 
+  test('works beside a damaged context, which can be removed', async () => {
+    const shell = new Shell();
+    const { file } = JSON.parse((await shell.login('ci', '-o', 'json')).stdout);
+    const damaged = join(shell.home, 'contexts', 'damaged.yaml');
+    for (const end of [['logout'], ['logout', '--all']]) {
+      await shell.login('ci');
+      writeFileSync(damaged, 'site: nowhere\n', { mode: 0o600 });
+      await shell.must(...end);
+      assert.equal(existsSync(file), false);
+    }
+    await shell.must('context', 'remove', 'damaged');
+    assert.equal(existsSync(damaged), false);
+    assert.equal((await shell.run('context', 'remove', 'damaged')).code, 4);
+  });
+
   test('deletes no file that hansa did not write', async () => {
     const shell = new Shell();
     await shell.login('ci');

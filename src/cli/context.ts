@@ -201,7 +201,7 @@ function removeCommand(cli: Cli): Command {
     .addHelpText('after', '\nExamples:\n  hansa context remove lubeck')
     .action((name: string, { output }: Output) => {
       const contexts = contextsOf(cli);
-      forget(contexts, name);
+      if (contexts.usable().some((each) => each.name === name)) forget(contexts, name);
       contexts.remove(name);
       cli.print(renderValue({ name, removed: true }, output) ?? `Context ${name} removed.`);
     });

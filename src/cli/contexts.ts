@@ -90,6 +90,18 @@ export class Contexts {
     return this.names().map((name) => this.get(name));
   }
 
+  /** Without those that are damaged: a command that uses one says what is wrong with it. */
+  usable(): NamedContext[] {
+    return this.names().flatMap((name) => {
+      try {
+        return [this.get(name)];
+      } catch (error) {
+        if (error instanceof HansaError) return [];
+        throw error;
+      }
+    });
+  }
+
   names(): string[] {
     if (this.#home === undefined) return [];
     try {
@@ -160,9 +172,11 @@ export class Contexts {
     this.#write(file, text);
   }
 
+  /** Also one that is damaged. */
   remove(name: string): void {
-    this.get(name);
-    rmSync(this.#fileOf(name), { force: true });
+    const file = this.#fileOf(name);
+    if (!this.has(name)) throw this.#unknown(name);
+    rmSync(file, { force: true });
     if (this.current() === name) this.use(undefined);
   }
 

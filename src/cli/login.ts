@@ -167,7 +167,8 @@ Examples:
             'There is no current context. Name one with --context, or give --all; hansa context list shows them.',
           );
         }
-        const names = options.all === true ? contexts.names() : [name ?? ''];
+        const all = contexts.usable().map((each) => each.name);
+        const names = options.all === true ? all : [name ?? ''];
         const forgotten = names.flatMap((each) => forget(contexts, each));
         const rendered = renderValue({ forgotten }, options.output);
         if (rendered !== undefined) cli.print(rendered);
@@ -191,7 +192,7 @@ export function forget(contexts: Contexts, name: string): Forgotten[] {
   contexts.put(name, others);
   // Only a file of ours: the context may have been edited.
   const held = readCredential(credential);
-  const isShared = contexts.list().some((other) => other.credential === credential);
+  const isShared = contexts.usable().some((other) => other.credential === credential);
   if (held !== undefined && !isShared) rmSync(credential, { force: true });
   return [{ context: name, user: user ?? held?.user ?? 'unknown' }];
 }

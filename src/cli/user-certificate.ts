@@ -72,16 +72,10 @@ function loginFor(io: Io, connection: Connection): string | undefined {
   if (connection.via === 'socket') return undefined;
   const contexts = new Contexts(io.env);
   const current = connection.context ?? contexts.current();
-  const names = connection.context === undefined ? contexts.names() : [connection.context];
-  const found = names.flatMap((name) => {
-    try {
-      const { site, credential } = contexts.get(name);
-      const isSame = site !== undefined && new URL(site).href === connection.url.href;
-      return isSame && credential !== undefined ? [{ name, credential }] : [];
-    } catch {
-      // A damaged context says so where it is used.
-      return [];
-    }
+  const found = contexts.usable().filter(({ name, site, credential }) => {
+    if (connection.context !== undefined && connection.context !== name) return false;
+    const isSame = site !== undefined && new URL(site).href === connection.url.href;
+    return isSame && credential !== undefined;
   });
   return (found.find(({ name }) => name === current) ?? found[0])?.credential;
 }
