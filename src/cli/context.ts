@@ -72,7 +72,7 @@ function cells(context: Described): string[] {
 
 interface Described extends NamedContext {
   readonly isCurrent: boolean;
-  /** How the site is told who asks, and until when. */
+  /** How the context authenticates, and until when. */
   readonly login: string;
 }
 

@@ -55,7 +55,7 @@ export async function examineSite(patient: SitePatient): Promise<Finding[]> {
   return findings;
 }
 
-/** Every authenticated caller may ask who it is, and is told when the site was asked. */
+/** Every authenticated caller may ask who it is. The answer has the time of the site. */
 async function checkSkew({ client, clock }: SitePatient): Promise<Finding> {
   const apiVersion = 'authentication.k8s.io/v1';
   const beforeMs = clock.now();

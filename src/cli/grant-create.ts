@@ -97,7 +97,7 @@ async function create(
   if (distrust !== undefined) cli.note(`It covers nothing yet: ${printable(distrust)}.`);
 }
 
-/** Undefined where the caller may not look: then the site is believed to know better. */
+/** Undefined where the caller may not read peers: then only the site checks. */
 async function knownPeer(client: SiteClient, name: string): Promise<FederationPeer | undefined> {
   const peer = await readable(client, federationPeerKind, name, () => {
     throw new HansaError(

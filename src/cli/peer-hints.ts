@@ -1,5 +1,5 @@
 // What the reader of a peer's row can do about it, at this site. Pure: one table over state, role and
-// cause. A peer that goes on without anybody has no hint.
+// cause. A peer that needs no operator has no hint.
 
 import type { PeerSummary } from '../peering/operator-routes.ts';
 

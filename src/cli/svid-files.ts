@@ -57,7 +57,7 @@ export function writeSvidFiles(folder: string, files: SvidFiles): void {
 
 type Content = readonly [name: string, content: string, mode: number];
 
-/** The key first: whoever sees a new certificate finds its key. */
+/** The key first: a program that reads a new certificate finds its key. */
 function contentsOf({
   privateKey,
   certificate,

@@ -69,7 +69,7 @@ export class Handshake {
     return soonest(accepted, redeemed);
   }
 
-  /** The inviter's part alone, for whoever has just redeemed and waits for the answer. */
+  /** The inviter's part alone, for a site that has just redeemed and waits for the answer. */
   async admit(name: string): Promise<FederationPeer | undefined> {
     const { inviter, peers } = this.#parts;
     const known = await peers.get(name);
@@ -283,7 +283,7 @@ export class Handshake {
     await this.#giveUp(name);
   }
 
-  /** As the inviter: admit whoever redeemed, once nobody has to say yes any more. */
+  /** As the inviter: admits the site that redeemed, once no confirmation is missing. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
     const { peers, clock, redemptions } = this.#parts;
     const { redeemed } = kept.value;
@@ -340,7 +340,7 @@ export class Handshake {
         await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
         return;
       }
-      // Whoever is to be suspended as soon as it can be is not believed before that.
+      // A peer that is to be suspended as soon as it can be is not trusted before that.
       const quarantined = peer.spec.desiredState === 'suspended';
       try {
         await federations.keep(peer, this.#bootstrap(peer), quarantined);

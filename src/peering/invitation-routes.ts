@@ -1,5 +1,5 @@
 // What operators of this site do with invitations that it made: make, list and cancel. Rights are
-// those on FederationPeer: whoever may invite may also cancel.
+// those on FederationPeer: a user who may invite may also cancel.
 
 import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
@@ -104,7 +104,7 @@ function wrongType(field: string, expected: string): HansaError {
   );
 }
 
-/** Ends it at once; whoever tries to redeem it is told. Cancelling twice changes nothing. */
+/** Ends it at once; a site that tries to redeem it is told why. Cancelling twice changes nothing. */
 async function cancel(
   { clock, audit, inviter }: InvitationRoutesParts,
   id: string,

@@ -123,7 +123,7 @@ export class PeerBook {
     );
   }
 
-  /** The new object, or the one that somebody else made meanwhile. */
+  /** The new object, or the one that another process made meanwhile. */
   async #create({ name, url }: NewPeer): Promise<FederationPeer | undefined> {
     try {
       return await this.#peers.create(

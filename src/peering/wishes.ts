@@ -58,7 +58,7 @@ export function wishesOf(
   };
 }
 
-/** As whom the controller takes a step, and in which words; undefined where nobody is known to have asked. */
+/** The caller on whose behalf the controller takes a step. */
 export interface AskedBy {
   readonly user: string;
   readonly as: WriteAs;

@@ -57,7 +57,7 @@ export function readRemembered(dataDir: string): ConfigFile | undefined {
     return { ...file, problems: [...file.problems, problem] };
   } catch (error) {
     const code = (error as NodeJS.ErrnoException).code ?? '';
-    // Whoever may not look into the folder, or names a file, learns that from the command itself.
+    // The command itself reports a folder that is missing or is a file.
     if (code === 'ENOTDIR' || code === 'ENOENT') return undefined;
     throw new HansaError(
       'HANSA_CONFIG_INVALID',

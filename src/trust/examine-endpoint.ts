@@ -92,7 +92,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: `${examinePath}/*`,
-      // Whoever may have the endpoint fetched (hansa trust refresh) may have it examined.
+      // The right of `hansa trust refresh`, which asks the same endpoint.
       authorize: needs(authorizer, ({ segment }) => ({
         verb: 'update',
         plural: spiffeFederationKind.plural,
@@ -107,7 +107,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: examinePath,
-      // The URL is the site's own, so whoever may read it may have it tried.
+      // The URL is the site's own: the right to read it is enough.
       authorize: needs(authorizer, () => ({
         verb: 'get',
         plural: siteKind.plural,

@@ -45,7 +45,7 @@ interface Parts {
 }
 
 const parameters: readonly string[] = ['from', 'offer', 'method', 'source'];
-/** RFC 9110 section 9.1: a method is a token. Longer ones than this are nobody's. */
+/** RFC 9110 section 9.1: a method is a token. No registered method is as long as this. */
 const methodToken = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 
 export function grantCheckRoute(parts: Parts): PlaneRoute {
@@ -131,7 +131,7 @@ export function checkGrant(
   };
 }
 
-/** The schema takes a few SPIFFE IDs that nobody can have: such an offer is served by nobody. */
+/** The schema accepts a few invalid SPIFFE IDs: no workload serves such an offer. */
 function parsedIds(text: string): readonly SpiffeId[] {
   try {
     return [SpiffeId.parse(text)];

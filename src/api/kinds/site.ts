@@ -14,7 +14,7 @@ export const siteKind = defineKind({
   names: 'dns-subdomain',
   singleton: 'site',
   editable: true,
-  // Whoever changes it decides where peers connect.
+  // This field decides where peers connect.
   guardedFields: [{ field: 'spec.advertiseURL', subresource: 'advertise' }],
   specRequired: false,
   spec: s.object({

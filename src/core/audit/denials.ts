@@ -60,7 +60,7 @@ class Pool {
     }
   }
 
-  /** One draft a group, and begins anew. */
+  /** One draft for each group; empties the groups. */
   take(): AuditDraft[] {
     const all = [
       ...this.#groups.values(),
@@ -110,7 +110,7 @@ export class DenialGroups {
     this.#pools.get(poolOf(draft.actor))?.add(draft, time);
   }
 
-  /** One draft a group, and begins anew. */
+  /** One draft for each group; empties the groups. */
   take(): AuditDraft[] {
     return [...this.#pools.values()].flatMap((pool) => pool.take());
   }

@@ -94,7 +94,7 @@ export function clockDoubt(
   const active = set.find(({ state }) => state === 'active');
   if (active === undefined || nowMs < active.notAfterMs) return undefined;
   if (trustedUntilMs !== undefined && nowMs <= trustedUntilMs) return undefined;
-  // Others hold it already, so nobody is lost.
+  // Peers hold it already, so none of them is lost.
   if (set.some((one) => one.state === 'prepared' && isValidAt(one, nowMs))) return undefined;
   const { activatedAtMs, preparedAtMs, notAfterMs } = active;
   if ((notAfterMs - (activatedAtMs ?? preparedAtMs)) / 2 < doubtfulMs) return undefined;

@@ -105,7 +105,7 @@ function firstToConnect(
       const address = addresses[next++] as string;
       const socket = open(address);
       waiting.add(socket);
-      // Stays: whatever a socket says that is not waited for any more interests nobody.
+      // Stays: errors of a socket that lost the race are ignored.
       socket.on('error', (error: Error) => {
         if (!waiting.delete(socket)) return;
         errors.push(error);

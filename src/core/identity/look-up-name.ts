@@ -90,7 +90,7 @@ async function askDns(
     for (const candidate of candidates) {
       const found = await bothFamilies(resolver, candidate, clock);
       if (found.addresses.length > 0) return found.addresses;
-      // Another candidate could be somebody else's: as in glibc, only a name that does not exist leads on.
+      // As in glibc, the next candidate is tried only where this name does not exist.
       if (found.isUnanswered || isLate) throw nameError('EAI_AGAIN', name);
     }
     return [];

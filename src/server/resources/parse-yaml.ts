@@ -110,7 +110,7 @@ function compose(text: string, lines: LineCounter): Document.Parsed {
     for (const document of composer.next(token)) return document;
   }
   for (const document of composer.end(true, text.length)) return document;
-  throw new Error('a composer that is told to always returns a document');
+  throw new Error('the composer returned no document');
 }
 
 function* tokensOf(text: string, lines: LineCounter): ReturnType<Parser['parse']> {

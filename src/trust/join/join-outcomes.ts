@@ -92,7 +92,7 @@ export class JoinOutcomes {
       name: instance,
       outcome: 'deny',
       code,
-      reason: 'it was certified anew many times within minutes',
+      reason: 'it was certified too often within minutes',
     });
     return new HansaError(code, 'Cannot certify the same member so often. Try again in a minute.');
   }

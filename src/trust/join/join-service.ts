@@ -82,7 +82,7 @@ interface Said<O> {
   readonly address: string | undefined;
   /** Off the main thread, in turn with other sources. */
   readonly verify: Verify;
-  /** To be called once the caller has proven who it is. */
+  /** Called once the caller has proven its identity. */
   readonly proven: () => void;
 }
 
@@ -125,7 +125,7 @@ export class JoinService {
       maxMessageBytes,
       withinMs,
       handle: async (call) => {
-        // Before anything is read of whoever was refused often.
+        // Before anything is read from a source that was refused often.
         const proven = this.#refusals.enter(call.address ?? '');
         const exporter = call.exportKeyingMaterial(exporterLabel, exporterBytes);
         const opening = wire.opening(await nextMessage(call));

@@ -19,7 +19,7 @@ export class VerifyQueue {
     this.#atOnce = atOnce;
   }
 
-  /** Rejects with the reason of the signal once that is aborted: nobody waits for the answer. */
+  /** Rejects with the reason of the signal once that is aborted. */
   of(source: string, signal: AbortSignal): Verify {
     return async (digest, data, key, signature) => {
       await this.#turn(source);
