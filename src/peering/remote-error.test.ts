@@ -31,6 +31,12 @@ suite('what another site refuses', () => {
     }
   });
 
+  test('is not read where it is nested deeply', () => {
+    const deep = `${'['.repeat(600)}${']'.repeat(600)}`;
+    const error = answered(403, `{"reason":"PeerRefused","message":"x","details":${deep}}`);
+    assert.equal(error?.code, 'HANSA_PEER_UNREACHABLE');
+  });
+
   test('cannot steer a terminal, nor fill a page', () => {
     const message = `\u001b[2J\n${'x'.repeat(5000)}`;
     const shown = answered(403, { reason: 'PeerRefused', message })?.message ?? '';

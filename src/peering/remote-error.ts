@@ -2,6 +2,7 @@
 
 import { type ErrorCode, HansaError } from '../core/errors/error.ts';
 import type { TransportResponse } from '../core/identity/transport.ts';
+import { parseBoundedJson } from '../core/json/strict-json.ts';
 
 /** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
 const codes: ReadonlyMap<string, ErrorCode> = new Map(
@@ -39,7 +40,7 @@ export function isFinal(error: unknown): boolean {
 
 function readStatus(body: Buffer): { readonly reason?: string; readonly message?: string } {
   try {
-    const value = JSON.parse(body.toString('utf8')) as {
+    const value = parseBoundedJson(body) as {
       readonly reason?: unknown;
       readonly message?: unknown;
     } | null;
