@@ -56,6 +56,28 @@ describe('a sealed record that was replaced', () => {
     await store.close();
   });
 
+  // Without that, each of the commits would wait for five seconds.
+  test('delays no later commit while another program reads, and is gone with the first one after that', {
+    timeout: 60_000,
+  }, async (t) => {
+    const path = newPath();
+    const store = await open({ driver: 'sqlite', path });
+    await seal(store, 'first');
+    const backup = new DatabaseSync(path, { readOnly: true });
+    t.after(() => {
+      if (backup.isOpen) backup.close();
+      return store.close();
+    });
+    backup.exec('BEGIN');
+    backup.prepare('SELECT count(*) FROM changes').get();
+    await seal(store, 'second');
+    for (let at = 0; at < 20; at++) await store.commit({ put: [put('things', `n${at}`)] });
+    assert.ok(await fileHolds(path, '<first secret>'));
+    backup.close();
+    await store.commit({ put: [put('things', 'last')] });
+    assert.ok(!(await fileHolds(path, '<first secret>')));
+  });
+
   test('is not there either where one transaction replaced it at once', async () => {
     const path = newPath();
     const store = await open({ driver: 'sqlite', path });
