@@ -328,8 +328,8 @@ export const configKeys = {
   'limits.recordsPerSecond': key({
     placeholder: 'COUNT',
     meaning:
-      'Audit records a second that the requests of one caller may cause for long, and 300 times as many at once; beyond it 429 says when to try again. A user SVID counts as ten. The owner of the site (admin socket, user admin) is not limited. 0 sets no limit.',
-    default: '10',
+      'Audit records per second that one caller may cause, with a burst of 300 times as many; beyond it 429 says when to try again. A user SVID counts as 100. The owner of the site (admin socket, user admin) is not limited. 0 sets no limit.',
+    default: '100',
     parse: parseCount(0, 1_000_000),
   }),
   'limits.requestSeconds': key({

@@ -11,11 +11,11 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { TokenBuckets } from '../core/limits/token-buckets.ts';
 
-/** A full bucket is what this many seconds bring: by default 3,000 records, more than one `kubectl apply` of a whole site. */
+/** A full bucket holds this many seconds of records: 30,000 by default, more than a GitOps controller writes at its first sync. */
 const burstSeconds = 300;
 
-/** Every credential obtains user SVIDs, also one without rights: by default 300 at once, then one a second. */
-const costOfUserSvid = 10;
+/** Every credential obtains user SVIDs, also one without rights: 300 at once by default, then one per second. */
+const costOfUserSvid = 100;
 
 /** As many as there can be tokens. */
 const maxCallers = 10_000;

@@ -26,7 +26,7 @@ describe('a caller with few rights', () => {
   };
 
   before(async () => {
-    // Three hundred records at once, a tenth of the default: enough for everything else here.
+    // Three hundred records at once: enough for everything else here.
     const settings = { HANSA_LIMITS_RECORDS_PER_SECOND: '1' };
     site = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane], settings);
   });
@@ -133,7 +133,7 @@ describe('a caller with few rights', () => {
     const [weak, other] = [await clientFor('weak', 'viewer'), await clientFor('other', 'viewer')];
     const ask = (client: ApiClient) =>
       client.request('POST', '/hansa/v1/user-svids', { body: { publicKey } });
-    const answers = await Promise.all(Array.from({ length: 25 }, () => ask(weak)));
+    const answers = await Promise.all(Array.from({ length: 2 }, () => ask(weak)));
     assert.ok(answers.every(({ status }) => status === 201));
     const rows = site.store.auditLog.size;
     let refused = await ask(weak);
@@ -150,7 +150,7 @@ describe('a caller with few rights', () => {
     assert.equal(review.status, 201, review.text);
     assert.equal((await ask(other)).status, 201);
     assert.equal((await ask(site.admin)).status, 201);
-    site.clock.move(60_000);
+    site.clock.move(300_000);
     assert.equal((await ask(weak)).status, 201);
   });
 

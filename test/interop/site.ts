@@ -26,7 +26,9 @@ export interface Site {
 
 const READY_WITHIN_MS = 120_000;
 
-export async function startSite(options: { readonly nodeOptions?: string } = {}): Promise<Site> {
+export async function startSite(
+  options: { readonly nodeOptions?: string; readonly flags?: readonly string[] } = {},
+): Promise<Site> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-site-'));
   const dataDir = join(folder, 'site');
   const started = performance.now();
@@ -39,6 +41,7 @@ export async function startSite(options: { readonly nodeOptions?: string } = {})
       '--api=127.0.0.1:0',
       '--federation=127.0.0.1:0',
       '--metrics=127.0.0.1:0',
+      ...(options.flags ?? []),
     ],
     {
       cwd: folder,
