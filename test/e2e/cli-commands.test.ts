@@ -3,6 +3,7 @@ import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parse } from 'yaml';
+import { refuses, roleManifest as role, succeeds } from './cli-outcome.ts';
 import {
   type Daemon,
   execute,
@@ -24,23 +25,8 @@ before(async () => {
 after(() => site.signal('SIGTERM'));
 
 const run = (...args: string[]): Promise<Ran> => hansa([...args, '--data-dir', dataDir]);
-const role = (name: string, verbs: string, labels = '{}'): string =>
-  `apiVersion: hansa.dev/v1alpha1\nkind: Role\nmetadata: {name: ${name}, labels: ${labels}}\nspec: {rules: [{kinds: [Site], verbs: ${verbs}}]}\n`;
 const apply = (manifest: string, ...args: string[]): Promise<Ran> =>
   hansa(['apply', '-f', '-', '--data-dir', dataDir, ...args], { stdin: manifest });
-
-async function succeeds(ran: Promise<Ran>): Promise<string> {
-  const { code, stdout, stderr } = await ran;
-  assert.equal(code, 0, stderr);
-  return stdout;
-}
-
-async function refuses(ran: Promise<Ran>, expectedCode: number, message: RegExp): Promise<void> {
-  const { code, stderr } = await ran;
-  assert.match(stderr, message);
-  assert.equal(code, expectedCode, stderr);
-  assert.doesNotMatch(stderr, /\n\s+at /, 'no stack trace');
-}
 
 suite('a site alone', () => {
   test('says when it is ready, where it listens and what to do next', () => {
