@@ -1,5 +1,5 @@
-// What a FederationGrant may not say, beyond its schema: checked before it is stored, so that
-// whoever wrote it hears of it. What is allowed but grants nothing yet is a warning. Pure.
+// Rules for a FederationGrant that its schema cannot express. The site checks them before it stores
+// the grant, so that its author sees the error. A grant that grants nothing yet gets a warning. Pure.
 
 import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';

@@ -201,8 +201,8 @@ export class Handshake {
   }
 
   /**
-   * The same site has redeemed an invitation of this one, and waits for a confirmation: whoever
-   * accepted its invitation wants it as a peer.
+   * The same site has redeemed an invitation of this one, and waits for a confirmation. The operator
+   * who accepted its invitation wants it as a peer, so that counts as the confirmation.
    */
   async #vouch(
     name: string,

@@ -57,7 +57,7 @@ suite('what an operator asks of a peer', () => {
     assert.equal(site.rows.at(-1)?.reason, 'asks to resume the peer');
   });
 
-  test('is resumed in the name of whoever asked for that, not of whoever suspended it', async () => {
+  test('records the user who resumed it, not the one who suspended it', async () => {
     await patch('suspended', ci, 'request-1');
     await site.handshake.distrust(name);
     await patch('active', alice, 'request-2');
@@ -67,7 +67,7 @@ suite('what an operator asks of a peer', () => {
     assert.equal(row?.requestId, 'request-2');
   });
 
-  test('is revoked in the name of whoever deleted the object', async () => {
+  test('records the user who deleted the object as the one who revoked it', async () => {
     const asked = { dryRun: false, uid: undefined, resourceVersion: undefined };
     await site.writer.delete(federationPeerKind, name, asked, {
       ...context(alice, 'request-3'),
@@ -81,7 +81,7 @@ suite('what an operator asks of a peer', () => {
     assert.equal(site.store.get(wishesCollection, name), undefined);
   });
 
-  test('is revoked in the name of whoever called the route', async () => {
+  test('records the user who called the revoke route', async () => {
     await site.handshake.revoke(name, { caller: alice, origin: { requestId: 'request-4' } });
     assert.equal(rowOf('peer.revoke')?.actor.user, 'alice');
     assert.equal(rowOf('peer.revoke')?.requestId, 'request-4');

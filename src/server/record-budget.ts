@@ -1,7 +1,7 @@
-// How many audit records one caller may cause. Records are kept for ever, so whoever can make the
-// site write one must not be able to make it write a thousand a second.
+// Limits how many audit records one caller may cause. The site keeps records for ever, so a caller
+// that can cause one must not be able to cause a thousand per second.
 //
-// What counts is the record, wherever it is written: requests that change nothing cost nothing.
+// The budget counts records, not requests: a request that changes nothing costs nothing.
 // A caller beyond its budget is refused before its next request is worked on.
 
 import { adminsGroup, type Caller } from '../core/access/identity.ts';

@@ -1,5 +1,5 @@
-// What a SPIFFEFederation may not say, beyond its schema: checked before it is stored, so that
-// whoever wrote it hears of it. Pure.
+// Rules for a SPIFFEFederation that its schema cannot express. The site checks them before it stores
+// the federation, so that its author sees the error. Pure.
 
 import { spiffeFederationKind, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { group, type Resource } from '../api/object.ts';

@@ -132,7 +132,7 @@ suite('the advertised URL of the site itself', () => {
     assert.equal((await examineOwn()).failure?.class, 'identity');
   });
 
-  test('is examined only for whoever may read the Site', async () => {
+  test('is examined only for callers who may read the Site', async () => {
     await assert.rejects(examineOwn(nobody), (error) => hasCode(error, 'HANSA_FORBIDDEN'));
     assert.equal(own.requests, 0);
   });

@@ -31,7 +31,7 @@ async function sceneWithRoles() {
   return scene;
 }
 
-test('where peers connect is changed by an admin, by a role that names it, and by nobody else', async () => {
+test('only an admin, or a role that names the field, may change where peers connect', async () => {
   const { authorizer } = await sceneWithRoles();
   const changes = [
     [moved, home],

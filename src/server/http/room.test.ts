@@ -27,7 +27,7 @@ suite('the room of a listener', () => {
       for (let count = 0; count < share; count += 1) one.enter(isWatch, 'other');
     });
 
-    test(`has room for no more ${what} than its limits, whoever asks`, () => {
+    test(`has room for no more ${what} than its limits, for any caller`, () => {
       const { room: one } = room();
       for (let count = 0; count < share * 4; count += 1) one.enter(isWatch, `user-${count}`);
       assert.throws(() => one.enter(isWatch, 'late'), isTooMany);

@@ -1,5 +1,5 @@
-// What a WorkloadEntry may not say, beyond its schema: which trust domain is ours is known only here.
-// Checked before it is stored, so that whoever wrote it hears of it. Pure.
+// Rules for a WorkloadEntry that its schema cannot express, such as that its ID is in our trust domain.
+// The site checks them before it stores the entry, so that its author sees the error. Pure.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { group, type Resource } from '../../api/object.ts';
