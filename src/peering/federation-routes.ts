@@ -7,7 +7,7 @@ import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Counter } from '../core/metrics/metrics.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
 import { crossed } from './crossing.ts';
 import type { Handshake } from './handshake.ts';
 import type { Heartbeats } from './heartbeats.ts';

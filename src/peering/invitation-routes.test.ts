@@ -3,7 +3,7 @@ import { beforeEach, suite, test } from 'node:test';
 import { socketOwner } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
 import { openStore } from '../core/store/open.ts';
 import { invitationRoutes, type InvitationSummary, inviteOptions } from './invitation-routes.ts';
 import { type InvitationRecord, invitationsCollection, Records } from './records.ts';

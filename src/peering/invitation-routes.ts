@@ -7,7 +7,7 @@ import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
 import { ago } from './contest.ts';
 import { parseFingerprint } from './fingerprint.ts';
 import { shortId } from './invitation.ts';

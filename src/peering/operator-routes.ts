@@ -12,7 +12,7 @@ import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
 import { needs, requesterOf } from '../core/plane/route-rights.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import type { Sealer } from '../core/store/sealer.ts';

@@ -10,7 +10,7 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { AdminCall } from '../core/plane/plane.ts';
+import type { AdminCall } from '../core/plane/stream.ts';
 import { rpcStatus } from '../core/rpc/status.ts';
 
 const preface = 'PRI * HTTP/2.0';

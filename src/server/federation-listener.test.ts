@@ -17,7 +17,7 @@ import { TlsTransport } from '../core/identity/tls-transport.ts';
 import type { Connection } from '../core/identity/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import type { PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
 import { FederationFront } from './federation-listener.ts';
 import { Limits } from './http/limits.ts';
 

@@ -4,7 +4,7 @@
 
 import { sourceOf } from '../core/access/failure-limit.ts';
 import type { HansaError } from '../core/errors/error.ts';
-import type { PlaneRpc } from '../core/plane/plane.ts';
+import type { PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
 import type { Exchange, Request, Response } from './http/exchange.ts';

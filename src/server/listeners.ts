@@ -8,7 +8,7 @@ import type { SecureServerOptions } from 'node:http2';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { removeStaleSocket } from '../core/plane/stale-socket.ts';
-import type { AdminCall } from '../core/plane/plane.ts';
+import type { AdminCall } from '../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
 import type { ListenAddress } from './config-values.ts';
 import { Connections } from './connections.ts';

@@ -8,14 +8,13 @@ import type { Registry } from '../api/registry.ts';
 import { jsonEquals } from '../api/schema/json.ts';
 import type {
   Accompaniment,
-  AdminCall,
   Plane,
   PlaneContext,
-  PlaneRoute,
-  PlaneRpc,
   RunningPlane,
   WebCertificate,
 } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
+import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
 import type { Health } from './health.ts';

@@ -4,7 +4,8 @@ import type { RequestListener } from 'node:http';
 import type { Clock } from '../core/clock/clock.ts';
 import type { SiteCredentials } from '../core/identity/site-credentials.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
-import type { AdminCall, WebCertificate } from '../core/plane/plane.ts';
+import type { WebCertificate } from '../core/plane/plane.ts';
+import type { AdminCall } from '../core/plane/stream.ts';
 import type { ListenAddress } from './config-values.ts';
 import {
   type Listener,

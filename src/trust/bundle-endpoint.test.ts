@@ -6,7 +6,7 @@ import { Bundle } from '../core/identity/bundle.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { forgeRoot } from '../core/identity/test-forge.ts';
-import type { PlaneRequest } from '../core/plane/plane.ts';
+import type { PlaneRequest } from '../core/plane/route.ts';
 import { openStore } from '../core/store/open.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 

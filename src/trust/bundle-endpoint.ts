@@ -3,7 +3,7 @@
 // Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
 
 import type { BundlePublisher, PublishedBundle } from '../core/identity/published-bundle.ts';
-import type { PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
 import { ReadyAnswer } from './ready-answer.ts';
 
 /** The second is where some clients of SPIFFE look. */

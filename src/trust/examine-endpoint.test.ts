@@ -5,7 +5,7 @@ import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle.ts';
 import { forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
 import { type Examination, examineRoutes } from './examine-endpoint.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';
 

@@ -14,7 +14,8 @@ import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts
 import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
-import type { PlaneContext, PlaneResponse, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneContext } from '../core/plane/plane.ts';
+import type { PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
 import { needs } from '../core/plane/route-rights.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
 import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';

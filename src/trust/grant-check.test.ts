@@ -5,7 +5,7 @@ import { anonymous, type Caller, socketOwner } from '../core/access/identity.ts'
 import { systemClock } from '../core/clock/system.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
-import type { PlaneRequest } from '../core/plane/plane.ts';
+import type { PlaneRequest } from '../core/plane/route.ts';
 import { openStore } from '../core/store/open.ts';
 import { decideAccess } from './ext-authz.ts';
 import { type GrantCheck, grantCheckRoute } from './grant-check.ts';

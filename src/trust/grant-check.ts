@@ -13,7 +13,7 @@ import { Authorizer } from '../core/access/authorizer.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
-import type { PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
 import { needs } from '../core/plane/route-rights.ts';
 import type { Store } from '../core/store/store.ts';
 import { type AccessDecision, decideAccess } from './ext-authz.ts';

@@ -2,7 +2,7 @@
 // so that whoever has it already is told no more than that.
 
 import { createHash } from 'node:crypto';
-import type { PlaneRequest, PlaneResponse } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse } from '../core/plane/route.ts';
 
 export interface ReadyAnswerOptions {
   readonly contentType: string;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { hasCode } from '../core/errors/error.ts';
-import type { PlaneRequest } from '../core/plane/plane.ts';
+import type { PlaneRequest } from '../core/plane/route.ts';
 import { forgeRoot } from '../core/identity/test-forge.ts';
 import { type RefreshAnswer, refreshRoutes } from './refresh-routes.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';

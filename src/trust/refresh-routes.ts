@@ -9,7 +9,8 @@ import type { Caller } from '../core/access/identity.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
-import type { PlaneContext, PlaneRequest, PlaneRoute } from '../core/plane/plane.ts';
+import type { PlaneContext } from '../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
 import { callerOf, needs } from '../core/plane/route-rights.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
 

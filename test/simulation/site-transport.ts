@@ -17,7 +17,7 @@ import type {
   TransportRequest,
   TransportResponse,
 } from '../../src/core/identity/transport.ts';
-import type { PlaneRequest, PlaneRoute } from '../../src/core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../../src/core/plane/route.ts';
 import { httpStatusOf, statusOf } from '../../src/server/http/status.ts';
 import type { Process } from './simulation.ts';
 import type { Transport as Wire } from './transport.ts';

@@ -5,7 +5,7 @@ import type { Attributes, Authorizer } from '../access/authorizer.ts';
 import { forbidden } from '../access/denial.ts';
 import type { Caller } from '../access/identity.ts';
 import { HansaError } from '../errors/error.ts';
-import type { ApiRoute, PlaneRequest } from './plane.ts';
+import type { ApiRoute, PlaneRequest } from './route.ts';
 
 /** Of a route on the api listener, whose callers are always known. */
 export function callerOf({ caller }: Pick<PlaneRequest, 'caller'>): Caller {

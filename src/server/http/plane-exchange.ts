@@ -8,7 +8,7 @@ import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.t
 import { brokenRule } from '../../core/identity/rules.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
 import { type Exchange, headersOf, readBody, respond } from './exchange.ts';
 
 const noChain: readonly Certificate[] = [];

@@ -8,7 +8,7 @@ import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
-import type { PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRoute } from '../../core/plane/route.ts';
 import {
   Exchange,
   parseQuery,

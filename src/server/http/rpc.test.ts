@@ -16,7 +16,7 @@ import { BundleTable, credentialOf, forgeLeaf, forgeRoot } from '../../core/iden
 import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import type { PlaneRpc } from '../../core/plane/plane.ts';
+import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { FederationFront } from '../federation-listener.ts';
 import { Limits } from './limits.ts';

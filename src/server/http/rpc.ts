@@ -8,7 +8,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
-import type { PlaneCall, PlaneRpc } from '../../core/plane/plane.ts';
+import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import {
   encodeStatusMessage,

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { personCaller, socketOwner } from '../../core/access/identity.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
 import { admitToken } from './admit-token.ts';
 import { decodeSecret } from './secret.ts';
 import { ciToken, joinSite, type TestJoinSite } from './test-join-site.ts';

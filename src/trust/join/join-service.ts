@@ -9,7 +9,8 @@ import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority.t
 import type { BundleSource } from '../../core/identity/bundle.ts';
 import { PublicKey } from '../../core/identity/keys.ts';
 import { brokenRule } from '../../core/identity/rules.ts';
-import type { PlaneCall, PlaneContext, PlaneRpc } from '../../core/plane/plane.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { bundlesOfTrusted } from '../entitlement.ts';
 import type { Relations } from '../relations.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';

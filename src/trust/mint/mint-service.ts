@@ -7,7 +7,8 @@ import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { IssuedSvid } from '../../core/identity/authority.ts';
 import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
-import type { AdminCall, PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { AdminCall } from '../../core/plane/stream.ts';
 import { grpcStatus } from '../workload/grpc-status.ts';
 import { answerEach, answerOnce, type CallLimits } from './grpc-call.ts';
 import {

@@ -9,7 +9,7 @@ import { name } from '../../core/identity/build-certificate.ts';
 import { exportPkcs8 } from '../../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
 import { forge } from '../../core/identity/test-forge.ts';
-import type { PlaneRequest } from '../../core/plane/plane.ts';
+import type { PlaneRequest } from '../../core/plane/route.ts';
 import type { RotationStatus } from './rotation.ts';
 import { authoritiesPath } from './rotation-routes.ts';
 import { rotationSite } from './test-rotation-site.ts';

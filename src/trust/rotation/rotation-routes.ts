@@ -10,7 +10,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { authorityAudit } from '../../core/identity/authority-audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
 import { needs } from '../../core/plane/route-rights.ts';
 import type { RotationParts } from './rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';

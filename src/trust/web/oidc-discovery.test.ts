@@ -4,7 +4,7 @@ import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { Bundle, type JwtAuthority } from '../../core/identity/bundle.ts';
 import { forgeRoot } from '../../core/identity/test-forge.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
 import { oidcDiscoveryRoutes } from './oidc-discovery.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');

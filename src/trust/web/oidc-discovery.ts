@@ -5,7 +5,7 @@
 import type { Bundle } from '../../core/identity/bundle.ts';
 import { jwtAuthorityMembers } from '../../core/identity/jwk.ts';
 import { algorithmOfKey } from '../../core/identity/jws.ts';
-import type { PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneRoute } from '../../core/plane/route.ts';
 import { ReadyAnswer } from '../ready-answer.ts';
 
 export interface OidcDiscoveryParts {

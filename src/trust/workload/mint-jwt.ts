@@ -6,7 +6,8 @@ import { SpiffeId } from '../../api/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
 import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/sign-jwt-svid.ts';
-import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
 import { jsonOf, ownerOf } from './mint.ts';
 
 const mintJwtPath = '/hansa/v1/jwt-svids';

@@ -10,7 +10,8 @@ import { HansaError } from '../../core/errors/error.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
-import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
 
 const mintPath = '/hansa/v1/svids';
 

@@ -8,7 +8,7 @@ import { certificatePem } from '../../core/identity/pem.ts';
 import { generateP256, PublicKey } from '../../core/identity/keys.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { PlaneRequest } from '../../core/plane/plane.ts';
+import type { PlaneRequest } from '../../core/plane/route.ts';
 import type { MintedJwtSvid } from './mint-jwt.ts';
 import { startTestSite, type TestWorkloadSite } from './test-workload-site.ts';
 import type { Verdict } from './validate-svid.ts';

@@ -9,7 +9,8 @@ import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
 import { type Claims, maxTokenBytes, validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
-import type { PlaneContext, PlaneRequest, PlaneRoute } from '../../core/plane/plane.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
 import { needs } from '../../core/plane/route-rights.ts';
 import { jsonOf } from './mint.ts';
 
