@@ -1,88 +1,114 @@
-// core/rpc: what both ends of gRPC over HTTP/2 need where grpc-js cannot be used, because it shows no
-// TLS exporter: frames, statuses and deadlines, as gRPC's "PROTOCOL-HTTP2" has them. No sockets here, and nothing that
-// knows a method.
+// core/rpc: framing, statuses and deadlines of gRPC over HTTP/2 (gRPC's "PROTOCOL-HTTP2"), for clients
+// and for the listeners where grpc-js cannot be used because it does not expose the TLS exporter.
+// No sockets here, and no methods.
 //
-// This file: messages in their frames (Length-Prefixed-Message): a byte that tells whether the
-// message is compressed, its length in four bytes, and the message.
+// This file reads and writes frames (Length-Prefixed-Message): one byte that tells whether the
+// message is compressed, the length of the message in four bytes, and the message.
 
 import { HansaError } from '../errors/error.ts';
 
-const headBytes = 5;
+/** The compression flag and the length. */
+export const frameHeadBytes = 5;
 
-/** One message, ready to be sent. */
-export function encodeFrame(message: Uint8Array): Buffer {
-  const frame = Buffer.allocUnsafe(headBytes + message.byteLength);
+/** Writes the head of an uncompressed message to the start of `frame`. */
+export function writeFrameHead(frame: Buffer, messageBytes: number): void {
   frame[0] = 0;
-  frame.writeUInt32BE(message.byteLength, 1);
-  frame.set(message, headBytes);
+  frame.writeUInt32BE(messageBytes, 1);
+}
+
+export function encodeFrame(message: Uint8Array): Buffer {
+  const frame = Buffer.allocUnsafe(frameHeadBytes + message.byteLength);
+  writeFrameHead(frame, message.byteLength);
+  frame.set(message, frameHeadBytes);
   return frame;
 }
 
+const empty = Buffer.alloc(0);
+
 /**
- * Takes bytes as they come, in linear time, and gives messages as they are whole. Holds at most one
- * message and what came with it; a message that is too large is refused by its head, before its body is waited for.
+ * Splits a stream of bytes into messages, in linear time. The caller takes all complete messages after
+ * each push; the reader then holds less than one message. It rejects a message that is too large by its
+ * head, before the body arrives. After an error it holds nothing and repeats the error.
+ *
+ * A message that arrived in one chunk is a view of that chunk: copy what must outlive the call.
  */
 export class FrameReader {
   readonly #maxMessageBytes: number;
-  /** Grows by doubling: whoever sends byte by byte must not have all of it copied for each. */
-  #room: Buffer = Buffer.alloc(0);
-  /** What of it was not taken yet. */
+  /** The unread bytes, in `#buffer` from `#start` to `#end`. */
+  #buffer: Buffer = empty;
   #start = 0;
   #end = 0;
+  /** Whether the reader allocated `#buffer` and may write beyond `#end`. Before `#end` it never writes: messages are views. */
+  #isOwn = false;
+  #error: HansaError | undefined;
 
   constructor(maxMessageBytes: number) {
     this.#maxMessageBytes = maxMessageBytes;
   }
 
   push(chunk: Uint8Array): void {
+    if (this.#error !== undefined) return;
     const held = this.#end - this.#start;
-    const needed = held + chunk.byteLength;
-    if (needed > this.#room.length) {
-      const larger = Buffer.allocUnsafe(Math.max(needed, 2 * this.#room.length));
-      this.#room.copy(larger, 0, this.#start, this.#end);
-      this.#room = larger;
-    } else if (this.#start > 0) {
-      this.#room.copyWithin(0, this.#start, this.#end);
+    if (held === 0) {
+      this.#hold(Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength), false);
+      return;
     }
-    this.#room.set(chunk, held);
-    this.#start = 0;
-    this.#end = needed;
+    if (!this.#isOwn || this.#end + chunk.byteLength > this.#buffer.length) {
+      // Twice the bytes held: a caller that sends single bytes does not cause a copy of all for each.
+      const larger = Buffer.allocUnsafe(Math.max(held + chunk.byteLength, 2 * held));
+      this.#buffer.copy(larger, 0, this.#start, this.#end);
+      this.#hold(larger, true);
+      this.#end = held;
+    }
+    this.#buffer.set(chunk, this.#end);
+    this.#end += chunk.byteLength;
   }
 
   /**
    * The next message, or undefined where more bytes are needed. Throws HANSA_TOO_LARGE, and
-   * HANSA_BAD_REQUEST for what is compressed or no frame.
+   * HANSA_BAD_REQUEST for a compressed message and for bytes that are not a frame.
    */
   take(): Buffer | undefined {
-    const held = this.#room.subarray(this.#start, this.#end);
-    const flag = held[0];
-    if (flag === undefined) return undefined;
-    if (flag === 1) {
-      throw new HansaError('HANSA_BAD_REQUEST', 'Compressed messages are not accepted.');
-    }
-    if (flag !== 0) {
-      throw new HansaError('HANSA_BAD_REQUEST', 'This is not a frame of gRPC.');
-    }
-    if (held.length < headBytes) return undefined;
-    const length = held.readUInt32BE(1);
+    if (this.#error !== undefined) throw this.#error;
+    const held = this.#end - this.#start;
+    if (held === 0) return undefined;
+    const flag = this.#buffer[this.#start];
+    if (flag === 1) throw this.#fail('HANSA_BAD_REQUEST', 'Compressed messages are not accepted.');
+    if (flag !== 0) throw this.#fail('HANSA_BAD_REQUEST', 'This is not a frame of gRPC.');
+    if (held < frameHeadBytes) return undefined;
+    const length = this.#buffer.readUInt32BE(this.#start + 1);
     if (length > this.#maxMessageBytes) {
-      throw new HansaError(
+      throw this.#fail(
         'HANSA_TOO_LARGE',
         `A message of ${length} bytes is too large: ${this.#maxMessageBytes} are accepted.`,
       );
     }
-    const end = headBytes + length;
-    if (held.length < end) return undefined;
-    // A copy: the room is used again.
-    const message = Buffer.from(held.subarray(headBytes, end));
-    this.#start += end;
+    if (held < frameHeadBytes + length) return undefined;
+    const from = this.#start + frameHeadBytes;
+    const message = this.#buffer.subarray(from, from + length);
+    this.#start = from + length;
+    if (this.#start === this.#end) this.#hold(empty, false);
     return message;
   }
 
   /** Throws HANSA_BAD_REQUEST where the stream ended within a message. */
   finish(): void {
+    if (this.#error !== undefined) throw this.#error;
     if (this.#end > this.#start) {
-      throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended in the middle of a message.');
+      throw this.#fail('HANSA_BAD_REQUEST', 'The stream ended in the middle of a message.');
     }
+  }
+
+  #hold(buffer: Buffer, isOwn: boolean): void {
+    this.#buffer = buffer;
+    this.#start = 0;
+    this.#end = buffer.length;
+    this.#isOwn = isOwn;
+  }
+
+  #fail(code: 'HANSA_BAD_REQUEST' | 'HANSA_TOO_LARGE', message: string): HansaError {
+    this.#error = new HansaError(code, message);
+    this.#hold(empty, false);
+    return this.#error;
   }
 }

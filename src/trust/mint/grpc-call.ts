@@ -4,6 +4,7 @@
 
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';
+import { FrameReader } from '../../core/rpc/frames.ts';
 import { encodeStatusMessage } from '../../core/rpc/status.ts';
 import { grpcStatus, type GrpcStatus } from '../workload/grpc-status.ts';
 
@@ -21,17 +22,16 @@ export type Answer = (message: Buffer) => Promise<Buffer>;
 
 const contentType = 'application/grpc';
 const head = { ':status': 200, 'content-type': contentType };
-const prefixBytes = 5;
 
 /** One message, one answer. */
 export function answerOnce(stream: ServerHttp2Stream, limits: CallLimits, answer: Answer): void {
-  const messages = new MessageReader(limits.maxMessageBytes);
+  const frames = new FrameReader(limits.maxMessageBytes);
   stream.on('error', ignore);
   stream.setTimeout(limits.silentMs, () => stream.close(constants.NGHTTP2_CANCEL));
   const found: Buffer[] = [];
   stream.on('data', (chunk: Buffer) => {
     try {
-      messages.read(chunk, (message) => found.push(message));
+      takeAll(frames, chunk, found);
       if (found.length > 1) throw badRequest('it has more than one message');
     } catch (error) {
       endWith(stream, grpcStatus(error));
@@ -40,12 +40,14 @@ export function answerOnce(stream: ServerHttp2Stream, limits: CallLimits, answer
   stream.once('end', () => {
     if (stream.headersSent || stream.destroyed) return;
     stream.setTimeout(0);
-    const [message] = found;
-    if (message === undefined || !messages.isDone) {
-      endWith(stream, grpcStatus(badRequest('it ends before its message does')));
-      return;
+    try {
+      frames.finish();
+      const [message] = found;
+      if (message === undefined) throw badRequest('it has no message');
+      void finish(stream, answer(message));
+    } catch (error) {
+      endWith(stream, grpcStatus(error));
     }
-    void finish(stream, answer(message));
   });
 }
 
@@ -66,7 +68,7 @@ async function finish(stream: ServerHttp2Stream, answer: Promise<Buffer>): Promi
  * the call ends. Answers that are ready together leave together.
  */
 export function answerEach(stream: ServerHttp2Stream, limits: CallLimits, answer: Answer): void {
-  const messages = new MessageReader(limits.maxMessageBytes);
+  const frames = new FrameReader(limits.maxMessageBytes);
   const waiting: Buffer[] = [];
   let working = 0;
   let ready: Buffer[] = [];
@@ -124,7 +126,7 @@ export function answerEach(stream: ServerHttp2Stream, limits: CallLimits, answer
   stream.on('data', (chunk: Buffer) => {
     if (final !== undefined) return;
     try {
-      messages.read(chunk, (message) => waiting.push(message));
+      takeAll(frames, chunk, waiting);
       settle();
     } catch (error) {
       fail(error);
@@ -132,8 +134,12 @@ export function answerEach(stream: ServerHttp2Stream, limits: CallLimits, answer
   });
   stream.once('end', () => {
     readAll = true;
-    if (!messages.isDone) fail(badRequest('it ends in the middle of a message'));
-    else settle();
+    try {
+      frames.finish();
+      settle();
+    } catch (error) {
+      fail(error);
+    }
   });
 }
 
@@ -164,42 +170,8 @@ function badRequest(why: string): HansaError {
   return new HansaError('HANSA_BAD_REQUEST', `The call cannot be read: ${why}.`);
 }
 
-/**
- * Splits what arrives into messages. Holds one message at most. As FrameReader of core/rpc, but without
- * a copy of each message: thousands a second pass here, and none is kept.
- */
-class MessageReader {
-  readonly #maxBytes: number;
-  #rest: Buffer = empty;
-
-  constructor(maxBytes: number) {
-    this.#maxBytes = maxBytes;
-  }
-
-  /** Whether the last message was complete. */
-  get isDone(): boolean {
-    return this.#rest.length === 0;
-  }
-
-  read(chunk: Buffer, take: (message: Buffer) => void): void {
-    const bytes = this.#rest.length === 0 ? chunk : Buffer.concat([this.#rest, chunk]);
-    let at = 0;
-    while (bytes.length - at >= prefixBytes) {
-      const length = bytes.readUInt32BE(at + 1);
-      if (bytes[at] !== 0) throw badRequest('its messages are compressed');
-      if (length > this.#maxBytes) {
-        throw new HansaError(
-          'HANSA_TOO_LARGE',
-          `The message has ${length} bytes, and ${this.#maxBytes} are accepted.`,
-        );
-      }
-      const end = at + prefixBytes + length;
-      if (end > bytes.length) break;
-      take(bytes.subarray(at + prefixBytes, end));
-      at = end;
-    }
-    this.#rest = at === bytes.length ? empty : bytes.subarray(at);
-  }
+/** Adds the messages that `chunk` completes to `messages`. Nothing is copied: none is kept after its answer. */
+function takeAll(frames: FrameReader, chunk: Buffer, messages: Buffer[]): void {
+  frames.push(chunk);
+  for (let next = frames.take(); next !== undefined; next = frames.take()) messages.push(next);
 }
-
-const empty = Buffer.alloc(0);

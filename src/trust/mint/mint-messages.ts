@@ -4,6 +4,7 @@
 
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { HansaError } from '../../core/errors/error.ts';
+import { frameHeadBytes, writeFrameHead } from '../../core/rpc/frames.ts';
 
 export interface MintRequest {
   /** Of a stream; 0 in a call of its own. */
@@ -69,7 +70,7 @@ function read(message: Uint8Array, before: 0 | 1): MintRequest {
 export function frameMinted(minted: Minted): Buffer {
   const size = sizeOfMinted(minted);
   const out = openFrame(sizeOfField(size));
-  writeMinted(out, prefixBytes, 1, size, minted);
+  writeMinted(out, frameHeadBytes, 1, size, minted);
   return out;
 }
 
@@ -95,13 +96,9 @@ export function frameRefusal(id: number, { code, message }: Refusal): Buffer {
   return out;
 }
 
-/** Whether a message is compressed, and its length: "Length-Prefixed-Message" of gRPC over HTTP/2. */
-const prefixBytes = 5;
-
 function openFrame(size: number): Buffer {
-  const out = Buffer.allocUnsafe(prefixBytes + size);
-  out[0] = 0;
-  out.writeUInt32BE(size, 1);
+  const out = Buffer.allocUnsafe(frameHeadBytes + size);
+  writeFrameHead(out, size);
   return out;
 }
 
@@ -137,9 +134,9 @@ function sizeOfId(id: number): number {
 }
 
 function writeId(out: Buffer, id: number): number {
-  if (id === 0) return prefixBytes;
-  out[prefixBytes] = (1 << 3) | WireType.Varint;
-  return writeVarint(out, prefixBytes + 1, id);
+  if (id === 0) return frameHeadBytes;
+  out[frameHeadBytes] = (1 << 3) | WireType.Varint;
+  return writeVarint(out, frameHeadBytes + 1, id);
 }
 
 /** All field numbers here are below 16: their tag is one byte. */

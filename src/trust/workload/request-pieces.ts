@@ -6,20 +6,19 @@
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ServerHttp2Stream } from 'node:http2';
 import type { Duplex } from 'node:stream';
+import { frameHeadBytes } from '../../core/rpc/frames.ts';
 
 /** What gRPC keeps for a piece beside its bytes: an object of Node's that points to them. */
 const pieceBytes = 256;
 /** A message may come in so many pieces, and in one more for each of the bytes below. Usual frames have 16 KiB. */
 const fewPieces = 32;
 const usualPieceBytes = 4096;
-/** Whether it is compressed, and its length (gRPC over HTTP/2, Length-Prefixed-Message). */
-const headBytes = 5;
 
 /** What one call has brought. */
 export class RequestPieces {
   #pieces = 0;
   #size = 0;
-  #headLeft = headBytes;
+  #headLeft = frameHeadBytes;
   #bodyLeft = 0;
   /** The cost of the message that is not whole, and of those that became so last. */
   #partial = 0;
@@ -35,11 +34,11 @@ export class RequestPieces {
   }
 
   add(piece: Uint8Array): void {
-    if (this.#headLeft < headBytes) this.#count();
+    if (this.#headLeft < frameHeadBytes) this.#count();
     let at = 0;
     let ended = 0;
     while (at < piece.length) {
-      if (this.#headLeft === headBytes) {
+      if (this.#headLeft === frameHeadBytes) {
         this.#pieces = 0;
         this.#size = 0;
         this.#count();
@@ -57,7 +56,7 @@ export class RequestPieces {
         this.#partial += length;
       }
       if (this.#headLeft > 0 || this.#bodyLeft > 0) continue;
-      this.#headLeft = headBytes;
+      this.#headLeft = frameHeadBytes;
       // A piece is not read before the messages of the last one are: those of one piece wait together.
       if (ended++ === 0) this.#whole = 0;
       this.#whole += this.#partial;
