@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import fc from 'fast-check';
 import { VirtualClock } from '../clock/virtual.ts';
 import { TokenBuckets } from './token-buckets.ts';
 
@@ -72,4 +73,56 @@ test('a larger request waits until there is as much, and costs nothing where it 
   assert.equal(limit.take('a', 1), undefined);
   await clock.advance(4000);
   assert.equal(limit.take('a', 2), undefined);
+});
+
+test('a key that asks too often is not served later for it', () => {
+  let nowMs = 0;
+  const limit = new TokenBuckets<number>({
+    clock: { monotonic: () => nowMs },
+    burst: 1,
+    perSecond: 1 / 60,
+    maxKeys: 10,
+  });
+  assert.equal(limit.take(7), undefined);
+  for (nowMs = 1; nowMs < 60_000; nowMs += 7) assert.notEqual(limit.take(7), undefined);
+  nowMs = 60_000;
+  assert.equal(limit.take(7), undefined);
+});
+
+test('tokens that are given back never make a bucket hold more than its burst', () => {
+  const { limit } = buckets();
+  limit.charge('a', -100);
+  assert.deepEqual(
+    [1, 2, 3, 4].map(() => limit.take('a')),
+    [undefined, undefined, undefined, 2],
+  );
+});
+
+test('no key gets more than its burst and the rate, and a key that waits as told is served', () => {
+  const steps = fc.array(fc.tuple(fc.nat(4_000), fc.integer({ min: 1, max: 3 })), {
+    maxLength: 60,
+  });
+  fc.assert(
+    fc.property(steps, (asked) => {
+      let nowMs = 0;
+      const limit = new TokenBuckets({
+        clock: { monotonic: () => nowMs },
+        burst: 3,
+        perSecond: 0.5,
+        maxKeys: 2,
+      });
+      let taken = 0;
+      for (const [passMs, cost] of asked) {
+        nowMs += passMs;
+        const wait = limit.take('a', cost);
+        if (wait === undefined) taken += cost;
+        else {
+          nowMs += wait * 1000;
+          assert.equal(limit.take('a', cost), undefined);
+          taken += cost;
+        }
+        assert.ok(taken <= 3 + (nowMs / 1000) * 0.5 + 1e-9);
+      }
+    }),
+  );
 });

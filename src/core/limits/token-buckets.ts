@@ -1,5 +1,6 @@
-// Rate limits: how much one key may do at once, and how much in the long run. Nothing here knows what
-// is limited, or who; callers turn the answer into an error.
+// Token buckets: how much one key may do at once, and how much in the long run. This is the only
+// implementation; callers choose the key and turn the answer into an error. Buckets are per process:
+// each replica of a site allows the whole rate.
 
 import type { Clock } from '../clock/clock.ts';
 
@@ -13,35 +14,48 @@ export interface BucketOptions {
 }
 
 interface Bucket {
-  readonly left: number;
-  readonly atMs: number;
+  left: number;
+  /** When `left` was right. */
+  atMs: number;
 }
 
 /** One token bucket for each key. A bucket that was never used is full. */
-export class TokenBuckets {
+export class TokenBuckets<Key extends string | number = string> {
   readonly #options: BucketOptions;
   /** In the order of their last use. */
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #buckets = new Map<Key, Bucket>();
 
   constructor(options: BucketOptions) {
     this.#options = options;
   }
 
   /** Takes so many tokens. Undefined where there were as many, else the seconds until there will be. */
-  take(key: string, cost = 1): number | undefined {
-    const left = this.#left(key);
-    this.#keep(key, left >= cost ? left - cost : left);
-    return this.#secondsUntil(left, cost);
+  take(key: Key, cost = 1): number | undefined {
+    const nowMs = this.#options.clock.monotonic();
+    const bucket = this.#use(key, nowMs);
+    const left = this.#leftIn(bucket, nowMs);
+    if (left < cost) return this.#secondsUntil(left, cost);
+    bucket.left = left - cost;
+    bucket.atMs = nowMs;
+    return undefined;
   }
 
   /** What `take` would answer for one token, without taking it. */
-  waitSeconds(key: string): number | undefined {
-    return this.#secondsUntil(this.#left(key), 1);
+  waitSeconds(key: Key): number | undefined {
+    const bucket = this.#buckets.get(key);
+    if (bucket === undefined) return undefined;
+    return this.#secondsUntil(this.#leftIn(bucket, this.#options.clock.monotonic()), 1);
   }
 
-  /** Takes so many, also where there are fewer: the bucket then owes them, up to a whole bucket. */
-  charge(key: string, cost: number): void {
-    this.#keep(key, Math.max(-this.#options.burst, this.#left(key) - cost));
+  /**
+   * Takes so many, also where there are fewer: the bucket then owes them, up to a whole bucket. A
+   * negative cost gives tokens back.
+   */
+  charge(key: Key, cost: number): void {
+    const nowMs = this.#options.clock.monotonic();
+    const bucket = this.#use(key, nowMs);
+    bucket.left = Math.max(-this.#options.burst, this.#leftIn(bucket, nowMs) - cost);
+    bucket.atMs = nowMs;
   }
 
   /** How many keys are remembered. */
@@ -49,20 +63,22 @@ export class TokenBuckets {
     return this.#buckets.size;
   }
 
-  #left(key: string): number {
-    const { burst, perSecond, clock } = this.#options;
-    const known = this.#buckets.get(key);
-    if (known === undefined) return burst;
-    return Math.min(burst, known.left + ((clock.monotonic() - known.atMs) / 1000) * perSecond);
+  #leftIn({ left, atMs }: Bucket, nowMs: number): number {
+    const { burst, perSecond } = this.#options;
+    return Math.min(burst, left + ((nowMs - atMs) / 1000) * perSecond);
   }
 
-  #keep(key: string, left: number): void {
-    this.#buckets.delete(key);
-    if (this.#buckets.size >= this.#options.maxKeys) {
+  /** The bucket of this key, now the one that was used last. */
+  #use(key: Key, nowMs: number): Bucket {
+    const known = this.#buckets.get(key);
+    if (known !== undefined) this.#buckets.delete(key);
+    else if (this.#buckets.size >= this.#options.maxKeys) {
       const oldest = this.#buckets.keys().next();
       if (!oldest.done) this.#buckets.delete(oldest.value);
     }
-    this.#buckets.set(key, { left, atMs: this.#options.clock.monotonic() });
+    const bucket = known ?? { left: this.#options.burst, atMs: nowMs };
+    this.#buckets.set(key, bucket);
+    return bucket;
   }
 
   #secondsUntil(left: number, cost: number): number | undefined {

@@ -2,6 +2,7 @@
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
 export interface LimitOptions {
   readonly maxConcurrentRequests: number;
@@ -10,13 +11,8 @@ export interface LimitOptions {
   readonly requestsPerSecond: number;
 }
 
-interface Bucket {
-  tokens: number;
-  filledAt: number;
-}
-
-/** Callers whose rate is remembered; beyond it the longest unseen are forgotten, which only lets them begin anew. */
-const maxBuckets = 10_000;
+/** Callers whose rate is remembered. */
+const maxCallers = 10_000;
 const retryAfterSeconds = 1;
 
 export function tooMany(): HansaError {
@@ -27,14 +23,15 @@ export function tooMany(): HansaError {
 
 export class Limits {
   readonly #options: LimitOptions;
-  readonly #clock: Clock;
-  readonly #buckets = new Map<string, Bucket>();
+  readonly #rates: TokenBuckets;
   #requests = 0;
   #watches = 0;
 
   constructor(options: LimitOptions, clock: Clock) {
     this.#options = options;
-    this.#clock = clock;
+    const perSecond = options.requestsPerSecond;
+    // A full bucket holds the requests of one second.
+    this.#rates = new TokenBuckets({ clock, burst: perSecond, perSecond, maxKeys: maxCallers });
   }
 
   get maxConcurrentRequests(): number {
@@ -81,21 +78,8 @@ export class Limits {
     this.#requests -= 1;
   }
 
-  /** A token bucket that holds what one second brings. */
-  #spend(user: string): void {
-    const rate = this.#options.requestsPerSecond;
-    const now = this.#clock.monotonic();
-    const bucket = this.#buckets.get(user) ?? { tokens: rate, filledAt: now };
-    bucket.tokens = Math.min(rate, bucket.tokens + ((now - bucket.filledAt) / 1000) * rate);
-    bucket.filledAt = now;
-    this.#buckets.delete(user);
-    this.#buckets.set(user, bucket);
-    if (this.#buckets.size > maxBuckets) {
-      const oldest = this.#buckets.keys().next();
-      if (!oldest.done) this.#buckets.delete(oldest.value);
-    }
-    if (bucket.tokens < 1) throw tooMany();
-    bucket.tokens -= 1;
+  #spend(caller: string): void {
+    if (this.#rates.take(caller) !== undefined) throw tooMany();
   }
 }
 

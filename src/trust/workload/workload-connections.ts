@@ -3,6 +3,7 @@
 
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { PeerProcess } from './apply/peer-credentials.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 
@@ -66,24 +67,25 @@ interface User {
   requestBytes: number;
 }
 
-interface Bucket {
-  left: number;
-  atMs: number;
-}
-
 export class WorkloadConnections {
   readonly #limits: WorkloadLimits;
   readonly #clock: Clock;
   readonly #open = new Map<string, Open>();
   readonly #users = new Map<number, User>();
-  /** How many connections each may begin now. In the order of the last one. */
-  readonly #arrivals = new Map<number, Bucket>();
+  /** How many connections each user may begin now. */
+  readonly #arrivals: TokenBuckets<number>;
   #streams = 0;
   #named = 0;
 
   constructor(limits: WorkloadLimits, clock: Clock) {
     this.#limits = limits;
     this.#clock = clock;
+    this.#arrivals = new TokenBuckets({
+      clock,
+      burst: limits.connectionsPerUser,
+      perSecond: limits.connectsPerSecond,
+      maxKeys: maxRemembered,
+    });
   }
 
   get size(): number {
@@ -97,7 +99,8 @@ export class WorkloadConnections {
   /** Undefined where this user has too many, or begins them too fast: then the connection is closed. */
   add(socket: Socket, peer: PeerProcess, process: WorkloadProcess): WorkloadConnection | undefined {
     const user = this.#users.get(peer.uid) ?? { connections: 0, streams: 0, requestBytes: 0 };
-    if (user.connections >= this.#limits.connectionsPerUser || !this.#arrive(peer.uid)) {
+    const hasTooMany = user.connections >= this.#limits.connectionsPerUser;
+    if (hasTooMany || this.#arrivals.take(peer.uid) !== undefined) {
       peer.close();
       socket.destroy();
       return undefined;
@@ -126,20 +129,6 @@ export class WorkloadConnections {
       if (--user.connections === 0 && user.streams === 0) this.#users.delete(peer.uid);
     });
     return connection;
-  }
-
-  #arrive(uid: number): boolean {
-    const { connectionsPerUser: burst, connectsPerSecond } = this.#limits;
-    const atMs = this.#clock.monotonic();
-    const known = this.#arrivals.get(uid) ?? { left: burst, atMs };
-    const left = Math.min(burst, known.left + ((atMs - known.atMs) / 1000) * connectsPerSecond);
-    this.#arrivals.delete(uid);
-    if (this.#arrivals.size === maxRemembered) {
-      const oldest = this.#arrivals.keys().next();
-      if (!oldest.done) this.#arrivals.delete(oldest.value);
-    }
-    this.#arrivals.set(uid, { left: left >= 1 ? left - 1 : left, atMs });
-    return left >= 1;
   }
 
   get(name: string): WorkloadConnection | undefined {
