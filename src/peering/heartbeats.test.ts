@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
@@ -80,6 +81,34 @@ test('what a peer holds of our bundle is kept, dated by when it was first told',
   const second = (await peers.get('bruges.example'))?.status?.receipt;
   assert.equal(second?.sequence, 2);
   assert.notEqual(second.at, first?.at);
+});
+
+test('a heartbeat without news shows in the status, and is no commit', async () => {
+  const { clock, store, peers, heartbeats } = await scene();
+  await heartbeats.heard('bruges.example', beat());
+  const { revision } = store;
+  await clock.advance(3_600_000);
+  await heartbeats.heard('bruges.example', beat());
+  const { status } = (await peers.get('bruges.example')) ?? {};
+  assert.equal(status?.lastHeartbeatAt, timestamp(clock.now()));
+  assert.equal(store.revision, revision);
+});
+
+test('a peer does not show the last heartbeat of an earlier peer of its name', async () => {
+  const { store, peers } = await scene();
+  const lastHeartbeatAt = '2026-01-01T00:00:00Z';
+  store.facts.merge(peersCollection, 'bruges.example', {
+    uid: 'of an earlier one',
+    lastHeartbeatAt,
+  });
+  const peer = await peers.get('bruges.example');
+  assert.equal(peer?.status?.lastHeartbeatAt, undefined);
+});
+
+test('a heartbeat under a name that is no peer leaves no trace', async () => {
+  const { store, heartbeats } = await scene();
+  await heartbeats.heard('visby.example', beat());
+  assert.equal(store.facts.get(peersCollection, 'visby.example'), undefined);
 });
 
 test('a peer that tells something else each time is written down so often, and the last word in the end', async () => {

@@ -35,7 +35,7 @@ import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
-import { callTimeoutMs, lastSeenWriteMs, newsLimit, silentAfterMs } from './timing.ts';
+import { callTimeoutMs, newsLimit, silentAfterMs } from './timing.ts';
 
 export interface HeartbeatParts {
   readonly trustDomain: TrustDomain;
@@ -115,14 +115,16 @@ export class Heartbeats {
     const { store, clock, peers, federations } = this.#parts;
     const nowMs = clock.now();
     const heardMs = clock.monotonic();
-    store.facts.merge(peersCollection, name, { lastHeartbeatAt: timestamp(nowMs) });
+    const lastHeartbeatAt = timestamp(nowMs);
+    const uid = (await peers.get(name))?.metadata.uid;
+    if (uid !== undefined) store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt });
     await federations.announced(name, heartbeat.bundleSequence);
     const told = (status: PeerStatus): PeerStatus => ({
       ...status,
       contractVersion: heartbeat.contractVersion,
       offers: heartbeat.offers,
       ...receiptOf(status, heartbeat, nowMs),
-      lastHeartbeatAt: timestamp(nowMs),
+      lastHeartbeatAt,
       conditions: setCondition(status.conditions, reachable, nowMs),
     });
     let peer = await peers.get(name);
@@ -134,7 +136,7 @@ export class Heartbeats {
     } else if (
       peer !== undefined &&
       status?.state === 'active' &&
-      isNews(status, heartbeat, nowMs) &&
+      isNews(status, heartbeat) &&
       this.#news.take(peer.metadata.uid)
     ) {
       await peers.note(name, told);
@@ -188,7 +190,7 @@ export class Heartbeats {
    * long as makes a peer silent: where the clock was set meanwhile, one heartbeat puts it right.
    */
   #silentBeforeMs(peer: FederationPeer): number {
-    const heardMs = this.lastHeardMs(peer) ?? 0;
+    const heardMs = parseTimestamp(peer.status?.lastHeartbeatAt ?? '') ?? 0;
     const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
     const silentMs = this.#parts.clock.now() - Math.max(heardMs, sinceMs);
     return Math.min(Math.max(silentMs, 0), silentAfterMs);
@@ -197,13 +199,6 @@ export class Heartbeats {
   /** Nothing is sent to it, and nothing expected of it, until it is live again. */
   forget(name: string): void {
     this.#signs.delete(name);
-  }
-
-  /** The live fact; after a crash it may be missing, and then the status knows it about. */
-  lastHeardMs(peer: FederationPeer): number | undefined {
-    const fact = this.#parts.store.facts.get(peersCollection, peer.metadata.name);
-    const at = fact?.['lastHeartbeatAt'];
-    return parseTimestamp(typeof at === 'string' ? at : (peer.status?.lastHeartbeatAt ?? ''));
   }
 
   async #post(
@@ -266,10 +261,8 @@ const reachable = {
 } as const;
 
 /** Whether it is worth a write: that a peer is still there is a live fact, and no news. */
-function isNews(status: PeerStatus, heartbeat: Heartbeat, nowMs: number): boolean {
-  const lastMs = parseTimestamp(status.lastHeartbeatAt ?? '') ?? 0;
+function isNews(status: PeerStatus, heartbeat: Heartbeat): boolean {
   return (
-    Math.abs(nowMs - lastMs) > lastSeenWriteMs ||
     status.contractVersion !== heartbeat.contractVersion ||
     !jsonEquals(status.offers, heartbeat.offers) ||
     isNewReceipt(status, heartbeat) ||

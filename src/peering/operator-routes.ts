@@ -19,7 +19,6 @@ import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { type Handshake, secretPlace } from './handshake.ts';
-import type { Heartbeats } from './heartbeats.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
 import { invitationRoutes } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
@@ -46,7 +45,6 @@ export interface OperatorRoutesParts {
   readonly redemptions: Redemptions;
   readonly acceptor: Acceptor;
   readonly handshake: Handshake;
-  readonly heartbeats: Heartbeats;
 }
 
 const base = '/hansa/v1/peering';
@@ -322,14 +320,13 @@ async function summaries(
 }
 
 async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSummary> {
-  const { peers, federations, heartbeats } = parts;
+  const { peers, federations } = parts;
   const peer = await peers.get(name);
   if (peer === undefined) {
     throw new HansaError('HANSA_NOT_FOUND', `There is no peer ${name}.`);
   }
   const { status } = peer;
   const contest = findCondition(status?.conditions, contestCondition);
-  const heardMs = heartbeats.lastHeardMs(peer);
   const stored = await federations.get(name);
   // One that is being deleted is trusted by nobody.
   const found = stored?.metadata.deletionTimestamp === undefined ? stored : undefined;
@@ -344,7 +341,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.reason === undefined ? {} : { reason: status.reason }),
     ...(status?.cause === undefined ? {} : { cause: status.cause }),
     ...(contest?.status === 'True' ? { alert: contest.message } : {}),
-    ...(heardMs === undefined ? {} : { lastSeen: timestamp(heardMs) }),
+    ...(status?.lastHeartbeatAt === undefined ? {} : { lastSeen: status.lastHeartbeatAt }),
     ...(status?.role === undefined ? {} : { role: status.role }),
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),

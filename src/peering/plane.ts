@@ -5,6 +5,7 @@ import { type FederationGrant, federationGrantKind } from '../api/kinds/federati
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { withLiveStatus } from '../api/live-status.ts';
 import { checkSiteURL } from '../api/site-url.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
 import { Certificate } from '../core/identity/certificate.ts';
@@ -133,7 +134,6 @@ async function start(context: PlaneContext): Promise<RunningPlane> {
         redemptions,
         acceptor,
         handshake,
-        heartbeats,
       }),
     ],
     admit: (kind, next, live, warn) => {
@@ -193,8 +193,9 @@ const states = new Set(peerTransitions.flatMap(({ from, to }) => [from, to]));
 function observePeers(metrics: Metrics, store: Store, now: () => number): void {
   const statuses = () =>
     store.list(peersCollection).entries.map(({ name, value }) => {
-      const { status } = JSON.parse(value.toString('utf8')) as Pick<FederationPeer, 'status'>;
-      return { name, status };
+      const peer = JSON.parse(value.toString('utf8')) as FederationPeer;
+      const facts = store.facts.get(peersCollection, name);
+      return { name, status: withLiveStatus(federationPeerKind, peer, facts).status };
     });
   metrics.observe({ name: 'hansa_peers', help: 'Peers by state.', labels: ['state'] }, (report) => {
     const counts = new Map<string, number>();
@@ -214,8 +215,7 @@ function observePeers(metrics: Metrics, store: Store, now: () => number): void {
     },
     (report) => {
       for (const { name, status } of statuses()) {
-        const fact = store.facts.get(peersCollection, name)?.['lastHeartbeatAt'];
-        const at = typeof fact === 'string' ? fact : status?.lastHeartbeatAt;
+        const at = status?.lastHeartbeatAt;
         if (at !== undefined) report({ peer: name }, (now() - Date.parse(at)) / 1000);
       }
     },

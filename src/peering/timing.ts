@@ -14,8 +14,6 @@ export const confirmWithinMs = 4 * 3_600_000;
 export const confirmPollMs = 2000;
 /** How long the inviter leaves the first heartbeat to the acceptor, who may have to ask first. */
 export const firstHeartbeatMs = 2 * confirmPollMs;
-/** When a peer was last seen is a live fact; its status follows at most this far behind. */
-export const lastSeenWriteMs = 60_000;
 /** Changed grants are told at once; heartbeats to one peer are at least this far apart. */
 export const tellEveryMs = 100;
 /** News in heartbeats of one peer (its offers, what it holds) is written at most so often: as often as a site tells. */

@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { FederationPeer } from '../../src/api/kinds/federation-peer.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { until } from './until.ts';
 
@@ -59,7 +60,16 @@ suite('two sites that peer', () => {
 
   test('are degraded while one is dead, and active again by themselves', async () => {
     await bruges.stop('SIGKILL');
-    await lubeck.until('bruges.example', 'degraded', /cannot connect/);
+    const { lastSeen } = await lubeck.until('bruges.example', 'degraded', /cannot connect/);
+    // The resource API has the same moment, in one object, in a list and in the table of kubectl.
+    const got = await lubeck.must(['get', 'federationpeers', 'bruges.example', '-o', 'json']);
+    const listed = await lubeck.must(['get', 'federationpeers', '-o', 'json']);
+    const shown = (peer: unknown) => (peer as FederationPeer).status?.lastHeartbeatAt;
+    assert.equal(shown(JSON.parse(got)), lastSeen);
+    const { items } = JSON.parse(listed) as { readonly items: readonly unknown[] };
+    assert.deepEqual(items.map(shown), [lastSeen]);
+    const table = await lubeck.must(['get', 'federationpeers']);
+    assert.match(table, /STATE +SINCE +LAST-SEEN.*\nbruges\.example +degraded +\d+s +\d+s /);
     await bruges.start();
     await lubeck.until('bruges.example', 'active');
     await bruges.until('lubeck.example', 'active');

@@ -97,8 +97,7 @@ export const federationPeerKind = defineKind({
       ),
       lastHeartbeatAt: optional(
         s.time({
-          description:
-            'When the peer was last heard from, in either direction; up to a minute behind, as only news are written.',
+          description: 'When the peer was last heard from, in either direction.',
         }),
       ),
       receipt: optional(
@@ -150,6 +149,8 @@ export const federationPeerKind = defineKind({
       conditions: optional(conditions),
     },
   }),
+  // It moves with every heartbeat and changes no state.
+  liveStatus: ['lastHeartbeatAt'],
   columns: [
     {
       name: 'State',
@@ -167,9 +168,7 @@ export const federationPeerKind = defineKind({
       name: 'Last-Seen',
       type: 'date',
       jsonPath: '.status.lastHeartbeatAt',
-      description:
-        'How long ago the peer was heard from, to a minute; `hansa peer list` knows it to the second.',
-      priority: 1,
+      description: 'How long ago the peer was heard from.',
     },
     {
       name: 'Why',
