@@ -14,8 +14,8 @@ import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
 import { accessRows } from './access-rows.ts';
-import type { Io } from './cli.ts';
 import { runCli } from './program.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 let folder: string;
 let site: RunningSite;

@@ -7,15 +7,11 @@ import type { CreatedToken, RevokedToken, TokenSummary } from '../core/access/to
 import { HansaError } from '../core/errors/error.ts';
 import { type AccessRow, accessRows } from './access-rows.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const tokensPath = '/hansa/v1/tokens';
 

@@ -4,7 +4,7 @@ import { type ErrorCode, HansaError } from '../core/errors/error.ts';
 import type { Examination } from '../trust/examine-endpoint.ts';
 import { checkAdvertised, judgeAdvertised, warnUnlessAdvertised } from './advertised-url.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
 
 const reached: Examination = {
   trustDomain: 'lubeck.example',

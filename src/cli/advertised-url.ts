@@ -5,9 +5,9 @@
 import { type ErrorCode, hasCode } from '../core/errors/error.ts';
 import type { Examination } from '../trust/examine-endpoint.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
 import { type Finding, ok, warning } from './doctor-finding.ts';
-import { printable } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 const check = 'advertised';
 const untold: readonly ErrorCode[] = [

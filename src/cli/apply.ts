@@ -6,11 +6,13 @@ import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
 import { errorText } from './error-text.ts';
 import { qualifiedName } from './kind-argument.ts';
 import { loadManifests, type Manifest } from './manifests.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface ApplyOptions {
   readonly filename: readonly string[];

@@ -15,20 +15,16 @@ import {
 } from '../core/audit/verify.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
-import type { SiteClient } from './client.ts';
 import { resolveConnection } from './connection.ts';
-import { parseDurationFlag } from './duration-flag.ts';
-import { fileProblem } from './file-problem.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { outputOption, renderValue } from './output.ts';
 import { createProgress } from './progress.ts';
 import { type StoppedLog, verifyStoppedLog } from './stopped-log.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const root = '/hansa/v1/audit';
 

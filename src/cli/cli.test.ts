@@ -2,9 +2,10 @@ import assert from 'node:assert/strict';
 import { PassThrough } from 'node:stream';
 import { suite, test } from 'node:test';
 import { Command } from 'commander';
-import { createCli, Interrupted } from './cli.ts';
+import { createCli } from './cli.ts';
 import { processIo } from './process-io.ts';
 import { testRegistry } from './test-io.ts';
+import { Interrupted } from '../core/plane/command-kit.ts';
 
 /** Asks at a terminal, sends the keys once the question stands there, and tells what was shown. */
 async function ask(keys: string): Promise<{ answered: Promise<void>; shown: () => string }> {

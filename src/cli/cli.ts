@@ -4,50 +4,26 @@
 // and nothing else; notes, prompts and errors go to standard error.
 
 import { createInterface } from 'node:readline/promises';
-import type { Readable, Writable } from 'node:stream';
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
 import type { Registry } from '../api/registry.ts';
-import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import type { TrustSettings } from '../trust/trust-settings.ts';
-import { createClient, type SiteClient } from './client.ts';
+import { createClient } from './client.ts';
 import {
   type Connection,
   type ConnectionOptions,
+  dataDirOf,
   openConnection,
   resolveConnection,
   type Transport,
 } from './connection.ts';
-import { printable } from './output.ts';
-
-/** Where a question is asked and answered. */
-export interface Terminal {
-  readonly input: Readable;
-  readonly output: Writable;
-  close(): void;
-}
-
-/** Everything of the process that a command may touch. */
-export interface Io {
-  readonly stdout: Writable & { readonly isTTY?: boolean };
-  readonly stderr: Writable & { readonly isTTY?: boolean };
-  readonly stdin: Readable & { readonly isTTY?: boolean };
-  /** The terminal of the process, whatever standard input is; undefined where it has none. */
-  readonly openTerminal?: () => Terminal | undefined;
-  readonly env: Readonly<Record<string, string | undefined>>;
-  readonly cwd: string;
-  readonly clock: Clock;
-  readonly random: Random;
-  /** The absolute path of the program, for files that call it again, such as a kubeconfig. */
-  readonly launcher: string;
-  /**
-   * From its first call on, SIGINT and SIGTERM abort this signal (with `Interrupted` as the reason)
-   * instead of ending the process.
-   */
-  readonly interruption: () => AbortSignal;
-}
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
+import { type CommandKit, Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
+import { outputOption, renderValue } from './output.ts';
+import { printTable } from './table-output.ts';
 
 /** The flags that every command takes. */
 export interface GlobalOptions extends ConnectionOptions {
@@ -55,29 +31,17 @@ export interface GlobalOptions extends ConnectionOptions {
   readonly color?: boolean;
 }
 
-export interface Cli {
-  readonly io: Io;
+/** All that a command of our own is handed. Planes see only the part that `CommandKit` names. */
+export interface Cli extends CommandKit {
   readonly registry: Registry;
   readonly version: string;
   readonly planes: (trust: TrustSettings) => Promise<readonly Plane[]>;
-  /** To standard output, with a newline. A terminal gets no control characters: they may come from a site or a peer. */
-  print(text: string): void;
   /** As `print`, for text with `paint` in it, whose other parts are printable. */
   printPainted(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
   paint(command: Command, style: 'green' | 'yellow' | 'red', text: string): string;
-  /** To standard error, with a newline. */
-  note(text: string): void;
-  /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
-  withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
-  /** The same for a site that the command resolved itself. */
+  /** As `withClient`, for a site that the command resolved itself. */
   withConnection<T>(connection: Connection, work: (client: SiteClient) => Promise<T>): Promise<T>;
-  /**
-   * Resolves when the user says yes; `--yes` answers beforehand. Rejects with HANSA_CANCELLED after a no,
-   * and with HANSA_USAGE where there is no terminal. `terminal` is for a command that has read standard
-   * input: it asks at the terminal of the process.
-   */
-  confirm(command: Command, question: string, where?: 'stdin' | 'terminal'): Promise<void>;
 }
 
 export interface CliParts {
@@ -102,6 +66,9 @@ export function createCli(given: Io, parts: CliParts): Cli {
   const printPainted = (text: string): void => {
     io.stdout.write(`${text}\n`);
   };
+  const print = (text: string): void => {
+    printPainted(io.stdout.isTTY === true ? printable(text, false) : text);
+  };
   const withConnection: Cli['withConnection'] = async (connection, work) => {
     const transport = openConnection(connection, io.clock);
     // A command that ends itself when it is interrupted must not wait for an answer first.
@@ -122,9 +89,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
     registry: parts.registry,
     version: parts.version,
     planes: parts.planes ?? (() => Promise.resolve([])),
-    print: (text) => {
-      printPainted(io.stdout.isTTY === true ? printable(text, false) : text);
-    },
+    print,
     printPainted,
     paint: (command, style, text) =>
       globalOptions(command).color === false ? text : styleText(style, text, { stream: io.stdout }),
@@ -144,6 +109,15 @@ export function createCli(given: Io, parts: CliParts): Cli {
         terminal.close();
       }
     },
+    outputOption,
+    renderValue,
+    printTable: (table, wide) => {
+      printTable({ print }, table, { wide, headers: true, prefix: undefined });
+    },
+    dataDir: (command) => {
+      const options = globalOptions(command);
+      return { path: dataDirOf(options, io), byFlag: options.dataDir !== undefined };
+    },
   };
 }
 
@@ -153,15 +127,6 @@ function either(one: AbortSignal | undefined, other: AbortSignal): AbortSignal {
 
 export function globalOptions(command: Command): GlobalOptions {
   return command.optsWithGlobals<GlobalOptions>();
-}
-
-/** Ctrl-C, or a signal of a service manager: the command ends, and nothing is said about it. */
-export class Interrupted extends Error {
-  readonly signal: 'SIGINT' | 'SIGTERM';
-  constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
-    super(`interrupted by ${signal}`);
-    this.signal = signal;
-  }
 }
 
 function terminalOf(io: Io, where: 'stdin' | 'terminal'): Terminal | undefined {

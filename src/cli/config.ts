@@ -6,8 +6,9 @@ import { type LoadedConfig, sourceText } from '../server/config.ts';
 import { type ConfigKey, configKeys, flagOf, variableOf } from '../server/config-keys.ts';
 import type { Cli } from './cli.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 export function configCommand(cli: Cli): Command {
   const check = addConfigOptions(new Command('check'))

@@ -18,7 +18,7 @@ import { dial } from '../core/identity/dial.ts';
 import { longestSocketPathBytes } from '../server/config-values.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
-import { fileProblem } from './file-problem.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
 
 export interface ConnectionOptions {
   readonly dataDir?: string;

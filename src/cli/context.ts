@@ -6,14 +6,10 @@ import { type Cli, globalOptions } from './cli.ts';
 import { type Context, Contexts, type NamedContext, taken } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
 import { forget } from './login.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 interface Output {
   readonly output: OutputFormat;

@@ -17,8 +17,8 @@ import { stringify } from 'yaml';
 import { HansaError } from '../core/errors/error.ts';
 import { maxConfigFileBytes, parseConfigFile } from '../server/config-file.ts';
 import { nearest } from '../server/config-nearest.ts';
-import { fileProblem } from './file-problem.ts';
-import { usageError } from './usage.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 /** Either a site by URL, or the data folder of a site on this machine. All paths are absolute. */
 export interface Context {

@@ -6,7 +6,7 @@
 import { createHash } from 'node:crypto';
 import { lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { Io } from './cli.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface CachedCredential {
   readonly user: string;

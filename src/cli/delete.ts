@@ -5,14 +5,16 @@ import type { Kind } from '../api/kind.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
 import { loadManifests } from './manifests.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { forgottenMembersLines } from './peer-members.ts';
 import { revocationEffect } from './peer-rows.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { waitForAll } from './wait.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface DeleteOptions {
   readonly filename?: readonly string[];

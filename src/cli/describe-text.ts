@@ -1,9 +1,8 @@
 // An object as kubectl describes it: indented, with words instead of field names. Pure.
 
 import type { Resource } from '../api/object.ts';
-import { printable } from './output.ts';
 import { conditionsOf } from './wait-goal.ts';
-import { renderColumns } from './output.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 /** The whole object once more, for kubectl's own use. kubectl does not show it either. */
 function withoutLastApplied(

@@ -5,7 +5,7 @@ import type { Cli } from './cli.ts';
 import { describeObject } from './describe-text.ts';
 import { gather } from './gather.ts';
 import { parseTargets } from './kind-argument.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 export function describeCommand(cli: Cli): Command {
   return new Command('describe')

@@ -12,12 +12,12 @@ import { openStore } from '../core/store/open.ts';
 import type { ServerConfig, Setting } from '../server/config.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
 import { checkAdvertised } from './advertised-url.ts';
-import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
 import { checkPorts } from './doctor-ports.ts';
 import { checkTrust } from './doctor-trust.ts';
 import { checkWeb } from './doctor-web.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
 
 export interface Patient {
   readonly config: ServerConfig;

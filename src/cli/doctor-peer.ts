@@ -8,12 +8,12 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
 import type { Examination } from '../trust/examine-endpoint.ts';
-import type { SiteClient } from './client.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
-import { printable } from './output.ts';
 import { listPeers } from './peer.ts';
 import { peerHint } from './peer-hints.ts';
 import { federationRow } from './trust-rows.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 export async function examinePeer(
   client: SiteClient,

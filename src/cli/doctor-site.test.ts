@@ -11,10 +11,10 @@ import { peeringPlane } from '../peering/plane.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
 import { trustPlane } from '../trust/plane.ts';
-import type { SiteClient } from './client.ts';
 import type { Finding } from './doctor-finding.ts';
 import { examineSite } from './doctor-site.ts';
 import { type Ran, run } from './test-io.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
 
 let folder: string;
 let site: RunningSite;

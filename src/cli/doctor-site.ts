@@ -5,11 +5,11 @@ import { siteKind } from '../api/kinds/site.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { toHansaError } from '../core/errors/error.ts';
 import { checkAdvertised } from './advertised-url.ts';
-import type { SiteClient } from './client.ts';
 import { checkAuthorities, checkReady } from './doctor-checks.ts';
 import { type Finding, ok, warning } from './doctor-finding.ts';
 import { checkTrust } from './doctor-trust.ts';
-import { printable } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface SitePatient {
   readonly client: SiteClient;

@@ -3,10 +3,10 @@
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import type { SiteClient } from './client.ts';
 import { type Finding, ok, warning } from './doctor-finding.ts';
-import { printable } from './output.ts';
 import { countFederations, countsText, federationRow } from './trust-rows.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 export interface TrustPatient {
   readonly client: SiteClient;

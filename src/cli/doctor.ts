@@ -10,8 +10,10 @@ import type { Finding } from './doctor-finding.ts';
 import { examinePeer } from './doctor-peer.ts';
 import { examineSite } from './doctor-site.ts';
 import { wrap } from './explain.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 export function doctorCommand(cli: Cli): Command {
   return addConfigOptions(new Command('doctor'))

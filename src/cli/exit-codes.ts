@@ -2,7 +2,7 @@
 // changes its meaning.
 
 import type { ErrorCode } from '../core/errors/error.ts';
-import type { Interrupted } from './cli.ts';
+import type { Interrupted } from '../core/plane/command-kit.ts';
 
 export const exitCodes = {
   ok: { code: 0, meaning: 'It is done.' },

@@ -10,8 +10,8 @@ import { nearest } from '../server/config-nearest.ts';
 import type { Cli } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { findKind } from './kind-argument.ts';
-import { renderColumns } from './output.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import { renderColumns } from '../core/command/columns.ts';
 
 export function explainCommand(cli: Cli): Command {
   return new Command('explain')

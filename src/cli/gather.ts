@@ -3,7 +3,7 @@
 import { toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import type { Target } from './kind-argument.ts';
-import { printable } from './output.ts';
+import { printable } from '../core/command/columns.ts';
 
 export interface Gathered<T> {
   readonly found: readonly { readonly target: Target; readonly value: T }[];

@@ -4,14 +4,15 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Cli } from './cli.ts';
-import type { List, Selection, SiteClient, Table } from './client.ts';
 import { type Gathered, gather } from './gather.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
-import { type OutputFormat, outputOption, renderCustomColumns, renderValue } from './output.ts';
+import { outputOption, renderCustomColumns, renderValue } from './output.ts';
 import { type Compare, compareBy } from './sort-by.ts';
 import { printTable } from './table-output.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { printObject, watchObjects, watchTable } from './watch-output.ts';
+import type { List, Selection, SiteClient, Table } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 export interface GetOptions {
   readonly output: OutputFormat;

@@ -5,7 +5,9 @@ import { Command } from 'commander';
 import { HansaError } from '../core/errors/error.ts';
 import type { GrantCheck } from '../trust/grant-check.ts';
 import type { Cli } from './cli.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface CheckOptions {
   readonly from: string;

@@ -10,10 +10,12 @@ import { apiVersion, type JsonObject, type Resource, timestamp } from '../api/ob
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
-import { fieldManager, objectPath, type SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import { fieldManager, objectPath, type SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 export interface CreateOptions {
   readonly peer: string;

@@ -16,11 +16,11 @@ import { peeringPlane } from '../peering/plane.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
 import { trustPlane } from '../trust/plane.ts';
-import type { Io } from './cli.ts';
 import { createClient } from './client.ts';
 import { openConnection } from './connection.ts';
 import { grantCommand } from './grant.ts';
 import { runCli } from './program.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 const web = 'spiffe://bruges.example/web';
 const axes = ['--identity', web, '--any-network', '--any-address'];

@@ -6,8 +6,10 @@ import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import type { Cli } from './cli.ts';
 import { checkCommand } from './grant-check.ts';
 import { createCommand } from './grant-create.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { printTable } from './table-output.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 export function grantCommand(cli: Cli): Command {
   return new Command('grant')

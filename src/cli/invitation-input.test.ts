@@ -2,10 +2,11 @@ import assert from 'node:assert/strict';
 import { PassThrough, Readable } from 'node:stream';
 import { suite, test } from 'node:test';
 import { Command } from 'commander';
-import { createCli, Interrupted, type Io } from './cli.ts';
+import { createCli } from './cli.ts';
 import { readInvitation } from './invitation-input.ts';
 import { processIo } from './process-io.ts';
 import { testRegistry } from './test-io.ts';
+import { Interrupted, type Io } from '../core/plane/command-kit.ts';
 
 const base = processIo();
 const line = 'hansa1.eyJ1.c2Vj';

@@ -3,8 +3,8 @@
 
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
-import { type Io, Interrupted } from './cli.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import { type Io, Interrupted } from '../core/plane/command-kit.ts';
 
 /** More than any invitation has, and what `peer accept` sends to the site at most. */
 const maxCharacters = 16_384;

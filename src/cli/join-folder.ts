@@ -10,10 +10,10 @@ import type { Bundle } from '../core/identity/bundle.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { Joined } from '../trust/join/join-client.ts';
-import { fileProblem } from './file-problem.ts';
-import { readOwnFile, writeNewFile } from './new-file.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { readOwnFile, writeNewFile } from '../core/command/new-file.ts';
 import { removeMade } from './svid-files.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 /** What join.json holds. */
 export interface Membership {

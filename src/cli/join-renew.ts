@@ -14,8 +14,10 @@ import type { Joined, JoinServer } from '../trust/join/join-client.ts';
 import type { Cli } from './cli.ts';
 import { JoinFolder, type Membership } from './join-folder.ts';
 import { parseServer, readBundle, readGiven, refreshBundle } from './join-server.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface RenewOptions {
   readonly server?: string;

@@ -9,10 +9,10 @@ import { Bundle, maxAuthorities } from '../core/identity/bundle.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
 import { parseSpiffeBundle, refreshAfterSeconds } from '../core/identity/spiffe-bundle.ts';
 import type { JoinServer } from '../trust/join/join-client.ts';
-import type { Io } from './cli.ts';
-import { fileProblem } from './file-problem.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
 import { asNobody, fetchPresented, onlyBundle } from './presented-bundle.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface ServerOptions {
   readonly server?: string;

@@ -12,20 +12,16 @@ import { maxChainLength } from '../core/identity/svid-validator.ts';
 import type { Joined, SvidCredential } from '../trust/join/join-client.ts';
 import type { MemberSummary } from '../trust/join/join-routes.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
 import { JoinFolder } from './join-folder.ts';
 import { isPassing, renewCommand, showJoined } from './join-renew.ts';
 import { findServer, readGiven, type ServerOptions } from './join-server.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const base = '/hansa/v1/join';
 

@@ -9,9 +9,10 @@ import { stringify } from 'yaml';
 import { type Cli, type GlobalOptions, globalOptions } from './cli.ts';
 import { resolveConnection } from './connection.ts';
 import { Contexts } from './contexts.ts';
-import { type OutputFormat, outputOption } from './output.ts';
+import { outputOption } from './output.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 export function kubeconfigCommand(cli: Cli): Command {
   return new Command('kubeconfig')

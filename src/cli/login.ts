@@ -7,10 +7,12 @@ import { type Cli, type GlobalOptions, globalOptions } from './cli.ts';
 import { type Connection, resolveConnection } from './connection.ts';
 import { type Context, Contexts } from './contexts.ts';
 import { type CachedCredential, readCredential } from './credential-cache.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { obtainCredential } from './user-certificate.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface LoginOptions {
   readonly user?: string;

@@ -9,10 +9,10 @@ import { apiVersion, type JsonObject } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { nearest } from '../server/config-nearest.ts';
-import type { Io } from './cli.ts';
-import { fileProblem } from './file-problem.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
 import { convertForeign } from './foreign-manifests.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface Manifest {
   readonly kind: Kind;

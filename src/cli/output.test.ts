@@ -6,20 +6,15 @@ import { HansaError } from '../core/errors/error.ts';
 import { statusOf } from '../server/http/status.ts';
 import { lines, warningsOf } from './client.ts';
 import { describeObject, words } from './describe-text.ts';
-import { parseDurationFlag } from './duration-flag.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
 import { compileTemplate } from './jsonpath.ts';
-import {
-  parseFormat,
-  printable,
-  renderColumns,
-  renderCustomColumns,
-  renderValue,
-} from './output.ts';
+import { parseFormat, renderCustomColumns, renderValue } from './output.ts';
 import { progressLine } from './progress.ts';
 import { localUrl } from './site-endpoints.ts';
 import { compareBy } from './sort-by.ts';
 import { errorFromStatus } from './status-error.ts';
 import { isMet, parseGoal } from './wait-goal.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const object = {
   apiVersion: 'hansa.dev/v1alpha1',

@@ -7,16 +7,12 @@ import type { InvitationSummary } from '../peering/invitation-routes.ts';
 import { shortId } from '../peering/invitation.ts';
 import { warnUnlessAdvertised } from './advertised-url.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
-import { usageError } from './usage.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const base = '/hansa/v1/peering';
 

@@ -3,8 +3,8 @@
 
 import { hasCode } from '../core/errors/error.ts';
 import type { MemberSummary } from '../trust/join/join-routes.ts';
-import type { SiteClient } from './client.ts';
-import { printable } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 /** Longer lists are in `hansa join list`. */
 const shownNames = 20;

@@ -14,19 +14,15 @@ import {
   refuseStep,
 } from '../peering/peer-states.ts';
 import type { Cli } from './cli.ts';
-import { objectPath, type SiteClient } from './client.ts';
 import { readInvitation } from './invitation-input.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { forgottenMembersLines } from './peer-members.ts';
 import { peerHint, peerHintLines } from './peer-hints.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
 import { peerCells, peerHeadings, peerLines, revocationEffect } from './peer-rows.ts';
+import { objectPath, type SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const base = '/hansa/v1/peering';
 

@@ -9,8 +9,8 @@ import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import { TlsTransport } from '../core/identity/tls-transport.ts';
-import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
-import type { Io } from './cli.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 const fetchMs = 10_000;
 

@@ -4,9 +4,9 @@ import { openSync } from 'node:fs';
 import { join } from 'node:path';
 import { ReadStream, WriteStream } from 'node:tty';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import { Interrupted, type Io, type Terminal } from './cli.ts';
 import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
-import { fileProblem } from './file-problem.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
 
 /** Ends the process, as a signal does for programs of other languages: what reads us is gone. */
 function outputFailed(error: NodeJS.ErrnoException): void {

@@ -6,7 +6,7 @@ import { toHansaError } from '../core/errors/error.ts';
 import { accessCommand } from './access.ts';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
-import { type Cli, type CliParts, createCli, Interrupted, type Io } from './cli.ts';
+import { type Cli, type CliParts, createCli } from './cli.ts';
 import { completionCommand } from './completion.ts';
 import { configCommand } from './config.ts';
 import { contextCommand } from './context.ts';
@@ -21,12 +21,13 @@ import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
 import { loginCommand, logoutCommand } from './login.ts';
-import { printable } from './output.ts';
 import { serverCommand } from './server.ts';
 import { versionCommand } from './version.ts';
 import { waitCommand } from './wait.ts';
 import { watchCommand } from './watch.ts';
 import { whoamiCommand } from './whoami.ts';
+import { Interrupted, type Io } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 export type MakeCommand = (cli: Cli) => Command;
 

@@ -1,6 +1,6 @@
 // A progress bar for what takes longer than a moment, on standard error, where that is a terminal.
 
-import type { Io } from './cli.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface Progress {
   readonly update: (done: number, total: number) => void;

@@ -15,8 +15,9 @@ import {
   flagOf,
 } from '../server/config-keys.ts';
 import { readRemembered } from '../server/remembered-settings.ts';
-import type { Cli, Io } from './cli.ts';
-import { fileProblem } from './file-problem.ts';
+import type { Cli } from './cli.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 function optionOf(name: ConfigKeyName): Option {
   const key: ConfigKey<unknown> = configKeys[name];

@@ -10,14 +10,7 @@ import { siteKind } from '../api/kinds/site.ts';
 import type { Condition } from '../api/object.ts';
 import type { PeerSummary } from '../peering/operator-routes.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { listPeers } from './peer.ts';
 import { peerHintLines } from './peer-hints.ts';
 import { peerCells, peerHeadings } from './peer-rows.ts';
@@ -31,6 +24,9 @@ import {
   troubled,
   type TrustRow,
 } from './trust-rows.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 interface SiteStatus {
   readonly trustDomain?: string;

@@ -14,7 +14,7 @@ import type { Store } from '../core/store/store.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
 import { readRemembered } from '../server/remembered-settings.ts';
 import { secretRecord, settleTrustDomain } from '../server/secret-records.ts';
-import type { Io } from './cli.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface StoppedLog {
   readonly verified: Verified;

@@ -6,9 +6,11 @@ import { timestamp } from '../api/object.ts';
 import { certificatePem, privateKeyPem } from '../core/identity/pem.ts';
 import type { ReceivedJwtSvid, ReceivedState } from '../trust/workload/workload-client.ts';
 import type { Cli } from './cli.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { socketOf } from './workload-socket.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface FetchOptions {
   readonly socket?: string;

@@ -11,9 +11,9 @@ import {
   rmSync,
 } from 'node:fs';
 import { dirname, join } from 'node:path';
-import { fileProblem } from './file-problem.ts';
-import { writeNewFile } from './new-file.ts';
-import { usageError } from './usage.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { writeNewFile } from '../core/command/new-file.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 export interface SvidFiles {
   readonly certificate: string;

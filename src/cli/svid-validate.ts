@@ -6,9 +6,11 @@ import { Command } from 'commander';
 import { HansaError } from '../core/errors/error.ts';
 import type { GoodSvid, Verdict } from '../trust/workload/validate-svid.ts';
 import type { Cli } from './cli.ts';
-import { fileProblem } from './file-problem.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface ValidateOptions {
   readonly audience?: string;

@@ -18,20 +18,16 @@ import type {
   ReceivedSvid,
 } from '../trust/workload/workload-client.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
+import { outputOption, renderValue } from './output.ts';
 import { svidFetchCommand } from './svid-fetch.ts';
 import { type SvidFiles, writeSvidFiles } from './svid-files.ts';
 import { svidValidateCommand } from './svid-validate.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { socketOf } from './workload-socket.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 export function svidCommand(cli: Cli): Command {
   return new Command('svid')

@@ -2,9 +2,9 @@
 
 import type { Kind } from '../api/kind.ts';
 import type { Cli } from './cli.ts';
-import type { Table } from './client.ts';
 import { qualifiedName } from './kind-argument.ts';
-import { columnWidths, printable, renderRow } from './output.ts';
+import type { Table } from '../core/plane/site-client.ts';
+import { columnWidths, printable, renderRow } from '../core/command/columns.ts';
 
 export interface TableLayout {
   readonly wide: boolean;
@@ -15,7 +15,7 @@ export interface TableLayout {
 
 /** Prints and returns the widths of the columns, so that later rows can line up with these. */
 export function printTable(
-  cli: Cli,
+  cli: Pick<Cli, 'print'>,
   table: Table,
   layout: TableLayout,
   widths?: readonly number[],

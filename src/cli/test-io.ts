@@ -4,7 +4,6 @@ import { Readable, Writable } from 'node:stream';
 import { allKinds } from '../api/kinds/all-kinds.ts';
 import { createRegistry } from '../api/registry.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import type { Io } from './cli.ts';
 import { runCli } from './program.ts';
 import { grantCommand } from './grant.ts';
 import { joinCommand } from './join.ts';
@@ -12,6 +11,7 @@ import { peerCommand } from './peer.ts';
 import { statusCommand } from './status.ts';
 import { svidCommand } from './svid.ts';
 import { trustCommand } from './trust.ts';
+import type { Io } from '../core/plane/command-kit.ts';
 
 export interface Ran {
   readonly code: number;

@@ -14,16 +14,18 @@ import {
   parseSpiffeBundle,
   refreshAfterSeconds,
 } from '../core/identity/spiffe-bundle.ts';
-import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
 import { acceptBundle } from '../trust/accept-bundle.ts';
 import { Bundle } from '../core/identity/bundle.ts';
-import type { Cli, Io } from './cli.ts';
-import { objectPath, type SiteClient } from './client.ts';
-import { fileProblem } from './file-problem.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import type { Cli } from './cli.ts';
+import { fileProblem } from '../core/command/file-problem.ts';
+import { outputOption, renderValue } from './output.ts';
 import { fetchPresented } from './presented-bundle.ts';
 import { askRefresh, refreshedLine, refuseFailure } from './trust-refresh.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { Io, OutputFormat } from '../core/plane/command-kit.ts';
+import { objectPath, type SiteClient } from '../core/plane/site-client.ts';
+import { printable } from '../core/command/columns.ts';
 
 export function verifyCommand(cli: Cli): Command {
   return new Command('verify')

@@ -5,8 +5,10 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { RefreshAnswer } from '../trust/refresh-routes.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 /** Twice as long as a fetch may take. */
 const waitSeconds = 20;

@@ -7,15 +7,11 @@ import type { AuthorityKind } from '../core/identity/authority-phases.ts';
 import type { AuthorityStatus, KindStatus, RotationStatus } from '../trust/rotation/rotation.ts';
 import { authoritiesPath, type StepRequest } from '../trust/rotation/rotation-routes.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 interface RotateOptions {
   readonly emergency?: boolean;

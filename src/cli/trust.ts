@@ -8,20 +8,16 @@ import { HansaError } from '../core/errors/error.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
 import type { OwnBundle } from '../trust/bundle-endpoint.ts';
-import { fingerprintOf, keyDigests } from '../peering/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { outputOption, renderValue } from './output.ts';
 import { bootstrapCommand, verifyCommand } from './trust-bundle.ts';
 import { refreshCommand } from './trust-refresh.ts';
 import { rotateCommand } from './trust-rotate.ts';
 import { federationRow, ownRow, todoLines, trustTable } from './trust-rows.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 const bundlePath = '/hansa/v1/trust/bundle';
 

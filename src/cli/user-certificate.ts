@@ -8,8 +8,7 @@ import type { UserCredential } from '../core/access/user-credentials.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../core/identity/keys.ts';
 import { privateKeyPem } from '../core/identity/pem.ts';
-import type { Cli, Io } from './cli.ts';
-import type { SiteClient } from './client.ts';
+import type { Cli } from './cli.ts';
 import type { Connection } from './connection.ts';
 import { Contexts } from './contexts.ts';
 import {
@@ -20,6 +19,8 @@ import {
   readCredential,
   writeCredential,
 } from './credential-cache.ts';
+import type { Io } from '../core/plane/command-kit.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
 
 export interface ObtainedCredential {
   readonly credential: CachedCredential;

@@ -3,7 +3,8 @@
 import { Command } from 'commander';
 import { apiVersion } from '../api/object.ts';
 import type { Cli } from './cli.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 export function versionCommand(cli: Cli): Command {
   return new Command('version')

@@ -2,7 +2,7 @@
 
 import type { Condition, Resource } from '../api/object.ts';
 import { compileTemplate, type Template } from './jsonpath.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 export type Goal =
   | { readonly goal: 'delete' }

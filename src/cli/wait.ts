@@ -5,13 +5,15 @@ import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
-import type { SiteClient } from './client.ts';
-import { parseDurationFlag } from './duration-flag.ts';
+import { parseDurationFlag } from '../core/command/duration-flag.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
-import { type OutputFormat, outputOption, printable, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { describeState, type Goal, isMet, parseGoal } from './wait-goal.ts';
 import { follow } from './watch-output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable } from '../core/command/columns.ts';
 
 interface WaitOptions {
   readonly for: Goal;

@@ -6,10 +6,11 @@ import type { Resource } from '../api/object.ts';
 import { sleep } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
-import type { Selection, SiteClient, Table, WatchEvent } from './client.ts';
 import { qualifiedName } from './kind-argument.ts';
-import { type OutputFormat, renderCustomColumns, renderValue } from './output.ts';
+import { renderCustomColumns, renderValue } from './output.ts';
 import { printTable, type TableLayout } from './table-output.ts';
+import type { Selection, SiteClient, Table, WatchEvent } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 /** Between two attempts at a site that just went away. */
 const reconnectDelayMs = 1000;

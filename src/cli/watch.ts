@@ -2,11 +2,12 @@
 
 import { Command } from 'commander';
 import type { Cli } from './cli.ts';
-import type { WatchEvent } from './client.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
-import { type OutputFormat, outputOption, renderValue } from './output.ts';
-import { usageError } from './usage.ts';
+import { outputOption, renderValue } from './output.ts';
+import { usageError } from '../core/command/usage-error.ts';
 import { watchObjects } from './watch-output.ts';
+import type { WatchEvent } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 interface WatchOptions {
   readonly output: OutputFormat;

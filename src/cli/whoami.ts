@@ -7,15 +7,11 @@ import { humanDuration } from '../api/duration.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { type AccessGrant, listGrants, listTokens } from './access.ts';
 import { type Cli, globalOptions } from './cli.ts';
-import type { SiteClient } from './client.ts';
 import { type Connection, resolveConnection } from './connection.ts';
-import {
-  type OutputFormat,
-  outputOption,
-  printable,
-  renderColumns,
-  renderValue,
-} from './output.ts';
+import { outputOption, renderValue } from './output.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import type { OutputFormat } from '../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../core/command/columns.ts';
 
 interface Identity {
   readonly user: string;

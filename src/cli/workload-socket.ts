@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
 import { type Cli, globalOptions } from './cli.ts';
 import { dataDirOf } from './connection.ts';
-import { usageError } from './usage.ts';
+import { usageError } from '../core/command/usage-error.ts';
 
 export function socketOf(cli: Cli, command: Command, flag: string | undefined): string {
   const { io } = cli;

@@ -14,7 +14,7 @@ import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundl
 import { sharesAuthority } from '../core/identity/store-bundles.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Connection, Transport } from '../core/identity/transport.ts';
-import { fingerprintOf } from './fingerprint.ts';
+import { fingerprintOf } from '../core/identity/fingerprint.ts';
 import { invitationId, previewProof, secretDigest } from './invitation.ts';
 import {
   contractVersion,

@@ -9,7 +9,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
 import { ago } from './contest.ts';
-import { parseFingerprint } from './fingerprint.ts';
+import { parseFingerprint } from '../core/identity/fingerprint.ts';
 import { shortId } from './invitation.ts';
 import type { Inviter, InviteOptions } from './inviter.ts';
 import type { InvitationRecord, Kept } from './records.ts';

@@ -11,7 +11,7 @@ import { federationsCollection, sharesAuthority } from '../core/identity/store-b
 import type { Store } from '../core/store/store.ts';
 import { ago, type Claim, recordContest } from './contest.ts';
 import { acceptanceFor, acceptingFrom, crossed, stands } from './crossing.ts';
-import { fingerprintOf, keyDigests } from './fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
 import {
   defaultInvitationSeconds,
   encodeInvitation,

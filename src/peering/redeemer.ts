@@ -9,7 +9,7 @@ import { Bundle } from '../core/identity/bundle.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
-import { fingerprintOf, keyDigests } from './fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
 
 /** Who presented what, on a connection to the federation listener. */
 export interface Stranger {

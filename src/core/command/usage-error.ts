@@ -1,6 +1,6 @@
 // A command line that cannot be understood.
 
-import { HansaError } from '../core/errors/error.ts';
+import { HansaError } from '../errors/error.ts';
 
 export function usageError(message: string): HansaError {
   return new HansaError('HANSA_USAGE', message);

@@ -17,8 +17,8 @@ import { syncBuiltinESMExports } from 'node:module';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
-import { systemRandom } from '../core/clock/system.ts';
-import { JoinFolder } from './join-folder.ts';
+import { systemRandom } from '../clock/system.ts';
+import { JoinFolder } from '../../cli/join-folder.ts';
 import { readOwnFile, writeNewFile } from './new-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hansa-files-'));

@@ -1,7 +1,7 @@
 // Keys of authorities as people and invitations name them. Pure.
 
 import { createHash } from 'node:crypto';
-import type { Bundle } from '../core/identity/bundle.ts';
+import type { Bundle } from './bundle.ts';
 
 /** What an invitation pins: SHA-256 of the public key, which stays when its certificate is made anew. */
 export function keyDigests(bundle: Bundle): readonly Buffer[] {

@@ -1,0 +1,48 @@
+// Parts that the commands of the command line and of every plane share: layout of text, flags, files
+// that a command writes. What needs a connection to a site is in core/plane/command-kit.ts. This file:
+// columns of text, and text that is safe to show in a terminal.
+
+/** Columns two spaces wider than kubectl's narrowest: as wide as the widest cell, and three spaces. */
+export function renderColumns(rows: readonly (readonly string[])[]): string {
+  const widths = columnWidths(rows);
+  return rows.map((row) => renderRow(row, widths)).join('\n');
+}
+
+export function columnWidths(rows: readonly (readonly string[])[]): number[] {
+  const widths: number[] = [];
+  for (const row of rows) {
+    for (const [column, cell] of row.entries()) {
+      widths[column] = Math.max(widths[column] ?? 0, displayWidth(cell));
+    }
+  }
+  return widths;
+}
+
+export function renderRow(row: readonly string[], widths: readonly number[]): string {
+  return row
+    .map((cell, column) => {
+      if (column === row.length - 1) return cell;
+      const gap = Math.max(0, (widths[column] ?? 0) - displayWidth(cell));
+      return `${cell}${' '.repeat(gap)}   `;
+    })
+    .join('')
+    .trimEnd();
+}
+
+const graphemes = new Intl.Segmenter();
+
+function displayWidth(text: string): number {
+  // Most cells are ASCII, where a letter is a column.
+  return /^[\x20-\x7e]*$/.test(text) ? text.length : [...graphemes.segment(text)].length;
+}
+
+/**
+ * What came from a site is shown in a terminal: control characters in it must not move the cursor
+ * or change its colours. Newlines and tabs become spaces where `singleLine` asks.
+ */
+export function printable(text: string, singleLine = true): string {
+  // oxlint-disable-next-line no-control-regex -- these are what is replaced
+  const control = /[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+  const clean = text.replaceAll(control, '�');
+  return singleLine ? clean.replaceAll(/[\n\t]/g, ' ') : clean;
+}

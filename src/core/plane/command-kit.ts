@@ -1,0 +1,80 @@
+// What a plane's commands are handed by the command line: input and output, the connection to the
+// site, questions and formats. Planes import neither `cli` nor `server`; this is all they see of them.
+
+import type { Readable, Writable } from 'node:stream';
+import type { Command, Option } from 'commander';
+import type { Clock, Random } from '../clock/clock.ts';
+import type { SiteClient, Table } from './site-client.ts';
+
+/** Where a question is asked and answered. */
+export interface Terminal {
+  readonly input: Readable;
+  readonly output: Writable;
+  close(): void;
+}
+
+/** Everything of the process that a command may touch. */
+export interface Io {
+  readonly stdout: Writable & { readonly isTTY?: boolean };
+  readonly stderr: Writable & { readonly isTTY?: boolean };
+  readonly stdin: Readable & { readonly isTTY?: boolean };
+  /** The terminal of the process, whatever standard input is; undefined where it has none. */
+  readonly openTerminal?: () => Terminal | undefined;
+  readonly env: Readonly<Record<string, string | undefined>>;
+  readonly cwd: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  /** The absolute path of the program, for files that call it again, such as a kubeconfig. */
+  readonly launcher: string;
+  /**
+   * From its first call on, SIGINT and SIGTERM abort this signal (with `Interrupted` as the reason)
+   * instead of ending the process.
+   */
+  readonly interruption: () => AbortSignal;
+}
+
+/** Ctrl-C, or a signal of a service manager: the command ends without a message. */
+export class Interrupted extends Error {
+  readonly signal: 'SIGINT' | 'SIGTERM';
+  constructor(signal: 'SIGINT' | 'SIGTERM' = 'SIGINT') {
+    super(`interrupted by ${signal}`);
+    this.signal = signal;
+  }
+}
+
+export interface CustomColumn {
+  readonly heading: string;
+  readonly template: (value: unknown) => string;
+}
+
+/** The parsed value of `-o`. */
+export type OutputFormat =
+  | { readonly format: 'table' | 'wide' | 'json' | 'yaml' | 'name' }
+  | { readonly format: 'jsonpath'; readonly template: (value: unknown) => string }
+  | { readonly format: 'custom-columns'; readonly columns: readonly CustomColumn[] };
+
+export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath' | 'custom-columns';
+
+export interface CommandKit {
+  readonly io: Io;
+  /** To standard output, with a newline. A terminal gets no control characters: they may come from a site or a peer. */
+  print(text: string): void;
+  /** To standard error, with a newline. */
+  note(text: string): void;
+  /** Opens a client for the site that the flags name, passes it on and closes it afterwards. */
+  withClient<T>(command: Command, work: (client: SiteClient) => Promise<T>): Promise<T>;
+  /**
+   * Resolves when the user says yes; `--yes` answers beforehand. Rejects with HANSA_CANCELLED after a no,
+   * and with HANSA_USAGE where there is no terminal. `terminal` is for a command that has read standard
+   * input: it asks at the terminal of the process.
+   */
+  confirm(command: Command, question: string, where?: 'stdin' | 'terminal'): Promise<void>;
+  /** `-o FORMAT` for a command that has these formats beside its own text; all formats by default. */
+  outputOption(formats?: readonly FormatName[]): Option;
+  /** Renders a value in a format that needs no table; undefined for the others. */
+  renderValue(value: unknown, output: OutputFormat): string | undefined;
+  /** Prints a table that the site laid out. */
+  printTable(table: Table, wide: boolean): void;
+  /** The data folder that the command line names, and whether a flag names it. */
+  dataDir(command: Command): { readonly path: string; readonly byFlag: boolean };
+}
