@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';
-import { allKinds } from '../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../src/test-planes.ts';
 import { tokenKind } from '../src/core/access/presets.ts';
 
 test('the guide says of every kind whether an editor may write it', () => {

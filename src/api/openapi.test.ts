@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { allKinds } from './kinds/all-kinds.ts';
+import { allKinds } from '../test-planes.ts';
 import { roleKind } from './kinds/role.ts';
 import type { JsonObject } from './object.ts';
 import { openApiDocuments, openApiIndex } from './openapi.ts';

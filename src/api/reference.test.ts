@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { allKinds } from './kinds/all-kinds.ts';
+import { allKinds } from '../test-planes.ts';
 import { roleBindingKind } from './kinds/role-binding.ts';
 import { siteKind } from './kinds/site.ts';
 import { referencePage } from './reference.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Kind } from './kind.ts';
-import { allKinds } from './kinds/all-kinds.ts';
+import { allKinds } from '../test-planes.ts';
 import { roleKind } from './kinds/role.ts';
 import { createRegistry } from './registry.ts';
 import { optional, s } from './schema/dsl.ts';

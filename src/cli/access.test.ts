@@ -6,8 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { after, before, test } from 'node:test';
-import { allKinds } from '../api/kinds/all-kinds.ts';
-import { createRegistry } from '../api/registry.ts';
+import { allKinds, allPlanes } from '../test-planes.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
@@ -43,7 +42,7 @@ async function hansa(...args: string[]): Promise<Run> {
     launcher: '/hansa',
     interruption: () => never,
   };
-  const code = await runCli(args, io, { registry: createRegistry(allKinds), version: 'test' });
+  const code = await runCli(args, io, { planes: allPlanes, version: 'test' });
   const text = (stream: PassThrough): string => stream.read()?.toString('utf8') ?? '';
   return { code, stdout: text(stdout), stderr: text(stderr) };
 }

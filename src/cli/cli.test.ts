@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { Command } from 'commander';
 import { createCli } from './cli.ts';
 import { processIo } from './process-io.ts';
-import { testRegistry } from './test-io.ts';
+import { allPlanes } from '../test-planes.ts';
 import { Interrupted } from '../core/plane/command-kit.ts';
 
 /** Asks at a terminal, sends the keys once the question stands there, and tells what was shown. */
@@ -12,7 +12,7 @@ async function ask(keys: string): Promise<{ answered: Promise<void>; shown: () =
   const stdin = Object.assign(new PassThrough(), { isTTY: true });
   const stderr = Object.assign(new PassThrough(), { isTTY: true });
   const io = { ...processIo(), stdin, stderr };
-  const cli = createCli(io, { registry: testRegistry, version: '1.2.3' });
+  const cli = createCli(io, { planes: allPlanes, version: '1.2.3' });
   const answered = cli.confirm(new Command(), 'Delete it?');
   answered.catch(() => undefined);
   let shown = '';

@@ -6,10 +6,10 @@
 import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
 import type { Command } from 'commander';
-import type { Registry } from '../api/registry.ts';
+import { coreKinds } from '../api/kinds/core-kinds.ts';
+import { createRegistry, type Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import type { TrustSettings } from '../trust/trust-settings.ts';
 import { createClient } from './client.ts';
 import {
   type Connection,
@@ -33,9 +33,10 @@ export interface GlobalOptions extends ConnectionOptions {
 
 /** All that a command of our own is handed. Planes see only the part that `CommandKit` names. */
 export interface Cli extends CommandKit {
+  /** The kinds of the core and of every plane. */
   readonly registry: Registry;
   readonly version: string;
-  readonly planes: (trust: TrustSettings) => Promise<readonly Plane[]>;
+  readonly planes: readonly Plane[];
   /** As `print`, for text with `paint` in it, whose other parts are printable. */
   printPainted(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
@@ -45,10 +46,9 @@ export interface Cli extends CommandKit {
 }
 
 export interface CliParts {
-  readonly registry: Registry;
   readonly version: string;
-  /** Loaded only where a site is run: other commands start without the daemon's code. */
-  readonly planes?: (trust: TrustSettings) => Promise<readonly Plane[]>;
+  /** In the order in which a site starts them. */
+  readonly planes: readonly Plane[];
 }
 
 export function createCli(given: Io, parts: CliParts): Cli {
@@ -86,9 +86,9 @@ export function createCli(given: Io, parts: CliParts): Cli {
   };
   return {
     io,
-    registry: parts.registry,
+    registry: createRegistry([...coreKinds, ...parts.planes.flatMap(({ kinds }) => kinds)]),
     version: parts.version,
-    planes: parts.planes ?? (() => Promise.resolve([])),
+    planes: parts.planes,
     print,
     printPainted,
     paint: (command, style, text) =>

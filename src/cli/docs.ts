@@ -50,8 +50,7 @@ async function metricsOfSite(cli: Cli): Promise<string> {
   try {
     const site = await startSite({
       config,
-      kinds: cli.registry.kinds,
-      planes: await cli.planes(config.trust),
+      planes: cli.planes,
       version: cli.version,
       clock,
       random,

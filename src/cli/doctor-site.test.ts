@@ -3,14 +3,12 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { allKinds } from '../api/kinds/all-kinds.ts';
+import { allPlanes } from '../test-planes.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import { peeringPlane } from '../peering/plane.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
-import { trustPlane } from '../trust/plane.ts';
 import type { Finding } from './doctor-finding.ts';
 import { examineSite } from './doctor-site.ts';
 import { type Ran, run } from './test-io.ts';
@@ -35,8 +33,7 @@ before(async () => {
   const sink = { write: () => true };
   site = await startSite({
     config,
-    kinds: allKinds,
-    planes: [trustPlane(), peeringPlane],
+    planes: allPlanes,
     version: 'test',
     clock: systemClock,
     random: systemRandom,

@@ -7,15 +7,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PassThrough, Readable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
-import { allKinds } from '../api/kinds/all-kinds.ts';
-import { createRegistry } from '../api/registry.ts';
+import { allPlanes } from '../test-planes.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import { peeringPlane } from '../peering/plane.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
-import { trustPlane } from '../trust/plane.ts';
 import { createClient } from './client.ts';
 import { openConnection } from './connection.ts';
 import { grantCommand } from './grant.ts';
@@ -44,8 +41,11 @@ async function hansa(args: readonly string[], stdin = '') {
     launcher: '/hansa',
     interruption: () => never,
   };
-  const registry = createRegistry(allKinds);
-  const code = await runCli(args, io, { registry, version: 'test', commands: [grantCommand] });
+  const code = await runCli(args, io, {
+    planes: allPlanes,
+    version: 'test',
+    commands: [grantCommand],
+  });
   const text = (stream: PassThrough): string => stream.read()?.toString('utf8') ?? '';
   return { code, stdout: text(stdout), stderr: text(stderr) };
 }
@@ -67,8 +67,7 @@ before(async () => {
   });
   site = await startSite({
     config,
-    kinds: allKinds,
-    planes: [trustPlane(), peeringPlane],
+    planes: allPlanes,
     version: 'test',
     clock: systemClock,
     random: systemRandom,

@@ -5,7 +5,7 @@ import { Command } from 'commander';
 import { createCli } from './cli.ts';
 import { readInvitation } from './invitation-input.ts';
 import { processIo } from './process-io.ts';
-import { testRegistry } from './test-io.ts';
+import { allPlanes } from '../test-planes.ts';
 import { Interrupted, type Io } from '../core/plane/command-kit.ts';
 
 const base = processIo();
@@ -81,7 +81,7 @@ suite('the invitation for hansa peer accept', () => {
 
 suite('a question after standard input was read', () => {
   const confirm = (io: Io): Promise<void> =>
-    createCli(io, { registry: testRegistry, version: '1.2.3' }).confirm(
+    createCli(io, { planes: allPlanes, version: '1.2.3' }).confirm(
       new Command(),
       'Accept?',
       'terminal',
@@ -106,7 +106,7 @@ suite('a question after standard input was read', () => {
 
   test('is not asked there for a command that did not read it', async () => {
     const { io } = piped('', { openTerminal: () => assert.fail('it was opened') });
-    const cli = createCli(io, { registry: testRegistry, version: '1.2.3' });
+    const cli = createCli(io, { planes: allPlanes, version: '1.2.3' });
     await assert.rejects(cli.confirm(new Command(), 'Delete?'), { message: /--yes/ });
   });
 });

@@ -17,7 +17,7 @@ import {
 import { JoinFolder } from './join-folder.ts';
 import { joinCommand } from './join.ts';
 import { runCli } from './program.ts';
-import { testRegistry } from './test-io.ts';
+import { allPlanes } from '../test-planes.ts';
 
 suite('hansa join renew --watch', () => {
   let site: TestJoinSite;
@@ -89,7 +89,7 @@ suite('hansa join renew --watch', () => {
       interruption: () => interruption.signal,
     };
     const args = ['join', 'renew', '--watch', '--write', into.path];
-    const parts = { registry: testRegistry, version: '1', commands: [joinCommand] };
+    const parts = { planes: allPlanes, version: '1', commands: [joinCommand] };
     return { code: await runCli(args, io, parts), printed, waits };
   };
 

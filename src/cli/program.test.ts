@@ -8,7 +8,8 @@ import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { outputFormatsOf } from './output.ts';
 import { processIo } from './process-io.ts';
 import { createProgram } from './program.ts';
-import { planeCommands, run, testRegistry } from './test-io.ts';
+import { planeCommands, run } from './test-io.ts';
+import { allPlanes } from '../test-planes.ts';
 
 /** What the help shows; other programs and generators call the rest. */
 function visibleCommands(command: Command): Command[] {
@@ -25,7 +26,7 @@ function pathOf(command: Command): string[] {
 suite('help', () => {
   const cli = createCli(
     { ...processIo(), clock: systemClock, random: systemRandom },
-    { registry: testRegistry, version: '1.2.3' },
+    { planes: allPlanes, version: '1.2.3' },
   );
   for (const each of visibleCommands(createProgram(cli, planeCommands))) {
     const path = pathOf(each);

@@ -32,8 +32,7 @@ Examples:
       await runServer({
         config,
         settings,
-        kinds: cli.registry.kinds,
-        planes: await cli.planes(config.trust),
+        planes: cli.planes,
         version: cli.version,
         cwd: cli.io.cwd,
         clock: cli.io.clock,

@@ -4,7 +4,7 @@ import { suite, test } from 'node:test';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createCli } from './cli.ts';
 import { parseFormat, renderValue } from './output.ts';
-import { testRegistry } from './test-io.ts';
+import { allPlanes } from '../test-planes.ts';
 
 function printed(isTTY: boolean, text: string, how: 'print' | 'note' = 'print'): string {
   let written = '';
@@ -29,7 +29,7 @@ function printed(isTTY: boolean, text: string, how: 'print' | 'note' = 'print'):
       launcher: '/opt/hansa/hansa',
       interruption: () => new AbortController().signal,
     },
-    { registry: testRegistry, version: '1.2.3' },
+    { planes: allPlanes, version: '1.2.3' },
   );
   cli[how](text);
   return written;

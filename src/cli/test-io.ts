@@ -1,7 +1,7 @@
 // An `Io` for tests: what a command prints is kept, what it reads is given.
 
 import { Readable, Writable } from 'node:stream';
-import { allKinds } from '../api/kinds/all-kinds.ts';
+import { allKinds, allPlanes } from '../test-planes.ts';
 import { createRegistry } from '../api/registry.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { runCli } from './program.ts';
@@ -54,7 +54,7 @@ export async function run(args: readonly string[], input: RunInput = {}): Promis
     launcher: '/opt/hansa/hansa',
     interruption: () => input.interruption ?? signal,
   };
-  const parts = { registry: testRegistry, version: '1.2.3', commands: planeCommands };
+  const parts = { planes: allPlanes, version: '1.2.3', commands: planeCommands };
   const code = await runCli(args, io, parts);
   return { code, stdout: stdout.join(''), stderr: stderr.join('') };
 }

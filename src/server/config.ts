@@ -32,6 +32,8 @@ export interface ServerConfig {
   readonly keyFile: string | undefined;
   readonly web: ListenAddress | 'off';
   readonly trust: TrustSettings;
+  /** The settings of each plane, by its name. */
+  readonly planes: ReadonlyMap<string, unknown>;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
   readonly logFormat: 'auto' | 'text' | 'json';
   readonly limits: Limits;
@@ -234,6 +236,29 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
   const acmeName = optional('acme.domainName');
   const upstreamCertFile = optional('ca.upstreamCertFile');
   const upstreamKeyFile = optional('ca.upstreamKeyFile');
+  const trust: TrustSettings = {
+    refreshHintSeconds: value('bundle.refreshHintSeconds'),
+    maxFederations: value('maxFederations'),
+    web: value('web') === 'off' ? undefined : webCertificate(optional, value),
+    jwtIssuer:
+      optional('jwt.issuer') ?? (acmeName === undefined ? undefined : `https://${acmeName}`),
+    authority: {
+      keyType: value('ca.keyType'),
+      jwtKeyType: value('jwt.keyType'),
+      ttlSeconds: value('ca.ttlSeconds'),
+      spreadSeconds: optional('ca.spreadSeconds') ?? 2 * value('bundle.refreshHintSeconds'),
+      receiptDeadlineSeconds: value('ca.receiptDeadlineSeconds'),
+      clockTrustedUntilMs: optional('ca.clockTrustedUntil'),
+      upstream:
+        upstreamCertFile === undefined || upstreamKeyFile === undefined
+          ? undefined
+          : {
+              certFile: upstreamCertFile,
+              keyFile: upstreamKeyFile,
+              bundleFile: optional('ca.upstreamBundleFile'),
+            },
+    },
+  };
   return {
     dataDir: value('dataDir'),
     trustDomain: optional('trustDomain'),
@@ -241,29 +266,8 @@ function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
     federation: value('federation'),
     metrics: value('metrics'),
     web: value('web'),
-    trust: {
-      refreshHintSeconds: value('bundle.refreshHintSeconds'),
-      maxFederations: value('maxFederations'),
-      web: value('web') === 'off' ? undefined : webCertificate(optional, value),
-      jwtIssuer:
-        optional('jwt.issuer') ?? (acmeName === undefined ? undefined : `https://${acmeName}`),
-      authority: {
-        keyType: value('ca.keyType'),
-        jwtKeyType: value('jwt.keyType'),
-        ttlSeconds: value('ca.ttlSeconds'),
-        spreadSeconds: optional('ca.spreadSeconds') ?? 2 * value('bundle.refreshHintSeconds'),
-        receiptDeadlineSeconds: value('ca.receiptDeadlineSeconds'),
-        clockTrustedUntilMs: optional('ca.clockTrustedUntil'),
-        upstream:
-          upstreamCertFile === undefined || upstreamKeyFile === undefined
-            ? undefined
-            : {
-                certFile: upstreamCertFile,
-                keyFile: upstreamKeyFile,
-                bundleFile: optional('ca.upstreamBundleFile'),
-              },
-      },
-    },
+    trust,
+    planes: new Map([['trust', trust]]),
     advertise: optional('advertise'),
     keyFile: optional('keyFile'),
     logLevel: value('logLevel'),

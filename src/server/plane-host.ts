@@ -26,7 +26,13 @@ export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
 
   /** A plane that cannot start keeps the site from starting; call `stop` then too. */
-  async start(planes: readonly Plane[], registry: Registry, context: PlaneContext): Promise<void> {
+  async start(
+    planes: readonly Plane[],
+    registry: Registry,
+    /** By name of the plane. */
+    settings: ReadonlyMap<string, unknown>,
+    context: PlaneContext,
+  ): Promise<void> {
     for (const plane of planes) {
       for (const { kind } of plane.kinds) {
         if (registry.byKind(kind) === undefined) {
@@ -34,7 +40,8 @@ export class PlaneHost {
         }
       }
       const log = context.log.with({ plane: plane.name });
-      this.#running.push({ plane, running: await plane.start({ ...context, log }) });
+      const running = await plane.start({ ...context, log }, settings.get(plane.name));
+      this.#running.push({ plane, running });
     }
   }
 

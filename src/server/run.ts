@@ -1,6 +1,5 @@
 // `hansa server`: a site in the foreground until it is told to stop.
 
-import type { Kind } from '../api/kind.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { createLog } from '../core/log/json-log.ts';
 import type { Log } from '../core/log/log.ts';
@@ -15,7 +14,6 @@ export interface RunOptions {
   readonly config: ServerConfig;
   /** The flags among them are remembered for the next start. */
   readonly settings: readonly Setting[];
-  readonly kinds: readonly Kind[];
   readonly planes: readonly Plane[];
   readonly version: string;
   /** Paths below it are shown relative to it. */

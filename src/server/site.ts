@@ -4,6 +4,7 @@
 import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
 import { type Resource, timestamp } from '../api/object.ts';
+import { coreKinds } from '../api/kinds/core-kinds.ts';
 import { createRegistry } from '../api/registry.ts';
 import { Authenticator } from '../core/access/authenticator.ts';
 import { Authorizer } from '../core/access/authorizer.ts';
@@ -56,10 +57,10 @@ import { webFront } from './web-listener.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
-  /** Of the core and of every plane. */
-  readonly kinds: readonly Kind[];
   /** In the order in which they are started. */
   readonly planes?: readonly Plane[];
+  /** Kinds beside those of the core and of the planes, which only tests have. */
+  readonly kinds?: readonly Kind[];
   readonly version: string;
   readonly clock: Clock;
   readonly random: Random;
@@ -99,7 +100,9 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const foundation = await layFoundation(options, undo);
   const { folder, health, store, sealer, trustDomain, audit, authority, credentials } = foundation;
 
-  const registry = createRegistry(options.kinds);
+  const { planes: planeList = [], kinds: otherKinds = [] } = options;
+  const ownedKinds = [...coreKinds, ...planeList.flatMap((plane) => plane.kinds)];
+  const registry = createRegistry([...new Set([...ownedKinds, ...otherKinds])]);
   const kindNames = [...registry.kinds, auditKind];
   await writePresetObjects({ store, clock, random, audit, kinds: kindNames });
   const authorizer = new Authorizer({ store, kinds: kindNames });
@@ -125,7 +128,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const bundles = new StoreBundles(store, authority, clock);
   let advertise = config.advertise ?? `https://${trustDomain.name}`;
   undo.add(() => planes.stop());
-  await planes.start(options.planes ?? [], registry, {
+  await planes.start(planeList, registry, config.planes, {
     trustDomain,
     version,
     store,

@@ -58,7 +58,7 @@ test('a plane that cannot start leaves nothing running', async (t) => {
     resources: () => ({}),
   } as unknown as PlaneContext;
   const web = { from: 'files', certFile, keyFile, fileSyncSeconds: 300 } as const;
-  await assert.rejects(trustPlane({ ...defaultTrustSettings, web }).start(context), {
+  await assert.rejects(trustPlane.start(context, { ...defaultTrustSettings, web }), {
     code: 'HANSA_CONFIG_INVALID',
   });
   assert.deepEqual([...timers], []);

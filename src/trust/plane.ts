@@ -1,129 +1,19 @@
-// The trust plane: what makes identities of this site and of others usable. Here live the bundle
-// endpoint, the sync of federated bundles, the Workload API with what it hands out, and ext_authz.
-// The authority itself, SVIDs and how chains are judged are in core/identity; how sites become peers
-// is for peering, which this plane meets in the store only.
+// The trust plane: what makes identities of this site and of others usable. This folder holds the
+// bundle endpoint, the sync of federated bundles, the Workload API with what it hands out, and
+// ext_authz. The authority itself, SVIDs and the validation of chains are in core/identity. How sites
+// become peers belongs to peering, which this plane meets in the store only.
 
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
-import { Certificate } from '../core/identity/certificate.ts';
-import { BundlePublisher } from '../core/identity/published-bundle.ts';
-import type { Log } from '../core/log/log.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import { admitFederation } from './admit-federation.ts';
-import { bundleRoutes } from './bundle-endpoint.ts';
-import { federationSync } from './controllers/federation-sync.ts';
-import { examineRoutes } from './examine-endpoint.ts';
-import { observeExpiry } from './expiry-metrics.ts';
-import { FederationLimit } from './federation-limit.ts';
-import { FederationMetrics, observeFederations } from './federation-metrics.ts';
-import { admitToken } from './join/admit-token.ts';
-import { joining } from './join/join.ts';
-import { mintCalls } from './mint/mint-service.ts';
-import { refreshRoutes } from './refresh-routes.ts';
-import { StoreRelations } from './relations.ts';
-import { Rotation } from './rotation/rotation.ts';
-import { rotationController } from './rotation/rotation-controller.ts';
-import { rotationRoutes } from './rotation/rotation-routes.ts';
-import { defaultTrustSettings, type TrustSettings } from './trust-settings.ts';
-import { oidcDiscoveryRoutes } from './web/oidc-discovery.ts';
-import { startWebCertificate } from './web/web-certificate.ts';
-import { admitNames } from './workload/admit-entry.ts';
-import { workloadServices } from './workload/workload-services.ts';
+import type { TrustSettings } from './trust-settings.ts';
 
-export const trustPlane = (settings: TrustSettings = defaultTrustSettings): Plane => ({
+export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
-  start: async (context) => {
-    const { store, authority, clock, metrics } = context;
-    const { jwtIssuer: issuer, maxFederations } = settings;
-    const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
-    // Before anybody asks, so that the sequence is settled.
-    await publisher.current();
-    observeFederations(metrics, store, clock, maxFederations);
-    const limit = new FederationLimit(store, maxFederations, context.log, metrics);
-    const rotation = new Rotation(context, settings.authority);
-    const rotationParts = { ...context, publisher, rotation };
-    // First, because it may refuse what the operator gave.
-    const web = await startWebCertificate(settings.web, context);
-    const relations = new StoreRelations(store);
-    // They come from the configuration, so they stay while the process runs.
-    const siteNames = namesOf(context.credentials.current);
-    const workloads = await workloadServices({
-      ...context,
-      relations,
-      siteNames,
-      jwtIssuer: issuer,
-    }).catch((error: unknown) => {
-      web?.stop();
-      throw error;
-    });
-    const unpublish = authority.onChange(() => void publish(publisher, context.log));
-    observeExpiry({
-      ...context,
-      web: web?.certificate,
-      firstWorkloadExpiryMs: workloads.firstExpiryMs,
-      maxFederations,
-    });
-    const joins = joining({ ...context, relations });
-    return {
-      controllers: [
-        federationSync(context, new FederationMetrics(metrics, maxFederations)),
-        rotationController(rotationParts),
-        ...workloads.controllers,
-        ...joins.controllers,
-        ...(web?.controllers ?? []),
-      ],
-      routes: [
-        ...bundleRoutes(publisher),
-        ...(issuer === undefined ? [] : oidcDiscoveryRoutes({ issuer, authority, settings })),
-        ...refreshRoutes(context),
-        ...examineRoutes(context),
-        ...rotationRoutes(rotationParts),
-        ...workloads.routes,
-        ...joins.routes,
-      ],
-      adminCalls: mintCalls(context),
-      rpcs: joins.rpcs,
-      ...(web && { webCertificate: web.certificate }),
-      health: new Map([
-        ['clock', () => rotation.clockDoubt()],
-        ...workloads.health,
-        ...(web?.health ?? []),
-      ]),
-      endpoints: workloads.endpoints,
-      admit: (kind, next, live, warn) => {
-        if (kind === spiffeFederationKind) {
-          const room = live === undefined ? limit.admit(next.metadata.name, warn) : [];
-          admitFederation(next, authority.bundle, clock.now(), live);
-          return room;
-        }
-        if (kind === workloadEntryKind) admitNames(next, siteNames, live);
-        if (kind !== joinTokenKind) return workloads.admit(kind, next, live, warn);
-        admitToken(next);
-        return [];
-      },
-      stop: () => {
-        unpublish();
-        web?.stop();
-        return workloads.stop();
-      },
-    };
+  start: async (context, settings) => {
+    const { startTrust } = await import('./start.ts');
+    return startTrust(context, settings);
   },
-});
-
-/** DNS names in the site's certificate, for clients that do not speak SPIFFE. */
-function namesOf({ chain: [leaf] }: { readonly chain: readonly Buffer[] }): readonly string[] {
-  const { subjectAlternativeName } = Certificate.parse(leaf as Buffer).extensions;
-  return subjectAlternativeName?.dnsNames ?? [];
-}
-
-/** At once when the authorities change: peers are told of what is published, not of what is asked for. */
-async function publish(publisher: BundlePublisher, log: Log): Promise<void> {
-  try {
-    await publisher.current();
-  } catch (error) {
-    // The rotation tries again.
-    log.error('the bundle of this site could not be published', { error });
-  }
-}
+};

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';

@@ -5,7 +5,7 @@ import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { parseAllDocuments } from 'yaml';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import { type Daemon, hansa, repository, startDaemon, temporaryFolder } from './daemon.ts';
 
 /** No manifests: a configuration, an Envoy's, and what is wrong on purpose. Each has a test elsewhere. */

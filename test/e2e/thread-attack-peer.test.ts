@@ -64,7 +64,7 @@ suite('a hostile peer', () => {
   const nowhere = 'https://127.0.0.1:9/';
 
   before(async () => {
-    lubeck = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane]);
+    lubeck = await startWorkloadSite('lubeck.example', [trustPlane, peeringPlane]);
     await lubeck.apply(siteKind, 'site', { advertiseURL: lubeck.url });
   });
   after(() => lubeck?.stop());

@@ -72,7 +72,7 @@ suite('somebody hostile', () => {
   };
 
   before(async () => {
-    const start = (name: string) => startWorkloadSite(name, [trustPlane(), peeringPlane]);
+    const start = (name: string) => startWorkloadSite(name, [trustPlane, peeringPlane]);
     [lubeck, bruges] = await Promise.all([start('lubeck.example'), start('bruges.example')]);
     for (const site of [lubeck, bruges]) {
       await site.apply(siteKind, 'site', { advertiseURL: site.url });

@@ -28,7 +28,7 @@ describe('a caller with few rights', () => {
   before(async () => {
     // Three hundred records at once: enough for everything else here.
     const settings = { HANSA_LIMITS_RECORDS_PER_SECOND: '1' };
-    site = await startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane], settings);
+    site = await startWorkloadSite('lubeck.example', [trustPlane, peeringPlane], settings);
   });
   after(async () => {
     for (const client of clients) client.close();

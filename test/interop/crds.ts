@@ -2,7 +2,7 @@
 
 import { crdOf } from '../../src/api/crd.ts';
 import type { Kind } from '../../src/api/kind.ts';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import type { CustomResourceDefinition } from './kube-apiserver.ts';
 
 export function crdsOf(...extra: readonly Kind[]): readonly CustomResourceDefinition[] {

@@ -67,8 +67,8 @@ suite('a workload of a peer', { skip }, () => {
 
   before(async () => {
     [lubeck, bruges] = await Promise.all([
-      startWorkloadSite('lubeck.example', [trustPlane(), peeringPlane]),
-      startWorkloadSite('bruges.example', [trustPlane(), peeringPlane]),
+      startWorkloadSite('lubeck.example', [trustPlane, peeringPlane]),
+      startWorkloadSite('bruges.example', [trustPlane, peeringPlane]),
     ]);
     for (const site of [lubeck, bruges]) {
       const answer = await site.apply(siteKind, 'site', { advertiseURL: site.url });

@@ -7,7 +7,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import { badInput } from './bad-input.ts';
 import { compareStory, type Difference, type Side } from './compare.ts';
 import { crdsOf } from './crds.ts';

@@ -9,7 +9,7 @@ import { connect as connectPlain } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { connect, type ConnectionOptions, type TLSSocket } from 'node:tls';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
@@ -120,7 +120,7 @@ class Scene {
     this.site = await startSite({
       config,
       kinds: allKinds,
-      planes: [trustPlane(config.trust)],
+      planes: [trustPlane],
       version: 'test',
       clock,
       random: systemRandom,

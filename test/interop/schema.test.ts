@@ -9,7 +9,7 @@ import fc from 'fast-check';
 import { crdOf } from '../../src/api/crd.ts';
 import { discoveryDocuments } from '../../src/api/discovery.ts';
 import { parseFieldSelector } from '../../src/api/field-selector.ts';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import type { Kind } from '../../src/api/kind.ts';
 import { parseLabelSelector } from '../../src/api/label-selector.ts';
 import { apiVersion } from '../../src/api/object.ts';

@@ -7,7 +7,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { chmodSync, copyFileSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import {
   type SPIFFEFederation,
   spiffeFederationKind,
@@ -31,7 +31,7 @@ const apiVersion = 'hansa.dev/v1alpha1';
 /** With the trust plane alone unless told; `url` is where other sites reach it. */
 export async function startWorkloadSite(
   trustDomain: string,
-  planes: readonly Plane[] = [trustPlane()],
+  planes: readonly Plane[] = [trustPlane],
   /** Variables of its configuration, such as HANSA_LIMITS_MAX_WATCHES. */
   settings: Readonly<Record<string, string>> = {},
 ) {

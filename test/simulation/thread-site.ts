@@ -2,7 +2,7 @@
 // store, writer, identity and audit log, put together as src/server/site.ts does, on a simulated disk
 // and network. Only what needs sockets is left out: the listeners and the Workload API.
 
-import { allKinds } from '../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../src/test-planes.ts';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
 import type { Kind } from '../../src/api/kind.ts';
@@ -173,6 +173,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
   await planes.start(
     [noting(trustOfSites(place.rotation), routes), noting(peeringPlane, routes)],
     registry,
+    new Map(),
     context,
   );
   const runtime = new ReconcileRuntime({
@@ -221,8 +222,8 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
 function noting(plane: Plane, routes: PlaneRoute[]): Plane {
   return {
     ...plane,
-    start: async (context) => {
-      const running = await plane.start(context);
+    start: async (context, settings) => {
+      const running = await plane.start(context, settings);
       routes.push(...running.routes);
       return running;
     },

@@ -99,8 +99,12 @@ export interface RunningPlane {
   stop(): Promise<void>;
 }
 
-export interface Plane {
+/**
+ * A plane as a static value, listed in main.ts. Every command of the command line imports it, so it
+ * must be cheap to import: `start` loads the code of the daemon.
+ */
+export interface Plane<Settings = unknown> {
   readonly name: string;
   readonly kinds: readonly Kind[];
-  start(context: PlaneContext): Promise<RunningPlane>;
+  start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

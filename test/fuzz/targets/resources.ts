@@ -1,6 +1,6 @@
 // Parsers of the resource API: bodies, manifests, selectors and reviews.
 
-import { allKinds } from '../../../src/api/kinds/all-kinds.ts';
+import { allKinds } from '../../../src/test-planes.ts';
 import { parseFieldSelector } from '../../../src/api/field-selector.ts';
 import type { Kind } from '../../../src/api/kind.ts';
 import { parseLabelSelector } from '../../../src/api/label-selector.ts';

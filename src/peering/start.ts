@@ -1,0 +1,220 @@
+// Starts the peering plane in a site: creates its controllers and routes.
+
+import type { Kind } from '../api/kind.ts';
+import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
+import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { withLiveStatus } from '../api/live-status.ts';
+import { checkSiteURL } from '../api/site-url.ts';
+import { Authorizer } from '../core/access/authorizer.ts';
+import { Certificate } from '../core/identity/certificate.ts';
+import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import type { Metrics } from '../core/metrics/metrics.ts';
+import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import type { Entry, Store } from '../core/store/store.ts';
+import { Acceptor } from './acceptor.ts';
+import { admitGrant } from './admit-grant.ts';
+import { announcementController } from './controllers/announcements.ts';
+import { grantController } from './controllers/grants.ts';
+import { heartbeatController } from './controllers/heartbeats.ts';
+import { distrustController, peerController } from './controllers/peers.ts';
+import { federationRoutes } from './federation-routes.ts';
+import { Handshake } from './handshake.ts';
+import { Heartbeats } from './heartbeats.ts';
+import { Inviter } from './inviter.ts';
+import type { OfferTold } from './messages.ts';
+import { offersFor } from './offers.ts';
+import { operatorRoutes } from './operator-routes.ts';
+import { PeerBook, peersCollection } from './peer-book.ts';
+import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
+import { peerTransitions } from './peer-states.ts';
+import { peeringKinds } from './plane.ts';
+import { Redemptions } from './redemptions.ts';
+import { wishesOf } from './wishes.ts';
+
+export async function startPeering(context: PlaneContext): Promise<RunningPlane> {
+  const { trustDomain, store, clock, random, audit, metrics, sealer, authority } = context;
+  // A peer whose bundle could not be refreshed for long may still call, and be called.
+  const { heldBundles: bundles, transport, advertiseURL } = context;
+  const publisher = new BundlePublisher(store, authority);
+  const peers = new PeerBook(context.resources<FederationPeer>(federationPeerKind), clock);
+  const federations = new PeerFederations(
+    context.resources<SpiffeFederation>(spiffeFederationKind),
+    clock,
+  );
+  const leaves = ownLeaves(context);
+  const told = grantedOffers(store, () => clock.now());
+  const inviter = new Inviter({
+    trustDomain,
+    store,
+    clock,
+    random,
+    audit,
+    own: authority,
+    bundles,
+    peers,
+    advertiseURL,
+    ownLeaves: leaves.current,
+    offersFor: (peer) => told(peer).map(({ name }) => name),
+  });
+  const redemptions = new Redemptions(trustDomain, store);
+  const acceptor = new Acceptor({
+    trustDomain,
+    transport,
+    clock,
+    random,
+    own: authority,
+    document: async () => (await publisher.current()).document.toString('utf8'),
+    advertiseURL,
+  });
+  const handshake = new Handshake({
+    store,
+    clock,
+    sealer,
+    peers,
+    federations,
+    inviter,
+    redemptions,
+    acceptor,
+  });
+  const heartbeats = new Heartbeats({
+    trustDomain,
+    store,
+    clock,
+    transport,
+    bundles,
+    peers,
+    federations,
+    offersFor: told,
+  });
+  await handshake.sweep();
+  observePeers(metrics, store, () => clock.now());
+  const results = metrics.counter({
+    name: 'hansa_peer_heartbeats_total',
+    help: 'Heartbeats by direction and by what became of them.',
+    labels: ['direction', 'result'],
+  });
+  const authorizer = new Authorizer({ store, kinds: peeringKinds });
+  return {
+    controllers: [
+      peerController({ store, clock, handshake }),
+      distrustController({ store, clock, handshake }),
+      heartbeatController({ store, clock, random, peers, heartbeats, results }),
+      announcementController({ store, clock, peers, heartbeats }),
+      grantController(context),
+    ],
+    routes: [
+      ...federationRoutes({
+        trustDomain,
+        clock,
+        audit,
+        peers,
+        federations,
+        inviter,
+        redemptions,
+        handshake,
+        heartbeats,
+        results,
+      }),
+      ...operatorRoutes({
+        trustDomain,
+        own: authority,
+        store,
+        clock,
+        sealer,
+        audit,
+        authorizer,
+        peers,
+        federations,
+        inviter,
+        redemptions,
+        acceptor,
+        handshake,
+      }),
+    ],
+    admit: (kind, next, live, warn) => {
+      if (kind === federationGrantKind) admitGrant(next, live, store, warn);
+      if (kind === (federationPeerKind as Kind)) {
+        checkSiteURL(
+          { kind: kind.kind, name: next.metadata.name },
+          'spec.url',
+          (next.spec as FederationPeer['spec']).url,
+          (live?.spec as FederationPeer['spec'] | undefined)?.url,
+        );
+      }
+      return [];
+    },
+    accompany: (kind, next, live, by) => wishesOf(store, kind, next, live, by),
+    stop: async () => leaves.stop(),
+  };
+}
+
+/** The leaf that the listeners present, and the one before: a connection may be older than a renewal. */
+function ownLeaves({ credentials }: PlaneContext): {
+  readonly current: () => readonly string[];
+  readonly stop: () => void;
+} {
+  const fingerprint = (chain: readonly Buffer[]): string =>
+    Certificate.parse(chain[0] as Buffer).fingerprint;
+  let leaves = [fingerprint(credentials.current.chain)];
+  const stop = credentials.onRenewal(({ chain }) => {
+    leaves = [fingerprint(chain), ...leaves].slice(0, 2);
+  });
+  return { current: () => leaves, stop };
+}
+
+/** Objects are parsed once a version: this is asked with every heartbeat. */
+function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
+  const parsed = new WeakMap<Entry, unknown>();
+  const objects = (kind: Kind): readonly unknown[] =>
+    store.list(kind.plural).entries.map((entry) => {
+      let object = parsed.get(entry);
+      if (object === undefined) {
+        object = JSON.parse(entry.value.toString('utf8'));
+        parsed.set(entry, object);
+      }
+      return object;
+    });
+  return (peer) =>
+    offersFor(
+      peer,
+      objects(federationGrantKind) as readonly FederationGrant[],
+      objects(serviceOfferKind) as readonly ServiceOffer[],
+      now(),
+    );
+}
+
+const states = new Set(peerTransitions.flatMap(({ from, to }) => [from, to]));
+
+function observePeers(metrics: Metrics, store: Store, now: () => number): void {
+  const statuses = () =>
+    store.list(peersCollection).entries.map(({ name, value }) => {
+      const peer = JSON.parse(value.toString('utf8')) as FederationPeer;
+      const facts = store.facts.get(peersCollection, name);
+      return { name, status: withLiveStatus(federationPeerKind, peer, facts).status };
+    });
+  metrics.observe({ name: 'hansa_peers', help: 'Peers by state.', labels: ['state'] }, (report) => {
+    const counts = new Map<string, number>();
+    for (const { status } of statuses()) {
+      const state = status?.state ?? 'unknown';
+      counts.set(state, (counts.get(state) ?? 0) + 1);
+    }
+    for (const state of states) {
+      if (state !== 'state before') report({ state }, counts.get(state) ?? 0);
+    }
+  });
+  metrics.observe(
+    {
+      name: 'hansa_peer_silent_seconds',
+      help: 'How long ago each peer was heard from.',
+      labels: ['peer'],
+    },
+    (report) => {
+      for (const { name, status } of statuses()) {
+        const at = status?.lastHeartbeatAt;
+        if (at !== undefined) report({ peer: name }, (now() - Date.parse(at)) / 1000);
+      }
+    },
+  );
+}
