@@ -10,7 +10,7 @@ import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';
 import { noteSigner, type SignedCheckpoint } from '../../src/core/audit/checkpoint.ts';
 import { Audit, storedCheckpoint } from '../../src/core/audit/log.ts';
-import { Frontier, leafHash } from '../../src/core/audit/merkle.ts';
+import { Frontier, leafHash } from '../../src/core/merkle/tree.ts';
 import { rootHashAt } from '../../src/core/audit/proof.ts';
 import { sleep } from '../../src/core/clock/clock.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';

@@ -9,7 +9,7 @@ import {
   verify as verifyWith,
 } from 'node:crypto';
 import { HansaError } from '../errors/error.ts';
-import { hashBytes } from './merkle.ts';
+import { hashBytes } from '../merkle/tree.ts';
 
 export interface Checkpoint {
   /** The log origin: the name of this log, and of the key that signs it. */

@@ -11,7 +11,7 @@ import type { Store } from '../store/store.ts';
 import { noteSigner, verifyCheckpoint } from './checkpoint.ts';
 import { type AuditDraft, parseEvent } from './event.ts';
 import { Audit } from './log.ts';
-import { leafHash, verifyConsistency, verifyInclusion } from './merkle.ts';
+import { leafHash, verifyConsistency, verifyInclusion } from '../merkle/tree.ts';
 
 const signer = noteSigner(
   'lubeck.example/hansa/audit',

@@ -20,7 +20,7 @@ import {
 } from './checkpoint.ts';
 import { DenialGroups } from './denials.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
-import { verifyConsistency } from './merkle.ts';
+import { verifyConsistency } from '../merkle/tree.ts';
 import { consistencyProof, inclusionProof } from './proof.ts';
 import { type AuditPage, type AuditQuery, isoTime, queryLog } from './query.ts';
 import { WaitingRows } from './waiting-rows.ts';

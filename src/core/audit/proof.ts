@@ -11,7 +11,7 @@ import {
   type LeafRange,
   nodeHash,
   splitPoint,
-} from './merkle.ts';
+} from '../merkle/tree.ts';
 
 /** What a proof needs of a log. */
 export type HashReader = Pick<AuditLog, 'leafHashes' | 'subtreeHashes'>;

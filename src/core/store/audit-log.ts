@@ -2,7 +2,7 @@
 
 import { HansaError } from '../errors/error.ts';
 import type { Driver, Head } from './driver.ts';
-import { Frontier } from './merkle.ts';
+import { Frontier } from './subtree-hashes.ts';
 import type { AuditLog } from './store.ts';
 
 const maxReadBytes = 1024 * 1024;

@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import type { Found } from './crash-writer.ts';
-import { Frontier, leafHash } from './merkle.ts';
+import { Frontier, leafHash } from './subtree-hashes.ts';
 
 const rounds = Number(process.env['HANSA_CRASH_ROUNDS'] ?? 200);
 /** Stores that are killed side by side: while one process starts, another writes. */

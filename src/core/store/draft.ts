@@ -6,7 +6,7 @@ import { HansaError } from '../errors/error.ts';
 import { ownCopy } from '../memory/own-copy.ts';
 import type { Collections } from './collections.ts';
 import type { AuditRecord, Batch, ChangeRow, FactRow, Head, SubtreeRow } from './driver.ts';
-import { Frontier, leafHash } from './merkle.ts';
+import { Frontier, leafHash } from './subtree-hashes.ts';
 import { acquireLease, releaseLease, renewLease } from './lease-rules.ts';
 import type { Change, Commit, Committed, Entry, LeaseState, Put } from './store.ts';
 import { maxValueBytes } from './store.ts';

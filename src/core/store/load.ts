@@ -5,7 +5,7 @@ import { HansaError } from '../errors/error.ts';
 import { Collections } from './collections.ts';
 import type { ChangeRow, Driver, FactRow, Foreign, Head } from './driver.ts';
 import { History } from './history.ts';
-import { countOnes, frontierOfEdges, hashBytes } from './merkle.ts';
+import { countOnes, frontierOfEdges, hashBytes } from './subtree-hashes.ts';
 import type { Change, Entry, LeaseState } from './store.ts';
 
 export interface Loaded {

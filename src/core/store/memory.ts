@@ -15,7 +15,7 @@ import type {
   Opened,
 } from './driver.ts';
 import { emptyHead } from './driver.ts';
-import { edgeCounts } from './merkle.ts';
+import { edgeCounts } from './subtree-hashes.ts';
 import { erased, sealedCollections } from './sealed-collections.ts';
 import type { LeaseState } from './store.ts';
 

@@ -12,7 +12,7 @@ import {
   nodeHash,
   verifyConsistency,
   verifyInclusion,
-} from './merkle.ts';
+} from './tree.ts';
 
 // A second implementation, straight from the recursive definitions of RFC 6962 §2.1.
 function sha256(...parts: Uint8Array[]): Buffer {

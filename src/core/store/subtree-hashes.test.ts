@@ -2,7 +2,14 @@ import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
 import { naiveRoot } from './conformance/audit.ts';
-import { countOnes, edgeCounts, Frontier, frontierOfEdges, leafHash, nodeHash } from './merkle.ts';
+import {
+  countOnes,
+  edgeCounts,
+  Frontier,
+  frontierOfEdges,
+  leafHash,
+  nodeHash,
+} from './subtree-hashes.ts';
 
 const nothing = Buffer.alloc(0);
 
