@@ -11,7 +11,8 @@ import type { Store } from '../store/store.ts';
 import { noteSigner, verifyCheckpoint } from './checkpoint.ts';
 import { type AuditDraft, parseEvent } from './event.ts';
 import { Audit } from './log.ts';
-import { leafHash, verifyConsistency, verifyInclusion } from '../merkle/tree.ts';
+import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
+import { leafHash } from '../merkle/tree.ts';
 
 const signer = noteSigner(
   'lubeck.example/hansa/audit',

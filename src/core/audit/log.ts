@@ -1,6 +1,6 @@
 // Audit: what happened on this site, in a log that cannot be rewritten unnoticed.
 //
-// Here live the records (event.ts), the Merkle tree over them (merkle.ts, proof.ts), signed tree
+// Here live the records (event.ts), proofs of the Merkle tree over them (proof.ts), signed tree
 // heads (checkpoint.ts), searching (query.ts), export and offline verification (export.ts,
 // verify.ts), and this service, which ties them to the store. The rows themselves and the tree's
 // hashes are kept by core/store, in the same transaction as the change that they tell of. Nothing
@@ -20,7 +20,7 @@ import {
 } from './checkpoint.ts';
 import { DenialGroups } from './denials.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
-import { verifyConsistency } from '../merkle/tree.ts';
+import { verifyConsistency } from '../merkle/proofs.ts';
 import { consistencyProof, inclusionProof } from './proof.ts';
 import { type AuditPage, type AuditQuery, isoTime, queryLog } from './query.ts';
 import { WaitingRows } from './waiting-rows.ts';

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import * as fc from 'fast-check';
-import {
-  Frontier,
-  hashBytes,
-  leafHash,
-  verifyConsistency,
-  verifyInclusion,
-} from '../merkle/tree.ts';
+import { verifyConsistency, verifyInclusion } from '../merkle/proofs.ts';
+import { Frontier, hashBytes, leafHash } from '../merkle/tree.ts';
 import { consistencyProof, type HashReader, inclusionProof, rootHashAt } from './proof.ts';
 
 /** A log in memory that counts reads, and refuses what the contract does not allow. */

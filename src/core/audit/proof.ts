@@ -2,16 +2,9 @@
 // complete subtrees of 256^level leaves, in runs of 256 that are read at once: so a proof over n
 // leaves takes about 2 · log256(n) reads, 6 for a million.
 
+import { consistencyPath, inclusionPath, type LeafRange, splitPoint } from '../merkle/proofs.ts';
+import { emptyRoot, hashBytes, nodeHash } from '../merkle/tree.ts';
 import type { AuditLog } from '../store/store.ts';
-import {
-  consistencyPath,
-  emptyRoot,
-  hashBytes,
-  inclusionPath,
-  type LeafRange,
-  nodeHash,
-  splitPoint,
-} from '../merkle/tree.ts';
 
 /** What a proof needs of a log. */
 export type HashReader = Pick<AuditLog, 'leafHashes' | 'subtreeHashes'>;

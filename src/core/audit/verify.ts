@@ -14,7 +14,8 @@ import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
 import { exportFormat, proofFormat } from './export.ts';
 import { letOthersRun } from '../clock/let-others-run.ts';
 import { LineSplitter } from './lines.ts';
-import { Frontier, hashBytes, leafHash, verifyInclusion } from '../merkle/tree.ts';
+import { verifyInclusion } from '../merkle/proofs.ts';
+import { Frontier, hashBytes, leafHash } from '../merkle/tree.ts';
 
 export interface VerifyOptions {
   /** The log's public key, known from elsewhere. Without it the file's own key is used and reported. */

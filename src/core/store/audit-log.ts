@@ -2,7 +2,7 @@
 
 import { HansaError } from '../errors/error.ts';
 import type { Driver, Head } from './driver.ts';
-import { Frontier } from './subtree-hashes.ts';
+import { Frontier } from '../merkle/tree.ts';
 import type { AuditLog } from './store.ts';
 
 const maxReadBytes = 1024 * 1024;
@@ -29,7 +29,7 @@ export class StoredAuditLog implements AuditLog {
   get rootHash(): Buffer {
     const head = this.#head();
     if (this.#root?.head.frontier !== head.frontier) {
-      this.#root = { head, hash: new Frontier(head.treeSize, head.frontier).rootHash() };
+      this.#root = { head, hash: Frontier.decode(head.treeSize, head.frontier).root() };
     }
     return (this.#root as { hash: Buffer }).hash;
   }

@@ -10,7 +10,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import type { Found } from './crash-writer.ts';
-import { Frontier, leafHash } from './subtree-hashes.ts';
+import { Frontier, leafHash } from '../merkle/tree.ts';
 
 const rounds = Number(process.env['HANSA_CRASH_ROUNDS'] ?? 200);
 /** Stores that are killed side by side: while one process starts, another writes. */
@@ -89,7 +89,7 @@ function checkNothingLost(found: Found, acknowledged: readonly Acknowledged[]): 
 
 async function crashLoop(folder: string, count: number, seed: string): Promise<number> {
   const random = new SeededRandom(seed);
-  const frontier = new Frontier(0, Buffer.alloc(0));
+  const frontier = Frontier.empty();
   let before: readonly Acknowledged[] = [];
   let epoch = 0;
   let total = 0;
@@ -102,7 +102,7 @@ async function crashLoop(folder: string, count: number, seed: string): Promise<n
     );
     checkNothingLost(found, before);
     for (const row of found.rows) frontier.append(leafHash(Buffer.from(row)));
-    assert.equal(found.rootHash, frontier.rootHash().toString('hex'), 'the audit tree verifies');
+    assert.equal(found.rootHash, frontier.root().toString('hex'), 'the audit tree verifies');
     assert.equal(found.epoch, epoch, 'each process took the lease once');
     epoch++;
     before = acknowledged;

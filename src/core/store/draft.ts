@@ -4,12 +4,13 @@
 
 import { HansaError } from '../errors/error.ts';
 import { ownCopy } from '../memory/own-copy.ts';
+import { Frontier, leafHash } from '../merkle/tree.ts';
 import type { Collections } from './collections.ts';
 import type { AuditRecord, Batch, ChangeRow, FactRow, Head, SubtreeRow } from './driver.ts';
-import { Frontier, leafHash } from './subtree-hashes.ts';
 import { acquireLease, releaseLease, renewLease } from './lease-rules.ts';
 import type { Change, Commit, Committed, Entry, LeaseState, Put } from './store.ts';
 import { maxValueBytes } from './store.ts';
+import { storedLevel } from './subtree-hashes.ts';
 
 export interface Current {
   readonly head: Head;
@@ -36,7 +37,7 @@ export class Draft {
   constructor(current: Current, nowMs: number) {
     this.#current = current;
     this.#nowMs = nowMs;
-    this.#frontier = new Frontier(current.head.treeSize, current.head.frontier);
+    this.#frontier = Frontier.decode(current.head.treeSize, current.head.frontier);
     this.#compactedRevision = current.head.compactedRevision;
   }
 
@@ -110,7 +111,7 @@ export class Draft {
         revision: this.revision,
         compactedRevision: this.#compactedRevision,
         treeSize: this.#frontier.size,
-        frontier: this.#audit.length === 0 ? head.frontier : this.#frontier.bytes(),
+        frontier: this.#audit.length === 0 ? head.frontier : this.#frontier.encode(),
       },
       changes: this.changes.map(toRow),
       superseded: this.#superseded,
@@ -186,12 +187,15 @@ export class Draft {
     for (const body of bodies) {
       const leaf = leafHash(body);
       this.#audit.push({ index: this.#frontier.size, leafHash: leaf, body });
-      this.#frontier.append(leaf, (level, number, hash) => {
-        this.#subtrees.push({ level, number, hash });
-      });
+      this.#frontier.append(leaf, this.#keepSubtree);
       this.bytes += body.byteLength;
     }
   }
+
+  readonly #keepSubtree = (height: number, number: number, hash: Buffer): void => {
+    const level = storedLevel(height);
+    if (level !== undefined) this.#subtrees.push({ level, number, hash });
+  };
 
   #get(collection: string, name: string): Entry | undefined {
     const changed = this.#overlay.get(collection);

@@ -5,7 +5,8 @@ import { HansaError } from '../errors/error.ts';
 import { Collections } from './collections.ts';
 import type { ChangeRow, Driver, FactRow, Foreign, Head } from './driver.ts';
 import { History } from './history.ts';
-import { countOnes, frontierOfEdges, hashBytes } from './subtree-hashes.ts';
+import { frontierBytes } from '../merkle/tree.ts';
+import { frontierOfEdges } from './subtree-hashes.ts';
 import type { Change, Entry, LeaseState } from './store.ts';
 
 export interface Loaded {
@@ -75,7 +76,7 @@ export function checkComplete(foreign: Foreign, seen: number): void {
 
 function checkFrontier(head: Head, edges: readonly Buffer[]): void {
   const { treeSize, frontier } = head;
-  if (frontier.byteLength !== countOnes(treeSize) * hashBytes) {
+  if (frontier.byteLength !== frontierBytes(treeSize)) {
     throw corrupt(`the frontier does not fit an audit log of ${treeSize} rows`);
   }
   if (!frontierOfEdges(edges).equals(frontier)) {

@@ -4,7 +4,8 @@
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
 import { corrupt } from './load.ts';
-import { edgeCounts, hashBytes } from './subtree-hashes.ts';
+import { hashBytes } from '../merkle/tree.ts';
+import { edgeCounts } from './subtree-hashes.ts';
 import { makePrivateFile } from './private-file.ts';
 import { erased, sealedCollections } from './sealed-collections.ts';
 import type { Answers, Packed, Questions, WireBatch, WireHead } from './sqlite-messages.ts';

@@ -3,7 +3,8 @@
 
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';
-import { auditConformance, naiveRoot, readAll } from './audit.ts';
+import { naiveRoot } from '../../merkle/test-naive-tree.ts';
+import { auditConformance, readAll } from './audit.ts';
 import { besideConformance } from './beside.ts';
 import { commitConformance } from './commits.ts';
 import type { MakePlace } from './harness.ts';

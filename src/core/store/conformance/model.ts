@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
 import { hasCode } from '../../errors/error.ts';
 import type { Change, Commit, Store } from '../store.ts';
-import { naiveRoot } from './audit.ts';
+import { naiveRoot } from '../../merkle/test-naive-tree.ts';
 import type { MakePlace } from './harness.ts';
 import { audit, put, test, turn, withStore } from './harness.ts';
 
