@@ -50,6 +50,7 @@ async function hansa(...args: string[]): Promise<Run> {
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hansa-access-'));
   const { config } = loadConfig({
+    planes: [],
     flags: {
       dataDir: join(folder, 'site'),
       trustDomain: 'lubeck.example',

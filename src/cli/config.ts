@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import { stringify } from 'yaml';
 import { type LoadedConfig, sourceText } from '../server/config.ts';
-import { type ConfigKey, configKeys, flagOf, variableOf } from '../server/config-keys.ts';
+import { flagOf, variableOf } from '../server/config-keys.ts';
 import type { Cli } from './cli.ts';
 import { wrap } from './explain.ts';
 import { outputOption, renderValue } from './output.ts';
@@ -11,7 +11,7 @@ import { addConfigOptions, loadServerConfig } from './server-config.ts';
 import type { OutputFormat } from '../core/plane/command-kit.ts';
 
 export function configCommand(cli: Cli): Command {
-  const check = addConfigOptions(new Command('check'))
+  const check = addConfigOptions(cli, new Command('check'))
     .description('check a configuration without starting anything')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa config check --config site.yaml')
@@ -27,7 +27,7 @@ export function configCommand(cli: Cli): Command {
           `The configuration is sound: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
       );
     });
-  const show = addConfigOptions(new Command('show'))
+  const show = addConfigOptions(cli, new Command('show'))
     .description('explain every value: what it is, where it came from, what it means')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
@@ -54,8 +54,7 @@ Examples:
 
 export function renderConfig({ settings }: LoadedConfig, output: OutputFormat): string {
   if (output.format === 'json') {
-    const rows = settings.map(({ key, value, source }) => {
-      const declared: ConfigKey<unknown> = configKeys[key];
+    const rows = settings.map(({ key, declared, value, source }) => {
       return {
         key,
         value: value ?? null,
@@ -70,8 +69,7 @@ export function renderConfig({ settings }: LoadedConfig, output: OutputFormat): 
   }
   if (output.format === 'yaml') return renderYaml(settings);
   return settings
-    .map(({ key, value, source }) => {
-      const declared: ConfigKey<unknown> = configKeys[key];
+    .map(({ key, declared, value, source }) => {
       const shown = value ?? `(not set: ${declared.withoutIt})`;
       const fallback =
         source.from === 'default' || declared.default === undefined

@@ -15,7 +15,7 @@ import { humanDuration } from '../api/duration.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { dial } from '../core/identity/dial.ts';
-import { longestSocketPathBytes } from '../server/config-values.ts';
+import { longestSocketPathBytes } from '../core/config/config-values.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
 import { fileProblem } from '../core/command/file-problem.ts';

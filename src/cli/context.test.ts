@@ -20,6 +20,7 @@ let homes = 0;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hansa-context-'));
   const { config } = loadConfig({
+    planes: [],
     flags: {
       dataDir: join(folder, 'site'),
       trustDomain: 'lubeck.example',

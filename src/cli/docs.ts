@@ -19,7 +19,12 @@ export function docsCommand(cli: Cli): Command {
       const program = command.parent?.parent;
       if (program === null || program === undefined) return;
       const metrics = await metricsOfSite(cli);
-      const pages = referencePages({ program, registry: cli.registry, metrics });
+      const pages = referencePages({
+        program,
+        registry: cli.registry,
+        planes: cli.planes,
+        metrics,
+      });
       const root = resolve(cli.io.cwd, folder);
       rmSync(root, { recursive: true, force: true });
       for (const [path, text] of pages) {
@@ -43,7 +48,7 @@ async function metricsOfSite(cli: Cli): Promise<string> {
     federation: loopback,
     metrics: loopback,
   };
-  const { config } = loadConfig({ flags, env: {}, cwd: cli.io.cwd });
+  const { config } = loadConfig({ planes: cli.planes, flags, env: {}, cwd: cli.io.cwd });
   const { clock, random } = cli.io;
   const metrics = new MetricsRegistry();
   const log = createLog({ clock, sink: { write: () => true }, level: 'error', format: 'json' });

@@ -6,7 +6,6 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../server/config.ts';
-import type { ConfigKeyName } from '../server/config-keys.ts';
 import type { Finding } from './doctor-finding.ts';
 import { checkPorts } from './doctor-ports.ts';
 
@@ -38,11 +37,8 @@ function lastRun(folder: string, endpoints: Record<string, string>): void {
   writeFileSync(join(folder, 'endpoints.json'), text);
 }
 
-function check(
-  dataDir: string,
-  flags: Partial<Record<ConfigKeyName, string>> = {},
-): Promise<Finding[]> {
-  return checkPorts(loadConfig({ flags: { dataDir, ...flags }, env: {}, cwd: '/' }));
+function check(dataDir: string, flags: Readonly<Record<string, string>> = {}): Promise<Finding[]> {
+  return checkPorts(loadConfig({ planes: [], flags: { dataDir, ...flags }, env: {}, cwd: '/' }));
 }
 
 test('a listener that nothing names is looked for where it was last', async (context) => {

@@ -8,7 +8,7 @@ import {
   formatListenAddress,
   type ListenAddress,
   parseListenAddress,
-} from '../server/config-values.ts';
+} from '../core/config/config-values.ts';
 import { type Finding, ok, problem, warning } from './doctor-finding.ts';
 import { readEndpoints, type SiteEndpoints } from './site-endpoints.ts';
 

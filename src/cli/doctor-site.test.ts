@@ -20,6 +20,7 @@ let site: RunningSite;
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hansa-doctor-'));
   const { config } = loadConfig({
+    planes: allPlanes,
     flags: {
       dataDir: join(folder, 'site'),
       trustDomain: 'lubeck.example',

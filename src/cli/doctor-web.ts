@@ -11,7 +11,7 @@ import { type Finding, ok, problem, warning } from './doctor-finding.ts';
 import { localUrl, readEndpoints } from './site-endpoints.ts';
 
 export interface WebPatient {
-  readonly config: { readonly dataDir: string; readonly trust: TrustSettings };
+  readonly config: { readonly dataDir: string; readonly planes: ReadonlyMap<string, unknown> };
   readonly clock: Clock;
   readonly running: boolean;
 }
@@ -24,12 +24,13 @@ const answerMs = 5_000;
 
 export async function checkWeb(patient: WebPatient): Promise<Finding[]> {
   const { config, clock, running } = patient;
-  const settings = config.trust.web;
+  const trust = config.planes.get('trust') as TrustSettings;
+  const settings = trust.web;
   if (!running) {
     return settings?.from === 'files' ? [await checkFiles(settings, clock.now())] : [];
   }
   const { web } = readEndpoints(config.dataDir);
-  return web === undefined ? [] : [await checkPresented(localUrl(web), config.trust, clock)];
+  return web === undefined ? [] : [await checkPresented(localUrl(web), trust, clock)];
 }
 
 async function checkFiles(

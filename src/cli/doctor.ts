@@ -16,7 +16,7 @@ import type { OutputFormat } from '../core/plane/command-kit.ts';
 import { printable } from '../core/command/columns.ts';
 
 export function doctorCommand(cli: Cli): Command {
-  return addConfigOptions(new Command('doctor'))
+  return addConfigOptions(cli, new Command('doctor'))
     .description(
       'check a site and say how to repair it: its data folder, running or not, or by --site',
     )

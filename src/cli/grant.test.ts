@@ -55,6 +55,7 @@ const create = (...args: readonly string[]) => hansa(['grant', 'create', ...args
 before(async () => {
   folder = mkdtempSync(join(tmpdir(), 'hansa-grant-'));
   const { config } = loadConfig({
+    planes: allPlanes,
     flags: {
       dataDir: join(folder, 'site'),
       trustDomain: 'lubeck.example',

@@ -11,18 +11,14 @@ import {
 } from '../core/access/presets.ts';
 import { everything, type Rule } from '../core/access/rules.ts';
 import { type ErrorCode, errorCatalog } from '../core/errors/error.ts';
-import {
-  type ConfigKey,
-  configKeyNames,
-  configKeys,
-  flagOf,
-  variableOf,
-} from '../server/config-keys.ts';
+import type { Plane } from '../core/plane/plane.ts';
+import { configTable, flagOf, variableOf } from '../server/config-keys.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 
 export interface ReferenceSources {
   readonly program: Command;
   readonly registry: Registry;
+  readonly planes: readonly Plane[];
   /** What /metrics of a running site says. */
   readonly metrics: string;
 }
@@ -40,7 +36,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
   add('commands.md', commandPage(sources.program));
   add('roles.md', rolesPage(registry));
-  add('configuration.md', configurationPage());
+  add('configuration.md', configurationPage(sources.planes));
   add('errors.md', errorPage());
   add('metrics.md', metricsPage(sources.metrics));
   return pages;
@@ -152,9 +148,8 @@ function helpOf(command: Command): string {
   return text.trim();
 }
 
-function configurationPage(): string {
-  const rows = configKeyNames.map((name) => {
-    const key: ConfigKey<unknown> = configKeys[name];
+function configurationPage(planes: readonly Plane[]): string {
+  const rows = [...configTable(planes)].map(([name, key]) => {
     const fallback = key.default === undefined ? (key.withoutIt ?? '') : `\`${key.default}\``;
     return [
       `\`${name}\``,

@@ -7,20 +7,14 @@ import { type Command, Option } from 'commander';
 import { HansaError } from '../core/errors/error.ts';
 import { dataDirFrom, type LoadedConfig, loadConfig } from '../server/config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from '../server/config-file.ts';
-import {
-  type ConfigKey,
-  type ConfigKeyName,
-  configKeyNames,
-  configKeys,
-  flagOf,
-} from '../server/config-keys.ts';
+import { configTable, flagOf } from '../server/config-keys.ts';
+import type { ConfigKey } from '../core/config/config-key.ts';
 import { readRemembered } from '../server/remembered-settings.ts';
 import type { Cli } from './cli.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import type { Io } from '../core/plane/command-kit.ts';
 
-function optionOf(name: ConfigKeyName): Option {
-  const key: ConfigKey<unknown> = configKeys[name];
+function optionOf(name: string, key: ConfigKey): Option {
   const fallback = key.default ?? key.withoutIt;
   return new Option(
     `${flagOf(name)} <${key.placeholder}>`,
@@ -29,10 +23,10 @@ function optionOf(name: ConfigKeyName): Option {
 }
 
 /** `--data-dir` is a flag of every command already. */
-export function addConfigOptions(command: Command): Command {
+export function addConfigOptions(cli: Cli, command: Command): Command {
   command.addOption(new Option('--config <file>', 'a YAML file with these keys (HANSA_CONFIG)'));
-  for (const name of configKeyNames) {
-    if (name !== 'dataDir') command.addOption(optionOf(name));
+  for (const [name, key] of configTable(cli.planes)) {
+    if (name !== 'dataDir') command.addOption(optionOf(name, key));
   }
   return command;
 }
@@ -40,15 +34,15 @@ export function addConfigOptions(command: Command): Command {
 /** `dataDir` goes before everything else: a context named it. */
 export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): LoadedConfig {
   const given = command.optsWithGlobals<Record<string, unknown>>();
-  const flags: Partial<Record<ConfigKeyName, string>> = {};
-  for (const name of configKeyNames) {
-    const value = given[optionOf(name).attributeName()];
+  const flags: { [name: string]: string } = {};
+  for (const [name, key] of configTable(cli.planes)) {
+    const value = given[optionOf(name, key).attributeName()];
     if (typeof value === 'string') flags[name] = value;
   }
-  if (dataDir !== undefined) flags.dataDir = dataDir;
+  if (dataDir !== undefined) flags['dataDir'] = dataDir;
   const path = typeof given['config'] === 'string' ? given['config'] : cli.io.env['HANSA_CONFIG'];
   const file = path === undefined || path === '' ? {} : { file: readConfigFile(path, cli.io) };
-  const inputs = { flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
+  const inputs = { planes: cli.planes, flags, env: cli.io.env, cwd: cli.io.cwd, ...file };
   const folder = dataDirFrom(inputs);
   const remembered = folder === undefined ? undefined : readRemembered(folder);
   const loaded = loadConfig({ ...inputs, ...(remembered === undefined ? {} : { remembered }) });

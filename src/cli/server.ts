@@ -5,7 +5,7 @@ import type { Cli } from './cli.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
 
 export function serverCommand(cli: Cli): Command {
-  return addConfigOptions(new Command('server'))
+  return addConfigOptions(cli, new Command('server'))
     .description('run a site in the foreground')
     .addHelpText(
       'after',

@@ -1,14 +1,23 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { type ConfigKeys, configKey } from '../core/config/config-key.ts';
+import { parseChoice } from '../core/config/config-values.ts';
+import { definePlaneSettings } from '../core/config/plane-settings.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseConfigFile } from './config-file.ts';
-import { configKeyNames, flagOf, variableOf } from './config-keys.ts';
+import { configTable, flagOf, variableOf } from './config-keys.ts';
+import { allPlanes } from '../test-planes.ts';
+import type { TrustSettings } from '../trust/trust-settings.ts';
 import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
 
 function load(inputs: Partial<ConfigInputs> & { yaml?: string }): LoadedConfig {
   const { yaml, ...rest } = inputs;
   const file = yaml === undefined ? {} : { file: parseConfigFile('/etc/hansa/site.yaml', yaml) };
-  return loadConfig({ flags: {}, env: {}, cwd: '/srv', ...file, ...rest });
+  return loadConfig({ planes: allPlanes, flags: {}, env: {}, cwd: '/srv', ...file, ...rest });
+}
+
+function trustOf({ config }: LoadedConfig): TrustSettings {
+  return config.planes.get('trust') as TrustSettings;
 }
 
 function refusal(inputs: Parameters<typeof load>[0]): string {
@@ -74,7 +83,8 @@ suite('every key', () => {
   test('has a flag and a variable of its own', () => {
     assert.equal(flagOf('limits.maxRequestBytes'), '--limits-max-request-bytes');
     assert.equal(variableOf('limits.maxRequestBytes'), 'HANSA_LIMITS_MAX_REQUEST_BYTES');
-    assert.equal(new Set(configKeyNames.map(flagOf)).size, configKeyNames.length);
+    const names = [...configTable(allPlanes).keys()];
+    assert.equal(new Set(names.map(flagOf)).size, names.length);
   });
 
   test('shows its value in a form that it accepts again', () => {
@@ -94,7 +104,7 @@ suite('settings of the trust plane', () => {
   };
 
   test('are those that the specifications recommend, where nothing is given', () => {
-    const { trust } = load({ flags: web }).config;
+    const trust = trustOf(load({ flags: web }));
     assert.equal(trust.refreshHintSeconds, 300);
     assert.equal(trust.maxFederations, 50);
     assert.ok(trust.web?.from === 'files');
@@ -131,12 +141,12 @@ suite('settings of the trust plane', () => {
 
   test('honour MAX_FEDERATED_CLUSTERS, but for a variable of our own', () => {
     const theirs = { MAX_FEDERATED_CLUSTERS: '70' };
-    const { config, settings } = load({ env: theirs });
-    assert.equal(config.trust.maxFederations, 70);
-    const source = settings.find(({ key }) => key === 'maxFederations')?.source;
+    const loaded = load({ env: theirs });
+    assert.equal(trustOf(loaded).maxFederations, 70);
+    const source = loaded.settings.find(({ key }) => key === 'maxFederations')?.source;
     assert.equal(source && sourceText(source), 'variable MAX_FEDERATED_CLUSTERS');
     const both = load({ env: { ...theirs, HANSA_MAX_FEDERATIONS: '80' } });
-    assert.equal(both.config.trust.maxFederations, 80);
+    assert.equal(trustOf(both).maxFederations, 80);
     assert.match(
       refusal({ env: { MAX_FEDERATED_CLUSTERS: 'many' } }),
       /maxFederations is "many" \(variable MAX_FEDERATED_CLUSTERS\)/,
@@ -259,5 +269,54 @@ suite('a rotation that may outrun those who fetch the bundle', () => {
   test('is none where there is time enough, or nothing is said', () => {
     assert.deepEqual(warningsWith(300, 300), []);
     assert.deepEqual(warningsWith(3600, undefined), []);
+  });
+});
+
+suite('keys of a plane', () => {
+  const colour = configKey({
+    placeholder: 'COLOUR',
+    meaning: 'The colour of the harbour.',
+    default: 'blue',
+    parse: parseChoice(['blue', 'red']),
+  });
+  const harbour = (keys: ConfigKeys) => ({
+    name: 'harbour',
+    settings: definePlaneSettings({
+      keys,
+      read: (values) => values,
+      problems: (values, site, remembered) =>
+        values['harbour.colour'] === 'red' ? [`${site.dataDir} is blue${remembered('x')}`] : [],
+      warnings: () => ['the harbour is foggy'],
+    }),
+  });
+
+  test('become a flag, a variable and a key of the file, and settings of that plane', () => {
+    const planes = [harbour({ 'harbour.colour': colour })];
+    const { config, settings, warnings } = load({ planes });
+    assert.deepEqual(config.planes.get('harbour'), { 'harbour.colour': 'blue' });
+    assert.deepEqual(warnings, ['the harbour is foggy']);
+    assert.equal(settings.at(-1)?.key, 'harbour.colour');
+    const wrong = { HANSA_HARBOUR_COLOUR: 'green' };
+    assert.match(refusal({ planes, env: wrong }), /harbour\.colour is "green"/);
+    assert.match(refusal({ planes, yaml: 'harbour: {colour: red}' }), /\/srv\/hansa-data is blue/);
+  });
+
+  test('stand where they say, and else behind the key before', () => {
+    const planes = [harbour({ first: { ...colour, after: 'api' }, second: colour })];
+    const names = [...configTable(planes).keys()];
+    const at = names.indexOf('api');
+    assert.deepEqual(names.slice(at, at + 4), ['api', 'first', 'second', 'federation']);
+  });
+
+  test('are refused where another key has the name, or the key before is missing', () => {
+    const table = (keys: ConfigKeys) => () => configTable([harbour(keys)]);
+    assert.throws(table({ api: colour }), /Key api of harbour: --api exists already/);
+    assert.throws(table({ 'data.dir': colour }), /--data-dir exists already/);
+    assert.throws(table({ x: { ...colour, after: 'nowhere' } }), /there is no key nowhere/);
+  });
+
+  test('are unknown without the plane', () => {
+    assert.match(refusal({ yaml: 'harbour: {colour: red}' }), /no key harbour\.colour/);
+    assert.throws(() => load({ flags: { 'harbour.colour': 'red' } }), TypeError);
   });
 });

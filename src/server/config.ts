@@ -1,26 +1,18 @@
-// The configuration of a site: one schema (config-keys.ts) for flags, HANSA_* variables, a YAML file
+// The configuration of a site: one table of keys (config-keys.ts) for flags, HANSA_* variables, a YAML file
 // and the settings that the data folder remembers, in this order of precedence, with defaults below.
 // Pure: the caller reads the files.
 
 import { dirname } from 'node:path';
 import { HansaError } from '../core/errors/error.ts';
+import { type ConfigKey, needs, type ValuesOf } from '../core/config/config-key.ts';
+import { type ListenAddress, ValueProblem } from '../core/config/config-values.ts';
+import type { SiteSettings } from '../core/config/plane-settings.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import type { ConfigFile } from './config-file.ts';
-import {
-  type ConfigKey,
-  type ConfigKeyName,
-  type ConfigValue,
-  configKeyNames,
-  configKeys,
-  flagOf,
-  variableOf,
-} from './config-keys.ts';
+import { type ConfigTable, configTable, flagOf, siteKeys, variableOf } from './config-keys.ts';
 import { nearest } from './config-nearest.ts';
-import { type ListenAddress, ValueProblem } from './config-values.ts';
-import type { TrustSettings, WebCertificateSettings } from '../trust/trust-settings.ts';
 
-export interface ServerConfig {
-  /** Absolute. */
-  readonly dataDir: string;
+export interface ServerConfig extends SiteSettings {
   /** Undefined: the one of the data folder. */
   readonly trustDomain: string | undefined;
   readonly api: ListenAddress;
@@ -30,8 +22,6 @@ export interface ServerConfig {
   readonly advertise: string | undefined;
   /** Absolute. Undefined: the site's own, in the secrets folder. */
   readonly keyFile: string | undefined;
-  readonly web: ListenAddress | 'off';
-  readonly trust: TrustSettings;
   /** The settings of each plane, by its name. */
   readonly planes: ReadonlyMap<string, unknown>;
   readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
@@ -62,7 +52,8 @@ export type Source =
 
 /** One key as it came out, for `config show`. */
 export interface Setting {
-  readonly key: ConfigKeyName;
+  readonly key: string;
+  readonly declared: ConfigKey;
   /** As a user would write it; undefined where there is neither a value nor a default. */
   readonly value: string | undefined;
   readonly source: Source;
@@ -79,8 +70,10 @@ export interface LoadedConfig {
 }
 
 export interface ConfigInputs {
+  /** Whose keys there are beside those of the site. */
+  readonly planes: readonly Pick<Plane, 'name' | 'settings'>[];
   /** By key, as given on the command line. */
-  readonly flags: Readonly<Partial<Record<ConfigKeyName, string>>>;
+  readonly flags: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly file?: ConfigFile;
   /** What the data folder remembers of earlier starts (remembered-settings.ts). */
@@ -97,21 +90,24 @@ interface Given {
 
 /** Throws HANSA_CONFIG_INVALID with every problem, not only the first. */
 export function loadConfig(inputs: ConfigInputs): LoadedConfig {
+  const table = configTable(inputs.planes);
+  for (const name of Object.keys(inputs.flags)) {
+    if (!table.has(name)) throw new TypeError(`There is no key ${name} for a flag`);
+  }
   const files = [inputs.file, inputs.remembered].filter((file) => file !== undefined);
-  const problems = files.flatMap((file) => [...file.problems, ...unknownKeys(file)]);
-  const values = new Map<ConfigKeyName, unknown>();
+  const problems = files.flatMap((file) => [...file.problems, ...unknownKeys(file, table)]);
+  const values = new Map<string, unknown>();
   const settings: Setting[] = [];
-  for (const name of configKeyNames) {
-    const declared: ConfigKey<unknown> = configKeys[name];
+  for (const [name, declared] of table) {
     const given = givenFor(name, declared, inputs);
     if (given === undefined) {
-      settings.push({ key: name, value: undefined, source: { from: 'default' } });
+      settings.push({ key: name, declared, value: undefined, source: { from: 'default' } });
       continue;
     }
     try {
       const value = declared.parse(given.text, given.baseFolder);
       values.set(name, value);
-      settings.push({ key: name, value: declared.format(value), source: given.source });
+      settings.push({ key: name, declared, value: declared.format(value), source: given.source });
     } catch (error) {
       if (!(error instanceof ValueProblem)) throw error;
       const shown = JSON.stringify(given.text);
@@ -120,25 +116,56 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
       );
     }
   }
-  if (problems.length === 0) problems.push(...atOdds(values, settings));
-  if (problems.length > 0) {
-    throw new HansaError(
-      'HANSA_CONFIG_INVALID',
-      problems.length === 1
-        ? `The configuration is not accepted: ${problems[0]}.`
-        : `The configuration is not accepted:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
-    );
+  refuse(problems);
+  // The map was filled by the parsers of the same keys, so each value has its key's type.
+  const own = pick(values, siteKeys) as ValuesOf<typeof siteKeys>;
+  const site = assemble(own);
+  // A remembered setting is on no command line: the message says where to remove it.
+  const remembered = (...names: readonly string[]): string =>
+    settings
+      .filter(({ key, source }) => names.includes(key) && source.from === 'remembered')
+      .map(({ key, source }) => `; ${key} is ${sourceText(source)}, remove that line to forget it`)
+      .join('');
+  const parts = inputs.planes.flatMap(({ name, settings: declared }) =>
+    declared === undefined ? [] : [{ name, declared, given: pick(values, declared.keys) }],
+  );
+  refuse([
+    ...atOdds(own),
+    ...parts.flatMap(({ declared, given }) => declared.problems?.(given, site, remembered) ?? []),
+  ]);
+  const planes = new Map<string, unknown>();
+  const warnings = misspeltVariables(inputs.env, table);
+  for (const { name, declared, given } of parts) {
+    const read = declared.read(given, site);
+    planes.set(name, read);
+    warnings.push(...(declared.warnings?.(read) ?? []));
   }
-  const config = assemble(values);
-  const warnings = [...misspeltVariables(inputs.env), ...doubtful(config)];
-  return { config, settings, warnings };
+  return { config: { ...site, planes }, settings, warnings };
+}
+
+function refuse(problems: readonly string[]): void {
+  if (problems.length === 0) return;
+  throw new HansaError(
+    'HANSA_CONFIG_INVALID',
+    problems.length === 1
+      ? `The configuration is not accepted: ${problems[0]}.`
+      : `The configuration is not accepted:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
+  );
+}
+
+/** The values of these keys; undefined where there is none. */
+function pick(
+  values: ReadonlyMap<string, unknown>,
+  keys: Readonly<Record<string, unknown>>,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(Object.keys(keys).map((name) => [name, values.get(name)]));
 }
 
 /** The data folder, before its own settings can be read. Undefined where the value is not accepted. */
 export function dataDirFrom(inputs: ConfigInputs): string | undefined {
-  const given = givenFor('dataDir', configKeys.dataDir, inputs);
+  const given = givenFor('dataDir', siteKeys.dataDir, inputs);
   try {
-    return given && configKeys.dataDir.parse(given.text, given.baseFolder);
+    return given && siteKeys.dataDir.parse(given.text, given.baseFolder);
   } catch (error) {
     if (error instanceof ValueProblem) return undefined;
     throw error;
@@ -161,22 +188,13 @@ export function sourceText(source: Source): string {
   }
 }
 
-/** Names that other programs gave to the same setting. */
-const otherVariables: Readonly<Partial<Record<ConfigKeyName, string>>> = {
-  maxFederations: 'MAX_FEDERATED_CLUSTERS',
-};
-
-function givenFor(
-  name: ConfigKeyName,
-  declared: ConfigKey<unknown>,
-  inputs: ConfigInputs,
-): Given | undefined {
+function givenFor(name: string, declared: ConfigKey, inputs: ConfigInputs): Given | undefined {
   const flag = inputs.flags[name];
   if (flag !== undefined) {
     const source = { from: 'flag', name: flagOf(name) } as const;
     return { text: flag, source, baseFolder: inputs.cwd };
   }
-  for (const from of [variableOf(name), otherVariables[name]]) {
+  for (const from of [variableOf(name), declared.otherVariable]) {
     const text = from === undefined ? undefined : inputs.env[from];
     if (from === undefined || text === undefined || text === '') continue;
     return { text, source: { from: 'variable', name: from }, baseFolder: inputs.cwd };
@@ -192,13 +210,13 @@ function givenFor(
   return { text: declared.default, source: { from: 'default' }, baseFolder: inputs.cwd };
 }
 
-function unknownKeys(file: ConfigFile): string[] {
+function unknownKeys(file: ConfigFile, table: ConfigTable): string[] {
+  const names = [...table.keys()];
   const problems: string[] = [];
   for (const [name, { line }] of file.values) {
-    if (Object.hasOwn(configKeys, name)) continue;
-    const meant = nearest(name, configKeyNames);
-    const hint =
-      meant === undefined ? `keys are ${configKeyNames.join(', ')}` : `did you mean ${meant}?`;
+    if (table.has(name)) continue;
+    const meant = nearest(name, names);
+    const hint = meant === undefined ? `keys are ${names.join(', ')}` : `did you mean ${meant}?`;
     problems.push(`${file.path}:${line}: there is no key ${name}; ${hint}`);
   }
   return problems;
@@ -217,8 +235,8 @@ const clientVariables = [
   'HANSA_DEBUG',
 ];
 
-function misspeltVariables(env: ConfigInputs['env']): string[] {
-  const known = [...configKeyNames.map(variableOf), ...clientVariables];
+function misspeltVariables(env: ConfigInputs['env'], table: ConfigTable): string[] {
+  const known = [...[...table.keys()].map(variableOf), ...clientVariables];
   return Object.keys(env)
     .filter((name) => name.startsWith('HANSA_') && !known.includes(name))
     .flatMap((name) => {
@@ -227,138 +245,50 @@ function misspeltVariables(env: ConfigInputs['env']): string[] {
     });
 }
 
-function assemble(values: ReadonlyMap<ConfigKeyName, unknown>): ServerConfig {
-  // The map was filled by the parsers of the same table, so each value has its key's type.
-  const optional = <K extends ConfigKeyName>(name: K): ConfigValue<K> | undefined =>
-    values.get(name) as ConfigValue<K> | undefined;
-  const value = <K extends ConfigKeyName>(name: K): ConfigValue<K> =>
-    values.get(name) as ConfigValue<K>;
-  const acmeName = optional('acme.domainName');
-  const upstreamCertFile = optional('ca.upstreamCertFile');
-  const upstreamKeyFile = optional('ca.upstreamKeyFile');
-  const trust: TrustSettings = {
-    refreshHintSeconds: value('bundle.refreshHintSeconds'),
-    maxFederations: value('maxFederations'),
-    web: value('web') === 'off' ? undefined : webCertificate(optional, value),
-    jwtIssuer:
-      optional('jwt.issuer') ?? (acmeName === undefined ? undefined : `https://${acmeName}`),
+function assemble(values: ValuesOf<typeof siteKeys>): Omit<ServerConfig, 'planes'> {
+  const certFile = values['ca.upstreamCertFile'];
+  const keyFile = values['ca.upstreamKeyFile'];
+  return {
+    dataDir: values.dataDir,
+    trustDomain: values.trustDomain,
+    api: values.api,
+    federation: values.federation,
+    metrics: values.metrics,
+    web: values.web,
     authority: {
-      keyType: value('ca.keyType'),
-      jwtKeyType: value('jwt.keyType'),
-      ttlSeconds: value('ca.ttlSeconds'),
-      spreadSeconds: optional('ca.spreadSeconds') ?? 2 * value('bundle.refreshHintSeconds'),
-      receiptDeadlineSeconds: value('ca.receiptDeadlineSeconds'),
-      clockTrustedUntilMs: optional('ca.clockTrustedUntil'),
+      keyType: values['ca.keyType'],
+      jwtKeyType: values['jwt.keyType'],
+      ttlSeconds: values['ca.ttlSeconds'],
+      clockTrustedUntilMs: values['ca.clockTrustedUntil'],
       upstream:
-        upstreamCertFile === undefined || upstreamKeyFile === undefined
+        certFile === undefined || keyFile === undefined
           ? undefined
-          : {
-              certFile: upstreamCertFile,
-              keyFile: upstreamKeyFile,
-              bundleFile: optional('ca.upstreamBundleFile'),
-            },
+          : { certFile, keyFile, bundleFile: values['ca.upstreamBundleFile'] },
     },
-  };
-  return {
-    dataDir: value('dataDir'),
-    trustDomain: optional('trustDomain'),
-    api: value('api'),
-    federation: value('federation'),
-    metrics: value('metrics'),
-    web: value('web'),
-    trust,
-    planes: new Map([['trust', trust]]),
-    advertise: optional('advertise'),
-    keyFile: optional('keyFile'),
-    logLevel: value('logLevel'),
-    logFormat: value('logFormat'),
+    advertise: values.advertise,
+    keyFile: values.keyFile,
+    logLevel: values.logLevel,
+    logFormat: values.logFormat,
     limits: {
-      maxRequestBytes: value('limits.maxRequestBytes'),
-      maxHeaderBytes: value('limits.maxHeaderBytes'),
-      maxConnections: value('limits.maxConnections'),
-      maxConcurrentRequests: value('limits.maxConcurrentRequests'),
-      maxWatches: value('limits.maxWatches'),
-      maxUnreadWatchBytes: value('limits.maxUnreadWatchBytes'),
-      requestsPerSecond: value('limits.requestsPerSecond'),
-      recordsPerSecond: value('limits.recordsPerSecond'),
-      requestSeconds: value('limits.requestSeconds'),
-      drainSeconds: value('limits.drainSeconds'),
+      maxRequestBytes: values['limits.maxRequestBytes'],
+      maxHeaderBytes: values['limits.maxHeaderBytes'],
+      maxConnections: values['limits.maxConnections'],
+      maxConcurrentRequests: values['limits.maxConcurrentRequests'],
+      maxWatches: values['limits.maxWatches'],
+      maxUnreadWatchBytes: values['limits.maxUnreadWatchBytes'],
+      requestsPerSecond: values['limits.requestsPerSecond'],
+      recordsPerSecond: values['limits.recordsPerSecond'],
+      requestSeconds: values['limits.requestSeconds'],
+      drainSeconds: values['limits.drainSeconds'],
     },
   };
 }
 
-type Optional = <K extends ConfigKeyName>(name: K) => ConfigValue<K> | undefined;
-type Value = <K extends ConfigKeyName>(name: K) => ConfigValue<K>;
-
-function webCertificate(optional: Optional, value: Value): WebCertificateSettings | undefined {
-  const certFile = optional('servingCert.certFile');
-  const keyFile = optional('servingCert.keyFile');
-  if (certFile !== undefined && keyFile !== undefined) {
-    return {
-      from: 'files',
-      certFile,
-      keyFile,
-      fileSyncSeconds: value('servingCert.fileSyncInterval'),
-    };
-  }
-  const directoryUrl = optional('acme.directoryUrl');
-  const domainName = optional('acme.domainName');
-  if (directoryUrl === undefined || domainName === undefined) return undefined;
-  return {
-    from: 'acme',
-    directoryUrl,
-    domainName,
-    email: optional('acme.email'),
-    challenge: value('acme.challenge'),
-    httpAddress: value('acme.httpAddress'),
-    caFile: optional('acme.caFile'),
-  };
-}
-
-function doubtful({ trust: { authority, refreshHintSeconds } }: ServerConfig): string[] {
-  const { spreadSeconds } = authority;
-  if (spreadSeconds >= refreshHintSeconds) return [];
+/** Problems of several keys of the site together. */
+function atOdds(values: ValuesOf<typeof siteKeys>): readonly string[] {
   return [
-    `ca.spreadSeconds (${spreadSeconds}) is less than bundle.refreshHintSeconds (${refreshHintSeconds}): a new authority may sign before those who fetch the bundle as often as hinted hold it. Leave ca.spreadSeconds out, or set it to ${2 * refreshHintSeconds} or more.`,
-  ];
-}
-
-/** Problems of several keys together. */
-function atOdds(
-  values: ReadonlyMap<ConfigKeyName, unknown>,
-  settings: readonly Setting[],
-): string[] {
-  const has = (name: ConfigKeyName): boolean => values.has(name);
-  // A remembered setting is on no command line: the message says where to remove it.
-  const remembered = (...names: readonly ConfigKeyName[]): string =>
-    settings
-      .filter(({ key, source }) => names.includes(key) && source.from === 'remembered')
-      .map(({ key, source }) => `; ${key} is ${sourceText(source)}, remove that line to forget it`)
-      .join('');
-  const needs = (given: ConfigKeyName, other: ConfigKeyName): string[] =>
-    has(given) && !has(other) ? [`${given} needs ${other}`] : [];
-  const files = has('servingCert.certFile') || has('servingCert.keyFile');
-  const acme = has('acme.directoryUrl') || has('acme.domainName');
-  return [
-    ...needs('servingCert.certFile', 'servingCert.keyFile'),
-    ...needs('servingCert.keyFile', 'servingCert.certFile'),
-    ...needs('acme.directoryUrl', 'acme.domainName'),
-    ...needs('acme.domainName', 'acme.directoryUrl'),
-    ...needs('ca.upstreamCertFile', 'ca.upstreamKeyFile'),
-    ...needs('ca.upstreamKeyFile', 'ca.upstreamCertFile'),
-    ...needs('ca.upstreamBundleFile', 'ca.upstreamCertFile'),
-    ...(files && acme
-      ? [
-          `servingCert.certFile and acme exclude each other: give one of them${remembered('servingCert.certFile', 'servingCert.keyFile', 'acme.directoryUrl', 'acme.domainName')}`,
-        ]
-      : []),
-    ...(values.get('web') !== 'off' && !files && !acme
-      ? [
-          'web needs a certificate: give servingCert.certFile and servingCert.keyFile, or acme.directoryUrl and acme.domainName',
-        ]
-      : []),
-    ...(acme && values.get('acme.tosAccepted') !== 'true'
-      ? ['acme needs acme.tosAccepted: true, once you have read the terms of the ACME server']
-      : []),
+    ...needs(values, 'ca.upstreamCertFile', 'ca.upstreamKeyFile'),
+    ...needs(values, 'ca.upstreamKeyFile', 'ca.upstreamCertFile'),
+    ...needs(values, 'ca.upstreamBundleFile', 'ca.upstreamCertFile'),
   ];
 }

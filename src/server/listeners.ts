@@ -10,7 +10,7 @@ import { HansaError } from '../core/errors/error.ts';
 import { removeStaleSocket } from '../core/plane/stale-socket.ts';
 import type { AdminCall } from '../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
-import type { ListenAddress } from './config-values.ts';
+import type { ListenAddress } from '../core/config/config-values.ts';
 import { Connections } from './connections.ts';
 
 export interface ListenerLimits {

@@ -39,6 +39,9 @@ export class PlaneHost {
           throw new Error(`plane ${plane.name} brings the kind ${kind}, which is not registered`);
         }
       }
+      if (plane.settings !== undefined && !settings.has(plane.name)) {
+        throw new Error(`the settings of plane ${plane.name} are missing: pass it to loadConfig`);
+      }
       const log = context.log.with({ plane: plane.name });
       const running = await plane.start({ ...context, log }, settings.get(plane.name));
       this.#running.push({ plane, running });

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
 import { HansaError } from '../core/errors/error.ts';
+import { allPlanes } from '../test-planes.ts';
 import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
 import { readRemembered, rememberedFile, rememberSettings } from './remembered-settings.ts';
 
@@ -16,6 +17,7 @@ function folderOf(context: TestContext): string {
 function load(dataDir: string, inputs: Partial<ConfigInputs> = {}): LoadedConfig {
   const remembered = readRemembered(dataDir);
   return loadConfig({
+    planes: allPlanes,
     env: {},
     cwd: '/srv',
     ...inputs,

@@ -8,28 +8,14 @@ import { type Document, isMap, parseDocument } from 'yaml';
 import { HansaError } from '../core/errors/error.ts';
 import type { Setting } from './config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './config-file.ts';
-import type { ConfigKeyName } from './config-keys.ts';
 import { replaceFile } from './data-folder.ts';
-
-/**
- * Flags that only count for one run. The data folder cannot name itself, the store knows the trust
- * domain, and a log level is often raised for one start only. Trust in the clock is for the start at
- * which an operator has compared it.
- */
-const notRemembered: readonly ConfigKeyName[] = [
-  'dataDir',
-  'trustDomain',
-  'logLevel',
-  'logFormat',
-  'ca.clockTrustedUntil',
-];
 
 const heading = ` Settings that hansa server remembers: it needs no flag for them at the next start.
  A flag, a HANSA_* variable or a --config file goes before a line here.
  Remove a line to return to the default.`;
 
 export interface SettingChange {
-  readonly key: ConfigKeyName;
+  readonly key: string;
   /** Undefined where the setting was not remembered before. */
   readonly before: string | undefined;
   readonly value: string;
@@ -75,8 +61,8 @@ export function rememberSettings(
   const path = rememberedFile(dataDir);
   const text = existsSync(path) ? readFileSync(path, 'utf8') : '';
   const { values } = parseConfigFile(path, text);
-  const changes = settings.flatMap(({ key, value, source }): SettingChange[] => {
-    if (source.from !== 'flag' || value === undefined || notRemembered.includes(key)) return [];
+  const changes = settings.flatMap(({ key, declared, value, source }): SettingChange[] => {
+    if (source.from !== 'flag' || value === undefined || declared.oneRun) return [];
     const before = values.get(key)?.text;
     return before === value ? [] : [{ key, before, value }];
   });

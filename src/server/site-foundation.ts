@@ -74,11 +74,11 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     clock,
     random,
     vault: foundingSecret(store, sealer, 'authorities'),
-    keyType: config.trust.authority.keyType,
-    jwtKeyType: config.trust.authority.jwtKeyType,
-    rootTtlSeconds: config.trust.authority.ttlSeconds,
-    upstream: config.trust.authority.upstream,
-    clockTrustedUntilMs: config.trust.authority.clockTrustedUntilMs,
+    keyType: config.authority.keyType,
+    jwtKeyType: config.authority.jwtKeyType,
+    rootTtlSeconds: config.authority.ttlSeconds,
+    upstream: config.authority.upstream,
+    clockTrustedUntilMs: config.authority.clockTrustedUntilMs,
     audit: authorityAudit(audit, rotationActor, 'the site started without one that could sign'),
   });
   health.add('authorities', () => authority.problem);

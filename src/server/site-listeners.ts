@@ -6,7 +6,7 @@ import type { SiteCredentials } from '../core/identity/site-credentials.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls-server.ts';
 import type { WebCertificate } from '../core/plane/plane.ts';
 import type { AdminCall } from '../core/plane/stream.ts';
-import type { ListenAddress } from './config-values.ts';
+import type { ListenAddress } from '../core/config/config-values.ts';
 import {
   type Listener,
   type ListenerLimits,

@@ -7,11 +7,12 @@ import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import type { TrustSettings } from './trust-settings.ts';
+import { type TrustSettings, trustSettings } from './trust-settings.ts';
 
 export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
+  settings: trustSettings,
   start: async (context, settings) => {
     const { startTrust } = await import('./start.ts');
     return startTrust(context, settings);

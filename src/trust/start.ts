@@ -39,7 +39,7 @@ export async function startTrust(
   await publisher.current();
   observeFederations(metrics, store, clock, maxFederations);
   const limit = new FederationLimit(store, maxFederations, context.log, metrics);
-  const rotation = new Rotation(context, settings.authority);
+  const rotation = new Rotation(context, settings.rotation);
   const rotationParts = { ...context, publisher, rotation };
   // First, because it may refuse what the operator gave.
   const web = await startWebCertificate(settings.web, context);

@@ -36,6 +36,7 @@ let admin: ApiClient;
 
 before(async () => {
   const { config } = loadConfig({
+    planes: [],
     flags: {
       dataDir,
       trustDomain: 'lubeck.example',

@@ -35,7 +35,12 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   const random = systemRandom;
   const metrics = new MetricsRegistry();
   const log = createLog({ clock, sink: process.stderr, level: 'warn', format: 'text' });
-  const { config } = loadConfig({ flags: { dataDir: '/nonexistent' }, env: {}, cwd: '/' });
+  const { config } = loadConfig({
+    planes: [],
+    flags: { dataDir: '/nonexistent' },
+    env: {},
+    cwd: '/',
+  });
   const store = await openStore({ driver: 'memory' }, { clock, log, metrics });
   // Revision 0 means "any" in a request. No real store is ever there: it holds its keys and roles.
   await store.commit({

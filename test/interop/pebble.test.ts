@@ -97,6 +97,7 @@ class Scene {
   async startSite(changes: Record<string, string> = {}): Promise<RunningSite> {
     assert(this.pebble);
     const { config } = loadConfig({
+      planes: [trustPlane],
       flags: {
         dataDir: join(this.folder, 'site'),
         trustDomain: name,

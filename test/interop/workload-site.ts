@@ -43,6 +43,7 @@ export async function startWorkloadSite(
   const logged: string[] = [];
   const metrics = new MetricsRegistry();
   const { config } = loadConfig({
+    planes,
     flags: {
       dataDir,
       trustDomain,

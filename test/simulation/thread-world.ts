@@ -8,8 +8,7 @@ import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { isLive, type PeerState } from '../../src/peering/peer-states.ts';
-import type { RotationSettings } from '../../src/trust/rotation/rotation.ts';
-import { defaultTrustSettings } from '../../src/trust/trust-settings.ts';
+import { defaultTrustSettings, type RotationSettings } from '../../src/trust/trust-settings.ts';
 import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
 import { leaseMs, startThreadSite, type ThreadSite } from './thread-site.ts';
@@ -104,7 +103,7 @@ export class World {
           keys: this.#keys,
           resolve: (from, host) => this.hijacked.get(`${from}|${host}`) ?? host,
           at: (who, step) => this.#dieAt(who.node, step),
-          rotation: this.#options.rotation ?? defaultTrustSettings.authority,
+          rotation: this.#options.rotation ?? defaultTrustSettings.rotation,
           refused: (who, to, error) => {
             if (who.alive && this.names.includes(to)) this.#options.refused?.(node, to, error);
           },

@@ -7,6 +7,7 @@ import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
+import type { PlaneSettings } from '../config/plane-settings.ts';
 import type { SiteAuthority } from '../identity/authority.ts';
 import type { BundleSource } from '../identity/bundle.ts';
 import type { SiteCredentials } from '../identity/site-credentials.ts';
@@ -106,5 +107,7 @@ export interface RunningPlane {
 export interface Plane<Settings = unknown> {
   readonly name: string;
   readonly kinds: readonly Kind[];
+  /** Configuration keys, and what they mean for `start`. Without it, `start` gets undefined. */
+  readonly settings?: PlaneSettings<Settings>;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

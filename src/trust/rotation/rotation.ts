@@ -12,16 +12,13 @@ import {
 import { lastPublished } from '../../core/identity/published-bundle.ts';
 import { federationsCollection } from '../../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { AuthoritySettings } from '../trust-settings.ts';
+import type { RotationSettings } from '../trust-settings.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { isLive, Receipts } from './receipts.ts';
 import { type NextStep, planRotation, type RotationPlan } from './rotation-plan.ts';
 import { rotationRecord } from './rotation-request.ts';
 
 export const kinds: readonly AuthorityKind[] = ['x509', 'jwt'];
-
-export type RotationSettings = Pick<AuthoritySettings, 'spreadSeconds' | 'receiptDeadlineSeconds'> &
-  Partial<Pick<AuthoritySettings, 'clockTrustedUntilMs'>>;
 
 /** What the API tells; times are RFC 3339. */
 export interface RotationStatus {

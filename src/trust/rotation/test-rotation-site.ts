@@ -12,7 +12,8 @@ import { testSite } from '../../core/identity/test-vault.ts';
 import type { Log } from '../../core/log/log.ts';
 import { openStore } from '../../core/store/open.ts';
 import { peersCollection } from './receipts.ts';
-import { Rotation, type RotationSettings } from './rotation.ts';
+import type { RotationSettings } from '../trust-settings.ts';
+import { Rotation } from './rotation.ts';
 import { rotationController } from './rotation-controller.ts';
 import { rotationRoutes } from './rotation-routes.ts';
 

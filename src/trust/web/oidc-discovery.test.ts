@@ -18,7 +18,7 @@ const rsa: JwtAuthority = {
   publicKey: generateKeyPairSync('rsa', { modulusLength: 2048 }).publicKey,
 };
 
-const settings = { refreshHintSeconds: 300, authority: { spreadSeconds: 600 } };
+const settings = { refreshHintSeconds: 300, rotation: { spreadSeconds: 600 } };
 
 function scene(issuer = 'https://lubeck.example') {
   const authority = { bundle: new Bundle(lubeck, [root.certificate], [ec]) };
@@ -101,7 +101,7 @@ test('whoever has the keys already is told so, until they change', async () => {
 
 test('nobody may hold the keys for longer than a new one is published before it signs', async () => {
   const { authority } = scene();
-  const hasty = { refreshHintSeconds: 300, authority: { spreadSeconds: 60 } };
+  const hasty = { refreshHintSeconds: 300, rotation: { spreadSeconds: 60 } };
   const routes = oidcDiscoveryRoutes({ issuer: 'https://a.example', authority, settings: hasty });
   const { headers } = await get(routes, '/keys');
   assert.equal(headers?.['cache-control'], 'public, max-age=30');

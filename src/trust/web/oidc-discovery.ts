@@ -14,7 +14,7 @@ export interface OidcDiscoveryParts {
   readonly authority: { readonly bundle: Bundle };
   readonly settings: {
     readonly refreshHintSeconds: number;
-    readonly authority: { readonly spreadSeconds: number };
+    readonly rotation: { readonly spreadSeconds: number };
   };
 }
 
@@ -46,8 +46,8 @@ export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRo
 }
 
 /** How long others may hold the keys: a new one is published for at least twice as long before it signs. */
-function maxAgeSeconds({ refreshHintSeconds, authority }: OidcDiscoveryParts['settings']): number {
-  return Math.min(refreshHintSeconds, Math.floor(authority.spreadSeconds / 2));
+function maxAgeSeconds({ refreshHintSeconds, rotation }: OidcDiscoveryParts['settings']): number {
+  return Math.min(refreshHintSeconds, Math.floor(rotation.spreadSeconds / 2));
 }
 
 function answersOf(bundle: Bundle, { issuer, settings }: OidcDiscoveryParts): Answers {
