@@ -160,6 +160,21 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
+  test('stored values are parsed only in core/store/reader.ts', () => {
+    // As `JSON.parse(entry.value.toString('utf8'))`, or with another parser of ours.
+    const parsing = /\b(?:JSON\.parse|parse\w*Json)\([^;]*?(?:\bentry\b|\bvalue\.toString\()/g;
+    check(
+      'A reader parses each version of a record once for all who read it, and says the same where one is damaged: use kindReader or recordReader.',
+      product
+        .filter((file) => file.path !== 'src/core/store/reader.ts')
+        .flatMap((file) =>
+          [...file.code.matchAll(parsing)].map(
+            (found) => `${file.path}:${lineAt(file.code, found.index)} has ${found[0]}`,
+          ),
+        ),
+    );
+  });
+
   test('names are looked up only in core/identity/look-up-name.ts', () => {
     check(
       'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/dial.ts) instead.',

@@ -2,6 +2,7 @@
 // Both sides send; whoever is heard in either direction is there.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import { jsonEquals } from '../api/schema/json.ts';
@@ -16,7 +17,8 @@ import { federationsCollection } from '../core/identity/store-bundles.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Transport } from '../core/identity/transport.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
-import type { Entry, Store } from '../core/store/store.ts';
+import { kindReader } from '../core/store/reader.ts';
+import type { Store } from '../core/store/store.ts';
 import { pathBelow } from './acceptor.ts';
 import {
   type Announcement,
@@ -32,7 +34,7 @@ import {
 import { PeerRate } from './peer-rate.ts';
 import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
-import type { PeerFederations, SpiffeFederation } from './peer-federation.ts';
+import type { PeerFederations } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
 import { refusalOf } from './remote-error.ts';
 import { callTimeoutMs, newsLimit, silentAfterMs } from './timing.ts';
@@ -48,10 +50,10 @@ export interface HeartbeatParts {
   readonly offersFor: (peer: string) => readonly OfferTold[];
 }
 
+const sequences = kindReader(spiffeFederationKind).derive(({ status }) => status?.sequence ?? 0);
+
 export class Heartbeats {
   readonly #parts: HeartbeatParts;
-  /** Read once a version: this is told with every heartbeat. */
-  readonly #held = new WeakMap<Entry, HeldBundle>();
   /**
    * A peer that tells something else with every heartbeat must not have each written down. What is
    * not written now is told again with the next one.
@@ -82,13 +84,7 @@ export class Heartbeats {
     const entry = store.get(federationsCollection, peer);
     const bundle = entry && bundles.bundleFor(TrustDomain.parse(peer));
     if (entry === undefined || bundle === undefined) return {};
-    let holds = this.#held.get(entry);
-    if (holds === undefined) {
-      const { status } = JSON.parse(entry.value.toString('utf8')) as SpiffeFederation;
-      holds = { sequence: status?.sequence ?? 0, hash: bundle.hash };
-      this.#held.set(entry, holds);
-    }
-    return { holds };
+    return { holds: { sequence: sequences.of(entry), hash: bundle.hash } };
   }
 
   /** Sends one, and takes the answer as one of the peer's. */

@@ -1,15 +1,13 @@
 // Does anything at this site already speak of a trust domain? Then whoever comes under that name
 // gets rights at once, and a person should look at it first.
 
-import type { Entry, Store } from '../core/store/store.ts';
+import { federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
+import { kindReader } from '../core/store/reader.ts';
+import type { Store } from '../core/store/store.ts';
 
-interface Mentioning {
-  readonly metadata: { readonly name: string };
-  readonly spec?: {
-    readonly peer?: unknown;
-    readonly federatesWith?: unknown;
-  };
-}
+const grants = kindReader(federationGrantKind);
+const workloads = kindReader(workloadEntryKind);
 
 /** What mentions it first, in words; undefined where nothing does. O(objects of these kinds). */
 export function mentionOf(
@@ -22,17 +20,15 @@ export function mentionOf(
   if (store.get('federationpeers', trustDomain) !== undefined) {
     return `${trustDomain} was a peer before`;
   }
-  for (const { metadata, spec } of objects(store.list('federationgrants').entries)) {
-    if (spec?.peer === trustDomain) return `the FederationGrant ${metadata.name} names it already`;
+  for (const { metadata, spec } of grants.list(store)) {
+    if (spec.peer === trustDomain) return `the FederationGrant ${metadata.name} names it already`;
   }
-  for (const { metadata, spec } of objects(store.list('workloadentries').entries)) {
-    if (Array.isArray(spec?.federatesWith) && spec.federatesWith.includes(trustDomain)) {
+  for (const entry of store.list(workloads.collection).entries) {
+    // Not kept: there may be thousands, and this is rarely asked.
+    const { metadata, spec } = workloads.once(entry);
+    if (spec.federatesWith?.includes(trustDomain)) {
       return `the WorkloadEntry ${metadata.name} federates with it already`;
     }
   }
   return undefined;
-}
-
-function* objects(entries: readonly Entry[]): Generator<Mentioning> {
-  for (const { value } of entries) yield JSON.parse(value.toString('utf8')) as Mentioning;
 }

@@ -15,6 +15,7 @@ import { bundleLife } from '../core/identity/bundle-life.ts';
 import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
 import { needs, requesterOf } from '../core/plane/route-rights.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
+import { kindReader } from '../core/store/reader.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
@@ -30,6 +31,8 @@ import { acceptancesCollection } from './records.ts';
 import type { Redemptions } from './redemptions.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
+
+const peersReader = kindReader(federationPeerKind);
 
 export interface OperatorRoutesParts {
   readonly trustDomain: TrustDomain;
@@ -114,7 +117,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     }),
     route('POST', 'confirm/*', 'update', async ({ segment }, by) => {
       const dismissed = await parts.peers.dismissContest(segment, by);
-      if (!dismissed || stateIn(parts.store, segment) === 'proposed') {
+      if (!dismissed || peersReader.get(parts.store, segment)?.status?.state === 'proposed') {
         await parts.inviter.confirm(segment, by);
       }
       await parts.handshake.admit(segment);
@@ -290,22 +293,13 @@ async function accept(
     if (record?.invitation === id && (record.step === 'pending' || record.step === 'refused')) {
       return true;
     }
-    return stateIn(store, name) === 'active';
+    return peersReader.get(store, name)?.status?.state === 'active';
   });
   const record = handshake.acceptances.get(name)?.value;
   if (record?.invitation === id && record.failure !== undefined) {
     throw new HansaError(codeOf(record.failure.code), record.failure.message);
   }
   return summary(parts, name);
-}
-
-function stateIn(store: Store, name: string): string | undefined {
-  const entry = store.get(peersCollection, name);
-  if (entry === undefined) return undefined;
-  const { status } = JSON.parse(entry.value.toString('utf8')) as {
-    readonly status?: { readonly state?: string };
-  };
-  return status?.state;
 }
 
 function codeOf(code: string): ErrorCode {

@@ -3,6 +3,7 @@
 // step happens once however often it is tried.
 
 import { hasCode } from '../core/errors/error.ts';
+import { type Reader, recordReader } from '../core/store/reader.ts';
 import type { Commit, Entry, Store } from '../core/store/store.ts';
 
 export const invitationsCollection = 'peering.invitations';
@@ -90,11 +91,12 @@ export interface Kept<T> {
 export class Records<T> {
   readonly #store: Store;
   readonly #collection: string;
-  readonly #parsed = new WeakMap<Entry, T>();
+  readonly #reader: Reader<T>;
 
   constructor(store: Store, collection: string) {
     this.#store = store;
     this.#collection = collection;
+    this.#reader = recordReader(collection);
   }
 
   get(name: string): Kept<T> | undefined {
@@ -149,11 +151,6 @@ export class Records<T> {
   }
 
   #read(entry: Entry): Kept<T> {
-    let value = this.#parsed.get(entry);
-    if (value === undefined) {
-      value = JSON.parse(entry.value.toString('utf8')) as T;
-      this.#parsed.set(entry, value);
-    }
-    return { name: entry.name, value, revision: entry.revision };
+    return { name: entry.name, value: this.#reader.of(entry), revision: entry.revision };
   }
 }

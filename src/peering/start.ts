@@ -1,9 +1,9 @@
 // Starts the peering plane in a site: creates its controllers and routes.
 
 import type { Kind } from '../api/kind.ts';
-import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
-import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
+import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
 import { checkSiteURL } from '../api/site-url.ts';
@@ -12,7 +12,8 @@ import { Certificate } from '../core/identity/certificate.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
-import type { Entry, Store } from '../core/store/store.ts';
+import { kindReader } from '../core/store/reader.ts';
+import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './acceptor.ts';
 import { admitGrant } from './admit-grant.ts';
 import { announcementController } from './controllers/announcements.ts';
@@ -164,35 +165,24 @@ function ownLeaves({ credentials }: PlaneContext): {
   return { current: () => leaves, stop };
 }
 
-/** Objects are parsed once a version: this is asked with every heartbeat. */
+const peersReader = kindReader(federationPeerKind);
+const grantsReader = kindReader(federationGrantKind);
+const offersReader = kindReader(serviceOfferKind);
+
+/** Asked with every heartbeat. */
 function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
-  const parsed = new WeakMap<Entry, unknown>();
-  const objects = (kind: Kind): readonly unknown[] =>
-    store.list(kind.plural).entries.map((entry) => {
-      let object = parsed.get(entry);
-      if (object === undefined) {
-        object = JSON.parse(entry.value.toString('utf8'));
-        parsed.set(entry, object);
-      }
-      return object;
-    });
-  return (peer) =>
-    offersFor(
-      peer,
-      objects(federationGrantKind) as readonly FederationGrant[],
-      objects(serviceOfferKind) as readonly ServiceOffer[],
-      now(),
-    );
+  return (peer) => offersFor(peer, grantsReader.list(store), offersReader.list(store), now());
 }
 
 const states = new Set(peerTransitions.flatMap(({ from, to }) => [from, to]));
 
 function observePeers(metrics: Metrics, store: Store, now: () => number): void {
   const statuses = () =>
-    store.list(peersCollection).entries.map(({ name, value }) => {
-      const peer = JSON.parse(value.toString('utf8')) as FederationPeer;
+    store.list(peersCollection).entries.map((entry) => {
+      const { name } = entry;
       const facts = store.facts.get(peersCollection, name);
-      return { name, status: withLiveStatus(federationPeerKind, peer, facts).status };
+      const { status } = withLiveStatus(federationPeerKind, peersReader.of(entry), facts);
+      return { name, status };
     });
   metrics.observe({ name: 'hansa_peers', help: 'Peers by state.', labels: ['state'] }, (report) => {
     const counts = new Map<string, number>();

@@ -7,6 +7,7 @@ import type { Resource } from '../api/object.ts';
 import type { Requester } from '../core/access/audit-draft.ts';
 import type { Accompaniment } from '../core/plane/plane.ts';
 import type { WriteAs } from '../core/reconcile/resource-client.ts';
+import { recordReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 
 export const wishesCollection = 'peering.wishes';
@@ -20,6 +21,8 @@ interface Wishes {
   readonly desiredState?: { readonly value: DesiredState; readonly by: Requester };
   readonly deletion?: { readonly by: Requester };
 }
+
+const wishesReader = recordReader<Wishes>(wishesCollection);
 
 type Peer = Pick<Resource, 'metadata' | 'spec'>;
 
@@ -88,10 +91,8 @@ function askedBy({ caller, origin }: Requester, writes: WriteAs): AskedBy {
 }
 
 function read(store: Pick<Store, 'get'>, name: string, uid: string): Wishes | undefined {
-  const entry = store.get(wishesCollection, name);
-  if (entry === undefined) return undefined;
-  const wishes = JSON.parse(entry.value.toString('utf8')) as Wishes;
-  return wishes.uid === uid ? wishes : undefined;
+  const wishes = wishesReader.get(store, name);
+  return wishes?.uid === uid ? wishes : undefined;
 }
 
 function desiredStateOf(peer: Peer | undefined): DesiredState | undefined {

@@ -7,10 +7,11 @@ import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { tokensCollection } from '../core/access/token-register.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
-import { federationSummary } from '../core/identity/store-bundles.ts';
+import { federationSummaries } from '../core/identity/store-bundles.ts';
 import type { TlsCredential } from '../core/identity/tls-options.ts';
 import type { PlaneContext, WebCertificate } from '../core/plane/plane.ts';
-import type { Entry, Store } from '../core/store/store.ts';
+import { recordReader } from '../core/store/reader.ts';
+import type { Store } from '../core/store/store.ts';
 import { type Member, membersCollection } from './join/members.ts';
 
 export interface ExpiryParts
@@ -72,15 +73,17 @@ function of<T>(value: T | undefined): readonly T[] {
   return value === undefined ? [] : [value];
 }
 
+const authoritiesEndAtMs = federationSummaries.derive(
+  (federation) => bundleLife(federation).expiredAtMs,
+);
+
 /** Of a trust domain the last one: from then on nothing of it can be verified. */
 function federatedAuthorities(
   store: Store,
 ): (tell: (expiry: Expiry) => void) => Generator<undefined, void> {
-  const known = new WeakMap<Entry, number | undefined>();
   return function* (tell) {
     for (const [at, entry] of store.list(spiffeFederationKind.plural).entries.entries()) {
-      if (!known.has(entry)) known.set(entry, bundleLife(federationSummary(entry)).expiredAtMs);
-      const atMs = known.get(entry);
+      const atMs = authoritiesEndAtMs.of(entry);
       if (atMs !== undefined) tell(['federated-authorities', entry.name, atMs]);
       if (at % inARow === inARow - 1) yield;
     }
@@ -134,14 +137,13 @@ function firstToEnd(
   store: Store,
   { kind, collection, endOf, prefix = '' }: Ending,
 ): (nowMs: number) => readonly Expiry[] {
-  const parsed = new WeakMap<Entry, number>();
+  const endsAtMs = recordReader(collection).derive((value) => endOf(value as never));
   return (nowMs) => {
     const found: Expiry[] = [];
     for (const entry of store.list(collection).entries) {
       const { name } = entry;
       if (!name.startsWith(prefix)) continue;
-      const atMs = parsed.get(entry) ?? endOf(JSON.parse(entry.value.toString('utf8')) as never);
-      parsed.set(entry, atMs);
+      const atMs = endsAtMs.of(entry);
       if (atMs > nowMs) found.push([kind, name.slice(prefix.length), atMs]);
     }
     return found.toSorted((one, other) => one[2] - other[2]).slice(0, mostOfAKind);

@@ -5,7 +5,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { type BundleLife, bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import {
   federationsCollection,
-  federationSummary,
+  federationSummaries,
   type FederationSummary,
   liveSyncedAt,
 } from '../core/identity/store-bundles.ts';
@@ -83,7 +83,7 @@ export function observeFederations(
 ): void {
   function* seen(visit: (seen: Seen, nowMs: number) => void): Generator<undefined, void> {
     for (const [at, entry] of store.list(federationsCollection).entries.entries()) {
-      const federation = federationSummary(entry);
+      const federation = federationSummaries.of(entry);
       const facts = store.facts.get(federationsCollection, entry.name);
       const nowMs = clock.now();
       visit(seenAt(federation, liveSyncedAt(federation, facts), nowMs), nowMs);

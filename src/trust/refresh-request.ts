@@ -3,6 +3,7 @@
 // because whoever holds the lease acts on it, in whichever process; it goes when it was acted on.
 
 import { hasCode } from '../core/errors/error.ts';
+import { recordReader } from '../core/store/reader.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 
 export const refreshCollection = 'trust.refresh';
@@ -15,6 +16,8 @@ export interface RefreshRequest {
   readonly rebootstrap: boolean;
 }
 
+const requests = recordReader<RefreshRequest>(refreshCollection);
+
 export interface PendingRefresh {
   readonly entry: Entry;
   readonly request: RefreshRequest;
@@ -25,7 +28,7 @@ export function pendingRefresh(
   name: string,
 ): PendingRefresh | undefined {
   const entry = store.get(refreshCollection, name);
-  return entry && { entry, request: JSON.parse(entry.value.toString('utf8')) as RefreshRequest };
+  return entry && { entry, request: requests.of(entry) };
 }
 
 /** One that came meanwhile stays. */

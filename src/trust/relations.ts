@@ -10,10 +10,11 @@ import type { ObjectMeta } from '../api/object.ts';
 import { type BundleLife, bundleLife } from '../core/identity/bundle-life.ts';
 import {
   federationsCollection,
-  federationSummary,
+  federationSummaries,
   type FederationSummary,
   liveSyncedAt,
 } from '../core/identity/store-bundles.ts';
+import { kindReader } from '../core/store/reader.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 
 /** Whatever of these changes may change what a workload gets. */
@@ -43,10 +44,13 @@ export interface Relations {
   readonly offers: ReadonlyMap<string, ServiceOffer>;
 }
 
-/** Parses every version of an object once, and makes a new `Relations` only after a change. */
+const peersReader = kindReader(federationPeerKind);
+const grantsReader = kindReader(federationGrantKind);
+const offersReader = kindReader(serviceOfferKind);
+
+/** Makes a new `Relations` only after a change. */
 export class StoreRelations {
   readonly #store: Pick<Store, 'list' | 'facts'>;
-  readonly #parsed = new WeakMap<Entry, unknown>();
   /** Asked for every workload that federates: computed once a version and confirmation. */
   readonly #lives = new WeakMap<
     FederationSummary,
@@ -75,14 +79,12 @@ export class StoreRelations {
   #read(): Relations {
     const [federations = [], peers = [], grants = [], offers = []] = this.#listings;
     const grantsByPeer = new Map<string, FederationGrant[]>();
-    for (const grant of this.#objects<FederationGrant>(grants)) {
+    for (const grant of grants.map((entry) => grantsReader.of(entry)).filter(remains)) {
       const same = grantsByPeer.get(grant.spec.peer);
       if (same === undefined) grantsByPeer.set(grant.spec.peer, [grant]);
       else same.push(grant);
     }
-    const objects = federations
-      .map((entry) => federationSummary(entry))
-      .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    const objects = federations.map((entry) => federationSummaries.of(entry)).filter(remains);
     const byTrustDomain = byName(objects);
     const federated = objects.map(({ metadata }) => metadata);
     return {
@@ -102,25 +104,16 @@ export class StoreRelations {
       keptByPeering: new Set(
         federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),
       ),
-      peers: byName(this.#objects<FederationPeer>(peers)),
+      peers: byName(peers.map((entry) => peersReader.of(entry)).filter(remains)),
       grantsByPeer,
-      offers: byName(this.#objects<ServiceOffer>(offers)),
+      offers: byName(offers.map((entry) => offersReader.of(entry)).filter(remains)),
     };
   }
+}
 
-  /** Without those that are being deleted: they count no more. */
-  #objects<T extends Named>(entries: readonly Entry[]): T[] {
-    return entries
-      .map((entry) => {
-        let object = this.#parsed.get(entry) as T | undefined;
-        if (object === undefined) {
-          object = JSON.parse(entry.value.toString('utf8')) as T;
-          this.#parsed.set(entry, object);
-        }
-        return object;
-      })
-      .filter(({ metadata }) => metadata.deletionTimestamp === undefined);
-  }
+/** An object that is being deleted counts no more. */
+function remains({ metadata }: Named): boolean {
+  return metadata.deletionTimestamp === undefined;
 }
 
 function byName<T extends Named>(objects: readonly T[]): Map<string, T> {

@@ -1,6 +1,7 @@
 // The policy of a site at one moment: roles by name and bindings by subject, compiled from the
 // presets and from what the store holds.
 
+import { recordReader } from '../store/reader.ts';
 import type { Entry, RecordExpectation, Listing } from '../store/store.ts';
 import { type Caller, tokenUser } from './identity.ts';
 import { presetBindings } from './presets.ts';
@@ -138,43 +139,26 @@ export function readRoleBindingSpec(spec: unknown): RoleBindingSpec {
   };
 }
 
-function specOf(entry: Entry): unknown {
-  return fields(JSON.parse(entry.value.toString('utf8'))).spec;
-}
-
 function expectationOf(entry: Entry): RecordExpectation {
   return { collection: entry.collection, name: entry.name, at: entry.revision };
 }
 
-/** An entry never changes, so what was read from it is kept as long as the entry itself. */
-const readRoles = new WeakMap<Entry, Role>();
-const readBindings = new WeakMap<Entry, readonly Indexed[]>();
+const storedRoles = recordReader<{ readonly spec?: unknown }>(rolesCollection).derive(
+  ({ spec }, entry): Role => ({
+    name: entry.name,
+    rules: readRoleSpec(spec).rules,
+    expectation: expectationOf(entry),
+  }),
+);
 
-function roleOf(entry: Entry): Role {
-  let role = readRoles.get(entry);
-  if (role === undefined) {
-    role = {
+const storedBindings = recordReader<{ readonly spec?: unknown }>(bindingsCollection).derive(
+  ({ spec }, entry) =>
+    indexed({
       name: entry.name,
-      rules: readRoleSpec(specOf(entry)).rules,
+      ...readRoleBindingSpec(spec),
       expectation: expectationOf(entry),
-    };
-    readRoles.set(entry, role);
-  }
-  return role;
-}
-
-function bindingOf(entry: Entry): readonly Indexed[] {
-  let found = readBindings.get(entry);
-  if (found === undefined) {
-    found = indexed({
-      name: entry.name,
-      ...readRoleBindingSpec(specOf(entry)),
-      expectation: expectationOf(entry),
-    });
-    readBindings.set(entry, found);
-  }
-  return found;
-}
+    }),
+);
 
 /**
  * O(subjects of bindings), and only after a binding changed; entries that did not change are not
@@ -196,7 +180,7 @@ export function compilePolicy(
     const preset = presetRoles.get(name);
     if (preset !== undefined) return preset;
     const entry = roles(name);
-    return entry && roleOf(entry);
+    return entry && storedRoles.of(entry);
   };
 
   const bySubject = new Map<string, Bound[]>();
@@ -209,7 +193,7 @@ export function compilePolicy(
   };
   const builtIn = new Set<string>(presetBindings.map((binding) => binding.name));
   for (const binding of presetBindings) add(indexed({ ...binding, expectation: undefined }));
-  for (const entry of bindings.entries) if (!builtIn.has(entry.name)) add(bindingOf(entry));
+  for (const entry of bindings.entries) if (!builtIn.has(entry.name)) add(storedBindings.of(entry));
 
   const bindingsOf: Policy['bindingsOf'] = (caller) => {
     const found = [...(bySubject.get(`user ${caller.user}`) ?? [])];

@@ -5,6 +5,7 @@
 import type { JsonObject } from '../../api/object.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
+import { valueOf } from '../store/reader.ts';
 import type { AuditRow, Expectation, Put, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft } from './audit-draft.ts';
 import { type NewObject, putObject } from './granting-object.ts';
@@ -80,7 +81,7 @@ async function writeMissing(parts: PresetParts): Promise<void> {
   const audit: AuditRow[] = [];
   for (const wanted of wantedObjects(parts.kinds)) {
     const entry = parts.store.get(wanted.collection, wanted.name);
-    const known = entry && (JSON.parse(entry.value.toString('utf8')) as StoredObject);
+    const known = entry && (valueOf(entry) as StoredObject);
     if (known !== undefined && isImageOf(known, wanted)) continue;
     const createdAtMs = Date.parse(known?.metadata.creationTimestamp ?? '');
     expect.push({

@@ -9,7 +9,8 @@ import { timestamp } from '../../api/object.ts';
 import type { AuditDraft } from '../audit/event.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
-import type { RecordExpectation, Store } from '../store/store.ts';
+import { valueOf } from '../store/reader.ts';
+import type { Entry, RecordExpectation, Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
 import type { Authorizer } from './authorizer.ts';
 import { forbidden } from './denial.ts';
@@ -163,7 +164,7 @@ export async function revokeToken(
         `Cannot revoke the token ${JSON.stringify(name)}: there is none of that name. \`hansa access list\` shows those that exist.`,
       );
     const binding = parts.store.get(bindingsCollection, bindingName(name));
-    const ours = binding !== undefined && isOwnBinding(binding.value, name);
+    const ours = binding !== undefined && isOwnBinding(binding, name);
     await parts.store.commit({
       expect: [entry, ...(ours ? [binding] : [])].map(
         (known): RecordExpectation => ({
@@ -270,8 +271,8 @@ function refuseExisting({ tokens, store }: TokenParts, name: string): void {
 }
 
 /** Somebody may have made the binding over into something else; then it is theirs. */
-function isOwnBinding(value: Buffer, name: string): boolean {
-  const object = JSON.parse(value.toString('utf8')) as {
+function isOwnBinding(entry: Entry, name: string): boolean {
+  const object = valueOf(entry) as {
     metadata?: { labels?: Record<string, string> };
     spec?: unknown;
   };

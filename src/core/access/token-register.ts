@@ -4,6 +4,7 @@
 
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../clock/clock.ts';
+import { recordReader } from '../store/reader.ts';
 import type { Entry, Store } from '../store/store.ts';
 import { digestOfToken, isTokenText } from './token-text.ts';
 
@@ -22,17 +23,8 @@ export interface TokenRecord {
   readonly expiresAt: string;
 }
 
-const records = new WeakMap<Entry, TokenRecord>();
+const records = recordReader<TokenRecord>(tokensCollection);
 const expiries = new WeakMap<TokenRecord, number>();
-
-function recordOf(entry: Entry): TokenRecord {
-  let record = records.get(entry);
-  if (record === undefined) {
-    record = JSON.parse(entry.value.toString('utf8')) as TokenRecord;
-    records.set(entry, record);
-  }
-  return record;
-}
 
 /** Milliseconds since the epoch; a record that does not say has expired. */
 export function expiryOf(record: TokenRecord): number {
@@ -87,13 +79,12 @@ export class TokenRegister {
   }
 
   get(name: string): TokenRecord | undefined {
-    const entry = this.#store.get(tokensCollection, name);
-    return entry === undefined ? undefined : recordOf(entry);
+    return records.get(this.#store, name);
   }
 
   /** In order of their names, the expired ones included. */
   list(): readonly TokenRecord[] {
-    return this.#store.list(tokensCollection).entries.map(recordOf);
+    return records.list(this.#store);
   }
 
   lastUsedAt(name: string): string | undefined {
@@ -108,7 +99,7 @@ export class TokenRegister {
   #index(): ReadonlyMap<string, TokenRecord> {
     const { entries } = this.#store.list(tokensCollection);
     if (entries !== this.#entries) {
-      this.#byDigest = new Map(entries.map(recordOf).map((record) => [record.digest, record]));
+      this.#byDigest = new Map(records.list(this.#store).map((record) => [record.digest, record]));
       this.#entries = entries;
     }
     return this.#byDigest;

@@ -2,6 +2,7 @@
 // store, so that it never goes backwards and every replica gives the same.
 
 import { hasCode } from '../errors/error.ts';
+import { recordReader } from '../store/reader.ts';
 import type { Entry, Store } from '../store/store.ts';
 import type { Bundle } from './bundle.ts';
 import { defaultRefreshHintSeconds, encodeSpiffeBundle } from './spiffe-bundle.ts';
@@ -21,10 +22,11 @@ interface PublishedRecord {
   readonly sequence: number;
 }
 
+const records = recordReader<PublishedRecord>(publishedCollection);
+
 /** The hash and sequence that were published last, by any replica. */
 export function lastPublished(store: Pick<Store, 'get'>): PublishedRecord | undefined {
-  const entry = store.get(publishedCollection, recordName);
-  return entry && (JSON.parse(entry.value.toString('utf8')) as PublishedRecord);
+  return records.get(store, recordName);
 }
 
 export class BundlePublisher {

@@ -7,7 +7,7 @@ import { bundleLife, type FederationLike, sourceOf } from './bundle-life.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
 import {
   federationsCollection,
-  federationSummary,
+  federationSummaries,
   sharesAuthority,
   StoreBundles,
 } from './store-bundles.ts';
@@ -184,8 +184,8 @@ test('a summary has what tells the life of a bundle, and no document', () => {
     revision: 1,
     value: Buffer.from(JSON.stringify(federation)),
   };
-  const summary = federationSummary(entry);
-  assert.equal(federationSummary(entry), summary);
+  const summary = federationSummaries.of(entry);
+  assert.equal(federationSummaries.of(entry), summary);
   assert.deepEqual(bundleLife(summary), bundleLife(federation));
   assert.equal(sourceOf(summary), 'https_spiffe');
   assert.equal(summary.hasDocument, true);

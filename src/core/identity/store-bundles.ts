@@ -6,6 +6,7 @@
 import { hash } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
+import { recordReader } from '../store/reader.ts';
 import type { Entry, Store } from '../store/store.ts';
 import type { Bundle, BundleSource } from './bundle.ts';
 import {
@@ -55,21 +56,11 @@ export interface FederationSummary extends StoredFederation {
   readonly hasDocument: boolean;
 }
 
-const summaries = new WeakMap<Entry, FederationSummary>();
+const federations = recordReader<StoredFederation>(federationsCollection);
 
-/** Each version is parsed once, for all who ask; not even that where `stored` is it already. */
-export function federationSummary(entry: Entry, stored?: StoredFederation): FederationSummary {
-  let summary = summaries.get(entry);
-  if (summary === undefined) {
-    summary = summaryOf(entry.name, stored ?? storedFederation(entry));
-    summaries.set(entry, summary);
-  }
-  return summary;
-}
-
-function storedFederation(entry: Entry): StoredFederation {
-  return JSON.parse(entry.value.toString('utf8')) as StoredFederation;
-}
+export const federationSummaries = federations.derive((stored, { name }) =>
+  summaryOf(name, stored),
+);
 
 /** Fields that are missing stay undefined, so that all summaries have one shape. */
 function summaryOf(name: string, stored: StoredFederation): FederationSummary {
@@ -221,8 +212,8 @@ function readEntry(
   trustDomain: TrustDomain,
   before: Known | undefined,
 ): Pick<Known, 'federation' | 'digest' | 'read'> {
-  const stored = storedFederation(entry);
-  const federation = federationSummary(entry, stored);
+  const stored = federations.once(entry);
+  const federation = federationSummaries.of(entry, stored);
   const document = believedDocument(stored);
   const digest = document && hash('sha256', document, 'base64');
   // A status that only tells another time leaves the bundle the same, and its hash with it.

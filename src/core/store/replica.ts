@@ -16,6 +16,7 @@ import { History } from './history.ts';
 import { CommittedLeases } from './lease-table.ts';
 import type { Loaded } from './load.ts';
 import { changeOfRow, checkComplete, loadState } from './load.ts';
+import { forgetValue } from './reader.ts';
 import type {
   AuditLog,
   Change,
@@ -216,7 +217,7 @@ export class Replica implements Store {
     if (this.#history.compactedRevision < foreign.head.compactedRevision) {
       this.#history.compact(foreign.head.compactedRevision);
     }
-    this.#watchers.deliver(changes);
+    this.#tell(changes);
   }
 
   /** Returns the change as it is told. */
@@ -264,7 +265,12 @@ export class Replica implements Store {
     if (batch.head.compactedRevision >= this.#compactTarget) this.#compactTarget = 0;
     this.#factsInFlight = [];
     this.#factsDue &&= this.#facts.dirty;
+    this.#tell(changes);
+  }
+
+  #tell(changes: readonly Change[]): void {
     this.#watchers.deliver(changes);
+    for (const { previous } of changes) if (previous !== undefined) forgetValue(previous);
   }
 
   #notWritten(): void {

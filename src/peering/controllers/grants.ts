@@ -8,32 +8,24 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import { setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
-import type { Entry } from '../../core/store/store.ts';
+import { kindReader } from '../../core/store/reader.ts';
 import { grantConditions, grantEndsAtMs } from '../grant-conditions.ts';
 import { peeringLease } from './peers.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'>;
 
+const reader = kindReader(federationGrantKind);
 const controllerName = 'peering-grants';
 const leaseName = `${peeringLease}.grants`;
 
 export function grantController({ store, clock, resources }: Parts): Controller {
-  const collection = federationGrantKind.plural;
+  const { collection } = reader;
   const grants = resources<FederationGrant>(federationGrantKind);
   const peers = resources<FederationPeer>(federationPeerKind);
-  const specs = new WeakMap<Entry, Partial<FederationGrant['spec']>>();
-  const specOf = (entry: Entry): Partial<FederationGrant['spec']> => {
-    let spec = specs.get(entry);
-    if (spec === undefined) {
-      ({ spec = {} } = JSON.parse(entry.value.toString('utf8')) as Partial<FederationGrant>);
-      specs.set(entry, spec);
-    }
-    return spec;
-  };
-  const grantsWhere = (concerns: (spec: Partial<FederationGrant['spec']>) => boolean) =>
+  const grantsWhere = (concerns: (spec: FederationGrant['spec']) => boolean) =>
     store
       .list(collection)
-      .entries.filter((entry) => concerns(specOf(entry)))
+      .entries.filter((entry) => concerns(reader.of(entry).spec))
       .map(({ name }) => name);
   return {
     name: controllerName,

@@ -1,10 +1,12 @@
 // Sends a heartbeat to every live peer, regularly, and at once where there is something to tell.
 
+import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
+import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { Heartbeats } from '../heartbeats.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
@@ -19,6 +21,8 @@ import {
   tellLimit,
 } from '../timing.ts';
 import { peeringLease } from './peers.ts';
+
+const grants = kindReader(federationGrantKind);
 
 export function heartbeatController(parts: {
   readonly store: Store;
@@ -46,13 +50,8 @@ export function heartbeatController(parts: {
       new StoreSource({
         store,
         clock,
-        collection: 'federationgrants',
-        keysOf: ({ value }) => {
-          const { spec } = JSON.parse(value.toString('utf8')) as {
-            readonly spec?: { readonly peer?: string };
-          };
-          return spec?.peer === undefined ? [] : [spec.peer];
-        },
+        collection: grants.collection,
+        keysOf: (entry) => [grants.of(entry).spec.peer],
       }),
       new StoreSource({ store, clock, collection: 'serviceoffers', keysOf: everybody }),
     ],

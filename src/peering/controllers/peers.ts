@@ -5,11 +5,14 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { federationsCollection } from '../../core/identity/store-bundles.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
+import { recordReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import type { Handshake } from '../handshake.ts';
 import { peersCollection } from '../peer-book.ts';
 import { acceptancesCollection, type InvitationRecord, invitationsCollection } from '../records.ts';
 import { handshakeTimeoutMs } from '../timing.ts';
+
+const invitations = recordReader<InvitationRecord>(invitationsCollection);
 
 /** One replica speaks for the site. Writes carry no epoch: each is compare-and-set along the table. */
 export const peeringLease = 'controller.peering';
@@ -33,8 +36,8 @@ export function peerController(parts: {
       source(peersCollection),
       source(federationsCollection),
       source(acceptancesCollection),
-      source(invitationsCollection, ({ value }) => {
-        const { redeemed } = JSON.parse(value.toString('utf8')) as InvitationRecord;
+      source(invitationsCollection, (entry) => {
+        const { redeemed } = invitations.of(entry);
         return redeemed === undefined ? [] : [redeemed.trustDomain];
       }),
     ],

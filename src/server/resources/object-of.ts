@@ -1,6 +1,7 @@
 // Objects as stored: bytes in the store, parsed once when somebody needs the fields.
 
 import type { Json, ManagedFieldsEntry } from '../../api/object.ts';
+import { valueOf } from '../../core/store/reader.ts';
 import type { Entry } from '../../core/store/store.ts';
 
 /** Metadata as it may come from outside: every field still optional. */
@@ -29,21 +30,9 @@ export type Draft = {
   readonly [key: string]: unknown;
 };
 
-const parsed = new WeakMap<Entry, Draft>();
-
 /** Must not be written to: it is shared by everybody who reads this entry. */
 export function objectOf(entry: Entry): Draft {
-  let object = parsed.get(entry);
-  if (object === undefined) {
-    object = JSON.parse(entry.value.toString('utf8')) as Draft;
-    parsed.set(entry, object);
-  }
-  return object;
-}
-
-/** Of a version that was replaced or deleted: for as long as the past is told of, its bytes are enough. */
-export function forgetObject(entry: Entry): void {
-  parsed.delete(entry);
+  return valueOf(entry) as Draft;
 }
 
 /** The bytes of an object at a revision: what the store keeps is what goes over the wire. */

@@ -22,7 +22,7 @@ import type {
   Store,
 } from '../../core/store/store.ts';
 import { alreadyExists, badRequest, conflict, modifiedSince, notFound } from './errors.ts';
-import { type Draft, encodeObject, forgetObject, objectOf, withRevision } from './object-of.ts';
+import { type Draft, encodeObject, objectOf, withRevision } from './object-of.ts';
 import type { DeleteOptions } from './delete-options.ts';
 import type { WriteOptions } from './options.ts';
 import {
@@ -334,7 +334,6 @@ export class ResourceWriter {
       entry === undefined
         ? (next ?? objectOf(before as Entry))
         : withRevision(next as Draft, entry.revision);
-    if (before !== undefined) forgetObject(before);
     return { object, entry, created: false };
   }
 

@@ -5,6 +5,7 @@
 import type { Clock } from '../../core/clock/clock.ts';
 import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { recordReader } from '../../core/store/reader.ts';
 import type { AuditRow, Commit, Entry, Store } from '../../core/store/store.ts';
 
 export const membersCollection = 'trust.members';
@@ -31,6 +32,8 @@ export interface Member {
   readonly notAfterMs: number;
 }
 
+const membersReader = recordReader<Member>(membersCollection);
+
 export interface KeptMember {
   readonly instance: string;
   readonly member: Member;
@@ -51,7 +54,6 @@ export class Members {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #ofToken: number;
-  readonly #parsed = new WeakMap<Entry, Member>();
   /** How many joined by each token: counted when pruning, and from then on as they come. */
   #byToken = new Map<string, number>();
   #prunedAt = Number.NEGATIVE_INFINITY;
@@ -210,12 +212,7 @@ export class Members {
   }
 
   #read(entry: Entry): KeptMember {
-    let member = this.#parsed.get(entry);
-    if (member === undefined) {
-      member = JSON.parse(entry.value.toString('utf8')) as Member;
-      this.#parsed.set(entry, member);
-    }
-    return { instance: entry.name, member, revision: entry.revision };
+    return { instance: entry.name, member: membersReader.of(entry), revision: entry.revision };
   }
 }
 

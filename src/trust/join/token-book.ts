@@ -1,8 +1,9 @@
-// The tokens of the store as a join sees them: each version parsed once, with its rules read and the
-// digest of its secret, answered from memory.
+// The tokens of the store as a join sees them: with its rules parsed and the digest of its secret,
+// answered from memory.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
-import type { Entry, Store } from '../../core/store/store.ts';
+import { kindReader, recordReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
 import { type AllowRule, parseAllowRule } from './allow-rules.ts';
 
 export const tokensCollection = joinTokenKind.plural;
@@ -27,10 +28,11 @@ export interface UsableToken {
   readonly rules: readonly AllowRule[];
 }
 
+const secretsReader = recordReader<SecretRecord>(secretsCollection);
+const usableTokens = kindReader(joinTokenKind).derive(usable);
+
 export class TokenBook {
   readonly #store: Pick<Store, 'get'>;
-  readonly #tokens = new WeakMap<Entry, UsableToken | undefined>();
-  readonly #secrets = new WeakMap<Entry, SecretRecord>();
 
   constructor(store: Pick<Store, 'get'>) {
     this.#store = store;
@@ -38,24 +40,13 @@ export class TokenBook {
 
   /** Undefined where there is none, or where it is being deleted. */
   token(name: string): UsableToken | undefined {
-    const entry = this.#store.get(tokensCollection, name);
-    if (entry === undefined) return undefined;
-    if (!this.#tokens.has(entry)) {
-      this.#tokens.set(entry, usable(JSON.parse(entry.value.toString('utf8')) as JoinToken));
-    }
-    return this.#tokens.get(entry);
+    return usableTokens.get(this.#store, name);
   }
 
   /** Undefined where the token of this name has none. */
   secret(name: string): SecretRecord | undefined {
-    const entry = this.#store.get(secretsCollection, name);
-    if (entry === undefined) return undefined;
-    let record = this.#secrets.get(entry);
-    if (record === undefined) {
-      record = JSON.parse(entry.value.toString('utf8')) as SecretRecord;
-      this.#secrets.set(entry, record);
-    }
-    return record.uid === this.token(name)?.uid ? record : undefined;
+    const record = secretsReader.get(this.#store, name);
+    return record !== undefined && record.uid === this.token(name)?.uid ? record : undefined;
   }
 }
 

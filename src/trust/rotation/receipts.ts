@@ -1,10 +1,11 @@
 // Which peers hold the bundle of this site as it is published now. Peering writes what each peer
 // tells into the status of its FederationPeer; here it is only read.
 
-import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../../api/schema/date-time.ts';
 import { lastPublished } from '../../core/identity/published-bundle.ts';
-import type { Entry, Store } from '../../core/store/store.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
 
 export const peersCollection = federationPeerKind.plural;
 
@@ -17,10 +18,11 @@ export interface PeerReceipt {
   readonly holds: boolean;
 }
 
-/** Objects are parsed once a version. O(peers). */
+const peers = kindReader(federationPeerKind);
+
+/** O(peers). */
 export class Receipts {
   readonly #store: Pick<Store, 'get' | 'list'>;
-  readonly #parsed = new WeakMap<Entry, FederationPeer['status']>();
 
   constructor(store: Pick<Store, 'get' | 'list'>) {
     this.#store = store;
@@ -29,7 +31,7 @@ export class Receipts {
   all(): readonly PeerReceipt[] {
     const published = lastPublished(this.#store);
     return this.#store.list(peersCollection).entries.map((entry) => {
-      const status = this.#statusOf(entry);
+      const { status } = peers.of(entry);
       const { receipt } = status ?? {};
       return {
         peer: entry.name,
@@ -57,14 +59,6 @@ export class Receipts {
           !holds && isLive(state) && (state !== 'degraded' || nowMs - sinceMs < deadlineMs),
       )
       .map(({ peer }) => peer);
-  }
-
-  #statusOf(entry: Entry): FederationPeer['status'] {
-    if (!this.#parsed.has(entry)) {
-      const { status } = JSON.parse(entry.value.toString('utf8')) as FederationPeer;
-      this.#parsed.set(entry, status);
-    }
-    return this.#parsed.get(entry);
   }
 }
 

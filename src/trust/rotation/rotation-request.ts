@@ -3,6 +3,7 @@
 
 import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
 import { hasCode } from '../../core/errors/error.ts';
+import { recordReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 
 /** Watched by the rotation. */
@@ -15,9 +16,10 @@ export interface RotationRecord {
   readonly unconfirmed?: { readonly id: string; readonly peers: readonly string[] };
 }
 
+const records = recordReader<RotationRecord>(rotationCollection);
+
 export function rotationRecord(store: Pick<Store, 'get'>, kind: AuthorityKind): RotationRecord {
-  const entry = store.get(rotationCollection, kind);
-  return entry === undefined ? {} : (JSON.parse(entry.value.toString('utf8')) as RotationRecord);
+  return records.get(store, kind) ?? {};
 }
 
 /** What is given takes the place of what is there of it. */

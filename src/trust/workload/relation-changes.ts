@@ -8,13 +8,14 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
-import { federationSummary } from '../../core/identity/store-bundles.ts';
+import { federationSummaries } from '../../core/identity/store-bundles.ts';
 import {
   type RunningSource,
   type Source,
   type SourceSink,
   StoreSource,
 } from '../../core/reconcile/source.ts';
+import { valueOf } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import { relationCollections } from '../relations.ts';
 
@@ -101,14 +102,14 @@ export class RelationSource implements Source {
 function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
-    const { metadata, status } = federationSummary(entry);
+    const { metadata, status } = federationSummaries.of(entry);
     const conditions = status?.conditions?.map((one) => `${one.type} ${one.status}`);
     // The spec by its generation: it holds whole bundles.
     const { generation, labels, deletionTimestamp } = metadata;
     const going = deletionTimestamp !== undefined;
     return JSON.stringify([going, generation, labels, bundle?.hash, conditions]);
   }
-  const { metadata, spec, status } = JSON.parse(entry.value.toString('utf8')) as Stored;
+  const { metadata, spec, status } = valueOf(entry) as Stored;
   const going = metadata.deletionTimestamp !== undefined;
   if (collection === federationPeerKind.plural) {
     return JSON.stringify([going, spec, status?.state, status?.offers]);

@@ -4,15 +4,12 @@
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
+import { kindReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import {
-  EntryIndex,
-  type UsableEntry,
-  usableEntry,
-  type WorkloadEntry,
-} from './matching-entries.ts';
+import { EntryIndex, type UsableEntry, usableEntry } from './matching-entries.ts';
 
-const collection = workloadEntryKind.plural;
+const entriesReader = kindReader(workloadEntryKind);
+const { collection } = entriesReader;
 
 export class StoreEntries {
   readonly #store: Pick<Store, 'get' | 'list'>;
@@ -65,7 +62,8 @@ export class StoreEntries {
   }
 
   #add(entry: Entry): void {
-    const object = JSON.parse(entry.value.toString('utf8')) as WorkloadEntry;
+    // Not kept: the index holds what matters of it.
+    const object = entriesReader.once(entry);
     if (object.metadata.deletionTimestamp !== undefined) return;
     const found = usableEntry(object, this.#trustDomain, this.#siteNames);
     if ('problem' in found) return;

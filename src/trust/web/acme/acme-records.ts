@@ -4,6 +4,7 @@
 import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../../../core/errors/error.ts';
 import { exportPkcs8, importPkcs8 } from '../../../core/identity/keys.ts';
+import { readSealed } from '../../../core/store/reader.ts';
 import type { Sealer } from '../../../core/store/sealer.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';
 
@@ -78,18 +79,10 @@ export class AcmeRecords {
     await this.#keep('certificate', certificate, fence);
   }
 
-  async #load(name: RecordName): Promise<Record<string, unknown> | undefined> {
+  async #load(name: RecordName): Promise<Readonly<Record<string, unknown>> | undefined> {
     const entry = this.#store.get(acmeCollection, name);
     if (entry === undefined) return undefined;
-    const plain = await this.#sealer.open(placeOf(name), entry.value);
-    try {
-      return JSON.parse(plain.toString('utf8')) as Record<string, unknown>;
-    } catch {
-      // The parser's words would quote the record.
-      throw corrupt(name);
-    } finally {
-      plain.fill(0);
-    }
+    return readSealed(this.#sealer, placeOf(name), entry);
   }
 
   async #keep(name: RecordName, value: object, fence: Commit['fence']): Promise<void> {
