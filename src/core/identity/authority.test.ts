@@ -1,9 +1,5 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
-import { test, type TestContext } from 'node:test';
+import { test } from 'node:test';
 import fc from 'fast-check';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
@@ -14,8 +10,7 @@ import { hasCode } from '../errors/error.ts';
 import { maxTtlSeconds } from './authority-phases.ts';
 import { type IssuedSvid, SiteAuthority } from './authority.ts';
 import { Certificate } from './certificate.ts';
-import { generateEd25519, generateP256, type KeyType, PublicKey } from './keys.ts';
-import { certificatePem } from './pem.ts';
+import { generateEd25519, generateP256, PublicKey } from './keys.ts';
 import { parseChain, validateChain } from './svid-validator.ts';
 import { MemoryVault, testSite } from './test-vault.ts';
 
@@ -269,39 +264,3 @@ test('an authority that could not be written is not published', async () => {
   );
   assert.equal(authority.bundle, bundle);
 });
-
-async function verifyByOpenssl(t: TestContext, keyType: KeyType): Promise<void> {
-  const authority = await SiteAuthority.open({
-    trustDomain: lubeck,
-    vault: new MemoryVault(),
-    clock: systemClock,
-    random: systemRandom,
-    keyType,
-  });
-  const svid = await authority.issueSite({
-    publicKey,
-    dnsNames: ['localhost', 'lubeck.example'],
-    ipAddresses: ['127.0.0.1', '::1'],
-  });
-  const folder = mkdtempSync(join(tmpdir(), 'hansa-authority-'));
-  t.after(() => rmSync(folder, { recursive: true }));
-  writeFileSync(join(folder, 'ca.pem'), authority.bundle.pem);
-  writeFileSync(join(folder, 'svid.pem'), certificatePem(svid.chain[0] as Buffer));
-  for (const check of [
-    ['-purpose', 'sslserver', '-verify_ip', '127.0.0.1'],
-    ['-purpose', 'sslserver', '-verify_ip', '::1'],
-    ['-purpose', 'sslserver', '-verify_hostname', 'localhost'],
-    ['-purpose', 'sslclient'],
-  ]) {
-    const args = ['verify', '-x509_strict', '-CAfile', 'ca.pem', ...check, 'svid.pem'];
-    assert.equal(execFileSync('openssl', args, { cwd: folder }).toString(), 'svid.pem: OK\n');
-  }
-}
-
-test('openssl verifies what we issue, by address and by name', (t) =>
-  verifyByOpenssl(t, 'ec-p256'));
-
-for (const keyType of ['ec-p384', 'rsa-2048'] as const) {
-  test(`openssl verifies what an authority with a key of ${keyType} issues`, (t) =>
-    verifyByOpenssl(t, keyType));
-}

@@ -1,13 +1,8 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { X509Certificate } from 'node:crypto';
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { Certificate, maxCertificateBytes } from './certificate.ts';
-import { clientAuth, keyUsageBits, serverAuth } from './extensions.ts';
 import { parseCertificatesPem } from './pem.ts';
 import { brokenRule, type Rule } from './rules.ts';
 import { extension, forge, type ForgeOptions, forgeLeaf, forgeRoot } from './test-forge.ts';
@@ -19,50 +14,6 @@ const breaks =
 
 const root = forgeRoot('lubeck.example');
 const leaf = forgeLeaf(root, 'spiffe://lubeck.example/web', { dnsNames: ['web.lubeck.example'] });
-
-/** One certificate by openssl's own hand. */
-function openssl(extensions: string, keyArguments: readonly string[]): Certificate {
-  const folder = mkdtempSync(join(tmpdir(), 'hansa-certificate-'));
-  try {
-    const out = join(folder, 'cert.pem');
-    const added = extensions.split('\n').flatMap((line) => ['-addext', line]);
-    execFileSync(
-      'openssl',
-      // biome-ignore format: one option a line says less
-      ['req', '-x509', '-newkey', ...keyArguments, '-nodes', '-keyout', join(folder, 'key.pem'),
-        '-out', out, '-subj', '/O=openssl', '-days', '2', ...added],
-      { stdio: 'pipe' },
-    );
-    return parseCertificatesPem(readFileSync(out, 'utf8'), 1)[0] as Certificate;
-  } finally {
-    rmSync(folder, { recursive: true });
-  }
-}
-
-test('a certificate made by openssl is read as openssl meant it', () => {
-  const certificate = openssl(
-    [
-      'basicConstraints=critical,CA:TRUE,pathlen:3',
-      'keyUsage=critical,keyCertSign,cRLSign',
-      'extendedKeyUsage=serverAuth,clientAuth,codeSigning',
-      'subjectAltName=critical,URI:spiffe://a.example,DNS:a.example,IP:192.0.2.1,IP:2001:db8::1,email:x@a.example',
-    ].join('\n'),
-    ['rsa:2048'],
-  );
-  const { extensions } = certificate;
-  assert.deepEqual(extensions.basicConstraints, { critical: true, ca: true, pathLength: 3 });
-  assert.equal(extensions.keyUsage?.bits, keyUsageBits.keyCertSign | keyUsageBits.crlSign);
-  assert.deepEqual(extensions.extendedKeyUsage, [serverAuth, clientAuth, '1.3.6.1.5.5.7.3.3']);
-  assert.deepEqual(extensions.subjectAlternativeName, {
-    critical: true,
-    uris: ['spiffe://a.example'],
-    dnsNames: ['a.example'],
-    ipAddresses: ['192.0.2.1', '2001:db8::1'],
-    others: 1,
-  });
-  assert.equal(certificate.subjectPublicKey.algorithm, 'rsa');
-  assert.equal(certificate.signatureAlgorithm, 'rsa-sha256');
-});
 
 test('our reading agrees with that of node, which is OpenSSL', () => {
   const other = new X509Certificate(leaf.der);

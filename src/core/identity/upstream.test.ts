@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { execFileSync } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
 import { existsSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -83,22 +82,6 @@ test('the site signs with an intermediate of the upstream authority, and publish
     Date.now(),
   );
   assert.equal(id.toString(), web.toString());
-});
-
-test('openssl verifies leaf and intermediates against the root', async (t) => {
-  const root = authorityOf();
-  const policy = authorityOf(root, { pathLength: 2 });
-  const issuing = authorityOf(policy, { pathLength: 1 });
-  const folder = folderOf(t);
-  const authority = await openUnder(folder, { certificates: [issuing, policy], roots: [root] });
-  const svid = await authority.issue({ spiffeId: web, publicKey });
-  assert.equal(svid.chain.length, 4);
-  const [leaf, ...above] = svid.chain as [Buffer, ...Buffer[]];
-  writeFileSync(join(folder, 'svid.pem'), certificatePem(leaf));
-  writeFileSync(join(folder, 'above.pem'), above.map(certificatePem).join(''));
-  writeFileSync(join(folder, 'ca.pem'), authority.bundle.pem);
-  const args = ['verify', '-CAfile', 'ca.pem', '-untrusted', 'above.pem', 'svid.pem'];
-  assert.equal(execFileSync('openssl', args, { cwd: folder }).toString(), 'svid.pem: OK\n');
 });
 
 test('a rotation keeps the root, and the chain of what is issued changes', async (t) => {

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
 import { mkdir, mkdtemp, readdir, rm, stat, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,28 +87,6 @@ describe('a second store on the same file', () => {
     const second = await open();
     assert.equal(second.count('things'), 1);
     await second.close();
-  });
-
-  test('is refused from another process too, until that one is killed', async () => {
-    const holder = `
-      import { openStore } from ${JSON.stringify(new URL('./open.ts', import.meta.url).href)};
-      import { systemClock } from ${JSON.stringify(new URL('../clock/system.ts', import.meta.url).href)};
-      await openStore({ driver: 'sqlite', path: ${JSON.stringify(path)} }, { clock: systemClock });
-      console.log('open');
-    `;
-    const child = spawn(process.execPath, ['--input-type=module', '--eval', holder], {
-      stdio: ['ignore', 'pipe', 'inherit'],
-    });
-    const exited = new Promise((resolve) => child.once('exit', resolve));
-    await Promise.race([new Promise((resolve) => child.stdout.once('data', resolve)), exited]);
-    await assert.rejects(open(), (error: unknown) => {
-      assert.match(String(error), new RegExp(`process ${child.pid} uses it`));
-      return withErrorCode('HANSA_STORE_LOCKED')(error);
-    });
-    child.kill('SIGKILL');
-    await exited;
-    const store = await open();
-    await store.close();
   });
 });
 
