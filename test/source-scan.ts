@@ -5,6 +5,14 @@ export interface Source {
   /** The text with comments and the insides of strings blanked; offsets and lines stay. */
   readonly code: string;
   readonly imports: readonly Import[];
+  /** The quoted strings that are not the specifier of an import, in order. Templates are not among them. */
+  readonly strings: readonly Quoted[];
+}
+
+export interface Quoted {
+  readonly text: string;
+  /** What it follows as the next argument: the string before it, or the folder of the file. */
+  readonly after: 'string' | 'dirname' | undefined;
 }
 
 export interface Import {
@@ -95,7 +103,7 @@ export function scan(text: string): Source {
       at += 1;
     }
   }
-  return { code: code.join(''), imports: findImports(code, strings) };
+  return { code: code.join(''), ...sortStrings(code, strings) };
 }
 
 function indexFrom(source: readonly string[], char: string, from: number): number {
@@ -113,17 +121,40 @@ function startsRegExp(previous: string, code: readonly string[], at: number): bo
   return /\b(?:return|typeof|case|in|of|void|yield|await)$/.test(before);
 }
 
-function findImports(code: readonly string[], strings: ReadonlyMap<number, string>): Import[] {
-  const found: Import[] = [];
-  for (const [at, specifier] of strings) {
-    const before = code.slice(Math.max(0, at - 4000), at).join('');
-    const statement =
-      /(?:^|[\n;}])\s*(import|export)(\s+type)?\b[\w\s{},*$'"]*\bfrom\s*$/.exec(before) ??
-      /(?:^|[\n;}])\s*(import)()\s*$/.exec(before) ??
-      /\b(import)()\(\s*$/.exec(before);
-    if (statement === null) continue;
-    const line = code.slice(0, at).filter((char) => char === '\n').length + 1;
-    found.push({ specifier, typeOnly: statement[2]?.trim() === 'type', line });
+function sortStrings(
+  code: readonly string[],
+  all: ReadonlyMap<number, string>,
+): Pick<Source, 'imports' | 'strings'> {
+  const imports: Import[] = [];
+  const strings: Quoted[] = [];
+  /** Where the last string ended. */
+  let last = 0;
+  for (const [at, text] of all) {
+    const imported = importAt(code, at, text);
+    if (imported !== undefined) imports.push(imported);
+    else
+      strings.push({ text, after: precedent(code.slice(Math.max(last, at - 100), at).join('')) });
+    last = at + Array.from(text).length + 2;
   }
-  return found;
+  return { imports, strings };
+}
+
+function precedent(between: string): Quoted['after'] {
+  if (/^,\s*$/.test(between)) return 'string';
+  return /\bimport\.meta\.dirname,\s*$/.test(between) ? 'dirname' : undefined;
+}
+
+function importAt(code: readonly string[], at: number, specifier: string): Import | undefined {
+  // Most strings are none, and the last few characters tell.
+  if (!/(?:\bfrom|\bimport|\bimport\()\s*$/.test(code.slice(Math.max(0, at - 40), at).join(''))) {
+    return undefined;
+  }
+  const before = code.slice(Math.max(0, at - 4000), at).join('');
+  const statement =
+    /(?:^|[\n;}])\s*(import|export)(\s+type)?\b[\w\s{},*$'"]*\bfrom\s*$/.exec(before) ??
+    /(?:^|[\n;}])\s*(import)()\s*$/.exec(before) ??
+    /\b(import)()\(\s*$/.exec(before);
+  if (statement === null) return undefined;
+  const line = code.slice(0, at).filter((char) => char === '\n').length + 1;
+  return { specifier, typeOnly: statement[2]?.trim() === 'type', line };
 }

@@ -92,6 +92,9 @@ const tools = {
 
 export const toolNames = Object.keys(tools) as readonly ToolName[];
 
+/** The folder that a program is built from, below the root of the repository. */
+export const sourceOf = (name: ToolName): string => `test/tools/${tools[name].module}`;
+
 /** Names, with reasons, as JSON: the tools that the test runner could not build. */
 export const failedVariable = 'HANSA_TEST_TOOLS_FAILED';
 

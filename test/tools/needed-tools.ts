@@ -1,24 +1,19 @@
 // Which built programs a test file needs, read from its text: the quoted names of programs in the
-// file and in the files that it imports.
+// file and in the test files that it imports.
 
-import { existsSync, readFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import type { SourceGraph } from '../runner/source-graph.ts';
 import { type ToolName, toolNames } from './build.ts';
 
-/** In the order in which they are built. */
-export function neededTools(file: string): readonly ToolName[] {
-  const texts = [...withImports(file, new Set())].map((each) => readFileSync(each, 'utf8'));
-  if (!texts.some((text) => /from '[^']+\/tools\/build\.ts'/.test(text))) return [];
-  return toolNames.filter((name) => texts.some((text) => text.includes(`'${name}'`)));
-}
+const builder = 'test/tools/build.ts';
 
-function withImports(file: string, seen: Set<string>): Set<string> {
-  // build.ts names all of them; a product file needs none.
-  if (seen.has(file) || file.endsWith('tools/build.ts') || !existsSync(file)) return seen;
-  seen.add(file);
-  for (const [, path = ''] of readFileSync(file, 'utf8').matchAll(/from '(\.[^']+\.ts)'/g)) {
-    const imported = join(dirname(file), path);
-    if (!imported.includes('src/')) withImports(imported, seen);
+/** In the order in which they are built. */
+export function neededTools(graph: SourceGraph, test: string): readonly ToolName[] {
+  const files = new Set([test]);
+  // The builder and its tests name programs that they do not run; a product file needs none.
+  for (const file of files) {
+    if (file.startsWith('test/tools/')) continue;
+    for (const next of graph.imported(file)) if (!next.startsWith('src/')) files.add(next);
   }
-  return seen;
+  if (!files.delete(builder)) return [];
+  return toolNames.filter((name) => [...files].some((file) => graph.quotes(file, name)));
 }

@@ -1,0 +1,59 @@
+import assert from 'node:assert/strict';
+import { join } from 'node:path';
+import { suite, test } from 'node:test';
+import { SourceGraph } from './source-graph.ts';
+import { startsPrograms } from './test-classes.ts';
+
+suite('a test starts programs', () => {
+  const spawn = "import { spawn } from 'node:child_process';";
+  const graph = new SourceGraph([
+    ['src/direct.test.ts', spawn],
+    ['src/types.test.ts', "import type { ChildProcess } from 'node:child_process';"],
+    ['src/by-fake.test.ts', "import './test-fake.ts';"],
+    ['src/test-fake.ts', "import '../test/daemon.ts';"],
+    ['test/daemon.ts', spawn],
+    ['src/apply.ts', spawn],
+    ['src/apply.test.ts', "import './apply.ts';"],
+    ['src/user.ts', "import './apply.ts';"],
+    ['src/user.test.ts', "import './user.ts';"],
+    ['src/circle.test.ts', "import './test-circle.ts';"],
+    ['src/test-circle.ts', "import './circle.test.ts';"],
+  ]);
+
+  test('if it or a file of the tests that it imports can start a process', () => {
+    assert.ok(startsPrograms(graph, 'src/direct.test.ts'));
+    assert.ok(startsPrograms(graph, 'src/by-fake.test.ts'));
+  });
+
+  test('if it is about a part of the product that starts processes', () => {
+    assert.ok(startsPrograms(graph, 'src/apply.test.ts'));
+  });
+
+  test('not by types, by a part of the product far away, or in a circle of imports', () => {
+    assert.ok(!startsPrograms(graph, 'src/types.test.ts'));
+    assert.ok(!startsPrograms(graph, 'src/user.test.ts'));
+    assert.ok(!startsPrograms(graph, 'src/circle.test.ts'));
+    assert.ok(!startsPrograms(graph, 'src/none.test.ts'));
+  });
+});
+
+suite('in this repository', () => {
+  const graph = SourceGraph.ofRepository(join(import.meta.dirname, '..', '..'));
+  const tests = [...graph.paths].filter((path) => path.endsWith('.test.ts'));
+
+  test('every test in test/e2e and test/interop starts programs: others belong beside their code', () => {
+    const idle = tests.filter(
+      (path) => /^test\/(?:e2e|interop)\//.test(path) && !startsPrograms(graph, path),
+    );
+    assert.deepEqual(idle, []);
+  });
+
+  test('no test beside the code starts the daemon: that belongs in test/e2e', () => {
+    const starting = tests.filter((path) => {
+      const seen = new Set([path]);
+      for (const each of seen) for (const next of graph.leadsTo(each)) seen.add(next);
+      return path.startsWith('src/') && seen.has('hansa');
+    });
+    assert.deepEqual(starting, []);
+  });
+});

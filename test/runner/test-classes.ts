@@ -1,0 +1,24 @@
+// Tells unit tests from tests that start other programs. It reads this from the imports, so that no
+// list has to be kept; in the processes of `make unit` a test that starts one anyway fails.
+
+import { isProduct, type SourceGraph } from './source-graph.ts';
+
+/**
+ * A test starts programs if it, or a file of the tests that it imports, can start a process. A part of
+ * the product counts where a test imports it directly: it is what the test is about.
+ */
+export function startsPrograms(graph: SourceGraph, test: string): boolean {
+  const seen = new Set([test]);
+  for (const path of seen) {
+    if (graph.startsProcesses(path)) return true;
+    if (isProduct(path)) continue;
+    for (const next of graph.imported(path)) seen.add(next);
+  }
+  return false;
+}
+
+/** Options of Node for a process that must not start another. */
+export const withoutProcesses: readonly string[] = [
+  '--import',
+  new URL('./no-processes.ts', import.meta.url).href,
+];
