@@ -48,7 +48,7 @@ Examples:
   generate-manifests | hansa apply -f -`,
     )
     .action(async (options: ApplyOptions, command: Command) => {
-      const manifests = await loadManifests(options.filename, cli.io, cli.registry);
+      const manifests = await loadManifests(options.filename, cli);
       await cli.withClient(command, (client) => applyAll(cli, client, manifests, options));
     });
 }

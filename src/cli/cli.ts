@@ -114,9 +114,15 @@ export function createCli(given: Io, parts: CliParts): Cli {
     printTable: (table, wide) => {
       printTable({ print }, table, { wide, headers: true, prefix: undefined });
     },
+    deletionNotes: async (client, objects) => {
+      const notes = parts.planes.map(
+        async ({ deletion }) => (await deletion?.notes?.(client, objects)) ?? [],
+      );
+      return (await Promise.all(notes)).flat();
+    },
     dataDir: (command) => {
       const options = globalOptions(command);
-      return { path: dataDirOf(options, io), byFlag: options.dataDir !== undefined };
+      return { byFlag: options.dataDir !== undefined, path: () => dataDirOf(options, io) };
     },
   };
 }

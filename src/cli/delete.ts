@@ -1,15 +1,12 @@
 // hansa delete
 
 import { Command } from 'commander';
-import type { Kind } from '../api/kind.ts';
-import { federationPeerKind } from '../api/kinds/federation-peer.ts';
+import type { DeletionEffects, ObjectName } from '../core/plane/command-line.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { Cli } from './cli.ts';
 import { parseTargets, qualifiedName } from './kind-argument.ts';
 import { loadManifests } from './manifests.ts';
 import { outputOption, renderValue } from './output.ts';
-import { forgottenMembersLines } from './peer-members.ts';
-import { revocationEffect } from './peer-rows.ts';
 import { usageError } from '../core/command/usage-error.ts';
 import { waitForAll } from './wait.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
@@ -24,11 +21,6 @@ interface DeleteOptions {
   readonly ignoreNotFound?: boolean;
   readonly wait: boolean;
   readonly output: OutputFormat;
-}
-
-interface Doomed {
-  readonly kind: Kind;
-  readonly name: string;
 }
 
 interface DeletedObject {
@@ -66,11 +58,10 @@ Examples:
           cli.note('There is nothing to delete.');
           return;
         }
-        const question = deleteQuestion(doomed);
+        const effects = cli.planes.flatMap(({ deletion }) => deletion ?? []);
+        const question = deleteQuestion(doomed, effects);
         if (question !== undefined && options.dryRun !== true) {
-          const peers = doomed.filter(isPeer).map(({ name }) => name);
-          const lines = peers.length === 0 ? [] : await forgottenMembersLines(client, peers);
-          for (const line of lines) cli.note(line);
+          for (const line of await cli.deletionNotes(client, doomed)) cli.note(line);
           await cli.confirm(command, question);
         }
         await deleteAll(cli, client, doomed, options);
@@ -78,18 +69,16 @@ Examples:
     );
 }
 
-function isPeer({ kind }: Doomed): boolean {
-  return kind.kind === federationPeerKind.kind;
-}
-
-/** What to ask first; undefined where one object goes and nothing is revoked with it. */
-export function deleteQuestion(doomed: readonly Doomed[]): string | undefined {
-  const peers = doomed.filter(isPeer);
+/** What to ask first; undefined where one object goes and nothing else ends with it. */
+export function deleteQuestion(
+  doomed: readonly ObjectName[],
+  effects: readonly DeletionEffects[],
+): string | undefined {
+  const ends = effects.flatMap(({ question }) => question?.(doomed) ?? []);
+  if (doomed.length === 1 && ends.length === 0) return undefined;
   const list = doomed.map(({ kind, name }) => qualifiedName(kind, name)).join(', ');
-  if (doomed.length === 1 && peers.length === 0) return undefined;
   const what = doomed.length === 1 ? list : `${doomed.length} objects (${list})`;
-  const effect = peers.length === 0 ? '' : ` ${revocationEffect(peers.map(({ name }) => name))}`;
-  return `Delete ${what}?${effect}`;
+  return [`Delete ${what}?`, ...ends].join(' ');
 }
 
 async function choose(
@@ -98,12 +87,12 @@ async function choose(
   kind: string | undefined,
   names: readonly string[],
   options: DeleteOptions,
-): Promise<Doomed[]> {
+): Promise<ObjectName[]> {
   const selects = options.selector !== undefined || options.all === true;
   if (options.filename !== undefined) {
     if (kind !== undefined || selects) throw usageError('Give either -f or a kind, not both.');
     // In reverse: what was made last may need what was made first.
-    return (await loadManifests(options.filename, cli.io, cli.registry)).toReversed();
+    return (await loadManifests(options.filename, cli)).toReversed();
   }
   if (kind === undefined) throw usageError('Name a kind and names, or manifests with -f.');
   const targets = parseTargets(cli.registry, [kind, ...names]);
@@ -121,12 +110,12 @@ async function choose(
 async function deleteAll(
   cli: Cli,
   client: SiteClient,
-  doomed: readonly Doomed[],
+  doomed: readonly ObjectName[],
   options: DeleteOptions,
 ): Promise<void> {
-  const held: Doomed[] = [];
+  const held: ObjectName[] = [];
   const deleted: DeletedObject[] = [];
-  const report = ({ kind, name }: Doomed): void => {
+  const report = ({ kind, name }: ObjectName): void => {
     deleted.push({ kind: kind.kind, name, dryRun: options.dryRun === true });
     const named = qualifiedName(kind, name);
     if (options.output.format === 'name') cli.print(named);

@@ -11,12 +11,11 @@ import { HansaError, toHansaError } from '../core/errors/error.ts';
 import { openStore } from '../core/store/open.ts';
 import type { ServerConfig, Setting } from '../server/config.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
-import { checkAdvertised } from './advertised-url.ts';
-import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { checkAdvertised } from '../core/plane/advertised-url.ts';
+import { type Finding, inOrder, ok, problem, warning } from '../core/plane/doctor.ts';
 import { checkPorts } from './doctor-ports.ts';
-import { checkTrust } from './doctor-trust.ts';
-import { checkWeb } from './doctor-web.ts';
-import { localUrl, readEndpoints } from './site-endpoints.ts';
+import type { Plane } from '../core/plane/plane.ts';
+import { listenersOf, localUrl, readEndpoints } from './site-endpoints.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 
 export interface Patient {
@@ -30,7 +29,11 @@ export interface Patient {
   readonly running: boolean;
 }
 
-export type CheckUp = (patient: Patient) => Promise<Finding[]>;
+interface CheckUp {
+  readonly name: string;
+  readonly follows?: string;
+  readonly run: (patient: Patient) => Promise<readonly Finding[]>;
+}
 
 async function checkDaemon({ client, running, config }: Patient): Promise<Finding[]> {
   if (!running) {
@@ -304,29 +307,26 @@ async function checkEventLoop({ config, running }: Patient): Promise<Finding[]> 
   ];
 }
 
-export const checkUps: readonly CheckUp[] = [
-  checkDaemon,
-  checkClock,
-  checkModes,
-  checkDisk,
-  checkKey,
-  checkStore,
-  checkAuthority,
-  checkTrust,
-  checkListeners,
-  checkAdvertisedUrl,
-  checkWeb,
-  checkEventLoop,
+const ownChecks: readonly CheckUp[] = [
+  { name: 'daemon', run: checkDaemon },
+  { name: 'clock', run: checkClock },
+  { name: 'files', run: checkModes },
+  { name: 'disk', run: checkDisk },
+  { name: 'key', run: checkKey },
+  { name: 'store', run: checkStore },
+  { name: 'authority', run: checkAuthority },
+  { name: 'listeners', run: checkListeners },
+  { name: 'advertised', run: checkAdvertisedUrl },
+  { name: 'event loop', run: checkEventLoop },
 ];
 
 /** A check that itself breaks is a finding, not the end of the others. */
-export async function examine(patient: Patient): Promise<Finding[]> {
+export async function examine(patient: Patient, planes: readonly Plane[]): Promise<Finding[]> {
   const findings: Finding[] = [];
-  for (const checkUp of checkUps) {
+  for (const { name, run } of inOrder([...ownChecks, ...planes.flatMap(checksOf)])) {
     try {
-      findings.push(...(await checkUp(patient)));
+      findings.push(...(await run(patient)));
     } catch (error) {
-      const name = checkUp.name.replace(/^check/, '').toLowerCase();
       const text = error instanceof HansaError ? error.message : (error as Error).message;
       findings.push(
         problem(name, `could not be checked: ${text}`, 'The log of the site may say more.'),
@@ -334,4 +334,20 @@ export async function examine(patient: Patient): Promise<Finding[]> {
     }
   }
   return findings;
+}
+
+/** The checks that a plane adds, as checks of this machine's site. */
+function checksOf({ name, doctor }: Plane): CheckUp[] {
+  return (doctor?.site ?? []).map((check) => ({
+    name: check.name,
+    ...(check.follows === undefined ? {} : { follows: check.follows }),
+    run: ({ config, client, clock, running }) =>
+      check.run({
+        client,
+        clock,
+        running,
+        settings: config.planes.get(name),
+        listeners: async () => listenersOf(readEndpoints(config.dataDir)),
+      }),
+  }));
 }

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { type TestContext, test } from 'node:test';
 import { loadConfig } from '../server/config.ts';
-import type { Finding } from './doctor-finding.ts';
+import type { Finding } from '../core/plane/doctor.ts';
 import { checkPorts } from './doctor-ports.ts';
 
 function folderOf(context: TestContext): string {

@@ -9,7 +9,7 @@ import {
   type ListenAddress,
   parseListenAddress,
 } from '../core/config/config-values.ts';
-import { type Finding, ok, problem, warning } from './doctor-finding.ts';
+import { type Finding, ok, problem, warning } from '../core/plane/doctor.ts';
 import { readEndpoints, type SiteEndpoints } from './site-endpoints.ts';
 
 const listeners = ['api', 'federation', 'web', 'metrics'] as const;

@@ -9,7 +9,7 @@ import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
-import type { Finding } from './doctor-finding.ts';
+import type { Finding } from '../core/plane/doctor.ts';
 import { examineSite } from './doctor-site.ts';
 import { type Ran, run } from './test-io.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
@@ -110,7 +110,7 @@ suite('doctor by URL', () => {
     } as unknown as SiteClient;
     const at = async (time: string): Promise<Finding[]> => {
       const clock = { ...systemClock, now: () => Date.parse(time) };
-      return examineSite({ client, clock });
+      return examineSite({ client, clock }, allPlanes);
     };
     const level = (found: readonly Finding[], name: string): string | undefined =>
       found.find(({ check }) => check === name)?.level;

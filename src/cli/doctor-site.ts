@@ -4,10 +4,10 @@
 import { siteKind } from '../api/kinds/site.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { toHansaError } from '../core/errors/error.ts';
-import { checkAdvertised } from './advertised-url.ts';
+import { checkAdvertised } from '../core/plane/advertised-url.ts';
 import { checkAuthorities, checkReady } from './doctor-checks.ts';
-import { type Finding, ok, warning } from './doctor-finding.ts';
-import { checkTrust } from './doctor-trust.ts';
+import type { Plane } from '../core/plane/plane.ts';
+import { type Finding, inOrder, ok, warning } from '../core/plane/doctor.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { printable } from '../core/command/columns.ts';
 
@@ -16,10 +16,16 @@ interface SitePatient {
   readonly clock: Clock;
 }
 
+interface NamedCheck {
+  readonly name: string;
+  readonly follows?: string;
+  readonly run: () => Promise<readonly Finding[]>;
+}
+
 interface SiteStatus {
   readonly trustDomain?: string;
   readonly version?: string;
-  readonly listeners?: readonly { readonly name: string }[];
+  readonly listeners?: readonly { readonly name: string; readonly address: string }[];
   readonly authorities?: readonly {
     readonly kind?: string;
     readonly state?: string;
@@ -30,19 +36,35 @@ interface SiteStatus {
 /** Certificates begin to be valid a minute before they are issued: a larger skew breaks handshakes. */
 const maxSkewMs = 60_000;
 
-export async function examineSite(patient: SitePatient): Promise<Finding[]> {
+export async function examineSite(
+  patient: SitePatient,
+  planes: readonly Plane[],
+): Promise<Finding[]> {
   const { client } = patient;
   // Without an answer to this one there is nothing to examine.
   const skew = await checkSkew(patient);
-  const checks: Record<string, () => Promise<readonly Finding[]>> = {
-    daemon: () => checkReady(client),
-    authority: () => checkSiteStatus(patient),
-    federations: () => checkTrust({ ...patient, running: true }),
+  const visit = {
+    ...patient,
+    running: true,
+    // They are on the other machine.
+    settings: undefined,
+    listeners: () => listenersOf(client),
   };
+  const checks: readonly NamedCheck[] = [
+    { name: 'daemon', run: () => checkReady(client) },
+    { name: 'authority', run: () => checkSiteStatus(patient) },
+    ...planes.flatMap(({ doctor }) =>
+      (doctor?.site ?? []).map((check) => ({
+        name: check.name,
+        ...(check.follows === undefined ? {} : { follows: check.follows }),
+        run: () => check.run(visit),
+      })),
+    ),
+  ];
   const findings: Finding[] = [ok('api', printable(`${client.target} answers`)), skew];
-  for (const [check, look] of Object.entries(checks)) {
+  for (const { name: check, run } of inOrder(checks)) {
     try {
-      findings.push(...(await look()));
+      findings.push(...(await run()));
     } catch (caught) {
       const error = toHansaError(caught);
       const remedy =
@@ -53,6 +75,12 @@ export async function examineSite(patient: SitePatient): Promise<Finding[]> {
     }
   }
   return findings;
+}
+
+async function listenersOf(client: SiteClient): Promise<ReadonlyMap<string, string>> {
+  const { status = {} } = await client.get(siteKind, siteKind.singleton as string);
+  const { listeners = [] } = status as SiteStatus;
+  return new Map(listeners.map(({ name, address }) => [name, address]));
 }
 
 /** Every authenticated caller may ask who it is. The answer has the time of the site. */

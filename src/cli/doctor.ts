@@ -6,8 +6,8 @@ import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
 import { type Connection, resolveConnection } from './connection.ts';
 import { examine } from './doctor-checks.ts';
-import type { Finding } from './doctor-finding.ts';
-import { examinePeer } from './doctor-peer.ts';
+import type { Finding } from '../core/plane/doctor.ts';
+import { type Chosen, chosenSubject, examineSubject, subjectsOf } from './doctor-subject.ts';
 import { examineSite } from './doctor-site.ts';
 import { wrap } from './explain.ts';
 import { outputOption, renderValue } from './output.ts';
@@ -16,11 +16,11 @@ import type { OutputFormat } from '../core/plane/command-kit.ts';
 import { printable } from '../core/command/columns.ts';
 
 export function doctorCommand(cli: Cli): Command {
-  return addConfigOptions(cli, new Command('doctor'))
+  const subjects = subjectsOf(cli.planes);
+  const doctor = addConfigOptions(cli, new Command('doctor'))
     .description(
       'check a site and say how to repair it: its data folder, running or not, or by --site',
     )
-    .option('--peer <trust-domain>', 'look at the way to this peer or federation instead')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
@@ -31,18 +31,13 @@ context of a URL it checks what can be seen from there: readiness, clock, author
 
 Ends with exit code 10 (HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
 
-With --peer the running site asks the endpoint of that peer or SPIFFEFederation once, as it does to
-refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
-By --site this takes the right to update that SPIFFEFederation.
-
-Examples:
+${subjects.map(({ help }) => `${help}\n\n`).join('')}Examples:
   hansa doctor --data-dir ./lubeck
-  hansa doctor --data-dir ./lubeck --peer bruges.example
-  hansa doctor --config site.yaml -o json
+${subjects.map(({ example }) => `  hansa doctor --data-dir ./lubeck ${example}\n`).join('')}  hansa doctor --config site.yaml -o json
   hansa doctor --site https://lubeck.example:7443 --ca-file ca.pem --token-file token`,
     )
-    .action(async (options: { output: OutputFormat; peer?: string }, command: Command) => {
-      const findings = await findingsOf(cli, command, options.peer);
+    .action(async (options: { output: OutputFormat }, command: Command) => {
+      const findings = await findingsOf(cli, command, chosenSubject(subjects, command));
       const rendered = renderValue(findings, options.output);
       if (rendered === undefined) {
         cli.printPainted(
@@ -57,18 +52,24 @@ Examples:
         );
       }
     });
+  for (const { flag, placeholder, description } of subjects) {
+    doctor.option(`--${flag} <${placeholder}>`, description);
+  }
+  return doctor;
 }
 
 async function findingsOf(
   cli: Cli,
   command: Command,
-  peer: string | undefined,
+  chosen: Chosen | undefined,
 ): Promise<readonly Finding[]> {
   const { clock, random } = cli.io;
   const connection = connectionOf(cli, command);
   if (connection?.via === 'url') {
     return cli.withConnection(connection, async (client) =>
-      peer === undefined ? examineSite({ client, clock }) : examinePeer(client, peer, clock.now()),
+      chosen === undefined
+        ? examineSite({ client, clock }, cli.planes)
+        : examineSubject(cli, client, chosen),
     );
   }
   const named = connection?.context === undefined ? undefined : connection.dataDir;
@@ -80,8 +81,8 @@ async function findingsOf(
       () => true,
       (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
     );
-    if (peer !== undefined) return examinePeer(client, peer, clock.now());
-    return examine({ config, settings, clock, random, client, running });
+    if (chosen !== undefined) return examineSubject(cli, client, chosen);
+    return examine({ config, settings, clock, random, client, running }, cli.planes);
   });
 }
 

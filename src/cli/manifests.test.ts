@@ -5,7 +5,8 @@ import { HansaError } from '../core/errors/error.ts';
 import { type Manifest, parseManifests } from './manifests.ts';
 import { testRegistry } from './test-io.ts';
 
-const read = (text: string): Manifest[] => parseManifests('m.yaml', text, testRegistry);
+const read = (text: string): Manifest[] =>
+  parseManifests('m.yaml', text, { registry: testRegistry, converters: [] });
 const role = (name: string): string =>
   `apiVersion: hansa.dev/v1alpha1\nkind: Role\nmetadata: {name: ${name}}\nspec: {rules: []}\n`;
 

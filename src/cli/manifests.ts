@@ -6,11 +6,12 @@ import { join, resolve } from 'node:path';
 import { LineCounter, parseAllDocuments } from 'yaml';
 import type { Kind } from '../api/kind.ts';
 import { apiVersion, type JsonObject } from '../api/object.ts';
+import type { ManifestConverter } from '../core/plane/command-line.ts';
 import type { Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { nearest } from '../server/config-nearest.ts';
+import type { Cli } from './cli.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
-import { convertForeign } from './foreign-manifests.ts';
 import { usageError } from '../core/command/usage-error.ts';
 import type { Io } from '../core/plane/command-kit.ts';
 
@@ -22,14 +23,23 @@ export interface Manifest {
   readonly where: string;
 }
 
+/** What a manifest may be of: our kinds, and what planes convert into them. */
+export interface KnownManifests {
+  readonly registry: Registry;
+  readonly converters: readonly ManifestConverter[];
+}
+
 /** More than the largest object that a site takes, many times. */
 const maxFileBytes = 16 * 1024 * 1024;
 
 export async function loadManifests(
   paths: readonly string[],
-  io: Io,
-  registry: Registry,
+  { io, registry, planes }: Pick<Cli, 'io' | 'registry' | 'planes'>,
 ): Promise<Manifest[]> {
+  const known: KnownManifests = {
+    registry,
+    converters: planes.flatMap(({ manifests: convert }) => convert ?? []),
+  };
   const texts: { shown: string; text: string }[] = [];
   for (const path of paths) {
     if (path === '-') {
@@ -40,7 +50,7 @@ export async function loadManifests(
       texts.push({ shown: file.shown, text: readText(file.path, file.shown) });
     }
   }
-  const manifests = everyOf(texts, ({ shown, text }) => parseManifests(shown, text, registry));
+  const manifests = everyOf(texts, ({ shown, text }) => parseManifests(shown, text, known));
   if (manifests.length === 0) {
     const places = paths.map((path) => (path === '-' ? 'standard input' : path));
     throw usageError(`There is no object in ${places.join(', ')}.`);
@@ -106,7 +116,7 @@ function tooLarge(shown: string): HansaError {
   return new HansaError('HANSA_TOO_LARGE', message);
 }
 
-export function parseManifests(shown: string, text: string, registry: Registry): Manifest[] {
+export function parseManifests(shown: string, text: string, known: KnownManifests): Manifest[] {
   const lineCounter = new LineCounter();
   // YAML 1.2 knows JSON too. Aliases are bounded by the parser (maxAliasCount).
   const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, version: '1.2' });
@@ -121,7 +131,7 @@ export function parseManifests(shown: string, text: string, registry: Registry):
     const value: unknown = toValue(document, shown);
     if (value === null || value === undefined) return [];
     const where = `${shown}:${lineAt(document.contents?.range?.[0] ?? 0)}`;
-    return manifestsOf(value, where, registry);
+    return manifestsOf(value, where, known);
   });
 }
 
@@ -135,26 +145,28 @@ function toValue(document: { toJS(): unknown }, shown: string): unknown {
   }
 }
 
-function manifestsOf(value: unknown, where: string, registry: Registry): Manifest[] {
+function manifestsOf(value: unknown, where: string, known: KnownManifests): Manifest[] {
   const refuse = (why: string): never => {
     throw new HansaError('HANSA_BAD_REQUEST', `${where}: ${why}`);
   };
   if (!isRecord(value)) return refuse('a manifest must be an object with apiVersion and kind.');
-  const converted = convertForeign(value, refuse);
-  if (converted !== undefined) return manifestsOf(converted, where, registry);
+  for (const convert of known.converters) {
+    const converted = convert(value, refuse);
+    if (converted !== undefined) return manifestsOf(converted, where, known);
+  }
   const { apiVersion: version, kind: kindName, metadata } = value;
   if (kindName === 'List' && Array.isArray(value['items'])) {
-    return everyOf(value['items'], (item: unknown) => manifestsOf(item, where, registry));
+    return everyOf(value['items'], (item: unknown) => manifestsOf(item, where, known));
   }
   if (version !== apiVersion) {
     const given = version === undefined ? 'missing' : JSON.stringify(version);
     return refuse(`apiVersion is ${given}; accepted is ${apiVersion}.`);
   }
-  const kind = typeof kindName === 'string' ? registry.byKind(kindName) : undefined;
+  const kind = typeof kindName === 'string' ? known.registry.byKind(kindName) : undefined;
   if (kind === undefined) {
-    const known = registry.kinds.map((candidate) => candidate.kind);
-    const meant = typeof kindName === 'string' ? nearest(kindName, known) : undefined;
-    const hint = meant === undefined ? `Kinds are ${known.join(', ')}.` : `Did you mean ${meant}?`;
+    const kinds = known.registry.kinds.map((candidate) => candidate.kind);
+    const meant = typeof kindName === 'string' ? nearest(kindName, kinds) : undefined;
+    const hint = meant === undefined ? `Kinds are ${kinds.join(', ')}.` : `Did you mean ${meant}?`;
     return refuse(`there is no kind ${JSON.stringify(kindName)}. ${hint}`);
   }
   const name = isRecord(metadata) ? metadata['name'] : undefined;

@@ -8,7 +8,7 @@ import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { outputFormatsOf } from './output.ts';
 import { processIo } from './process-io.ts';
 import { createProgram } from './program.ts';
-import { planeCommands, run } from './test-io.ts';
+import { run } from './test-io.ts';
 import { allPlanes } from '../test-planes.ts';
 
 /** What the help shows; other programs and generators call the rest. */
@@ -28,7 +28,7 @@ suite('help', () => {
     { ...processIo(), clock: systemClock, random: systemRandom },
     { planes: allPlanes, version: '1.2.3' },
   );
-  for (const each of visibleCommands(createProgram(cli, planeCommands))) {
+  for (const each of visibleCommands(createProgram(cli))) {
     const path = pathOf(each);
     test(`of ${['hansa', ...path].join(' ')} has a description and examples`, async () => {
       const { code, stdout, stderr } = await run([...path, '--help']);
@@ -52,7 +52,7 @@ suite('help', () => {
   ]);
 
   test('offers json and yaml for every command that prints a result', () => {
-    const program = createProgram(cli, planeCommands);
+    const program = createProgram(cli);
     const lacking = visibleCommands(program)
       .filter(({ commands }) => commands.length === 0)
       .filter(({ options }) => {

@@ -3,6 +3,7 @@
 import { inspect } from 'node:util';
 import { Command, type CommanderError, Option } from 'commander';
 import { toHansaError } from '../core/errors/error.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import { accessCommand } from './access.ts';
 import { applyCommand } from './apply.ts';
 import { auditCommand } from './audit.ts';
@@ -21,7 +22,9 @@ import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
 import { loginCommand, logoutCommand } from './login.ts';
+import { mergeCommands } from './merge-commands.ts';
 import { serverCommand } from './server.ts';
+import { statusCommand } from './status.ts';
 import { versionCommand } from './version.ts';
 import { waitCommand } from './wait.ts';
 import { watchCommand } from './watch.ts';
@@ -29,9 +32,9 @@ import { whoamiCommand } from './whoami.ts';
 import { Interrupted, type Io } from '../core/plane/command-kit.ts';
 import { printable } from '../core/command/columns.ts';
 
-export type MakeCommand = (cli: Cli) => Command;
+type MakeCommand = (cli: Cli) => Command;
 
-/** In the order of the help. Planes add theirs through `runCli`. */
+/** In the order of the help. Those of the planes follow. */
 const ownCommands: readonly MakeCommand[] = [
   serverCommand,
   getCommand,
@@ -52,12 +55,13 @@ const ownCommands: readonly MakeCommand[] = [
   explainCommand,
   completionCommand,
   versionCommand,
+  statusCommand,
 ];
 
 /** For other programs (kubectl) and for those who change Hansa: left out of the help. */
 const hiddenCommands: readonly MakeCommand[] = [credentialCommand, docsCommand];
 
-export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): Command {
+export function createProgram(cli: Cli): Command {
   const program = new Command('hansa')
     .description('One daemon per sovereign site; a league of sites without a centre.')
     .version(cli.version, '-V, --version', 'print the version')
@@ -86,7 +90,16 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       'after',
       '\nExamples:\n  hansa server --data-dir ./lubeck --trust-domain lubeck.example\n  hansa status --data-dir ./lubeck\n  hansa peer invite --data-dir ./lubeck --for bruges.example\n\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
     );
-  for (const make of [...ownCommands, ...planeCommands]) program.addCommand(make(cli));
+  const added = [
+    ...ownCommands.map((make) => ({ owner: 'the command line', command: make(cli) })),
+    // By name: the order of the help does not depend on the order in which planes start.
+    ...cli.planes
+      .toSorted(byName)
+      .flatMap(({ name, commands }) =>
+        (commands?.(cli) ?? []).map((command) => ({ owner: `the plane ${name}`, command })),
+      ),
+  ];
+  for (const command of mergeCommands(added)) program.addCommand(command);
   for (const make of hiddenCommands) program.addCommand(make(cli), { hidden: true });
   for (const command of descendants(program)) {
     command
@@ -102,6 +115,10 @@ export function createProgram(cli: Cli, planeCommands: readonly MakeCommand[]): 
       });
   }
   return program;
+}
+
+function byName(a: Plane, b: Plane): number {
+  return a.name < b.name ? -1 : 1;
 }
 
 /** How commander ends a command line: with help, the version, or what it did not understand. */
@@ -120,14 +137,10 @@ function descendants(command: Command): Command[] {
 }
 
 /** Runs one command line and resolves to its exit code. Never throws. */
-export async function runCli(
-  args: readonly string[],
-  io: Io,
-  parts: CliParts & { readonly commands?: readonly MakeCommand[] },
-): Promise<number> {
+export async function runCli(args: readonly string[], io: Io, parts: CliParts): Promise<number> {
   const cli = createCli(io, parts);
   try {
-    const program = createProgram(cli, parts.commands ?? []);
+    const program = createProgram(cli);
     if (args.length === 0) {
       program.outputHelp();
       return exitCodes.ok.code;

@@ -41,3 +41,10 @@ export function localUrl(url: string): string {
     url.includes('[') ? `${scheme}[::1]` : `${scheme}127.0.0.1`,
   );
 }
+
+/** The listeners among them by name, as this machine reaches them. */
+export function listenersOf(endpoints: SiteEndpoints): ReadonlyMap<string, string> {
+  const { api, federation, web, metrics } = endpoints;
+  const urls = Object.entries({ api, federation, web, metrics });
+  return new Map(urls.flatMap(([name, url]) => (url === undefined ? [] : [[name, localUrl(url)]])));
+}

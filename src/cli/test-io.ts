@@ -5,12 +5,7 @@ import { allKinds, allPlanes } from '../test-planes.ts';
 import { createRegistry } from '../api/registry.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { runCli } from './program.ts';
-import { grantCommand } from './grant.ts';
-import { joinCommand } from './join.ts';
-import { peerCommand } from './peer.ts';
-import { statusCommand } from './status.ts';
-import { svidCommand } from './svid.ts';
-import { trustCommand } from './trust.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import type { Io } from '../core/plane/command-kit.ts';
 
 export interface Ran {
@@ -24,19 +19,11 @@ export interface RunInput {
   readonly cwd?: string;
   readonly stdin?: string;
   readonly interruption?: AbortSignal;
+  /** Those of the program by default. */
+  readonly planes?: readonly Plane[];
 }
 
 export const testRegistry = createRegistry(allKinds);
-
-/** Those that main.ts adds to the program's own. */
-export const planeCommands = [
-  statusCommand,
-  peerCommand,
-  grantCommand,
-  trustCommand,
-  svidCommand,
-  joinCommand,
-];
 
 /** Runs one command line in this process. */
 export async function run(args: readonly string[], input: RunInput = {}): Promise<Ran> {
@@ -54,7 +41,7 @@ export async function run(args: readonly string[], input: RunInput = {}): Promis
     launcher: '/opt/hansa/hansa',
     interruption: () => input.interruption ?? signal,
   };
-  const parts = { planes: allPlanes, version: '1.2.3', commands: planeCommands };
+  const parts = { planes: input.planes ?? allPlanes, version: '1.2.3' };
   const code = await runCli(args, io, parts);
   return { code, stdout: stdout.join(''), stderr: stderr.join('') };
 }

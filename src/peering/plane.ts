@@ -6,12 +6,26 @@ import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { grantCommand } from './commands/grant.ts';
+import { peerCommand } from './commands/peer.ts';
+import { peerCheck } from './peer-doctor.ts';
+import { revocationEffect } from './peer-rows.ts';
+import { peeringStatus } from './status.ts';
 
 export const peeringKinds = [federationPeerKind, federationGrantKind, serviceOfferKind] as const;
 
 export const peeringPlane: Plane = {
   name: 'peering',
   kinds: peeringKinds,
+  commands: (kit) => [peerCommand(kit), grantCommand(kit)],
+  doctor: { subjects: [peerCheck] },
+  status: peeringStatus,
+  deletion: {
+    question: (objects) => {
+      const peers = objects.filter(({ kind }) => kind.kind === federationPeerKind.kind);
+      return peers.length === 0 ? undefined : revocationEffect(peers.map(({ name }) => name));
+    },
+  },
   start: async (context) => {
     const { startPeering } = await import('./start.ts');
     return startPeering(context);

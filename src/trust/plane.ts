@@ -3,16 +3,53 @@
 // ext_authz. The authority itself, SVIDs and the validation of chains are in core/identity. How sites
 // become peers belongs to peering, which this plane meets in the store only.
 
+import { Command } from 'commander';
+import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { forgottenMembersLines } from './client/forgotten-members.ts';
+import { grantCheckCommand } from './commands/grant-check.ts';
+import { joinCommand } from './commands/join.ts';
+import { svidCommand } from './commands/svid.ts';
+import { trustCommand } from './commands/trust.ts';
+import { endpointCheck } from './doctor/endpoint.ts';
+import { federationsCheck } from './doctor/federations.ts';
+import { trustStatus } from './status.ts';
+import { convertTeleport } from './teleport-manifests.ts';
 import { type TrustSettings, trustSettings } from './trust-settings.ts';
 
 export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   settings: trustSettings,
+  commands: (kit) => [
+    trustCommand(kit),
+    svidCommand(kit),
+    joinCommand(kit),
+    new Command('grant').addCommand(grantCheckCommand(kit)),
+  ],
+  doctor: {
+    site: [
+      federationsCheck,
+      {
+        name: 'web',
+        follows: 'advertised',
+        run: async (visit) => (await import('./doctor/web.ts')).checkWeb(visit),
+      },
+    ],
+    subjects: [endpointCheck],
+  },
+  status: trustStatus,
+  manifests: convertTeleport,
+  deletion: {
+    notes: async (client, objects) => {
+      const peers = objects.filter(({ kind }) => kind.kind === federationPeerKind.kind);
+      const names = peers.map(({ name }) => name);
+      return names.length === 0 ? [] : forgottenMembersLines(client, names);
+    },
+  },
   start: async (context, settings) => {
     const { startTrust } = await import('./start.ts');
     return startTrust(context, settings);

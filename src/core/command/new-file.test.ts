@@ -18,7 +18,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
 import { systemRandom } from '../clock/system.ts';
-import { JoinFolder } from '../../cli/join-folder.ts';
+import { JoinFolder } from '../../trust/client/join-folder.ts';
 import { readOwnFile, writeNewFile } from './new-file.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hansa-files-'));

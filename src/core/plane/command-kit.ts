@@ -4,6 +4,7 @@
 import type { Readable, Writable } from 'node:stream';
 import type { Command, Option } from 'commander';
 import type { Clock, Random } from '../clock/clock.ts';
+import type { ObjectName } from './command-line.ts';
 import type { SiteClient, Table } from './site-client.ts';
 
 /** Where a question is asked and answered. */
@@ -75,6 +76,8 @@ export interface CommandKit {
   renderValue(value: unknown, output: OutputFormat): string | undefined;
   /** Prints a table that the site laid out. */
   printTable(table: Table, wide: boolean): void;
-  /** The data folder that the command line names, and whether a flag names it. */
-  dataDir(command: Command): { readonly path: string; readonly byFlag: boolean };
+  /** What else ends when these objects are deleted, as every plane tells it, for before a question. */
+  deletionNotes(client: SiteClient, objects: readonly ObjectName[]): Promise<readonly string[]>;
+  /** Whether a flag names the data folder, and its path, which a context or a variable may name too. */
+  dataDir(command: Command): { readonly byFlag: boolean; path(): string };
 }

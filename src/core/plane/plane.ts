@@ -19,6 +19,7 @@ import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
+import type { PlaneCommandLine } from './command-line.ts';
 import type { PlaneRoute } from './route.ts';
 import type { AdminCall, PlaneRpc } from './stream.ts';
 
@@ -104,7 +105,7 @@ export interface RunningPlane {
  * A plane as a static value, listed in main.ts. Every command of the command line imports it, so it
  * must be cheap to import: `start` loads the code of the daemon.
  */
-export interface Plane<Settings = unknown> {
+export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly name: string;
   readonly kinds: readonly Kind[];
   /** Configuration keys, and what they mean for `start`. Without it, `start` gets undefined. */

@@ -1,6 +1,6 @@
 // Parsers of the resource API: bodies, manifests, selectors and reviews.
 
-import { allKinds } from '../../../src/test-planes.ts';
+import { allKinds, allPlanes } from '../../../src/test-planes.ts';
 import { parseFieldSelector } from '../../../src/api/field-selector.ts';
 import type { Kind } from '../../../src/api/kind.ts';
 import { parseLabelSelector } from '../../../src/api/label-selector.ts';
@@ -20,6 +20,7 @@ const options = {
   force: false,
 } as const;
 const registry = createRegistry(allKinds);
+const converters = allPlanes.flatMap(({ manifests: convert }) => convert ?? []);
 const fallback = registry.byKind('WorkloadEntry') as Kind;
 
 const words = [
@@ -93,7 +94,7 @@ export const resourceTargets: readonly Target[] = [
     grammar: 'text',
     dictionary: [...words, ...yamlWords],
     maxBytes: 20_000,
-    run: (input) => void parseManifests('file', input.toString('utf8'), registry),
+    run: (input) => void parseManifests('file', input.toString('utf8'), { registry, converters }),
   },
   {
     name: 'json-patch',

@@ -1,0 +1,68 @@
+// Whether a site answers at the URL that it tells its peers. The site itself tries; `hansa doctor` and
+// `hansa peer invite` show the result. A failure is only a warning: behind some routers a machine
+// cannot reach its own public address.
+
+import { type ErrorCode, hasCode } from '../errors/error.ts';
+import { type Finding, ok, warning } from './doctor.ts';
+import type { CommandKit } from './command-kit.ts';
+import type { SiteClient } from './site-client.ts';
+import { printable } from '../command/columns.ts';
+
+/** Where a site answers how far it gets with its own bundle endpoint, or, with a name, with that of a federation. */
+export const examinePath = '/hansa/v1/trust/examine';
+
+/** The part of that answer which is about the advertised URL. */
+export interface UrlExamination {
+  readonly url?: string;
+  readonly failure?: { readonly class: string; readonly message: string };
+}
+
+const check = 'advertised';
+const untold: readonly ErrorCode[] = [
+  'HANSA_FORBIDDEN',
+  'HANSA_NOT_FOUND',
+  'HANSA_TOO_MANY_REQUESTS',
+  'HANSA_UNAVAILABLE',
+];
+
+/** Undefined where the caller may not ask, or the site cannot tell now. */
+export async function checkAdvertised(client: SiteClient): Promise<Finding | undefined> {
+  try {
+    const { body } = await client.request({ method: 'POST', path: examinePath });
+    return judgeAdvertised(body as UrlExamination);
+  } catch (error) {
+    // Daemons of earlier versions do not know the path.
+    if (untold.some((code) => hasCode(error, code))) return undefined;
+    throw error;
+  }
+}
+
+/** Warns on standard error. Whatever keeps the site from telling is no reason to fail. */
+export async function warnUnlessAdvertised(
+  kit: Pick<CommandKit, 'note'>,
+  client: SiteClient,
+): Promise<void> {
+  const finding = await checkAdvertised(client).catch(() => undefined);
+  if (finding?.level === 'warning') kit.note(`Warning: ${finding.text} ${finding.remedy}`);
+}
+
+export function judgeAdvertised({ url = '', failure }: UrlExamination): Finding {
+  if (failure === undefined) return ok(check, printable(`${url} answers as this site`));
+  const text = `this site cannot reach its advertised URL ${url}: ${failure.message}`;
+  return warning(check, printable(text), remedyFor(failure.class, new URL(url).hostname));
+}
+
+function remedyFor(failure: string, host: string): string {
+  const other = 'or start the site with another --advertise';
+  switch (failure) {
+    case 'dns':
+      return `Peers connect to this URL. Add ${host} to DNS, ${other}.`;
+    case 'connect':
+    case 'unreachable':
+      return `Peers connect to this URL. Check the port, the firewall and --federation, ${other}. If peers reach the URL and only this machine does not, nothing needs to be done.`;
+    case 'identity':
+      return `Another program answers at this URL, or a proxy ends TLS. TLS must reach the federation listener, ${other}.`;
+    default:
+      return `Peers fetch the trust bundle at this URL. The path must lead to the federation listener, ${other}.`;
+  }
+}

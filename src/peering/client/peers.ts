@@ -1,0 +1,20 @@
+// Asks a running site about its peers.
+
+import { HansaError } from '../../core/errors/error.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import type { PeerSummary } from '../operator-routes.ts';
+import { peeringPaths } from '../paths.ts';
+
+export async function listPeers(client: SiteClient): Promise<readonly PeerSummary[]> {
+  const { body } = await client.request({ path: peeringPaths.peers });
+  return (body as { readonly peers: readonly PeerSummary[] }).peers;
+}
+
+export async function findPeer(client: SiteClient, name: string): Promise<PeerSummary> {
+  const peer = (await listPeers(client)).find((known) => known.name === name);
+  if (peer !== undefined) return peer;
+  throw new HansaError(
+    'HANSA_NOT_FOUND',
+    `There is no peer ${name}. See those that there are with: hansa peer list`,
+  );
+}

@@ -1,0 +1,202 @@
+// hansa peer invite and hansa peer invitation: make, list and cancel invitations of this site.
+
+import { Command, Option } from 'commander';
+import { humanDuration } from '../../api/duration.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { InvitationSummary } from '../invitation-routes.ts';
+import { shortId } from '../invitation.ts';
+import { warnUnlessAdvertised } from '../../core/plane/advertised-url.ts';
+import { parseDurationFlag } from '../../core/command/duration-flag.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { pathTo } from '../../core/plane/path-to.ts';
+import { peeringPaths } from '../paths.ts';
+
+interface InviteFlags {
+  readonly for?: string;
+  readonly ttl?: number;
+  readonly output: OutputFormat;
+}
+
+export function inviteCommand(kit: CommandKit): Command {
+  return new Command('invite')
+    .description('make an invitation: one line of text for the operator of another site')
+    .option(
+      '--for <name[@fingerprint]>',
+      'the trust domain that may use it, and the fingerprint of its keys; without it you confirm the site that did',
+    )
+    .addOption(
+      new Option('--ttl <duration>', 'how long it can be used (15m, 4h at most)').argParser(
+        parseDurationFlag,
+      ),
+    )
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Standard output gets the line and nothing else. Any site that has it can use it, once: send it over
+a channel that you trust. With --for NAME the first site that calls itself NAME becomes the peer.
+With --for NAME@FINGERPRINT it must also have those keys: its operator sees the fingerprint in
+hansa status.
+
+Examples:
+  hansa peer invite --for bruges.example
+  hansa peer invite --for bruges.example@7f3a…c1
+  (umask 077 && hansa peer invite --ttl 1h > invitation)`,
+    )
+    .action((flags: InviteFlags, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const [name, ...rest] = flags.for?.split('@') ?? [];
+        const { body } = await client.request({
+          method: 'POST',
+          path: peeringPaths.invite,
+          body: {
+            ...(name === undefined ? {} : { for: name }),
+            ...(rest.length === 0 ? {} : { fingerprint: rest.join('@') }),
+            ...(flags.ttl === undefined ? {} : { ttlSeconds: Math.floor(flags.ttl / 1000) }),
+          },
+        });
+        const made = body as {
+          readonly id: string;
+          readonly invitation: string;
+          readonly expiresAt: string;
+          readonly fingerprint: string;
+        };
+        kit.print(kit.renderValue(made, flags.output) ?? printable(made.invitation));
+        const minutes = Math.round((Date.parse(made.expiresAt) - kit.io.clock.now()) / 60_000);
+        const cancel = `hansa peer invitation cancel ${printable(shortId(made.id))}`;
+        kit.note(`(one line; expires in ${minutes} min; works once; to cancel it: ${cancel})`);
+        kit.note(`fingerprint   ${printable(made.fingerprint)}`);
+        for (const line of inviteHints(name, rest.length > 0)) kit.note(printable(line));
+        await warnUnlessAdvertised(kit, client);
+      }),
+    );
+}
+
+/** What the operator can do about an invitation that binds less than it could. */
+export function inviteHints(name: string | undefined, bindsKeys: boolean): string[] {
+  if (name === undefined) {
+    return ['Any site may use it: confirm the one that did with: hansa peer confirm TRUST-DOMAIN'];
+  }
+  if (bindsKeys) return [];
+  return [
+    `The first site that calls itself ${name} becomes the peer. To bind its keys too: --for ${name}@FINGERPRINT, which hansa status shows there`,
+  ];
+}
+
+export function invitationCommand(kit: CommandKit): Command {
+  return new Command('invitation')
+    .description('invitations that this site made: list, cancel')
+    .addHelpText('after', '\nExamples:\n  hansa peer invitation list')
+    .addCommand(listCommand(kit))
+    .addCommand(cancelCommand(kit));
+}
+
+function listCommand(kit: CommandKit): Command {
+  return new Command('list')
+    .description('list invitations, newest first, until they expire or their peering is complete')
+    .addOption(kit.outputOption(['json', 'yaml', 'wide', 'name']))
+    .addHelpText(
+      'after',
+      `
+The site keeps no secret of an invitation: a lost one cannot be shown again. Cancel it and make another.
+
+Examples:
+  hansa peer invitation list
+  hansa peer invitation list -o wide`,
+    )
+    .action((options: { readonly output: OutputFormat }, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const invitations = await listInvitations(client);
+        const { format } = options.output;
+        const rendered = kit.renderValue({ invitations }, options.output);
+        if (rendered !== undefined) kit.print(rendered);
+        else if (format === 'name') for (const { id } of invitations) kit.print(printable(id));
+        else if (invitations.length === 0) {
+          kit.note('There are no invitations. Make one with: hansa peer invite --for TRUST-DOMAIN');
+        } else {
+          const rows = invitationRows(invitations, kit.io.clock.now(), format === 'wide');
+          kit.print(renderColumns(rows.map((row) => row.map((cell) => printable(cell)))));
+        }
+      }),
+    );
+}
+
+export function invitationRows(
+  invitations: readonly InvitationSummary[],
+  nowMs: number,
+  wide: boolean,
+): readonly (readonly string[])[] {
+  const headings = ['ID', 'FOR', 'STATE', 'AGE', 'EXPIRES', 'REDEEMED BY'];
+  const more = ['MADE BY', 'KEYS'];
+  return [
+    wide ? [...headings, ...more] : headings,
+    ...invitations.map((each) => {
+      const { state, expiresAt, redeemedBy = '', contestedBy } = each;
+      const leftMs = Date.parse(expiresAt) - nowMs;
+      const contest = contestedBy === undefined ? '' : `, also tried by ${contestedBy}`;
+      const cells = [
+        wide ? each.id : shortId(each.id),
+        each.for === undefined
+          ? 'any site'
+          : `${each.for}${each.forKeys === undefined ? '' : ' (keys bound)'}`,
+        state,
+        humanDuration(nowMs - Date.parse(each.createdAt)),
+        state === 'open' ? `in ${humanDuration(leftMs)}` : '',
+        `${redeemedBy}${contest}`,
+      ];
+      return wide ? [...cells, each.createdBy ?? '', each.forKeys ?? ''] : cells;
+    }),
+  ];
+}
+
+function cancelCommand(kit: CommandKit): Command {
+  return new Command('cancel')
+    .description('end an invitation that was not redeemed, at once')
+    .argument('<id>', 'its id, or the first characters of it')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa peer invitation cancel 4be0a1c29f3d')
+    .action((given: string, options: { readonly output: OutputFormat }, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const { id } = findInvitation(await listInvitations(client), given);
+        const { body } = await client.request({
+          method: 'DELETE',
+          path: pathTo(peeringPaths.invitation, { id }),
+        });
+        kit.print(
+          kit.renderValue(body, options.output) ??
+            printable(`The invitation ${shortId(id)} is cancelled.`),
+        );
+      }),
+    );
+}
+
+/** By its whole id, or by a beginning that only one of them has. */
+export function findInvitation(
+  invitations: readonly InvitationSummary[],
+  given: string,
+): InvitationSummary {
+  if (!/^[0-9a-f]{4,64}$/.test(given)) {
+    throw usageError(
+      `${JSON.stringify(given)} is not the id of an invitation: give at least its first 4 characters, as hansa peer invitation list shows them.`,
+    );
+  }
+  const [found, second] = invitations.filter(({ id }) => id.startsWith(given));
+  if (found === undefined) {
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `There is no invitation ${given}. See those that there are with: hansa peer invitation list`,
+    );
+  }
+  if (second !== undefined) {
+    throw usageError(`Several invitations begin with ${given}: give more characters of the id.`);
+  }
+  return found;
+}
+
+async function listInvitations(client: SiteClient): Promise<readonly InvitationSummary[]> {
+  const { body } = await client.request({ path: peeringPaths.invitations });
+  return (body as { readonly invitations: readonly InvitationSummary[] }).invitations;
+}

@@ -1,0 +1,301 @@
+// hansa peer: other sites. Invite one, accept an invitation, and see how peers are doing.
+
+import { Command } from 'commander';
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { siteKind } from '../../api/kinds/site.ts';
+import type { Resource } from '../../api/object.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { InvitationPreview, PeerSummary } from '../operator-routes.ts';
+import { isLive, nextState, type PeerEvent, type PeerState, refuseStep } from '../peer-states.ts';
+import { readInvitation } from './invitation-input.ts';
+import { findPeer, listPeers } from '../client/peers.ts';
+import { peerHint, peerHintLines } from '../peer-hints.ts';
+import { invitationCommand, inviteCommand } from './peer-invitation.ts';
+import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peer-rows.ts';
+import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { pathTo } from '../../core/plane/path-to.ts';
+import { peeringPaths } from '../paths.ts';
+
+interface Output {
+  readonly output: OutputFormat;
+}
+
+export function peerCommand(kit: CommandKit): Command {
+  return new Command('peer')
+    .description('other sites: invite, accept, look after')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa peer invite --for bruges.example\n  hansa peer list',
+    )
+    .addCommand(inviteCommand(kit))
+    .addCommand(invitationCommand(kit))
+    .addCommand(acceptCommand(kit))
+    .addCommand(listCommand(kit))
+    .addCommand(showCommand(kit))
+    .addCommand(confirmCommand(kit))
+    .addCommand(switchCommand(kit, 'suspend'))
+    .addCommand(switchCommand(kit, 'resume'))
+    .addCommand(revokeCommand(kit));
+}
+
+function acceptCommand(kit: CommandKit): Command {
+  return new Command('accept')
+    .description('accept an invitation, and become a peer of the site that made it')
+    .argument(
+      '[invitation]',
+      'the line; without it you are asked, or it is read from standard input',
+    )
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Paste the line when asked: it is not shown. An invitation on the command line is visible to every
+local user in the process list, and the first site that redeems it becomes the peer.
+
+Examples:
+  hansa peer accept
+  hansa peer accept < invitation
+  ssh lubeck hansa peer invite --for bruges.example | hansa peer accept --yes`,
+    )
+    .action((given: string | undefined, options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const { line: invitation, usedStdin } = await readInvitation(kit.io, given);
+        const preview = (
+          await client.request({ method: 'POST', path: peeringPaths.preview, body: { invitation } })
+        ).body as InvitationPreview;
+        for (const line of await previewLines(client, preview)) kit.note(printable(line));
+        await kit.confirm(command, 'Accept?', usedStdin ? 'terminal' : 'stdin');
+        const peer = (
+          await client.request({ method: 'POST', path: peeringPaths.accept, body: { invitation } })
+        ).body as PeerSummary;
+        const rendered = kit.renderValue(peer, options.output);
+        if (rendered === undefined) reportAccepted(kit, peer);
+        else kit.print(rendered);
+      }),
+    );
+}
+
+async function previewLines(client: SiteClient, preview: InvitationPreview): Promise<string[]> {
+  const { body } = await client.request({
+    path: objectPath(siteKind, siteKind.singleton as string),
+  });
+  const own = (body as { readonly status?: { readonly trustDomain?: string } }).status?.trustDomain;
+  const offers =
+    preview.offers.length === 0 ? 'no offers yet' : `offers: ${preview.offers.join(', ')}`;
+  return [
+    `${preview.trustDomain} invites ${own ?? 'this site'}`,
+    `  fingerprint   ${preview.fingerprint}`,
+    `                (if the invitation came over an untrusted channel, compare it with the operator of ${preview.trustDomain} by phone)`,
+    '  they get      your public bundle',
+    `  you get       their public bundle, ${offers}`,
+    ...(preview.confirmation
+      ? [`  then          the operator of ${preview.trustDomain} has to confirm`]
+      : []),
+  ];
+}
+
+function reportAccepted(kit: CommandKit, peer: PeerSummary): void {
+  const name = printable(peer.name);
+  if (peer.state === 'active') {
+    kit.note(
+      `  ✓ contract version ${peer.contractVersion ?? 1}   ✓ token   ✓ bundles exchanged   ✓ enrolled   ✓ first heartbeat`,
+    );
+    kit.print(`${name} is active. Grants: hansa grant list --peer ${name}`);
+  } else {
+    const why = peer.reason === undefined ? '' : `: ${peer.reason}`;
+    kit.print(printable(`${peer.name} is ${peer.state}${why}`));
+    const hint = peerHint(peer);
+    kit.note(printable(hint === '' ? `See how far it is with: hansa peer show ${name}` : hint));
+  }
+}
+
+function listCommand(kit: CommandKit): Command {
+  return new Command('list')
+    .description('list the peers of this site, and how they are doing')
+    .addOption(kit.outputOption(['json', 'yaml', 'wide', 'name']))
+    .addHelpText('after', '\nExamples:\n  hansa peer list\n  hansa peer list -o wide')
+    .action((options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const peers = await listPeers(client);
+        const rendered = kit.renderValue({ peers }, options.output);
+        if (rendered !== undefined) kit.print(rendered);
+        else if (options.output.format === 'name') {
+          for (const { name } of peers) kit.print(printable(name));
+        } else if (peers.length === 0) {
+          kit.note('There are no peers. Invite one with: hansa peer invite --for TRUST-DOMAIN');
+        } else {
+          const nowMs = kit.io.clock.now();
+          const wide = options.output.format === 'wide';
+          const rows = peers.map((peer) =>
+            peerCells(peer, nowMs, wide).map((cell) => printable(cell)),
+          );
+          kit.print(renderColumns([peerHeadings(wide), ...rows]));
+          for (const line of peerHintLines(peers)) kit.note(printable(line));
+        }
+      }),
+    );
+}
+
+function showCommand(kit: CommandKit): Command {
+  return new Command('show')
+    .description('show all that is known of a peer')
+    .argument('<name>', 'its trust domain')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa peer show bruges.example')
+    .action((name: string, options: Output, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        kit.print(
+          kit.renderValue(peer, options.output) ??
+            renderColumns(
+              peerLines(peer, kit.io.clock.now()).map((row) => row.map((cell) => printable(cell))),
+            ),
+        );
+      }),
+    );
+}
+
+interface StepOptions {
+  readonly output: OutputFormat;
+}
+
+function confirmCommand(kit: CommandKit): Command {
+  return new Command('confirm')
+    .description('say yes to a site that used an invitation and waits')
+    .argument('<name>', 'its trust domain')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa peer confirm bruges.example')
+    .action((name: string, { output }: StepOptions, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        if (peer.state === 'proposed' || peer.alert !== undefined) {
+          if (peer.state === 'proposed') {
+            kit.note(printable(`${name} used an invitation, and waits: ${peer.reason ?? ''}`));
+          }
+          if (peer.alert !== undefined) kit.note(printable(`Warning: ${peer.alert}`));
+          kit.note(printable(`  fingerprint   ${peer.fingerprint ?? 'unknown'}`));
+          await kit.confirm(command, `Confirm ${name}?`);
+        }
+        const { body } = await client.request({
+          method: 'POST',
+          path: pathTo(peeringPaths.confirm, { name }),
+        });
+        const { state } = body as PeerSummary;
+        const text = printable(`${name} is confirmed, and ${state} now.`);
+        kit.print(kit.renderValue({ name, state }, output) ?? text);
+      }),
+    );
+}
+
+function switchCommand(kit: CommandKit, event: 'suspend' | 'resume'): Command {
+  const desiredState = event === 'suspend' ? 'suspended' : 'active';
+  return new Command(event)
+    .description(
+      event === 'suspend'
+        ? 'trust nothing of a peer, and send it nothing, until it is resumed'
+        : 'trust a suspended peer again',
+    )
+    .argument('<name>', 'its trust domain')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', `\nExamples:\n  hansa peer ${event} bruges.example`)
+    .action((name: string, { output }: StepOptions, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const peer = await findPeer(client, name);
+        checkStep(peer, event);
+        const { body } = await client.request({
+          method: 'PATCH',
+          path: objectPath(federationPeerKind, name),
+          contentType: 'application/merge-patch+json',
+          body: { spec: { desiredState } },
+        });
+        const settled = await untilState(kit, client, body as Resource, (state) =>
+          event === 'suspend' ? state === 'suspended' : state !== 'suspended',
+        );
+        kit.print(
+          kit.renderValue({ name, state: settled }, output) ?? printable(`${name} is ${settled}.`),
+        );
+      }),
+    );
+}
+
+function revokeCommand(kit: CommandKit): Command {
+  return new Command('revoke')
+    .description('end the peering with a site, at once and for good')
+    .argument('<name>', 'its trust domain')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Works whether the other site answers or not. Agents and bots that joined with an SVID of the peer are
+listed and forgotten. A new invitation makes it a peer again.
+
+Examples:
+  hansa peer revoke reval.example --yes`,
+    )
+    .action((name: string, { output }: StepOptions, command: Command) =>
+      kit.withClient(command, async (client) => {
+        await findPeer(client, name);
+        const peer = { kind: federationPeerKind, name };
+        for (const line of await kit.deletionNotes(client, [peer])) kit.note(line);
+        await kit.confirm(command, `Revoke ${name}? ${revocationEffect([name])}`);
+        await client.request({
+          method: 'POST',
+          path: pathTo(peeringPaths.revoke, { name }),
+        });
+        kit.print(
+          kit.renderValue({ name, state: 'revoked' }, output) ?? printable(`${name} is revoked.`),
+        );
+      }),
+    );
+}
+
+/** Refused here, with what is possible, rather than wished for without end. */
+function checkStep(peer: PeerSummary, event: PeerEvent): void {
+  const state = peer.state as PeerState;
+  if (event === 'suspend' && state === 'suspended') return;
+  if (event === 'resume' && isLive(state)) return;
+  if (nextState({ state }, event) === undefined) {
+    throw refuseStep(peer.name, state, event);
+  }
+}
+
+/** Follows the object from the answer to the change on, so that no state is missed. */
+async function untilState(
+  kit: CommandKit,
+  client: SiteClient,
+  changed: Resource,
+  holds: (state: string) => boolean,
+): Promise<string> {
+  const { name, resourceVersion } = changed.metadata;
+  const abort = new AbortController();
+  const timer = kit.io.clock.timer(settleWithinMs, () => abort.abort());
+  let state = stateOf(changed);
+  try {
+    if (holds(state)) return state;
+    const selection = { fieldSelector: `metadata.name=${name}`, resourceVersion };
+    for await (const { object } of client.watch(federationPeerKind, {
+      ...selection,
+      signal: abort.signal,
+    })) {
+      state = stateOf(object as Resource);
+      if (holds(state)) return state;
+    }
+  } catch (error) {
+    if (!abort.signal.aborted) throw error;
+  } finally {
+    timer.cancel();
+    abort.abort();
+  }
+  throw new HansaError(
+    'HANSA_CONDITION_NOT_MET',
+    `${name} is still ${state}: the site is busy. See hansa peer show ${name}`,
+  );
+}
+
+const settleWithinMs = 10_000;
+
+function stateOf({ status }: Resource): string {
+  return (status as { readonly state?: string } | undefined)?.state ?? 'unknown';
+}

@@ -1,0 +1,38 @@
+// The part of `hansa status` that is about peers, offers and grants.
+
+import type { Kind } from '../api/kind.ts';
+import { federationGrantKind } from '../api/kinds/federation-grant.ts';
+import { serviceOfferKind } from '../api/kinds/service-offer.ts';
+import type { StatusPart } from '../core/plane/command-line.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { listPeers } from './client/peers.ts';
+import { peerHintLines } from './peer-hints.ts';
+import { peerCells, peerHeadings } from './peer-rows.ts';
+
+export async function peeringStatus(client: SiteClient, nowMs: number): Promise<StatusPart> {
+  const [peers, offers, grants] = await Promise.all([
+    listPeers(client),
+    count(client, serviceOfferKind),
+    count(client, federationGrantKind),
+  ]);
+  const none = 'none; invite one with hansa peer invite';
+  return {
+    fields: { peers, offers, grants },
+    rows: [
+      ['shared', `${plural(offers, 'offer')}, ${plural(grants, 'grant')}`],
+      ['peers', peers.length === 0 ? none : String(peers.length)],
+    ],
+    ...(peers.length === 0
+      ? {}
+      : { table: [peerHeadings(), ...peers.map((peer) => peerCells(peer, nowMs))] }),
+    lines: peerHintLines(peers),
+  };
+}
+
+async function count(client: SiteClient, kind: Kind): Promise<number> {
+  return (await client.list(kind)).items.length;
+}
+
+function plural(number: number, word: string): string {
+  return `${number} ${word}${number === 1 ? '' : 's'}`;
+}

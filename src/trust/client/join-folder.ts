@@ -1,0 +1,140 @@
+// The folder of somebody who joined: svid.pem, svid.key, bundle.pem, and join.json with what a renewal
+// needs. All of it changes together, also where the machine stops in the middle: new files are laid
+// beside the old ones, join.json.next last, and then moved; whoever comes next moves the rest.
+
+import { createPrivateKey, type KeyObject } from 'node:crypto';
+import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import type { Random } from '../../core/clock/clock.ts';
+import type { Bundle } from '../../core/identity/bundle.ts';
+import { exportPkcs8, generateP256 } from '../../core/identity/keys.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import type { Joined } from '../join/join-client.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { readOwnFile, writeNewFile } from '../../core/command/new-file.ts';
+import { removeMade } from './svid-files.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+
+/** What join.json holds. */
+export interface Membership {
+  readonly server: string;
+  readonly trustDomain: string;
+  readonly spiffeId: string;
+  readonly instance: string;
+  readonly generation: string;
+}
+
+const files = ['svid.key', 'svid.pem', 'bundle.pem', 'join.json'] as const;
+type FileName = (typeof files)[number];
+/** Nobody but their owner reads any of them. */
+const fileMode = 0o600;
+
+export class JoinFolder {
+  readonly path: string;
+  /** The outermost folder that was made here. */
+  #made: string | undefined;
+  #hasNewKey = false;
+
+  constructor(path: string) {
+    this.path = path;
+    this.#do('use', () => {
+      if (existsSync(this.#next('join.json'))) this.#move();
+    });
+  }
+
+  /** Undefined where nobody joined with it. */
+  get membership(): Membership | undefined {
+    const path = join(this.path, 'join.json');
+    if (!existsSync(path)) return undefined;
+    const read = JSON.parse(this.read('join.json')) as Membership;
+    if (
+      [read.server, read.trustDomain, read.instance, read.generation].every(
+        (each) => typeof each === 'string',
+      )
+    ) {
+      return read;
+    }
+    throw usageError(`${path} is not as hansa join wrote it. Join again with another folder.`);
+  }
+
+  read(name: FileName): string {
+    return this.#do('read', () => readFileSync(join(this.path, name), 'utf8'));
+  }
+
+  /**
+   * The key that is to be certified, kept before anybody is asked: the one of an attempt whose answer
+   * did not arrive, or a new one.
+   */
+  async nextKey(random: Random): Promise<KeyObject> {
+    // Whoever else can write into the folder would have a key of his own certified.
+    const waiting = readOwnFile(this.#next('svid.key'));
+    if (waiting !== undefined) {
+      try {
+        return createPrivateKey(waiting);
+      } catch {
+        // Half of a file: nobody was asked with it.
+      }
+    }
+    const key = await generateP256(random);
+    this.#hasNewKey = true;
+    this.#do('write', () => this.#lay('svid.key', privateKeyPem(exportPkcs8(key))));
+    return key;
+  }
+
+  /** After a refusal: removes the key that was made for it. One of an earlier attempt stays. */
+  abandonKey(): void {
+    if (!this.#hasNewKey) return;
+    rmSync(this.#next('svid.key'), { force: true });
+    if (this.#made !== undefined) removeMade(this.path, this.#made);
+  }
+
+  /** With the key of `nextKey`. */
+  keep(joined: Joined, server: URL): void {
+    const membership: Membership = {
+      server: server.origin,
+      trustDomain: joined.id.trustDomain.name,
+      spiffeId: joined.id.toString(),
+      instance: joined.instance,
+      generation: joined.generation.toString(),
+    };
+    this.#do('write', () => {
+      this.#lay('svid.pem', joined.chain.map(({ der }) => certificatePem(der)).join(''));
+      this.#lay('bundle.pem', joined.bundle.pem);
+      this.#lay('join.json', `${JSON.stringify(membership, null, 2)}\n`);
+      this.#move();
+    });
+  }
+
+  /** Between two renewals, so that the next one finds a site whose authority has changed. */
+  keepBundle(bundle: Bundle): void {
+    this.#do('write', () => {
+      this.#lay('bundle.pem', bundle.pem);
+      renameSync(this.#next('bundle.pem'), join(this.path, 'bundle.pem'));
+    });
+  }
+
+  #lay(name: FileName, content: string): void {
+    this.#made ??= mkdirSync(this.path, { recursive: true, mode: 0o700 });
+    writeNewFile(this.#next(name), content, fileMode);
+  }
+
+  /** Safe to do again. */
+  #move(): void {
+    for (const name of files) {
+      const next = this.#next(name);
+      if (existsSync(next)) renameSync(next, join(this.path, name));
+    }
+  }
+
+  #next(name: FileName): string {
+    return join(this.path, `${name}.next`);
+  }
+
+  #do<T>(what: string, work: () => T): T {
+    try {
+      return work();
+    } catch (error) {
+      throw usageError(`Cannot ${what} ${this.path}: ${fileProblem(error)}.`);
+    }
+  }
+}

@@ -1,0 +1,118 @@
+// How `hansa join` comes to trust a site before it says anything to it: by a bundle that was brought
+// here, or by the fingerprint of the bundle that the site publishes.
+
+import { readFileSync } from 'node:fs';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { Bundle, maxAuthorities } from '../../core/identity/bundle.ts';
+import { parseCertificatesPem } from '../../core/identity/pem.ts';
+import { parseSpiffeBundle, refreshAfterSeconds } from '../../core/identity/spiffe-bundle.ts';
+import type { JoinServer } from '../join/join-client.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { asNobody, fetchPresented, onlyBundle } from './presented-bundle.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import type { Io } from '../../core/plane/command-kit.ts';
+
+export interface ServerOptions {
+  readonly server?: string;
+  readonly trustDomain?: string;
+  readonly bundle?: string;
+  readonly fingerprint?: string;
+}
+
+export async function findServer(io: Io, options: ServerOptions): Promise<JoinServer> {
+  const url = parseServer(options.server);
+  if (options.trustDomain === undefined) {
+    throw usageError('Name the trust domain of the site with --trust-domain.');
+  }
+  const trustDomain = TrustDomain.parse(options.trustDomain);
+  const { bundle, fingerprint } = options;
+  if (bundle !== undefined && fingerprint === undefined) {
+    return { url, bundle: readBundle(readGiven(bundle, '--bundle'), trustDomain, bundle) };
+  }
+  if (fingerprint !== undefined && bundle === undefined) {
+    return { url, bundle: await fetchPinned(io, url, trustDomain, fingerprint) };
+  }
+  throw usageError(
+    'Say how the site is recognized: --bundle with its bundle (hansa trust bundle show), or --fingerprint (hansa trust bundle fingerprint).',
+  );
+}
+
+export function parseServer(text: string | undefined): URL {
+  const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
+    throw usageError(
+      `--server is ${JSON.stringify(text ?? '')}: accepted is the https URL of the federation listener, for example https://lubeck.example:8443.`,
+    );
+  }
+  return url;
+}
+
+export function readGiven(path: string, flag: string): string {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch (error) {
+    throw usageError(`Cannot read ${path} (${flag}): ${fileProblem(error)}.`);
+  }
+}
+
+/** A SPIFFE bundle, or PEM. */
+export function readBundle(text: string, trustDomain: TrustDomain, path: string): Bundle {
+  if (text.trimStart().startsWith('{')) return parseSpiffeBundle(text, trustDomain, 'x509').bundle;
+  const authorities = parseCertificatesPem(text, maxAuthorities);
+  if (authorities.length === 0) {
+    throw usageError(`${path} holds no bundle: accepted are a SPIFFE bundle and PEM.`);
+  }
+  return new Bundle(trustDomain, authorities);
+}
+
+/** What the site publishes now, believed by what it published before; and when to ask again. */
+export async function refreshBundle(
+  io: Io,
+  { url, bundle }: JoinServer,
+): Promise<{ readonly bundle: Bundle; readonly againAfterMs: number }> {
+  const { trustDomain } = bundle;
+  const { fetchBundle } = await import('../fetch-bundle.ts');
+  const { document } = await fetchBundle({
+    url: new URL('/', url),
+    profile: {
+      kind: 'https_spiffe',
+      endpoint: SpiffeId.of(trustDomain, 'hansa', 'site'),
+      bundles: onlyBundle(bundle),
+    },
+    validator: undefined,
+    transport: asNobody(io),
+    clock: io.clock,
+    signal: io.interruption(),
+  });
+  const read = parseSpiffeBundle(document ?? '', trustDomain, 'x509');
+  return {
+    bundle: read.bundle,
+    againAfterMs: refreshAfterSeconds(read.refreshHintSeconds) * 1000,
+  };
+}
+
+/** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
+async function fetchPinned(
+  io: Io,
+  url: URL,
+  trustDomain: TrustDomain,
+  fingerprint: string,
+): Promise<Bundle> {
+  const presented = await fetchPresented(io, new URL('/', url), trustDomain);
+  if (presented.fingerprint !== fingerprint.trim().toLowerCase()) {
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `Cannot join at ${url.origin}: its bundle has the fingerprint ${presented.fingerprint}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
+    );
+  }
+  const id = presented.answeredBy();
+  if (!id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `Cannot join at ${url.origin}: ${id.toString()} answers, which is not a site.`,
+    );
+  }
+  return presented.bundle;
+}

@@ -1,0 +1,70 @@
+// What an endpoint presents of itself before anybody believes it: its bundle, with the fingerprint that
+// people compare by a way that is safe, and who answered by that very bundle. A stranger could pass on
+// the true bundle, but not present a certificate under it.
+
+import type { SpiffeId } from '../../api/spiffe-id.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { validateChain } from '../../core/identity/svid-validator.ts';
+import { TlsTransport } from '../../core/identity/tls-transport.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
+import type { Io } from '../../core/plane/command-kit.ts';
+
+const fetchMs = 10_000;
+
+export interface PresentedBundle {
+  readonly document: string;
+  readonly bundle: Bundle;
+  readonly fingerprint: string;
+  /** Throws HANSA_CERTIFICATE_INVALID where it is nobody of the bundle. */
+  answeredBy(): SpiffeId;
+}
+
+/** Nothing of it is to be believed before its fingerprint was compared. */
+export async function fetchPresented(
+  io: Io,
+  url: URL,
+  trustDomain: TrustDomain,
+): Promise<PresentedBundle> {
+  const connection = await asNobody(io).connect({
+    url,
+    verify: () => undefined,
+    asSite: false,
+    timeoutMs: fetchMs,
+  });
+  try {
+    const path = `${url.pathname}${url.search}`;
+    const { status, body } = await connection.request({ method: 'GET', path }, maxBundleBytes);
+    if (status !== 200) {
+      throw new HansaError(
+        'HANSA_UNREACHABLE',
+        `Cannot fetch the bundle of ${url.origin}: it answered with HTTP status ${status}. Is this its bundle endpoint?`,
+      );
+    }
+    const { peerChain } = connection;
+    const { bundle } = parseSpiffeBundle(body, trustDomain, 'x509');
+    return {
+      document: body.toString('utf8'),
+      bundle,
+      fingerprint: fingerprintOf(keyDigests(bundle)),
+      answeredBy: () => validateChain(peerChain, onlyBundle(bundle), io.clock.now()).id,
+    };
+  } finally {
+    connection.close();
+  }
+}
+
+export function asNobody({ clock }: Io): TlsTransport {
+  return new TlsTransport({
+    clock,
+    credential: () => {
+      throw new TypeError('a bundle is fetched as nobody');
+    },
+  });
+}
+
+export function onlyBundle(bundle: Bundle): BundleSource {
+  return { bundleFor: (asked) => (asked.equals(bundle.trustDomain) ? bundle : undefined) };
+}

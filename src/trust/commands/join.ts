@@ -1,0 +1,370 @@
+// hansa join: become an agent or a bot of a site, and renew; and for operators of a site, who may, and
+// who did.
+
+import { createPrivateKey } from 'node:crypto';
+import { resolve } from 'node:path';
+import { Command, Option } from 'commander';
+import { joinTokenKind } from '../../api/kinds/join-token.ts';
+import { apiVersion, timestamp } from '../../api/object.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { parseCertificatesPem } from '../../core/identity/pem.ts';
+import { maxChainLength } from '../../core/identity/svid-validator.ts';
+import type { Joined, SvidCredential } from '../join/join-client.ts';
+import type { MemberSummary } from '../join/join-routes.ts';
+import { parseDurationFlag } from '../../core/command/duration-flag.ts';
+import { JoinFolder } from '../client/join-folder.ts';
+import { isPassing, renewCommand, showJoined } from './join-renew.ts';
+import { findServer, readGiven, type ServerOptions } from '../client/join-server.ts';
+
+import { usageError } from '../../core/command/usage-error.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { pathTo } from '../../core/plane/path-to.ts';
+import { trustPaths } from '../paths.ts';
+
+export function joinCommand(kit: CommandKit): Command {
+  return new Command('join')
+    .description('become an agent or a bot of a site, and see who did')
+    .addCommand(runCommand(kit), { isDefault: true })
+    .addCommand(renewCommand(kit))
+    .addCommand(tokenCommand(kit))
+    .addCommand(listCommand(kit))
+    .addCommand(forgetCommand(kit))
+    .addHelpText(
+      'after',
+      `
+Without one of these words it joins; hansa join run --help tells how.
+
+Examples:
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
+    --token machines --name crane-1 --secret-file ./secret --write ./identity`,
+    );
+}
+
+interface RunOptions extends ServerOptions {
+  readonly token?: string;
+  readonly role?: string;
+  readonly name?: string;
+  readonly svid?: string;
+  readonly key?: string;
+  readonly socket?: string;
+  readonly secretFile?: string;
+  readonly write?: string;
+  readonly output: OutputFormat;
+}
+
+function runCommand(kit: CommandKit): Command {
+  return new Command('run')
+    .description('join a site (the word run may be left out)')
+    .option('--server <url>', "the URL of the site's federation listener")
+    .option('--trust-domain <name>', 'the trust domain of the site')
+    .option('--bundle <file>', 'the bundle of the site: SPIFFE or PEM')
+    .option('--fingerprint <line>', 'or the fingerprint of that bundle')
+    .option('--token <name>', 'the JoinToken to use')
+    .addOption(
+      new Option('--role <role>', 'agent, or bot (agent where there is a --name)').choices([
+        'agent',
+        'bot',
+      ]),
+    )
+    .option('--name <name>', 'the name of the agent; a bot has that of its token')
+    .option('--svid <file>', 'prove an identity: an X.509-SVID with its intermediates, PEM')
+    .option('--key <file>', 'its key, PEM')
+    .option('--socket <path>', 'or take the SVID from the Workload API of its own site')
+    .option('--secret-file <file>', 'or prove the secret of the token')
+    .option('--write <folder>', 'where svid.pem, svid.key and bundle.pem are kept')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The site is verified first: it must present spiffe://TRUST-DOMAIN/hansa/site under the bundle. Then
+what was asked for is proven; neither the key nor the secret leaves this machine. If the answer does
+not arrive, say the same command again. Renew before the SVID ends with hansa join renew.
+
+Examples:
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
+    --token machines --name crane-1 --secret-file ./secret --write ./identity
+  hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --fingerprint 7f:3a:… \\
+    --token ci-runners --role bot --socket /run/bruges/workload.sock --write ./identity`,
+    )
+    .action(async (options: RunOptions) => {
+      const { io } = kit;
+      const wish = wishOf(options);
+      if (options.write === undefined) throw usageError('Say where to keep the SVID with --write.');
+      const prove = await proofOf(kit, options);
+      const folder = new JoinFolder(resolve(io.cwd, options.write));
+      const { membership } = folder;
+      if (membership !== undefined) {
+        throw usageError(
+          `${folder.path} belongs to ${membership.spiffeId} already. Renew it with hansa join renew, or choose another folder.`,
+        );
+      }
+      const server = await findServer(io, options);
+      const key = await folder.nextKey(io.random);
+      const { clock, random } = io;
+      const signal = io.interruption();
+      const joined = await prove({ server, clock, random, key, signal }, wish).catch(
+        (error: unknown) => {
+          // Where no answer arrived, the site may know the key: the next attempt needs it.
+          if (!signal.aborted && !isPassing(error)) folder.abandonKey();
+          throw error;
+        },
+      );
+      folder.keep(joined, server.url);
+      showJoined(kit, joined, folder, options.output);
+    });
+}
+
+function wishOf({ token, name = '', role }: RunOptions): {
+  token: string;
+  role: string;
+  name: string;
+} {
+  if (token === undefined) throw usageError('Name the token to join with: --token.');
+  const chosen = role ?? (name === '' ? 'bot' : 'agent');
+  if (chosen === 'agent' && name === '') throw usageError('An agent needs a --name.');
+  if (chosen === 'bot' && name !== '') {
+    throw usageError('A bot has the name that its token gives: leave --name out.');
+  }
+  return { token, role: chosen, name };
+}
+
+type Client = typeof import('../join/join-client.ts');
+type Prove = (
+  parts: Parameters<Client['joinBySvid']>[0],
+  wish: Parameters<Client['joinBySvid']>[1],
+) => Promise<Joined>;
+
+/** What was given is read before anybody is called. */
+async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
+  const { svid, key, socket, secretFile } = options;
+  const given = [svid ?? key, socket, secretFile].filter((each) => each !== undefined);
+  if (given.length !== 1 || (svid === undefined) !== (key === undefined)) {
+    throw usageError(
+      'Say what is proven, in one way: --svid with --key, or --socket, or --secret-file.',
+    );
+  }
+  // Loaded here, so that no other command waits for it.
+  const client = await import('../join/join-client.ts');
+  if (secretFile !== undefined) {
+    const { decodeSecret } = await import('../join/secret.ts');
+    const seed = decodeSecret(readGiven(resolve(kit.io.cwd, secretFile), '--secret-file'));
+    return (parts, wish) => client.joinBySecret(parts, wish, seed);
+  }
+  const credential =
+    socket === undefined
+      ? readSvid(kit, svid ?? '', key ?? '')
+      : await fetchSvid(kit, resolve(kit.io.cwd, socket));
+  return (parts, wish) => client.joinBySvid(parts, wish, credential);
+}
+
+function readSvid(kit: CommandKit, svid: string, key: string): SvidCredential {
+  const chain = parseCertificatesPem(
+    readGiven(resolve(kit.io.cwd, svid), '--svid'),
+    maxChainLength,
+  );
+  if (chain.length === 0) throw usageError(`${svid} (--svid) holds no certificate in PEM.`);
+  const pem = readGiven(resolve(kit.io.cwd, key), '--key');
+  try {
+    return { chain, key: createPrivateKey(pem) };
+  } catch {
+    // Without its cause, which may quote the key.
+    throw usageError(`${key} (--key) holds no private key in PEM.`);
+  }
+}
+
+async function fetchSvid(kit: CommandKit, socket: string): Promise<SvidCredential> {
+  const { watchSvids } = await import('../workload/workload-client.ts');
+  for await (const { svids } of watchSvids(socket, kit.io.interruption())) {
+    const [first] = svids;
+    if (first === undefined) continue;
+    const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
+    return { chain: first.chain, key };
+  }
+  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
+}
+
+function tokenCommand(kit: CommandKit): Command {
+  return new Command('token')
+    .description('tokens with a secret (others are made with hansa apply)')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa join token create machines > secret\n  hansa get jointokens',
+    )
+    .addCommand(createCommand(kit))
+    .addCommand(secretCommand(kit));
+}
+
+interface CreateOptions {
+  readonly role: readonly ('agent' | 'bot')[];
+  readonly botName?: string;
+  readonly ttl: number;
+  readonly output: OutputFormat;
+}
+
+/** A day: long enough to carry a secret to a machine, short enough to forget about it. */
+const defaultTtlMs = 24 * 3_600_000;
+
+function createCommand(kit: CommandKit): Command {
+  return new Command('create')
+    .description('make a token and its secret, which is shown once')
+    .argument('<name>', 'of the token')
+    .addOption(
+      new Option('--role <role...>', 'what one may become with it')
+        .choices(['agent', 'bot'])
+        .default(['agent'], 'agent'),
+    )
+    .option('--bot-name <name>', 'the name of the bot, for the role bot')
+    .addOption(
+      new Option('--ttl <duration>', 'how long one may join with it')
+        .argParser(parseDurationFlag)
+        .default(defaultTtlMs, '24h'),
+    )
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The secret goes to standard output and is kept nowhere: the site holds a digest of its public key.
+
+Examples:
+  hansa join token create machines > secret
+  hansa join token create ci --role bot --bot-name ci --ttl 15m`,
+    )
+    .action((name: string, options: CreateOptions, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const { role: roles, botName } = options;
+        const expiresAt = timestamp(kit.io.clock.now() + options.ttl);
+        await refuseExisting(client, name);
+        // Applied, not created: so that `hansa apply` owns the fields of the token too and can change them.
+        await client.apply(joinTokenKind, name, {
+          apiVersion,
+          kind: joinTokenKind.kind,
+          metadata: { name },
+          spec: {
+            method: 'secret',
+            roles: [...roles],
+            expiresAt,
+            ...(botName === undefined ? {} : { botName }),
+          },
+        });
+        await makeSecret(kit, command, name, options.output);
+      }),
+    );
+}
+
+async function refuseExisting(client: SiteClient, name: string): Promise<void> {
+  try {
+    await client.get(joinTokenKind, name);
+  } catch (error) {
+    if (hasCode(error, 'HANSA_NOT_FOUND')) return;
+    throw error;
+  }
+  throw new HansaError(
+    'HANSA_ALREADY_EXISTS',
+    `Cannot create the token ${name}: it exists. For a new secret: hansa join token secret ${name}.`,
+  );
+}
+
+function secretCommand(kit: CommandKit): Command {
+  return new Command('secret')
+    .description('make a new secret for a token; the one before it is void')
+    .argument('<name>', 'of a token with the method secret')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa join token secret machines > secret')
+    .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
+      makeSecret(kit, command, name, options.output),
+    );
+}
+
+async function makeSecret(
+  kit: CommandKit,
+  command: Command,
+  name: string,
+  output: OutputFormat,
+): Promise<void> {
+  await kit.withClient(command, async (client) => {
+    const path = pathTo(trustPaths.joinSecret, { name });
+    const { body } = await client.request({ method: 'POST', path });
+    const made = body as { readonly secret: string; readonly expiresAt: string };
+    kit.print(kit.renderValue(made, output) ?? printable(made.secret));
+    kit.note(printable(`It works until ${made.expiresAt} and is not shown again.`));
+  });
+}
+
+const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL', 'WHY'];
+
+function listCommand(kit: CommandKit): Command {
+  return new Command('list')
+    .description('list agents, and bots that are alive')
+    .addOption(kit.outputOption(['json', 'yaml', 'name']))
+    .addHelpText('after', '\nExamples:\n  hansa join list')
+    .action((options: { readonly output: OutputFormat }, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const { body } = await client.request({ path: trustPaths.members });
+        const { members } = body as { readonly members: readonly MemberSummary[] };
+        const rendered = kit.renderValue({ members }, options.output);
+        if (rendered !== undefined) {
+          kit.print(rendered);
+          return;
+        }
+        if (options.output.format === 'name') {
+          const names = new Set(members.map(({ role, name }) => `${role}/${name}`));
+          for (const name of names) kit.print(printable(name));
+          return;
+        }
+        if (members.length === 0) {
+          kit.note('Nobody has joined. Make a token with: hansa join token create --help');
+          return;
+        }
+        const rows = members.map((each) =>
+          [
+            each.role,
+            each.name,
+            each.token,
+            each.provenBy,
+            String(each.generation),
+            each.renewedAt,
+            each.notAfter,
+            each.refused === undefined ? '' : `cannot renew: ${each.refused}`,
+          ].map((cell) => printable(cell)),
+        );
+        kit.print(renderColumns([headings, ...rows]));
+      }),
+    );
+}
+
+interface ForgetOptions {
+  readonly bot?: boolean;
+  readonly output: OutputFormat;
+}
+
+function forgetCommand(kit: CommandKit): Command {
+  return new Command('forget')
+    .description('forget an agent or a bot: it cannot renew, and the name of an agent is free')
+    .argument('<name>', 'of the agent')
+    .option('--bot', 'the name is that of a bot: everything that joined under it is forgotten')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The SVID that it holds works until it ends, an hour at most. Whoever a token still lets join can
+join again: delete the token first, or make it a new secret.
+
+Examples:
+  hansa join forget crane-1
+  hansa join forget ci --bot`,
+    )
+    .action((name: string, { bot = false, output }: ForgetOptions, command: Command) =>
+      kit.withClient(command, async (client) => {
+        const what = bot ? 'bot' : 'agent';
+        await kit.confirm(command, `Forget the ${what} ${printable(name)}?`);
+        const path = pathTo(trustPaths[what], { name });
+        await client.request({ method: 'DELETE', path });
+        kit.print(
+          kit.renderValue({ role: what, name, forgotten: true }, output) ??
+            printable(`${what} ${name} is forgotten.`),
+        );
+      }),
+    );
+}

@@ -1,0 +1,107 @@
+// hansa svid fetch: the identities of this process, once, as a workload gets them: X.509-SVIDs, or
+// JWT-SVIDs for an audience.
+
+import { Command, Option } from 'commander';
+import { timestamp } from '../../api/object.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import type { ReceivedJwtSvid, ReceivedState } from '../workload/workload-client.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import { socketOf } from './workload-socket.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable } from '../../core/command/columns.ts';
+
+interface FetchOptions {
+  readonly socket?: string;
+  readonly audience?: readonly string[];
+  readonly spiffeId?: string;
+  readonly output: OutputFormat;
+}
+
+export function svidFetchCommand(kit: CommandKit): Command {
+  return new Command('fetch')
+    .description('print the SVIDs of this process once')
+    .addOption(
+      new Option(
+        '--audience <name>',
+        'JWT-SVIDs for this audience; may be given several times',
+      ).argParser((name: string, before: readonly string[] | undefined) => [
+        ...(before ?? []),
+        name,
+      ]),
+    )
+    .option('--spiffe-id <id>', 'with --audience: of this identity only')
+    .option(
+      '--socket <path>',
+      'the workload socket (SPIFFE_ENDPOINT_SOCKET, or that of --data-dir)',
+    )
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+Without --audience it prints certificates, key and trust bundle as PEM. With --audience it prints one
+token a line; several identities match where several entries do. To keep files fresh, use hansa svid
+watch --write.
+
+Examples:
+  hansa svid fetch --audience db
+  curl -H "Authorization: Bearer $(hansa svid fetch --audience db)" https://db.example/
+  hansa svid fetch -o json`,
+    )
+    .action(async (options: FetchOptions, command: Command) => {
+      const { audience, spiffeId = '', output } = options;
+      if (audience === undefined && spiffeId !== '') {
+        throw usageError('--spiffe-id chooses among JWT-SVIDs: add --audience.');
+      }
+      const socket = socketOf(kit, command, options.socket);
+      const signal = kit.io.interruption();
+      // Loaded here, so that no other command waits for gRPC.
+      const client = await import('../workload/workload-client.ts');
+      if (audience !== undefined) {
+        showTokens(kit, await client.fetchJwtSvids(socket, { audience, spiffeId }, signal), output);
+        return;
+      }
+      for await (const state of client.watchSvids(socket, signal)) {
+        showCertificates(kit, state, output);
+        return;
+      }
+    });
+}
+
+function showTokens(
+  kit: CommandKit,
+  svids: readonly ReceivedJwtSvid[],
+  output: OutputFormat,
+): void {
+  const shown = svids.map(({ id, token, hint }) => ({ spiffeId: id.toString(), hint, token }));
+  const rendered = kit.renderValue({ svids: shown }, output);
+  if (rendered === undefined) for (const { token } of svids) kit.print(printable(token));
+  else kit.print(rendered);
+}
+
+function showCertificates(
+  kit: CommandKit,
+  { svids, federated }: ReceivedState,
+  output: OutputFormat,
+): void {
+  const pem = (certificates: ReceivedState['svids'][number]['chain']): string =>
+    certificates.map(({ der }) => certificatePem(der)).join('');
+  const shown = svids.map(({ id, hint, chain, key, authorities }) => ({
+    spiffeId: id.toString(),
+    hint,
+    notAfter: timestamp(chain[0]?.notAfterMs ?? 0),
+    certificate: pem(chain),
+    privateKey: privateKeyPem(key),
+    bundle: pem(authorities),
+  }));
+  const bundles = Object.fromEntries(
+    [...federated].map(([id, found]) => [id.slice('spiffe://'.length), pem(found)]),
+  );
+  const rendered = kit.renderValue({ svids: shown, federatedBundles: bundles }, output);
+  if (rendered !== undefined) {
+    kit.print(rendered);
+    return;
+  }
+  for (const { certificate, privateKey, bundle } of shown) {
+    kit.print(`${certificate}${privateKey}${bundle}`.trimEnd());
+  }
+}

@@ -1,0 +1,202 @@
+// Manifests as Teleport writes them (kind spiffe_federation, version v1; kind token, version v2),
+// turned into ours. What has no place in ours is refused by its name: a field that is silently left
+// out would be believed to count. Pure.
+
+import { apiVersion, type Json, type JsonObject } from '../api/object.ts';
+import type { ManifestConverter } from '../core/plane/command-line.ts';
+
+type Refuse = Parameters<ManifestConverter>[1];
+
+const versions: ReadonlyMap<string, string> = new Map(
+  Object.entries<string>({ spiffe_federation: 'v1', token: 'v2' }),
+);
+
+/** Undefined where the value is none of theirs. */
+export const convertTeleport: ManifestConverter = (value, refuse) => {
+  const { kind, apiVersion: ours } = value;
+  if (ours !== undefined || typeof kind !== 'string') return undefined;
+  const version = versions.get(kind);
+  if (version === undefined) return undefined;
+  const read = new Reader(value, '', refuse);
+  if (read.text('version') !== version) {
+    return refuse(`of the kind ${kind}, version ${version} is understood.`);
+  }
+  read.text('kind');
+  read.empty('sub_kind');
+  const metadata = read.object('metadata');
+  const name = metadata.text('name');
+  const labels = metadata.take('labels');
+  // What `tctl get` adds by itself is nobody's wish: so its output can be applied as it is.
+  for (const field of ['revision', 'id']) metadata.take(field);
+  read.take('status');
+  const spec = read.object('spec');
+  const converted =
+    kind === 'spiffe_federation'
+      ? { kind: 'SPIFFEFederation', spec: federationSpec(spec, refuse) }
+      : { kind: 'JoinToken', spec: tokenSpec(spec, metadata, refuse) };
+  for (const each of [read, metadata, spec]) each.end();
+  return {
+    apiVersion,
+    kind: converted.kind,
+    metadata: { name, ...(labels === undefined ? {} : { labels }) },
+    spec: converted.spec,
+  };
+};
+
+function federationSpec(spec: Reader, refuse: Refuse): JsonObject {
+  const source = spec.object('bundle_source');
+  const [profile, ...more] = ['static', 'https_web', 'https_spiffe'].filter((each) =>
+    source.has(each),
+  );
+  if (profile === undefined || more.length > 0) {
+    return refuse(
+      'spec.bundle_source must have exactly one of static, https_web and https_spiffe.',
+    );
+  }
+  const fields = source.object(profile);
+  const bundleSource = sourceOf(profile, fields, refuse);
+  fields.end();
+  source.end();
+  return { bundleSource };
+}
+
+function sourceOf(profile: string, fields: Reader, refuse: Refuse): JsonObject {
+  if (profile === 'static') return { static: { bundle: fields.text('bundle') } };
+  const bundleEndpointURL = fields.text('bundle_endpoint_url');
+  if (profile === 'https_web') return { httpsWeb: { bundleEndpointURL } };
+  if (!fields.has('endpoint_spiffe_id')) {
+    return refuse(
+      'spec.bundle_source.https_spiffe.endpoint_spiffe_id is missing: add whose SVID the endpoint presents. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server.',
+    );
+  }
+  return {
+    httpsSpiffe: {
+      bundleEndpointURL,
+      endpointSpiffeID: fields.text('endpoint_spiffe_id'),
+      bundleBootstrap: fields.text('bundle_bootstrap'),
+    },
+  };
+}
+
+/** Names of roles on the left as Teleport has them. */
+const roles: ReadonlyMap<string, string> = new Map(
+  Object.entries<string>({ bot: 'bot', node: 'agent', agent: 'agent' }),
+);
+
+function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
+  const method = spec.text('join_method');
+  if (method !== 'spiffe') {
+    return refuse(
+      `spec.join_method is ${JSON.stringify(method)}; converted is spiffe. For a token with a secret, use hansa join token create.`,
+    );
+  }
+  const converted = spec.texts('roles').map((role) => {
+    const lower = role.toLowerCase();
+    return (
+      roles.get(lower) ??
+      refuse(`spec.roles has ${JSON.stringify(role)}; understood are Bot, Node and Agent.`)
+    );
+  });
+  const botName = spec.has('bot_name') ? { botName: spec.text('bot_name') } : {};
+  // A token without an end has the zero time of Go there.
+  const expires = metadata.has('expires') ? metadata.text('expires') : undefined;
+  const rules = spec.object('spiffe');
+  const allow = rules.objects('allow').map((rule) => {
+    const spiffeID = rule.text('spiffe_id');
+    rule.end();
+    return { spiffeID };
+  });
+  rules.end();
+  return {
+    method,
+    roles: [...new Set(converted)],
+    ...botName,
+    ...(expires === undefined || expires.startsWith('0001-') ? {} : { expiresAt: expires }),
+    spiffe: { allow },
+  };
+}
+
+/** Takes an object apart, field by field; what nobody took is refused by `end`. */
+class Reader {
+  readonly #value: JsonObject;
+  readonly #path: string;
+  readonly #refuse: Refuse;
+  readonly #taken = new Set<string>();
+
+  constructor(value: JsonObject, path: string, refuse: Refuse) {
+    this.#value = value;
+    this.#path = path;
+    this.#refuse = refuse;
+  }
+
+  has(field: string): boolean {
+    const value = this.#own(field);
+    return value !== undefined && value !== null;
+  }
+
+  take(field: string): Json | undefined {
+    this.#taken.add(field);
+    return this.has(field) ? this.#own(field) : undefined;
+  }
+
+  text(field: string): string {
+    const value = this.take(field);
+    // YAML reads a bare 2027-01-01T00:00:00Z as text in its core schema, so text it is.
+    return typeof value === 'string' && value !== '' ? value : this.#wrong(field, 'a text', value);
+  }
+
+  empty(field: string): void {
+    const value = this.take(field);
+    if (value !== undefined && value !== '') this.#wrong(field, 'empty', value);
+  }
+
+  object(field: string): Reader {
+    const value = this.take(field);
+    return isRecord(value)
+      ? new Reader(value, this.#at(field), this.#refuse)
+      : this.#wrong(field, 'an object', value);
+  }
+
+  texts(field: string): readonly string[] {
+    const value = this.take(field);
+    return Array.isArray(value) && value.every((each) => typeof each === 'string')
+      ? value
+      : this.#wrong(field, 'a list of texts', value);
+  }
+
+  objects(field: string): readonly Reader[] {
+    const value = this.take(field);
+    if (!Array.isArray(value)) return this.#wrong(field, 'a list', value);
+    return value.map((each: Json, index) =>
+      isRecord(each)
+        ? new Reader(each, `${this.#at(field)}[${index}]`, this.#refuse)
+        : this.#wrong(`${field}[${index}]`, 'an object', each),
+    );
+  }
+
+  end(): void {
+    const unknown = Object.keys(this.#value).find((field) => !this.#taken.has(field));
+    if (unknown !== undefined) {
+      this.#refuse(
+        `${this.#at(unknown)} has no counterpart here: take it out, or write the manifest with apiVersion ${apiVersion}.`,
+      );
+    }
+  }
+
+  #own(field: string): Json | undefined {
+    return Object.hasOwn(this.#value, field) ? this.#value[field] : undefined;
+  }
+
+  #at(field: string): string {
+    return this.#path === '' ? field : `${this.#path}.${field}`;
+  }
+
+  #wrong(field: string, wanted: string, value: Json | undefined): never {
+    const what = value === undefined ? 'is missing' : `must be ${wanted}`;
+    return this.#refuse(`${this.#at(field)} ${what}.`);
+  }
+}
+
+function isRecord(value: unknown): value is JsonObject {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
