@@ -78,7 +78,7 @@ async function applyAll(
       const text = `${manifest.where}: cannot apply ${named}: ${errorText(error)}`;
       // Said once where it is the only one.
       if (manifests.length === 1) {
-        throw new HansaError(error.code, text + hintFor(error, manifest.kind), { cause: error });
+        throw new HansaError(error, text + hintFor(error, manifest.kind), { cause: error });
       }
       cli.note(`${printable(text, false)}   (${error.code})`);
     }
@@ -88,7 +88,7 @@ async function applyAll(
   if (first !== undefined) {
     const count = `${refused.length} of ${manifests.length} objects were`;
     const hint = hintFor(first.error, first.kind);
-    throw new HansaError(first.error.code, `${count} not applied.${hint}`);
+    throw new HansaError(first.error, `${count} not applied.${hint}`);
   }
 }
 

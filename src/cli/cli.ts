@@ -9,6 +9,7 @@ import type { Command } from 'commander';
 import { coreKinds } from '../api/kinds/core-kinds.ts';
 import { createRegistry, type Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
+import { catalogOf, type ErrorCatalog } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { createClient } from './client.ts';
 import {
@@ -37,6 +38,8 @@ export interface Cli extends CommandKit {
   readonly registry: Registry;
   readonly version: string;
   readonly planes: readonly Plane[];
+  /** The error codes of the core and of every plane. */
+  readonly errors: ErrorCatalog;
   /** As `print`, for text with `paint` in it, whose other parts are printable. */
   printPainted(text: string): void;
   /** Text in a style, where standard output is a terminal that wants colours. */
@@ -52,6 +55,7 @@ export interface CliParts {
 }
 
 export function createCli(given: Io, parts: CliParts): Cli {
+  const errors = catalogOf(parts.planes);
   let asked: AbortSignal | undefined;
   const io: Io = {
     ...given,
@@ -78,7 +82,11 @@ export function createCli(given: Io, parts: CliParts): Cli {
       );
     try {
       return await work(
-        createClient({ ...transport, send }, (warning) => note(`Warning: ${printable(warning)}`)),
+        createClient(
+          { ...transport, send },
+          (warning) => note(`Warning: ${printable(warning)}`),
+          errors,
+        ),
       );
     } finally {
       transport.close();
@@ -89,6 +97,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
     registry: createRegistry([...coreKinds, ...parts.planes.flatMap(({ kinds }) => kinds)]),
     version: parts.version,
     planes: parts.planes,
+    errors,
     print,
     printPainted,
     paint: (command, style, text) =>

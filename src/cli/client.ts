@@ -16,6 +16,7 @@ import {
 } from '../core/plane/site-client.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Transport } from './connection.ts';
+import type { ErrorCatalog } from '../core/errors/plane-errors.ts';
 import { errorFromStatus } from './status-error.ts';
 
 const tableAccept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
@@ -26,7 +27,11 @@ const pageLimit = 500;
 /** No answer or event of a site is larger; what is, is not a site. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
-export function createClient(transport: Transport, warn: (text: string) => void): SiteClient {
+export function createClient(
+  transport: Transport,
+  warn: (text: string) => void,
+  errors: ErrorCatalog,
+): SiteClient {
   const open = async (options: RequestOptions): Promise<IncomingMessage> => {
     const query = new URLSearchParams();
     for (const [key, value] of Object.entries(options.query ?? {})) {
@@ -55,7 +60,7 @@ export function createClient(transport: Transport, warn: (text: string) => void)
     const answer = await open(options);
     const status = answer.statusCode ?? 0;
     const body = parseBody(await readAll(answer), transport.target, status);
-    if (status < 200 || status > 299) throw refusal(transport, status, body);
+    if (status < 200 || status > 299) throw refusal(transport, status, body, errors);
     return { status, body };
   };
 
@@ -82,7 +87,12 @@ export function createClient(transport: Transport, warn: (text: string) => void)
       const answer = await open({ path, accept: '*/*' });
       const status = answer.statusCode ?? 0;
       if (status === 200) return answer;
-      throw refusal(transport, status, parseBody(await readAll(answer), transport.target, status));
+      throw refusal(
+        transport,
+        status,
+        parseBody(await readAll(answer), transport.target, status),
+        errors,
+      );
     },
     get: async (kind, name) => (await request({ path: objectPath(kind, name) })).body as Resource,
     list: async (kind, selection) => {
@@ -156,11 +166,12 @@ export function createClient(transport: Transport, warn: (text: string) => void)
           transport,
           status,
           parseBody(await readAll(answer), transport.target, status),
+          errors,
         );
       }
       for await (const line of lines(answer)) {
         const event = parseBody(line, transport.target, status) as WatchEvent<Resource | Table>;
-        if (event.type === 'ERROR') throw errorFromStatus(500, event.object);
+        if (event.type === 'ERROR') throw errorFromStatus(500, event.object, errors);
         yield event;
       }
     },
@@ -168,15 +179,20 @@ export function createClient(transport: Transport, warn: (text: string) => void)
 }
 
 /** What the site answered, with what only this side knows: where it asked, and as whom. */
-function refusal(transport: Transport, status: number, body: unknown): HansaError {
+function refusal(
+  transport: Transport,
+  status: number,
+  body: unknown,
+  errors: ErrorCatalog,
+): HansaError {
   const { target, credential } = transport;
-  const error = errorFromStatus(status, body);
+  const error = errorFromStatus(status, body, errors);
   if (error.code === 'HANSA_UNAUTHENTICATED') {
     const message =
       credential === undefined
         ? `${target} wants to know who asks: give --token-file, or a context that you are logged in to (hansa login, hansa context list).`
         : `${target} does not accept ${credential}: it is not of this site, expired or revoked.`;
-    return new HansaError(error.code, message, { cause: error });
+    return new HansaError(error, message, { cause: error });
   }
   // Not a missing object: no site answers so, but its other listeners and other servers do.
   if (status === 404 && !isStatus(body)) {

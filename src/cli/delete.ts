@@ -152,5 +152,5 @@ async function deleteAll(
   }
   const rendered = renderValue({ deleted }, options.output);
   if (rendered !== undefined) cli.print(rendered);
-  if (failure !== undefined) throw new HansaError(failure.code, 'Not everything was deleted.');
+  if (failure !== undefined) throw new HansaError(failure, 'Not everything was deleted.');
 }

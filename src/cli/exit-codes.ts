@@ -1,7 +1,7 @@
 // The one place where the error taxonomy becomes exit codes. Scripts rely on them: a number never
 // changes its meaning.
 
-import type { ErrorCode } from '../core/errors/error.ts';
+import type { CoreErrorCode } from '../core/errors/error.ts';
 import type { Interrupted } from '../core/plane/command-kit.ts';
 
 export const exitCodes = {
@@ -30,7 +30,7 @@ export const exitCodes = {
 
 type ExitName = keyof typeof exitCodes;
 
-const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
+const byErrorCode: Readonly<Record<CoreErrorCode, ExitName>> = {
   HANSA_BAD_REQUEST: 'invalid',
   HANSA_INVALID: 'invalid',
   HANSA_NOT_FOUND: 'notFound',
@@ -61,26 +61,21 @@ const byErrorCode: Readonly<Record<ErrorCode, ExitName>> = {
   HANSA_USAGE: 'usage',
   HANSA_CANCELLED: 'cancelled',
   HANSA_UNREACHABLE: 'unavailable',
-  HANSA_INVITATION_INVALID: 'invalid',
-  HANSA_INVITATION_EXPIRED: 'conflict',
-  HANSA_INVITATION_REDEEMED: 'conflict',
-  HANSA_INVITATION_REFUSED: 'forbidden',
   HANSA_CLOCK_DOUBTFUL: 'conflict',
   HANSA_AUTHORITY_STATE: 'conflict',
   HANSA_LIMIT: 'conflict',
-  HANSA_PEER_STATE: 'conflict',
-  HANSA_PEER_REFUSED: 'forbidden',
   HANSA_PEER_UNTRUSTED: 'untrusted',
-  HANSA_PEER_UNREACHABLE: 'unavailable',
   HANSA_CONDITION_NOT_MET: 'notMet',
   HANSA_UNHEALTHY: 'unhealthy',
   HANSA_INTERNAL: 'failure',
 };
 
-export function exitCodeOf(code: ErrorCode): number {
+/** Of an error: by its `general` code. */
+export function exitCodeOf(code: CoreErrorCode): number {
   return exitCodes[byErrorCode[code]].code;
 }
 
+/** Of an error: by its `general` code. */
 export function exitCodeOfInterruption({ signal }: Interrupted): number {
   return signal === 'SIGINT' ? exitCodes.interrupted.code : exitCodes.terminated.code;
 }

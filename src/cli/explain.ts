@@ -5,7 +5,7 @@ import type { Kind } from '../api/kind.ts';
 import { group, version } from '../api/object.ts';
 import { objectSchema } from '../api/resource-schema.ts';
 import type { Field, ObjectSchema, Schema } from '../api/schema/schema.ts';
-import { type ErrorCode, errorCatalog } from '../core/errors/error.ts';
+import type { ErrorCatalog } from '../core/errors/plane-errors.ts';
 import { nearest } from '../server/config-nearest.ts';
 import type { Cli } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
@@ -36,11 +36,11 @@ Examples:
         cli.print(explainKinds(cli.registry.kinds));
         return;
       }
-      const code = codeMeant(subject);
+      const code = codeMeant(cli.errors, subject);
       if (subject === 'exit-codes') cli.print(explainExitCodes());
-      else if (subject === 'error-codes') cli.print(explainErrorCodes());
-      else if (/^\d+$/.test(subject)) cli.print(explainExitCode(Number(subject)));
-      else if (code !== undefined) cli.print(explainError(code));
+      else if (subject === 'error-codes') cli.print(explainErrorCodes(cli.errors));
+      else if (/^\d+$/.test(subject)) cli.print(explainExitCode(cli.errors, Number(subject)));
+      else if (code !== undefined) cli.print(explainError(cli.errors, code));
       else cli.print(explainField(...splitSubject(cli, subject)));
     });
 }
@@ -61,46 +61,43 @@ function explainExitCodes(): string {
   );
 }
 
-function explainExitCode(number: number): string {
+function explainExitCode(errors: ErrorCatalog, number: number): string {
   const known = Object.values(exitCodes).find(({ code }) => code === number);
   if (known === undefined) {
     throw usageError(`There is no exit code ${number}. hansa explain exit-codes lists them.`);
   }
-  const codes = (Object.keys(errorCatalog) as ErrorCode[]).filter(
-    (code) => exitCodeOf(code) === number,
-  );
-  const rows = codes.map((code) => [code, errorCatalog[code].meaning]);
+  const rows = [...errors]
+    .filter(([, { like }]) => exitCodeOf(like) === number)
+    .map(([code, { meaning }]) => [code, meaning]);
   return [`${number}  ${known.meaning}`, ...(rows.length === 0 ? [] : [renderColumns(rows)])].join(
     '\n',
   );
 }
 
-function explainErrorCodes(): string {
-  return renderColumns(
-    (Object.keys(errorCatalog) as ErrorCode[]).map((code) => [code, errorCatalog[code].meaning]),
-  );
+function explainErrorCodes(errors: ErrorCatalog): string {
+  return renderColumns([...errors].map(([code, { meaning }]) => [code, meaning]));
 }
 
 /** Also in lower case and without the prefix, as people type it. Undefined where no code is meant. */
-function codeMeant(subject: string): string | undefined {
+function codeMeant(errors: ErrorCatalog, subject: string): string | undefined {
   const upper = subject.toUpperCase().replaceAll('-', '_');
   if (upper.startsWith('HANSA_')) return upper;
-  return Object.hasOwn(errorCatalog, `HANSA_${upper}`) ? `HANSA_${upper}` : undefined;
+  return errors.has(`HANSA_${upper}`) ? `HANSA_${upper}` : undefined;
 }
 
-export function explainError(text: string): string {
-  if (!Object.hasOwn(errorCatalog, text)) {
-    const meant = nearest(text, Object.keys(errorCatalog));
+export function explainError(errors: ErrorCatalog, code: string): string {
+  const found = errors.get(code);
+  if (found === undefined) {
+    const meant = nearest(code, [...errors.keys()]);
     const hint =
       meant === undefined ? ' hansa explain error-codes lists them.' : ` Did you mean ${meant}?`;
-    throw usageError(`There is no error code ${text}.${hint}`);
+    throw usageError(`There is no error code ${code}.${hint}`);
   }
-  const code = text as ErrorCode;
-  const { meaning, remedy } = errorCatalog[code];
+  const { meaning, remedy, like } = found;
   const rows = [
     ['meaning', meaning],
     ['remedy', remedy],
-    ['exit code', String(exitCodeOf(code))],
+    ['exit code', String(exitCodeOf(like))],
   ];
   return `${code}\n${renderColumns(rows)}`;
 }

@@ -73,7 +73,7 @@ function everyOf<T>(items: readonly T[], read: (item: T) => Manifest[]): Manifes
   const [first, ...others] = refused;
   if (first === undefined) return manifests;
   if (others.length === 0) throw first;
-  throw new HansaError(first.code, refused.map(({ message }) => message).join('\n'));
+  throw new HansaError(first, refused.map(({ message }) => message).join('\n'));
 }
 
 async function readStdin(io: Io): Promise<string> {

@@ -12,7 +12,14 @@ import { parseFormat, renderCustomColumns, renderValue } from './output.ts';
 import { progressLine } from './progress.ts';
 import { localUrl } from './site-endpoints.ts';
 import { compareBy } from './sort-by.ts';
-import { errorFromStatus } from './status-error.ts';
+import { allPlanes } from '../test-planes.ts';
+import { catalogOf } from '../core/errors/plane-errors.ts';
+import { errorFromStatus as errorFrom } from './status-error.ts';
+
+const errors = catalogOf(allPlanes);
+const errorFromStatus = (status: number, body: unknown): HansaError =>
+  errorFrom(status, body, errors);
+
 import { isMet, parseGoal } from './wait-goal.ts';
 import { printable, renderColumns } from '../core/command/columns.ts';
 

@@ -224,5 +224,5 @@ function reportError(cli: Cli, caught: unknown): number {
     return exitCodeOf('HANSA_INTERNAL');
   }
   cli.note(`${printable(errorText(error), false)}   (${error.code})`);
-  return exitCodeOf(error.code);
+  return exitCodeOf(error.general);
 }

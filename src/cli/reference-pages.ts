@@ -10,7 +10,7 @@ import {
   tokenKind,
 } from '../core/access/presets.ts';
 import { everything, type Rule } from '../core/access/rules.ts';
-import { type ErrorCode, errorCatalog } from '../core/errors/error.ts';
+import { catalogOf } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { configTable, flagOf, variableOf } from '../server/config-keys.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
@@ -37,7 +37,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   add('commands.md', commandPage(sources.program));
   add('roles.md', rolesPage(registry));
   add('configuration.md', configurationPage(sources.planes));
-  add('errors.md', errorPage());
+  add('errors.md', errorPage(sources.planes));
   add('metrics.md', metricsPage(sources.metrics));
   return pages;
 }
@@ -169,12 +169,14 @@ function configurationPage(planes: readonly Plane[]): string {
   ].join('\n');
 }
 
-function errorPage(): string {
+function errorPage(planes: readonly Plane[]): string {
   const exits = Object.values(exitCodes).map(({ code, meaning }) => [String(code), cell(meaning)]);
-  const codes = (Object.keys(errorCatalog) as ErrorCode[]).map((code) => {
-    const { meaning, remedy } = errorCatalog[code];
-    return [`\`${code}\``, String(exitCodeOf(code)), cell(meaning), cell(remedy)];
-  });
+  const codes = [...catalogOf(planes)].map(([code, { meaning, remedy, like }]) => [
+    `\`${code}\``,
+    String(exitCodeOf(like)),
+    cell(meaning),
+    cell(remedy),
+  ]);
   return [
     '# Error codes and exit codes',
     '',

@@ -1,6 +1,8 @@
 // From a Kubernetes `Status` on the wire back to our own error: the reverse of server/http/status.
 
-import { type Cause, type ErrorCode, type ErrorDetails, HansaError } from '../core/errors/error.ts';
+import type { Cause, ErrorCode, ErrorDetails, HansaError } from '../core/errors/error.ts';
+import { type ErrorCatalog, errorOfCode } from '../core/errors/plane-errors.ts';
+import { planeReason } from '../server/http/status.ts';
 
 const byReason: ReadonlyMap<string, ErrorCode> = new Map(
   Object.entries<ErrorCode>({
@@ -24,16 +26,9 @@ const byReason: ReadonlyMap<string, ErrorCode> = new Map(
     ServiceUnavailable: 'HANSA_UNAVAILABLE',
     InsufficientStorage: 'HANSA_STORE_FULL',
     JWTInvalid: 'HANSA_JWT_INVALID',
-    InvitationInvalid: 'HANSA_INVITATION_INVALID',
-    InvitationExpired: 'HANSA_INVITATION_EXPIRED',
-    InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
-    InvitationRefused: 'HANSA_INVITATION_REFUSED',
     AuthorityState: 'HANSA_AUTHORITY_STATE',
     ConfigInvalid: 'HANSA_CONFIG_INVALID',
-    PeerState: 'HANSA_PEER_STATE',
-    PeerRefused: 'HANSA_PEER_REFUSED',
     PeerUntrusted: 'HANSA_PEER_UNTRUSTED',
-    PeerUnreachable: 'HANSA_PEER_UNREACHABLE',
   }),
 );
 
@@ -57,25 +52,38 @@ const byHttpStatus: Readonly<Record<number, ErrorCode>> = {
 };
 
 /** `body` is what the site answered: a Status as a rule, anything where a proxy stands between. */
-export function errorFromStatus(httpStatus: number, body: unknown): HansaError {
+export function errorFromStatus(
+  httpStatus: number,
+  body: unknown,
+  /** With the codes of the planes that the site may have. */
+  catalog: ErrorCatalog,
+): HansaError {
   const status = isRecord(body) && body['kind'] === 'Status' ? body : {};
   const reason = typeof status['reason'] === 'string' ? status['reason'] : '';
   const message =
     typeof status['message'] === 'string' && status['message'] !== ''
       ? status['message']
       : `The site answered with HTTP status ${httpStatus} and no explanation.`;
-  const code = codeOf(httpStatus, reason, message);
+  const code = codeOf(httpStatus, reason, message, catalog);
   const details = isRecord(status['details']) ? readDetails(status['details']) : undefined;
-  return new HansaError(code, message, details === undefined ? {} : { details });
+  return errorOfCode(catalog, code, message, details === undefined ? {} : { details });
 }
 
-function codeOf(httpStatus: number, reason: string, message: string): ErrorCode {
+function codeOf(
+  httpStatus: number,
+  reason: string,
+  message: string,
+  catalog: ErrorCatalog,
+): string {
   // Kubernetes answers this mistake of the caller with 500, and so does a site: only its words,
   // which client-go knows too, tell it from a fault.
   if (httpStatus === 500 && message.startsWith('failed to create typed patch object')) {
     return 'HANSA_APPLY_MISMATCH';
   }
-  return byReason.get(reason) ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
+  const ofPlane = [...catalog].find(
+    ([code, { like }]) => code !== like && planeReason(code as ErrorCode) === reason,
+  );
+  return byReason.get(reason) ?? ofPlane?.[0] ?? byHttpStatus[httpStatus] ?? 'HANSA_INTERNAL';
 }
 
 function readDetails(details: Readonly<Record<string, unknown>>): ErrorDetails {

@@ -28,6 +28,7 @@ import {
 } from './messages.ts';
 import { refusalOf } from './remote-error.ts';
 import { handshakeTimeoutMs } from './timing.ts';
+import { peeringError } from './errors.ts';
 
 export interface AcceptorParts {
   readonly trustDomain: TrustDomain;
@@ -217,7 +218,7 @@ async function reach<T>(inviter: Inviter, call: () => Promise<T>): Promise<T> {
     return await call();
   } catch (error) {
     if (!hasCode(error, 'HANSA_UNREACHABLE')) throw error;
-    throw new HansaError(
+    throw peeringError(
       'HANSA_PEER_UNREACHABLE',
       `Cannot reach ${inviter.trustDomain.name} at ${inviter.url.href}: ${error.message}`,
       { cause: error },

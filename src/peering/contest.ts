@@ -8,6 +8,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Contest, InvitationRecord, Kept, Records, Redemption } from './records.ts';
 import { refusedActor, type Stranger } from './redeemer.ts';
+import { peeringError } from './errors.ts';
 
 export interface ContestParts {
   readonly trustDomain: TrustDomain;
@@ -66,7 +67,7 @@ export async function recordContest(
       reason: `replay: it was redeemed by ${redeemed.trustDomain}`,
     });
   }
-  return new HansaError(code, contestRefusal(trustDomain.name, redeemed, other, nowMs));
+  return peeringError(code, contestRefusal(trustDomain.name, redeemed, other, nowMs));
 }
 
 /** For the operator of the inviting site: in the audit log, and in the status of the peer. */

@@ -6,6 +6,7 @@ import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import type { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { AcceptanceRecord, Records } from './records.ts';
+import { peeringError } from './errors.ts';
 
 /** Whether an invitation of `own` stands where one of `other` crosses it. */
 export function stands(own: TrustDomain, other: string): boolean {
@@ -42,7 +43,7 @@ export function acceptingFrom(
 
 /** Tells the site whose invitation does not stand to wait: it is about to be redeemed from. */
 export function crossed(own: TrustDomain, other: string): HansaError {
-  return new HansaError(
+  return peeringError(
     'HANSA_PEER_STATE',
     `Cannot accept the invitation now: ${own.name} is accepting an invitation of ${other} at the same time, and that one stands.`,
   );

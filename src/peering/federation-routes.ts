@@ -30,6 +30,7 @@ import { PeerRate } from './peer-rate.ts';
 import { isLive } from './peer-states.ts';
 import type { Redemptions } from './redemptions.ts';
 import { messageCost, messageLimit } from './timing.ts';
+import { peeringError } from './errors.ts';
 
 export interface FederationRoutesParts {
   readonly trustDomain: TrustDomain;
@@ -80,7 +81,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         throw crossed(trustDomain, message.trustDomain.name);
       }
       if (peer?.status?.invitation !== invitation || state === undefined || state === 'revoked') {
-        throw new HansaError(
+        throw peeringError(
           'HANSA_INVITATION_REFUSED',
           `Cannot accept the invitation: ${trustDomain.name} has turned this site down. Ask its operator.`,
         );
@@ -167,7 +168,7 @@ function deny(parts: FederationRoutesParts, request: PlaneRequest, reason: strin
         ? reason
         : `${reason}: a certificate that is not believed claims to be ${excerpt(claimed)}`,
   });
-  return new HansaError(
+  return peeringError(
     code,
     `${parts.trustDomain.name} does not take the certificate of the caller for that of a peer.`,
   );

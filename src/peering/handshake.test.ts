@@ -8,6 +8,7 @@ import { secretPlace } from './handshake.ts';
 import { contestCondition, peeringWrites } from './peer-book.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { type TestPeerSite, testPeerSite } from './test-peer-site.ts';
+import { peeringError } from './errors.ts';
 
 const name = 'bruges.example';
 const { signal } = new AbortController();
@@ -82,7 +83,7 @@ suite('what keeps a peer from going on', () => {
       let isSilent = false;
       const site = await invited(() =>
         isSilent
-          ? Promise.reject(new HansaError('HANSA_PEER_UNREACHABLE', 'for the test'))
+          ? Promise.reject(peeringError('HANSA_PEER_UNREACHABLE', 'for the test'))
           : Promise.resolve({
               state: 'pending',
               contractVersion: 1,

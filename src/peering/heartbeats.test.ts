@@ -6,7 +6,6 @@ import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import { HansaError } from '../core/errors/error.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
@@ -17,6 +16,7 @@ import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { newsLimit, silentAfterMs } from './timing.ts';
+import { peeringError } from './errors.ts';
 
 const lubeck = await testIdentity('lubeck.example');
 const bruges = await testIdentity('bruges.example');
@@ -170,7 +170,7 @@ for (const [what, code, cause] of [
 ] as const) {
   test(`a peer that ${what} has the cause ${cause} until it is heard from`, async () => {
     const { peers, heartbeats } = await scene();
-    await heartbeats.missed('bruges.example', new HansaError(code, 'for the test'));
+    await heartbeats.missed('bruges.example', peeringError(code, 'for the test'));
     assert.equal((await peers.get('bruges.example'))?.status?.cause, cause);
     await heartbeats.heard('bruges.example', beat());
     const { status } = (await peers.get('bruges.example')) ?? {};

@@ -13,6 +13,7 @@ import { parseFingerprint } from '../core/identity/fingerprint.ts';
 import { shortId } from './invitation.ts';
 import type { Inviter, InviteOptions } from './inviter.ts';
 import type { InvitationRecord, Kept } from './records.ts';
+import { peeringError } from './errors.ts';
 
 export interface InvitationRoutesParts {
   readonly clock: Clock;
@@ -140,7 +141,7 @@ async function cancel(
 function refuseRedeemed(id: string, { redeemed }: InvitationRecord, nowMs: number): void {
   if (redeemed === undefined) return;
   const { trustDomain, atMs } = redeemed;
-  throw new HansaError(
+  throw peeringError(
     'HANSA_INVITATION_REDEEMED',
     `Cannot cancel the invitation ${shortId(id)}: ${trustDomain} redeemed it ${ago(nowMs - atMs)}. To end the peering: hansa peer revoke ${trustDomain}`,
   );

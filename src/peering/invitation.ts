@@ -13,6 +13,7 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseFingerprint } from '../core/identity/fingerprint.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
+import { peeringError } from './errors.ts';
 
 /** The only version there is; another begins with another prefix. */
 const prefix = 'hansa1.';
@@ -107,7 +108,7 @@ export function parseInvitation(text: string, nowMs: number): Invitation {
   const invitation = decodeInvitation(text.trim());
   if (nowMs >= invitation.expiresAtMs) {
     const minutes = Math.floor((nowMs - invitation.expiresAtMs) / 60_000);
-    throw new HansaError(
+    throw peeringError(
       'HANSA_INVITATION_EXPIRED',
       `Cannot use the invitation: it expired ${minutes === 0 ? 'less than a minute' : minutes === 1 ? 'a minute' : `${minutes} minutes`} ago. Ask ${invitation.trustDomain.name} for a new one.`,
     );
@@ -210,5 +211,5 @@ function fromBase64url(text: string): Buffer | undefined {
 }
 
 function invalid(why: string): HansaError {
-  return new HansaError('HANSA_INVITATION_INVALID', `Cannot read the invitation: ${why}.`);
+  return peeringError('HANSA_INVITATION_INVALID', `Cannot read the invitation: ${why}.`);
 }

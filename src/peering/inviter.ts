@@ -49,6 +49,7 @@ import {
   Records,
   type Redemption,
 } from './records.ts';
+import { peeringError } from './errors.ts';
 
 export interface InviterParts {
   readonly trustDomain: TrustDomain;
@@ -443,7 +444,7 @@ export class Inviter {
         code,
         reason,
       });
-      return new HansaError(code, message);
+      return peeringError(code, message);
     };
   }
 }

@@ -31,6 +31,7 @@ import { acceptancesCollection } from './records.ts';
 import type { Redemptions } from './redemptions.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
+import { peeringError, peeringErrors } from './errors.ts';
 
 const peersReader = kindReader(federationPeerKind);
 
@@ -150,25 +151,25 @@ async function invitationOf(
   line: unknown,
 ): Promise<Invitation> {
   if (typeof line !== 'string') {
-    throw new HansaError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
+    throw peeringError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
   }
   const invitation = parseInvitation(line, clock.now());
   const { name } = invitation.trustDomain;
   if (invitation.trustDomain.equals(trustDomain)) {
-    throw new HansaError(
+    throw peeringError(
       'HANSA_INVITATION_REFUSED',
       `Cannot accept the invitation: ${name} is this site itself. Take it to the site that is invited.`,
     );
   }
   if (invitation.for !== undefined && !invitation.for.equals(trustDomain)) {
-    throw new HansaError(
+    throw peeringError(
       'HANSA_INVITATION_REFUSED',
       `Cannot accept the invitation: it is for ${invitation.for.name}, and this site is ${trustDomain.name}.`,
     );
   }
   const { forKeys } = invitation;
   if (forKeys !== undefined && partOf(own.bundle, forKeys) === undefined) {
-    throw new HansaError(
+    throw peeringError(
       'HANSA_INVITATION_REFUSED',
       `Cannot accept the invitation: it is for other keys of ${trustDomain.name} (fingerprint ${forKeys}). Give the operator of ${name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
     );
@@ -185,11 +186,11 @@ async function invitationOf(
   const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
   if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
   throw isSame
-    ? new HansaError(
+    ? peeringError(
         'HANSA_INVITATION_REDEEMED',
         `Cannot accept the invitation: it was already redeemed by ${trustDomain.name}, this very site, and ${name} is ${state}. Ask ${name} for a new one if you want to begin anew.`,
       )
-    : new HansaError(
+    : peeringError(
         'HANSA_PEER_STATE',
         `Cannot accept the invitation: ${name} is a peer already (${state}). Revoke it first: hansa peer revoke ${name}`,
       );
@@ -254,7 +255,7 @@ async function accept(
     (known?.value.step === 'redeeming' && clock.now() < known.value.expiresAtMs) ||
     known?.value.step === 'pending';
   if (isUnderWay && known.value.invitation !== id) {
-    throw new HansaError(
+    throw peeringError(
       'HANSA_PEER_STATE',
       `Cannot accept the invitation: another one of ${name} is being redeemed. Wait for it, or give it up with: hansa peer revoke ${name}`,
     );
@@ -297,13 +298,15 @@ async function accept(
   });
   const record = handshake.acceptances.get(name)?.value;
   if (record?.invitation === id && record.failure !== undefined) {
-    throw new HansaError(codeOf(record.failure.code), record.failure.message);
+    throw peeringError(codeOf(record.failure.code), record.failure.message);
   }
   return summary(parts, name);
 }
 
 function codeOf(code: string): ErrorCode {
-  return code in errorCatalog ? (code as ErrorCode) : 'HANSA_INVITATION_REFUSED';
+  return Object.hasOwn(errorCatalog, code) || Object.hasOwn(peeringErrors, code)
+    ? (code as ErrorCode)
+    : 'HANSA_INVITATION_REFUSED';
 }
 
 async function summaries(

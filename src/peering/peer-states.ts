@@ -2,6 +2,7 @@
 // but through `nextState`; each change has the verb under which the audit log tells of it.
 
 import { HansaError } from '../core/errors/error.ts';
+import { peeringError } from './errors.ts';
 
 export type PeerState =
   | 'proposed'
@@ -80,7 +81,7 @@ export function refuseStep(name: string, state: PeerState, event: PeerEvent): Ha
     .filter(({ from }) => from === state)
     .map((row) => row.event)
     .join(', ');
-  return new HansaError(
+  return peeringError(
     'HANSA_PEER_STATE',
     `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'Exchange a new invitation to make it a peer again.' : `Possible now: ${possible}.`}`,
   );

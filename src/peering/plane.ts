@@ -8,6 +8,7 @@ import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { grantCommand } from './commands/grant.ts';
 import { peerCommand } from './commands/peer.ts';
+import { peeringErrors } from './errors.ts';
 import { peerCheck } from './peer-doctor.ts';
 import { revocationEffect } from './peer-rows.ts';
 import { peeringStatus } from './status.ts';
@@ -17,6 +18,7 @@ export const peeringKinds = [federationPeerKind, federationGrantKind, serviceOff
 export const peeringPlane: Plane = {
   name: 'peering',
   kinds: peeringKinds,
+  errors: peeringErrors,
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],
   doctor: { subjects: [peerCheck] },
   status: peeringStatus,

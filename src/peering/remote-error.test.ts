@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../core/errors/error.ts';
 import { isFinal, refusalOf } from './remote-error.ts';
+import { peeringError } from './errors.ts';
 
 function answered(status: number, body: unknown) {
   const text = typeof body === 'string' ? body : JSON.stringify(body);
@@ -46,8 +47,8 @@ suite('what another site refuses', () => {
   });
 
   test('ends a handshake only where it is about the invitation', () => {
-    assert.ok(isFinal(new HansaError('HANSA_INVITATION_REFUSED', '')));
-    assert.ok(!isFinal(new HansaError('HANSA_PEER_UNREACHABLE', '')));
+    assert.ok(isFinal(peeringError('HANSA_INVITATION_REFUSED', '')));
+    assert.ok(!isFinal(peeringError('HANSA_PEER_UNREACHABLE', '')));
     assert.ok(!isFinal(new HansaError('HANSA_PEER_UNTRUSTED', '')));
     assert.ok(!isFinal(new Error('other')));
   });

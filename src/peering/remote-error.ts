@@ -3,6 +3,7 @@
 import { type ErrorCode, HansaError } from '../core/errors/error.ts';
 import type { TransportResponse } from '../core/identity/transport.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
+import { peeringError } from './errors.ts';
 
 /** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
 const codes: ReadonlyMap<string, ErrorCode> = new Map(
@@ -29,8 +30,8 @@ export function refusalOf(peer: string, response: TransportResponse): HansaError
     message === undefined
       ? `${peer} answered with HTTP status ${response.status} and no explanation.`
       : message;
-  if (code !== undefined) return new HansaError(code, words);
-  return new HansaError('HANSA_PEER_UNREACHABLE', `${peer} cannot answer now: ${words}`);
+  if (code !== undefined) return peeringError(code, words);
+  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot answer now: ${words}`);
 }
 
 /** Whether trying again may help. */

@@ -40,7 +40,7 @@ export function secretRecord(
       } catch (error) {
         if (!hasCode(error, 'HANSA_SEAL_BROKEN')) throw error;
         throw new HansaError(
-          error.code,
+          error,
           `${error.message} Start with the --key-file that this data folder was first started with.`,
           { cause: error },
         );

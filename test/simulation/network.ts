@@ -3,7 +3,7 @@
 
 import type { Json } from '../../src/api/object.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { type ErrorCode, HansaError, toHansaError } from '../../src/core/errors/error.ts';
+import { type CoreErrorCode, HansaError, toHansaError } from '../../src/core/errors/error.ts';
 import type { Process, Simulation } from './simulation.ts';
 import type { Handlers, MessageStream, Transport } from './transport.ts';
 
@@ -105,7 +105,7 @@ interface Pending {
   readonly reject: (error: HansaError) => void;
 }
 
-type Answer = { readonly body: Json } | { readonly code: ErrorCode; readonly message: string };
+type Answer = { readonly body: Json } | { readonly code: CoreErrorCode; readonly message: string };
 
 /** The network of one life of a node. */
 class Endpoint implements Transport {
@@ -161,7 +161,7 @@ class Endpoint implements Transport {
           return undefined;
         },
         (error: unknown) => {
-          const { code, message } = toHansaError(error);
+          const { general: code, message } = toHansaError(error);
           if (this.process.alive) answer({ code, message });
         },
       );

@@ -1,10 +1,17 @@
 // The one error taxonomy of Hansa.
 //
-// An error that a caller must tell apart has a stable code here; each wire (HTTP, exit codes,
-// later gRPC) maps these codes once, in its own folder. Anything else is internal: its cause goes
-// to the log and never to the caller.
+// An error that a caller must tell apart has a stable code: here, or in the plane that raises it
+// (plane-errors.ts). Each wire (HTTP, gRPC, exit codes) maps the codes of this file once, in its own
+// folder. Anything else is internal: its cause goes to the log and never to the caller.
 
-export type ErrorCode = keyof typeof errorCatalog;
+/** The codes of this file, which every wire maps. */
+export type CoreErrorCode = keyof typeof errorCatalog;
+
+/** The codes of the planes, as keys. A plane adds its own by merging this interface; see plane-errors.ts. */
+// oxlint-disable-next-line no-empty-interface, no-empty-object-type -- planes fill it
+export interface PlaneErrorCodes {}
+
+export type ErrorCode = CoreErrorCode | keyof PlaneErrorCodes;
 
 /** What `hansa explain CODE` prints: what it means, and what to do about it. */
 export interface ErrorExplanation {
@@ -160,45 +167,11 @@ export const errorCatalog = {
     meaning: 'The site did not answer at the address given.',
     remedy: 'Check that it runs (`hansa server`), and --data-dir or --site.',
   },
-  HANSA_INVITATION_INVALID: {
-    meaning:
-      'The line is not an invitation as a site wrote it: cut, changed, or of another version.',
-    remedy: 'Copy the whole line again, from hansa1. to its end.',
-  },
-  HANSA_INVITATION_EXPIRED: {
-    meaning: 'The time in which the invitation could be used is over.',
-    remedy: 'Ask the inviting site for a new one: `hansa peer invite`.',
-  },
-  HANSA_INVITATION_REDEEMED: {
-    meaning: 'The invitation was used already; each works once.',
-    remedy:
-      'Ask the inviting site for a new one. If you did not use it, another site has: tell its operator, who sees it with `hansa peer list` and can revoke it.',
-  },
-  HANSA_INVITATION_REFUSED: {
-    meaning:
-      'The inviting site does not know the invitation, cancelled it, or made it for another trust domain or other keys. Why is in the audit log of that site.',
-    remedy:
-      'Ask its operator for a new invitation, made for the trust domain of this site and, where it binds keys, for the fingerprint that `hansa status` shows here.',
-  },
-  HANSA_PEER_STATE: {
-    meaning: 'What was asked is not possible in the state that the peer is in.',
-    remedy: 'See `hansa peer show NAME`; the message names what is possible.',
-  },
-  HANSA_PEER_REFUSED: {
-    meaning:
-      'The other site does not take this one for a peer: it suspended or revoked it, does not know it yet, or does not hold its newest keys. Why is in the audit log of that site.',
-    remedy: 'Ask its operator, who sees it with `hansa peer list`.',
-  },
   HANSA_PEER_UNTRUSTED: {
     meaning:
       'Whoever answered at the address of the peer is not the site that was expected: its keys or its trust domain are others.',
     remedy:
       'Somebody may stand between the two sites. Compare the fingerprint with the operator of the peer before you try again.',
-  },
-  HANSA_PEER_UNREACHABLE: {
-    meaning: 'The other site did not answer at the address that it gave.',
-    remedy:
-      'Check that it runs, and that its --advertise URL leads to its federation listener from here.',
   },
   HANSA_CANCELLED: {
     meaning: 'The user answered no to a question. Nothing was changed.',
@@ -239,18 +212,27 @@ export interface ErrorDetails {
   readonly continueToken?: string;
 }
 
+export interface ErrorOptions {
+  readonly cause?: unknown;
+  readonly details?: ErrorDetails;
+}
+
 export class HansaError extends Error {
   override readonly name = 'HansaError';
   readonly code: ErrorCode;
+  /** The code by which every wire answers: `code`, or the one that a code of a plane is like. */
+  readonly general: CoreErrorCode;
   readonly details: ErrorDetails | undefined;
 
   constructor(
-    code: ErrorCode,
+    /** Another error, to say the same with other words. */
+    code: CoreErrorCode | Pick<HansaError, 'code' | 'general'>,
     message: string,
-    options: { cause?: unknown; details?: ErrorDetails } = {},
+    options: ErrorOptions = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
-    this.code = code;
+    this.code = typeof code === 'string' ? code : code.code;
+    this.general = typeof code === 'string' ? code : code.general;
     this.details = options.details;
   }
 }

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type ErrorCode, HansaError } from '../errors/error.ts';
+import { type CoreErrorCode, HansaError } from '../errors/error.ts';
 import type { Examination } from '../../trust/examine-endpoint.ts';
 import { checkAdvertised, judgeAdvertised, warnUnlessAdvertised } from './advertised-url.ts';
 import type { SiteClient } from './site-client.ts';
@@ -75,6 +75,6 @@ suite('an invitation', () => {
   });
 });
 
-function refuse(code: ErrorCode): never {
+function refuse(code: CoreErrorCode): never {
   throw new HansaError(code, 'refused');
 }

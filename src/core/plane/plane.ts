@@ -8,6 +8,7 @@ import type { Requester } from '../access/audit-draft.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { PlaneSettings } from '../config/plane-settings.ts';
+import type { PlaneErrors } from '../errors/plane-errors.ts';
 import type { SiteAuthority } from '../identity/authority.ts';
 import type { BundleSource } from '../identity/bundle.ts';
 import type { SiteCredentials } from '../identity/site-credentials.ts';
@@ -110,5 +111,7 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly kinds: readonly Kind[];
   /** Configuration keys, and what they mean for `start`. Without it, `start` gets undefined. */
   readonly settings?: PlaneSettings<Settings>;
+  /** Error codes that only this plane raises; `errors.ts` of the plane declares them. */
+  readonly errors?: PlaneErrors;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

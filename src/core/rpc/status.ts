@@ -1,6 +1,6 @@
 // Our errors as gRPC knows them, and back: the one mapping.
 
-import { type ErrorCode, HansaError, toHansaError } from '../errors/error.ts';
+import { type CoreErrorCode, HansaError, toHansaError } from '../errors/error.ts';
 
 /** The numbers of gRPC (doc/statuscodes.md) that are used here. */
 export const rpcStatus = {
@@ -20,7 +20,7 @@ export const rpcStatus = {
   unauthenticated: 16,
 } as const;
 
-const numbers: Partial<Record<ErrorCode, number>> = {
+const numbers: Partial<Record<CoreErrorCode, number>> = {
   HANSA_BAD_REQUEST: rpcStatus.invalidArgument,
   HANSA_INVALID: rpcStatus.invalidArgument,
   HANSA_CERTIFICATE_INVALID: rpcStatus.invalidArgument,
@@ -43,12 +43,12 @@ export interface RpcStatus {
 
 export function rpcStatusOf(caught: unknown): RpcStatus {
   const error = toHansaError(caught);
-  return { code: numbers[error.code] ?? rpcStatus.internal, message: error.message };
+  return { code: numbers[error.general] ?? rpcStatus.internal, message: error.message };
 }
 
 export function errorOfRpcStatus({ code, message }: RpcStatus): HansaError {
   const known = Object.entries(numbers).find(([, number]) => number === code);
-  return new HansaError((known?.[0] as ErrorCode | undefined) ?? 'HANSA_INTERNAL', message);
+  return new HansaError((known?.[0] as CoreErrorCode | undefined) ?? 'HANSA_INTERNAL', message);
 }
 
 /** PROTOCOL-HTTP2, Status-Message: what is not printable ASCII, and %, as %XX of UTF-8. */

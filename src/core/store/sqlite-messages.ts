@@ -1,7 +1,7 @@
 // What the SQLite driver and its threads say to each other. Bytes travel in one block that is
 // moved, not copied: a Buffer that is a window on a larger one would take all of it along.
 
-import type { ErrorCode } from '../errors/error.ts';
+import type { CoreErrorCode } from '../errors/error.ts';
 import { ownCopy } from '../memory/own-copy.ts';
 import type { Batch, ChangeRow, FactRow, Head } from './driver.ts';
 import type { LeaseState } from './store.ts';
@@ -146,7 +146,7 @@ export interface Request<Kind extends RequestKind = RequestKind> {
 }
 
 export interface WireError {
-  readonly code: ErrorCode;
+  readonly code: CoreErrorCode;
   readonly message: string;
   /** What the database said. */
   readonly cause: string;

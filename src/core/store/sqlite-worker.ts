@@ -1,7 +1,7 @@
 // A thread around one SqliteDatabase: answers requests one after the other.
 
 import { parentPort } from 'node:worker_threads';
-import type { ErrorCode } from '../errors/error.ts';
+import type { CoreErrorCode } from '../errors/error.ts';
 import { HansaError } from '../errors/error.ts';
 import { CommitUncertain, isFull, resultCode, SqliteDatabase } from './sqlite-database.ts';
 import type {
@@ -46,12 +46,12 @@ function answer<Kind extends RequestKind>({ kind, question }: Request<Kind>): An
   return handlers[kind](question);
 }
 
-const codes: Readonly<Record<number, ErrorCode>> = {
+const codes: Readonly<Record<number, CoreErrorCode>> = {
   11: 'HANSA_STORE_CORRUPT', // SQLITE_CORRUPT
   26: 'HANSA_STORE_CORRUPT', // SQLITE_NOTADB
 };
 
-const messages: Partial<Record<ErrorCode, string>> = {
+const messages: Partial<Record<CoreErrorCode, string>> = {
   HANSA_STORE_FULL:
     'Cannot write to the store: the disk under the data folder is full. Free some space; writes then work again.',
   HANSA_STORE_CORRUPT:
@@ -64,7 +64,7 @@ function describe(thrown: unknown): WireError {
   const outcome = uncertain ? 'unknown' : 'none';
   const cause = error instanceof Error ? error.message : String(error);
   if (error instanceof HansaError)
-    return { code: error.code, message: error.message, cause, outcome };
+    return { code: error.general, message: error.message, cause, outcome };
   const noSpace = error instanceof Error && 'code' in error && error.code === 'ENOSPC';
   const code =
     noSpace || isFull(error)

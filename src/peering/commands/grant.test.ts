@@ -9,6 +9,7 @@ import { PassThrough, Readable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { createLog } from '../../core/log/json-log.ts';
+import { catalogOf } from '../../core/errors/plane-errors.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { loadConfig } from '../../server/config.ts';
 import { type RunningSite, startSite } from '../../server/site.ts';
@@ -188,7 +189,7 @@ suite('hansa grant check', () => {
 /** As other programs write. */
 function requests() {
   const transport = openConnection({ via: 'socket', dataDir: join(folder, 'site') }, systemClock);
-  const client = createClient(transport, () => undefined);
+  const client = createClient(transport, () => undefined, catalogOf(allPlanes));
   return {
     postGrant: async (name: string, fieldManager: string) => {
       await client.request({

@@ -1,6 +1,11 @@
 // The one place where the error taxonomy becomes HTTP: a Kubernetes `Status` with its code.
 
-import type { ErrorCode, ErrorDetails, HansaError } from '../../core/errors/error.ts';
+import type {
+  CoreErrorCode,
+  ErrorCode,
+  ErrorDetails,
+  HansaError,
+} from '../../core/errors/error.ts';
 
 interface HttpMapping {
   readonly status: number;
@@ -10,7 +15,7 @@ interface HttpMapping {
 
 const internal: HttpMapping = { status: 500, reason: 'InternalError' };
 
-const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
+const mappings: Readonly<Record<CoreErrorCode, HttpMapping>> = {
   HANSA_BAD_REQUEST: { status: 400, reason: 'BadRequest' },
   HANSA_UNAUTHENTICATED: { status: 401, reason: 'Unauthorized' },
   HANSA_FORBIDDEN: { status: 403, reason: 'Forbidden' },
@@ -46,14 +51,7 @@ const mappings: Readonly<Record<ErrorCode, HttpMapping>> = {
   HANSA_USAGE: internal,
   HANSA_CANCELLED: internal,
   HANSA_UNREACHABLE: internal,
-  HANSA_INVITATION_INVALID: { status: 400, reason: 'InvitationInvalid' },
-  HANSA_INVITATION_EXPIRED: { status: 410, reason: 'InvitationExpired' },
-  HANSA_INVITATION_REDEEMED: { status: 409, reason: 'InvitationRedeemed' },
-  HANSA_INVITATION_REFUSED: { status: 403, reason: 'InvitationRefused' },
-  HANSA_PEER_STATE: { status: 409, reason: 'PeerState' },
-  HANSA_PEER_REFUSED: { status: 403, reason: 'PeerRefused' },
   HANSA_PEER_UNTRUSTED: { status: 502, reason: 'PeerUntrusted' },
-  HANSA_PEER_UNREACHABLE: { status: 503, reason: 'PeerUnreachable' },
   HANSA_CONDITION_NOT_MET: internal,
   HANSA_UNHEALTHY: internal,
   HANSA_INTERNAL: internal,
@@ -71,11 +69,13 @@ export interface Status {
 }
 
 export function httpStatusOf(error: HansaError): number {
-  return mappings[error.code].status;
+  return mappings[error.general].status;
 }
 
 export function statusOf(error: HansaError): Status {
-  const { status, reason } = mappings[error.code];
+  const { code, general } = error;
+  const { status, reason: generalReason } = mappings[general];
+  const reason = code === general ? generalReason : planeReason(code);
   const details = error.details;
   return {
     kind: 'Status',
@@ -87,6 +87,14 @@ export function statusOf(error: HansaError): Status {
     ...(details === undefined ? {} : { details: wireDetails(details) }),
     code: status,
   };
+}
+
+/** The reason of a plane's code, which clients read it from: `HANSA_PEER_STATE` is `PeerState`. */
+export function planeReason(code: ErrorCode): string {
+  return code
+    .slice('HANSA_'.length)
+    .toLowerCase()
+    .replaceAll(/(?:^|_)([a-z0-9])/g, (_, first: string) => first.toUpperCase());
 }
 
 /** Go leaves empty strings out; so do we. */

@@ -5,7 +5,7 @@ import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { Authorizer } from '../../core/access/authorizer.ts';
 import { readFields, readString } from '../../core/access/request-body.ts';
-import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
+import { type CoreErrorCode, HansaError } from '../../core/errors/error.ts';
 import { type Claims, maxTokenBytes, validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
@@ -37,7 +37,7 @@ export interface GoodSvid {
 export interface BadSvid {
   readonly valid: false;
   readonly type: SvidType;
-  readonly code: ErrorCode;
+  readonly code: CoreErrorCode;
   readonly rule: string;
   readonly message: string;
 }
@@ -90,7 +90,7 @@ async function verdictOf(parts: ValidateParts, request: PlaneRequest): Promise<V
   return judged('JWT-SVID', 'HANSA_JWT_INVALID', () => judgeToken(parts, token, audience));
 }
 
-function judged(type: SvidType, code: ErrorCode, judge: () => GoodSvid): Verdict {
+function judged(type: SvidType, code: CoreErrorCode, judge: () => GoodSvid): Verdict {
   try {
     return judge();
   } catch (error) {
