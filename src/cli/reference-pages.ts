@@ -35,7 +35,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   add('README.md', indexPage(registry));
   for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
   add('commands.md', commandPage(sources.program));
-  add('roles.md', rolesPage(registry));
+  add('roles.md', rolesPage(sources));
   add('configuration.md', configurationPage(sources.planes));
   add('errors.md', errorPage(sources.planes));
   add('metrics.md', metricsPage(sources.metrics));
@@ -66,9 +66,12 @@ function firstSentence(text: string): string {
 }
 
 /** Of the preset roles, and which kinds each of them may write. */
-function rolesPage({ kinds }: Registry): string {
+function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
   const guarded = [...kinds, tokenKind];
-  const rules = presetRules(guarded);
+  const rules = presetRules(
+    guarded,
+    planes.flatMap((plane) => plane.presets ?? []),
+  );
   const verbsFor = (role: string, kind: string): string => {
     const held = (rules.get(role) ?? []).filter(
       (rule) => rule.subresources === undefined && holdsKind(rule, kind),

@@ -104,8 +104,9 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const ownedKinds = [...coreKinds, ...planeList.flatMap((plane) => plane.kinds)];
   const registry = createRegistry([...new Set([...ownedKinds, ...otherKinds])]);
   const kindNames = [...registry.kinds, auditKind];
-  await writePresetObjects({ store, clock, random, audit, kinds: kindNames });
-  const authorizer = new Authorizer({ store, kinds: kindNames });
+  const presets = planeList.flatMap((plane) => plane.presets ?? []);
+  await writePresetObjects({ store, clock, random, audit, kinds: kindNames, presets });
+  const authorizer = new Authorizer({ store, kinds: kindNames, presets });
   const tokens = new TokenRegister(store, clock);
   const authenticator = new Authenticator({ trustDomain, tokens, clock });
 

@@ -16,7 +16,7 @@ import {
   type Role,
   rolesCollection,
 } from './policy.ts';
-import { type KindName, presetRules, tokenKind } from './presets.ts';
+import { type KindName, type PresetAdditions, presetRules, tokenKind } from './presets.ts';
 import { everything, type Rule, ruleMatchesTarget, ruleNames, verbs } from './rules.ts';
 
 export interface Attributes {
@@ -89,10 +89,14 @@ export class Authorizer {
   #byObject = new WeakMap<Caller, CompiledCaller>();
   #byKey = new Map<string, CompiledCaller>();
 
-  constructor(options: { store: Pick<Store, 'list' | 'get'>; kinds: readonly KindName[] }) {
+  constructor(options: {
+    store: Pick<Store, 'list' | 'get'>;
+    kinds: readonly KindName[];
+    presets?: readonly PresetAdditions[];
+  }) {
     const kinds = [...options.kinds, tokenKind];
     this.#store = options.store;
-    this.#presets = presetRules(kinds);
+    this.#presets = presetRules(kinds, options.presets);
     this.#kindByPlural = new Map(kinds.map(({ kind, plural }) => [plural, kind]));
     this.#pluralByKind = new Map(kinds.map(({ kind, plural }) => [kind, plural]));
   }

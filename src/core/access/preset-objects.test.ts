@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
+import { Authorizer } from './authorizer.ts';
 import { writePresetObjects } from './preset-objects.ts';
 import { presetRoleNames, presetRules, tokenKind } from './presets.ts';
 import { openScene, person, sceneKinds } from './test-scene.ts';
@@ -75,6 +76,26 @@ test('an editor only reads a kind that does not say that editors may write it', 
   assert.deepEqual(presetRules([unknown]).get('editor'), [
     { kinds: ['*'], verbs: ['get', 'list', 'watch'] },
   ]);
+});
+
+test('a plane adds rules to a preset role, and they count and are shown', async () => {
+  const scene = await openScene();
+  const presets = [
+    { editor: [{ kinds: ['Network'], verbs: ['create'], subresources: ['renewal'] }] },
+  ];
+  await writePresetObjects({ ...scene, kinds: sceneKinds, presets });
+  const { spec } = JSON.parse(scene.store.get('roles', 'editor')?.value.toString('utf8') ?? '');
+  assert.deepEqual(spec.rules[2], presets[0]?.editor[0]);
+  await scene.bind('eve', { role: 'editor', subjects: [{ kind: 'User', name: 'eve' }] });
+  const renewal = { verb: 'create', plural: 'networks', name: 'x', subresource: 'renewal' };
+  const { store } = scene;
+  const mayRenew = (authorizer: Authorizer): boolean =>
+    authorizer.authorize(person('eve'), renewal).allowed;
+  assert.ok(mayRenew(new Authorizer({ store, kinds: sceneKinds, presets })));
+  assert.ok(!mayRenew(new Authorizer({ store, kinds: sceneKinds })));
+  for (const role of ['viewer', 'approver', 'admin']) {
+    assert.deepEqual(presetRules(sceneKinds, presets).get(role), presetRules(sceneKinds).get(role));
+  }
 });
 
 test('a role editor that an earlier version stored is corrected at the next start', async () => {

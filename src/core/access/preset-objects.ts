@@ -13,6 +13,7 @@ import { controllerCaller } from './identity.ts';
 import { bindingsCollection, rolesCollection } from './policy.ts';
 import {
   type KindName,
+  type PresetAdditions,
   presetBindings,
   presetDescriptions,
   presetRoleNames,
@@ -26,8 +27,8 @@ const caller = controllerCaller('presets');
 
 type Wanted = Pick<NewObject, 'kind' | 'collection' | 'name' | 'spec' | 'labels' | 'annotations'>;
 
-function wantedObjects(kinds: readonly KindName[]): Wanted[] {
-  const rules = presetRules([...kinds, tokenKind]);
+function wantedObjects({ kinds, presets }: Pick<PresetParts, 'kinds' | 'presets'>): Wanted[] {
+  const rules = presetRules([...kinds, tokenKind], presets);
   const labels = { [presetLabel]: 'true' };
   return [
     ...presetRoleNames.map(
@@ -58,6 +59,7 @@ export interface PresetParts {
   readonly random: Random;
   readonly audit: AccessAudit;
   readonly kinds: readonly KindName[];
+  readonly presets?: readonly PresetAdditions[];
 }
 
 /** Replicas that start at once: the second finds what the first has written. */
@@ -79,7 +81,7 @@ async function writeMissing(parts: PresetParts): Promise<void> {
   const put: Put[] = [];
   const expect: Expectation[] = [];
   const audit: AuditRow[] = [];
-  for (const wanted of wantedObjects(parts.kinds)) {
+  for (const wanted of wantedObjects(parts)) {
     const entry = parts.store.get(wanted.collection, wanted.name);
     const known = entry && (valueOf(entry) as StoredObject);
     if (known !== undefined && isImageOf(known, wanted)) continue;

@@ -44,7 +44,16 @@ export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   admin: 'Does everything, roles, bindings and tokens included.',
 };
 
-export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, readonly Rule[]> {
+/** Rules that a plane adds to preset roles, for subresources and verbs of its own. `admin` has every right already. */
+export type PresetAdditions = Readonly<
+  Partial<Record<Exclude<PresetRole, 'admin'>, readonly Rule[]>>
+>;
+
+/** Rules for the kinds come from the kinds (`editable`), further ones from the planes. */
+export function presetRules(
+  kinds: readonly KindName[],
+  additions: readonly PresetAdditions[] = [],
+): ReadonlyMap<string, readonly Rule[]> {
   const read: Rule = { kinds: [everything], verbs: reading };
   const editable = kinds
     .filter((kind) => kind.editable === true)
@@ -56,6 +65,7 @@ export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, rea
       read,
       ...(editable.length === 0 ? [] : [{ kinds: editable, verbs: ['create', 'update', 'patch'] }]),
     ],
+    // Approval is to be a kind of the core, which this role was made for: existing sites hold the rule.
     // An approval is decided by changing it, which the verb `approve` guards in addition.
     approver: [read, { kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }],
     admin: [
@@ -63,7 +73,11 @@ export function presetRules(kinds: readonly KindName[]): ReadonlyMap<string, rea
       { kinds: [everything], verbs: [everything], subresources: [everything] },
     ],
   };
-  return new Map(Object.entries(presets));
+  const added = (name: string): readonly Rule[] =>
+    name === 'admin' ? [] : additions.flatMap((one) => one[name as keyof PresetAdditions] ?? []);
+  return new Map(
+    Object.entries(presets).map(([name, rules]) => [name, [...rules, ...added(name)]]),
+  );
 }
 
 export function isPresetRole(name: string): name is PresetRole {

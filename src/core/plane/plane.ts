@@ -5,6 +5,7 @@ import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
+import type { PresetAdditions } from '../access/presets.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { PlaneSettings } from '../config/plane-settings.ts';
@@ -113,5 +114,7 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly settings?: PlaneSettings<Settings>;
   /** Error codes that only this plane raises; `errors.ts` of the plane declares them. */
   readonly errors?: PlaneErrors;
+  /** Rules beside those that its kinds bring (`editable`). */
+  readonly presets?: PresetAdditions;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }
