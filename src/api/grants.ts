@@ -112,6 +112,26 @@ export function decideGrant(
   return { covered: false, ...closest, reason: `${none}: ${closest.reason}` };
 }
 
+export type ScopeQuestion = Omit<GrantQuestion, 'offer' | 'method'> & {
+  readonly scope: GrantScope;
+};
+
+/** Why no grant gives the identity this scope, whatever its targets; undefined where one does. */
+export function scopeMiss(
+  question: ScopeQuestion,
+  peer: PeerLike | undefined,
+  grants: Iterable<GrantLike>,
+): string | undefined {
+  const distrust = peerDistrust(question.peer, peer);
+  if (distrust !== undefined) return distrust;
+  for (const grant of grants) {
+    if (grant.spec.peer !== question.peer || !knownScopes(grant).includes(question.scope)) continue;
+    if (missOf({ ...question, offer: '', method: undefined }, grant) === undefined)
+      return undefined;
+  }
+  return `no grant gives ${question.spiffeID} the scope ${question.scope}`;
+}
+
 /** Whom of the peer a grant names now, for any address: SPIFFE IDs, `*` for all, none where it covers nothing. */
 export function grantees(grant: GrantLike, nowMs: number): readonly string[] {
   const { nodeInstances, networks, sourceCIDRs } = grant.spec;

@@ -3,9 +3,15 @@ import { beforeEach, suite, test } from 'node:test';
 import { socketOwner } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
+import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';
-import { invitationRoutes, type InvitationSummary, inviteOptions } from './invitation-routes.ts';
+import {
+  invitationRoutes,
+  type InvitationSummary,
+  inviteOptions,
+  peeringPath,
+} from './invitation-routes.ts';
 import { type InvitationRecord, invitationsCollection, Records } from './records.ts';
 
 const id = 'ab'.repeat(32);
@@ -28,33 +34,19 @@ suite('the routes for invitations', () => {
       rows.push(draft);
       return { encode: () => Buffer.from('{}') };
     };
-    routes = invitationRoutes(
-      {
-        clock,
-        audit: { record },
-        inviter: { invitations, invite: () => assert.fail('nobody invites here') },
-      },
-      (method, path, _verb, handle) => ({
-        listener: 'api',
-        method,
-        path,
-        authorize: () => undefined,
-        handle: async (request) => ({
-          status: 200,
-          contentType: 'application/json',
-          body: JSON.stringify(
-            await handle(request, { caller: socketOwner, origin: { requestId: 'r1' } }),
-          ),
-        }),
-      }),
-      async () => ({}),
-    );
+    routes = invitationRoutes({
+      clock,
+      audit: { record },
+      inviter: { invitations, invite: () => assert.fail('nobody invites here') },
+    });
   });
 
-  const ask = async (method: string, path: string, segment = ''): Promise<unknown> => {
-    const route = routes.find((each) => each.method === method && each.path === path);
-    const answer = await route?.handle({ segment } as PlaneRequest);
-    return JSON.parse(String(answer?.body));
+  const ask = async (method: string, path: string, of = ''): Promise<unknown> => {
+    const route = routes.find(
+      (each) => each.method === method && each.path === `${peeringPath}/${path}`,
+    );
+    const answer = await callRoute(route, { caller: socketOwner, params: { id: of } });
+    return JSON.parse(String(answer.body));
   };
   const list = async (): Promise<readonly InvitationSummary[]> =>
     ((await ask('GET', 'invitations')) as { invitations: InvitationSummary[] }).invitations;
@@ -100,7 +92,7 @@ suite('the routes for invitations', () => {
   test('cancel one at once, with an audit row, and once', async () => {
     await made();
     for (let times = 0; times < 2; times += 1) {
-      const answer = (await ask('DELETE', 'invitations/*', id)) as InvitationSummary;
+      const answer = (await ask('DELETE', 'invitations/{id}', id)) as InvitationSummary;
       assert.equal(answer.state, 'cancelled');
       assert.equal(answer.cancelledBy, 'admin');
     }
@@ -112,11 +104,11 @@ suite('the routes for invitations', () => {
 
   test('refuse to cancel one that was redeemed, and one that is not there', async () => {
     await made({ redeemed });
-    await assert.rejects(ask('DELETE', 'invitations/*', id), {
+    await assert.rejects(ask('DELETE', 'invitations/{id}', id), {
       code: 'HANSA_INVITATION_REDEEMED',
       message: /hansa peer revoke bruges\.example/,
     });
-    await assert.rejects(ask('DELETE', 'invitations/*', 'cd'.repeat(32)), {
+    await assert.rejects(ask('DELETE', 'invitations/{id}', 'cd'.repeat(32)), {
       code: 'HANSA_NOT_FOUND',
     });
   });

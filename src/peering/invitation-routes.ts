@@ -1,13 +1,16 @@
 // What operators of this site do with invitations that it made: make, list and cancel. Rights are
 // those on FederationPeer: a user who may invite may also cancel.
 
+import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
+import { objectOf } from '../core/json/json-body.ts';
+import { requesterOf } from '../core/plane/requester.ts';
+import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.ts';
 import { ago } from './contest.ts';
 import { parseFingerprint } from '../core/identity/fingerprint.ts';
 import { shortId } from './invitation.ts';
@@ -42,36 +45,59 @@ export interface InvitationSummary {
   readonly contestedBy?: string;
 }
 
-type MakeRoute = (
-  method: PlaneRoute['method'],
-  path: string,
-  verb: 'create' | 'list',
-  handle: (request: PlaneRequest, by: Requester) => Promise<unknown>,
-) => PlaneRoute;
+export const peeringPath = '/hansa/v1/peering';
+/** A trust domain and a fingerprint: far below this. */
+const maxBodyBytes = 16 * 1024;
 
-export function invitationRoutes(
-  { clock, audit, inviter }: InvitationRoutesParts,
-  route: MakeRoute,
-  bodyOf: (request: PlaneRequest) => Promise<Readonly<Record<string, unknown>>>,
-): readonly PlaneRoute[] {
+export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRoute[] {
+  const { clock, inviter } = parts;
   return [
-    route('POST', 'invite', 'create', async (request, by) => {
-      const made = await inviter.invite(by, inviteOptions(await bodyOf(request)));
-      const { expiresAtMs, ...shown } = made;
-      return { ...shown, expiresAt: timestamp(expiresAtMs) };
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${peeringPath}/invite`,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind }],
+      handle: async (request) => {
+        const options = await request.json(maxBodyBytes, (body) => inviteOptions(objectOf(body)));
+        const { expiresAtMs, ...shown } = await inviter.invite(requesterOf(request), options);
+        return json({ ...shown, expiresAt: timestamp(expiresAtMs) });
+      },
     }),
-    route('GET', 'invitations', 'list', async () => ({
-      invitations: inviter.invitations
-        .list()
-        .toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs)
-        .map((kept) => invitationSummary(kept, clock.now())),
-    })),
-    route('DELETE', 'invitations/*', 'create', async ({ segment: id }, by) => {
-      await cancel({ clock, audit, inviter }, id, by);
-      const kept = inviter.invitations.get(id);
-      return kept === undefined ? { id, state: 'cancelled' } : invitationSummary(kept, clock.now());
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: `${peeringPath}/invitations`,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: federationPeerKind }],
+      handle: () =>
+        json({
+          invitations: inviter.invitations
+            .list()
+            .toSorted((a, b) => b.value.createdAtMs - a.value.createdAtMs)
+            .map((kept) => invitationSummary(kept, clock.now())),
+        }),
+    }),
+    route({
+      listener: 'api',
+      method: 'DELETE',
+      path: `${peeringPath}/invitations/{id}`,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind, nameFrom: 'id' }],
+      handle: async (request) => {
+        const { id } = request.params;
+        await cancel(parts, id, requesterOf(request));
+        const kept = inviter.invitations.get(id);
+        return json(
+          kept === undefined ? { id, state: 'cancelled' } : invitationSummary(kept, clock.now()),
+        );
+      },
     }),
   ];
+}
+
+function json(value: unknown): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
 }
 
 /** An invitation for any site must be meant, not what is left of a mistake. */

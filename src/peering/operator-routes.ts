@@ -5,15 +5,19 @@ import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf, requestedBy, type Requester } from '../core/access/audit-draft.ts';
-import type { Authorizer } from '../core/access/authorizer.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
-import { parseBoundedJson } from '../core/json/strict-json.ts';
+import { objectOf } from '../core/json/json-body.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
-import { needs, requesterOf } from '../core/plane/route-rights.ts';
+import {
+  type ApiRequest,
+  type PlaneResponse,
+  type PlaneRoute,
+  route,
+} from '../core/plane/route.ts';
+import { requesterOf } from '../core/plane/requester.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Sealer } from '../core/store/sealer.ts';
@@ -21,7 +25,7 @@ import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { type Handshake, secretPlace } from './handshake.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
-import { invitationRoutes } from './invitation-routes.ts';
+import { invitationRoutes, peeringPath } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
 import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts';
 import type { PeerCause } from './peer-cause.ts';
@@ -42,7 +46,6 @@ export interface OperatorRoutesParts {
   readonly clock: Clock;
   readonly sealer: Sealer;
   readonly audit: Pick<Audit, 'record' | 'deny'>;
-  readonly authorizer: Authorizer;
   readonly peers: PeerBook;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
@@ -51,7 +54,6 @@ export interface OperatorRoutesParts {
   readonly handshake: Handshake;
 }
 
-const base = '/hansa/v1/peering';
 const maxBodyBytes = 16 * 1024;
 
 /** How a peer is doing, with what is not in its object. */
@@ -89,60 +91,75 @@ export interface InvitationPreview {
 }
 
 export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[] {
-  const route = (
-    method: PlaneRoute['method'],
-    path: string,
-    verb: 'create' | 'update' | 'delete' | 'list',
-    handle: (request: PlaneRequest, by: Requester) => Promise<unknown>,
-  ): PlaneRoute => ({
-    listener: 'api',
-    method,
-    path: `${base}/${path}`,
-    authorize: needs(parts.authorizer, ({ segment }) => ({
-      verb,
-      plural: federationPeerKind.plural,
-      ...(segment === '' ? {} : { name: segment }),
-    })),
-    handle: async (request) => json(await handle(request, requesterOf(request))),
-  });
+  const { peers, inviter, handshake } = parts;
   return [
-    route('GET', 'peers', 'list', () => summaries(parts)),
-    ...invitationRoutes(parts, route, bodyOf),
-    route('POST', 'preview', 'create', async (request, by) => {
-      const { invitation: line } = await bodyOf(request);
-      return audited(parts, by, line, (invitation) => preview(parts, invitation));
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: `${peeringPath}/peers`,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: federationPeerKind }],
+      handle: async () => json(await summaries(parts)),
     }),
-    route('POST', 'accept', 'create', async (request, by) => {
-      const { invitation: line } = await bodyOf(request);
-      return audited(parts, by, line, (invitation) => accept(parts, invitation, by));
+    ...invitationRoutes(parts),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${peeringPath}/preview`,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind }],
+      handle: async (request) => {
+        const { invitation: line } = await bodyOf(request);
+        const by = requesterOf(request);
+        return json(await audited(parts, by, line, (read) => preview(parts, read)));
+      },
     }),
-    route('POST', 'confirm/*', 'update', async ({ segment }, by) => {
-      const dismissed = await parts.peers.dismissContest(segment, by);
-      if (!dismissed || peersReader.get(parts.store, segment)?.status?.state === 'proposed') {
-        await parts.inviter.confirm(segment, by);
-      }
-      await parts.handshake.admit(segment);
-      return summary(parts, segment);
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${peeringPath}/accept`,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind }],
+      handle: async (request) => {
+        const { invitation: line } = await bodyOf(request);
+        const by = requesterOf(request);
+        return json(await audited(parts, by, line, (read) => accept(parts, read, by)));
+      },
     }),
-    route('POST', 'revoke/*', 'delete', async ({ segment }, by) => {
-      await parts.handshake.revoke(segment, by);
-      return { name: segment, state: 'revoked' };
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${peeringPath}/confirm/{name}`,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        const { name } = request.params;
+        const by = requesterOf(request);
+        const dismissed = await peers.dismissContest(name, by);
+        if (!dismissed || peersReader.get(parts.store, name)?.status?.state === 'proposed') {
+          await inviter.confirm(name, by);
+        }
+        await handshake.admit(name);
+        return json(await summary(parts, name));
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${peeringPath}/revoke/{name}`,
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        const { name } = request.params;
+        await handshake.revoke(name, requesterOf(request));
+        return json({ name, state: 'revoked' });
+      },
     }),
   ];
 }
 
-async function bodyOf(request: PlaneRequest): Promise<Readonly<Record<string, unknown>>> {
-  const bytes = await request.body(maxBodyBytes);
-  if (bytes.byteLength === 0) return {};
-  try {
-    const value: unknown = parseBoundedJson(bytes);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      return value as Readonly<Record<string, unknown>>;
-    }
-  } catch {
-    // Told below, like anything else that is no object.
-  }
-  throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the request: it is not a JSON object.');
+function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>> {
+  return request.json(maxBodyBytes, objectOf);
 }
 
 /** Reads the line and refuses at once what can be refused without asking anybody. */

@@ -13,11 +13,9 @@ import { peerCheck } from './peer-doctor.ts';
 import { revocationEffect } from './peer-rows.ts';
 import { peeringStatus } from './status.ts';
 
-export const peeringKinds = [federationPeerKind, federationGrantKind, serviceOfferKind] as const;
-
 export const peeringPlane: Plane = {
   name: 'peering',
-  kinds: peeringKinds,
+  kinds: [federationPeerKind, federationGrantKind, serviceOfferKind],
   errors: peeringErrors,
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],
   doctor: { subjects: [peerCheck] },

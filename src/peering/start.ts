@@ -7,7 +7,6 @@ import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
 import { checkSiteURL } from '../api/site-url.ts';
-import { Authorizer } from '../core/access/authorizer.ts';
 import { Certificate } from '../core/identity/certificate.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
@@ -28,9 +27,9 @@ import type { OfferTold } from './messages.ts';
 import { offersFor } from './offers.ts';
 import { operatorRoutes } from './operator-routes.ts';
 import { PeerBook, peersCollection } from './peer-book.ts';
+import { peerDirectory } from './peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { peerTransitions } from './peer-states.ts';
-import { peeringKinds } from './plane.ts';
 import { Redemptions } from './redemptions.ts';
 import { wishesOf } from './wishes.ts';
 
@@ -96,7 +95,6 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
     help: 'Heartbeats by direction and by what became of them.',
     labels: ['direction', 'result'],
   });
-  const authorizer = new Authorizer({ store, kinds: peeringKinds });
   return {
     controllers: [
       peerController({ store, clock, handshake }),
@@ -109,8 +107,6 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
       ...federationRoutes({
         trustDomain,
         clock,
-        audit,
-        peers,
         federations,
         inviter,
         redemptions,
@@ -125,7 +121,6 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
         clock,
         sealer,
         audit,
-        authorizer,
         peers,
         federations,
         inviter,
@@ -134,6 +129,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
         handshake,
       }),
     ],
+    peers: peerDirectory({ trustDomain, store, clock, audit }),
     admit: (kind, next, live, warn) => {
       if (kind === federationGrantKind) admitGrant(next, live, store, warn);
       if (kind === (federationPeerKind as Kind)) {

@@ -17,7 +17,7 @@ import { TlsTransport } from '../core/identity/tls-transport.ts';
 import type { Connection } from '../core/identity/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import type { PlaneRoute } from '../core/plane/route.ts';
+import type { ApiRequest, FederationRoute } from '../core/plane/route.ts';
 import { FederationFront } from './federation-listener.ts';
 import { Limits } from './http/limits.ts';
 
@@ -34,37 +34,45 @@ const silent: Log = {
   with: () => silent,
 };
 
-const routes: readonly PlaneRoute[] = [
+/** Undefined for a caller that the API does not know. */
+function userOf({ caller }: Partial<ApiRequest>): string | undefined {
+  return caller?.via === 'anonymous' ? undefined : caller?.user;
+}
+
+const routes: readonly FederationRoute[] = [
   {
     listener: 'federation',
     method: 'GET',
     path: '/who',
-    handle: ({ peer: who, peerChain, caller }) => ({
+    allow: 'public',
+    handle: (request) => ({
       status: 200,
       contentType: 'application/json',
       body: JSON.stringify({
-        peer: who?.id.toString(),
-        presented: peerChain[0]?.fingerprint,
-        caller: caller?.user,
+        peer: request.svid?.id.toString(),
+        presented: request.peerChain[0]?.fingerprint,
+        caller: userOf(request),
       }),
     }),
   },
   {
     listener: 'federation',
     method: 'POST',
-    path: '/echo/*',
+    path: '/echo/{word}',
+    allow: 'public',
     handle: async (request) => ({
       status: 200,
       contentType: 'text/plain',
-      body: `${request.segment} ${(await request.body(100)).toString()}`,
+      body: `${request.params['word']} ${(await request.body(100)).toString()}`,
     }),
   },
   {
     listener: 'federation',
     method: 'GET',
     path: '/closed',
-    handle: ({ peer: who }) => {
-      throw who === undefined
+    allow: 'public',
+    handle: ({ svid }) => {
+      throw svid === undefined
         ? new HansaError('HANSA_UNAUTHENTICATED', 'This needs an SVID.')
         : new HansaError('HANSA_FORBIDDEN', 'Not this one.');
     },
@@ -73,6 +81,7 @@ const routes: readonly PlaneRoute[] = [
     listener: 'federation',
     method: 'GET',
     path: '/broken',
+    allow: 'public',
     handle: () => {
       throw new Error('the password is swordfish');
     },
@@ -197,7 +206,7 @@ suite('who calls', () => {
 });
 
 suite('what is answered', () => {
-  test('a route gets its segment and its body', async () => {
+  test('a route gets its parameter and its body', async () => {
     const { connectAs } = await scene();
     const connection = await connectAs(undefined);
     const { body } = await connection.request(

@@ -4,6 +4,7 @@
 
 import { sourceOf } from '../core/access/failure-limit.ts';
 import type { HansaError } from '../core/errors/error.ts';
+import type { FederationRoute } from '../core/plane/route.ts';
 import type { PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
@@ -15,6 +16,7 @@ import { isRpc, RpcFront } from './http/rpc.ts';
 import { Shares } from './http/shares.ts';
 
 export interface FederationFrontParts extends PlaneFrontParts {
+  readonly routes: readonly FederationRoute[];
   readonly bundles: BundleSource;
   readonly rpcs?: readonly PlaneRpc[];
   /** Records a refusal in the audit log. `peer` is a SPIFFE ID that was proven, or undefined. */

@@ -13,7 +13,8 @@ import type {
   RunningPlane,
   WebCertificate,
 } from '../core/plane/plane.ts';
-import type { PlaneRoute } from '../core/plane/route.ts';
+import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.ts';
+import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
@@ -52,15 +53,23 @@ export class PlaneHost {
     return this.#running.flatMap(({ running }) => running.controllers);
   }
 
-  get federationRoutes(): readonly PlaneRoute[] {
+  get federationRoutes(): readonly FederationRoute[] {
     return this.#routes('federation');
+  }
+
+  /** Of the planes that keep peers and agents. */
+  get directories(): Directories {
+    return {
+      peers: this.#running.find(({ running }) => running.peers)?.running.peers,
+      agents: this.#running.find(({ running }) => running.agents)?.running.agents,
+    };
   }
 
   get rpcs(): readonly PlaneRpc[] {
     return this.#running.flatMap(({ running }) => running.rpcs ?? []);
   }
 
-  get webRoutes(): readonly PlaneRoute[] {
+  get webRoutes(): readonly WebRoute[] {
     return this.#routes('web');
   }
 
@@ -75,9 +84,8 @@ export class PlaneHost {
 
   get apiRoutes(): readonly Route[] {
     return this.#routes('api').map((route) => ({
-      method: route.method,
-      path: route.path,
-      handle: (exchange, segment) => answerPlane(exchange, segment, route),
+      ...route,
+      handle: (exchange, params) => answerPlane(exchange, params, route),
     }));
   }
 
@@ -126,9 +134,11 @@ export class PlaneHost {
     for (const { running } of this.#running.splice(0).toReversed()) await running.stop();
   }
 
-  #routes(listener: PlaneRoute['listener']): readonly PlaneRoute[] {
-    return this.#running.flatMap(({ running }) =>
-      running.routes.filter((route) => route.listener === listener),
-    );
+  #routes<L extends PlaneRoute['listener']>(
+    listener: L,
+  ): readonly Extract<PlaneRoute, { listener: L }>[] {
+    const isHere = (route: PlaneRoute): route is Extract<PlaneRoute, { listener: L }> =>
+      route.listener === listener;
+    return this.#running.flatMap(({ running }) => running.routes.filter(isHere));
   }
 }

@@ -189,13 +189,14 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     routes: [
       ...discoveryRoutes({ registry, authorizer, clock, version }),
       ...healthRoutes(health),
-      ...auditRoutes({ audit, auditLog: store.auditLog, authorizer }),
+      ...auditRoutes({ audit, auditLog: store.auditLog }),
       ...accessRoutes(
         { store, clock, random, authorizer, tokens, audit: counted },
         { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
       ),
       ...planes.apiRoutes,
     ],
+    authorizer,
     mayRecord: (caller) => budget.check(caller),
     denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
   });
@@ -209,6 +210,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     bundles: bundles.held,
     routes: planes.federationRoutes,
+    directories: planes.directories,
     rpcs: planes.rpcs,
     denied: denials(audit).ofPeers,
   });

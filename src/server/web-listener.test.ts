@@ -12,7 +12,7 @@ import type { TlsCredential } from '../core/identity/tls-options.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { WebCertificate } from '../core/plane/plane.ts';
-import type { PlaneRoute } from '../core/plane/route.ts';
+import type { ApiRequest, PeerRequest, WebRoute } from '../core/plane/route.ts';
 import { Limits } from './http/limits.ts';
 import { listenTls } from './listeners.ts';
 import { followCertificate, webFront, webServerOptions } from './web-listener.ts';
@@ -29,27 +29,35 @@ const silent: Log = {
   with: () => silent,
 };
 
-const routes: readonly PlaneRoute[] = [
+/** What the types keep from a handler is not there either. */
+function seenOf({ svid, peerChain, caller }: Partial<PeerRequest & ApiRequest>): string {
+  return `for all ${svid?.id.toString()} ${peerChain?.length} ${caller?.user}`;
+}
+
+const routes: readonly WebRoute[] = [
   {
     listener: 'web',
     method: 'GET',
     path: '/',
-    handle: ({ peer, peerChain, caller }) => ({
+    allow: 'public',
+    handle: (asked) => ({
       status: 200,
       contentType: 'text/plain',
-      body: `for all ${peer?.id.toString()} ${peerChain.length} ${caller?.user}`,
+      body: seenOf(asked),
     }),
   },
   {
     listener: 'web',
     method: 'GET',
     path: '/later',
+    allow: 'public',
     handle: async () => ({ status: 200, contentType: 'text/plain', body: 'later' }),
   },
   {
     listener: 'web',
     method: 'GET',
     path: '/gone',
+    allow: 'public',
     handle: async () => {
       throw new HansaError('HANSA_NOT_FOUND', 'It is not here.');
     },

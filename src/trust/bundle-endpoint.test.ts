@@ -6,7 +6,7 @@ import { Bundle } from '../core/identity/bundle.ts';
 import { BundlePublisher } from '../core/identity/published-bundle.ts';
 import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { forgeRoot } from '../core/identity/test-forge.ts';
-import type { PlaneRequest } from '../core/plane/route.ts';
+import type { AnyRequest } from '../core/plane/route.ts';
 import { openStore } from '../core/store/open.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
 
@@ -17,10 +17,10 @@ async function scene() {
   const bundle = new Bundle(lubeck, [forgeRoot('lubeck.example').certificate]);
   const authority = { bundle };
   const routes = bundleRoutes(new BundlePublisher(store, authority));
-  const get = (path: string, headers: PlaneRequest['headers'] = {}) => {
+  const get = (path: string, headers: AnyRequest['headers'] = {}) => {
     const route = routes.find((each) => each.path === path);
     assert(route);
-    return route.handle({ headers } as PlaneRequest);
+    return route.handle({ headers } as never);
   };
   return { bundle, authority, get };
 }

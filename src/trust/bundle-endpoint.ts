@@ -3,7 +3,12 @@
 // Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
 
 import type { BundlePublisher, PublishedBundle } from '../core/identity/published-bundle.ts';
-import type { PlaneRoute } from '../core/plane/route.ts';
+import {
+  type AnyRequest,
+  type PlaneResponse,
+  type PlaneRoute,
+  route,
+} from '../core/plane/route.ts';
 import { ReadyAnswer } from './ready-answer.ts';
 
 /** The second is where some clients of SPIFFE look. */
@@ -29,7 +34,7 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
     }
     return ready.answer;
   };
-  const handle: PlaneRoute['handle'] = (request) => {
+  const handle = (request: AnyRequest): PlaneResponse | Promise<PlaneResponse> => {
     const published = publisher.current();
     return published instanceof Promise
       ? published.then((made) => answerOf(made).to(request))
@@ -37,14 +42,14 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
   };
   return [
     ...(['federation', 'web'] as const).flatMap((listener) =>
-      paths.map((path) => ({ listener, method: 'GET', path, handle }) as const),
+      paths.map((path) => route({ listener, method: 'GET', path, allow: 'public', handle })),
     ),
-    {
+    route({
       listener: 'api',
       method: 'GET',
       path: apiPath,
-      // Every caller of the API may: the world gets it on the other listeners.
-      authorize: () => undefined,
+      // The other listeners give it to everyone.
+      allow: 'authenticated',
       handle: async () => {
         const { bundle, document } = await publisher.current();
         const own: OwnBundle = {
@@ -53,6 +58,6 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
         };
         return { status: 200, contentType: 'application/json', body: JSON.stringify(own) };
       },
-    },
+    }),
   ];
 }

@@ -5,7 +5,8 @@ import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle.ts';
 import { forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
+import type { PlaneRoute } from '../core/plane/route.ts';
+import { callRoute } from '../core/plane/test-request.ts';
 import { type Examination, examineRoutes } from './examine-endpoint.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';
 
@@ -45,10 +46,8 @@ afterEach(async () => {
   await stopped;
 });
 
-async function examine(caller: Caller | undefined = admin, segment = name): Promise<Examination> {
-  const request = { caller, segment } as unknown as PlaneRequest;
-  route.authorize?.(request);
-  const { body } = await route.handle(request);
+async function examine(caller: Caller | undefined = admin, of = name): Promise<Examination> {
+  const { body } = await callRoute(route, { caller, params: { name: of } }, site);
   return JSON.parse(String(body)) as Examination;
 }
 
@@ -111,9 +110,7 @@ suite('an endpoint that is examined', () => {
 
 suite('the advertised URL of the site itself', () => {
   async function examineOwn(caller: Caller | undefined = admin): Promise<Examination> {
-    const request = { caller, segment: '' } as unknown as PlaneRequest;
-    ownRoute.authorize?.(request);
-    const { body } = await ownRoute.handle(request);
+    const { body } = await callRoute(ownRoute, { caller }, site);
     return JSON.parse(String(body)) as Examination;
   }
 

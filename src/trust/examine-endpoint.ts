@@ -7,7 +7,6 @@ import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe
 import { withLiveStatus } from '../api/live-status.ts';
 import { timestamp } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
-import { Authorizer } from '../core/access/authorizer.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
@@ -15,8 +14,7 @@ import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
 import { heldDocument } from '../core/identity/store-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
-import type { PlaneResponse, PlaneRoute } from '../core/plane/route.ts';
-import { needs } from '../core/plane/route-rights.ts';
+import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
 import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
@@ -67,10 +65,6 @@ const mostAddresses = 8;
 const mostIds = 4;
 
 export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
-  const authorizer = new Authorizer({
-    store: parts.store,
-    kinds: [spiffeFederationKind, siteKind],
-  });
   let underWay = 0;
   const limited = async (examine: () => Promise<Examination>): Promise<PlaneResponse> => {
     if (underWay >= atOnce) {
@@ -89,33 +83,27 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
     }
   };
   return [
-    {
+    route({
       listener: 'api',
       method: 'POST',
-      path: `${examinePath}/*`,
+      path: `${examinePath}/{name}`,
       // The right of `hansa trust refresh`, which asks the same endpoint.
-      authorize: needs(authorizer, ({ segment }) => ({
-        verb: 'update',
-        plural: spiffeFederationKind.plural,
-        name: segment,
-      })),
-      handle: async (request) => {
-        const federation = await find(parts, request.segment);
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: spiffeFederationKind, nameFrom: 'name' }],
+      handle: async ({ params: { name } }) => {
+        const federation = await find(parts, name);
         return limited(() => examineEndpoint(parts, federation));
       },
-    },
-    {
+    }),
+    route({
       listener: 'api',
       method: 'POST',
       path: examinePath,
       // The URL is the site's own: the right to read it is enough.
-      authorize: needs(authorizer, () => ({
-        verb: 'get',
-        plural: siteKind.plural,
-        name: siteKind.singleton as string,
-      })),
+      allow: 'rights',
+      rights: [{ verb: 'get', kind: siteKind, name: siteKind.singleton as string }],
       handle: () => limited(() => examineAdvertised(parts)),
-    },
+    }),
   ];
 }
 

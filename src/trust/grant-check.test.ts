@@ -5,7 +5,7 @@ import { anonymous, type Caller, socketOwner } from '../core/access/identity.ts'
 import { systemClock } from '../core/clock/system.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { StoreBundles } from '../core/identity/store-bundles.ts';
-import type { PlaneRequest } from '../core/plane/route.ts';
+import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';
 import { decideAccess } from './ext-authz.ts';
 import { type GrantCheck, grantCheckRoute } from './grant-check.ts';
@@ -43,12 +43,11 @@ async function scene(t: TestContext) {
   await peer('active');
   const relations = new StoreRelations(store);
   const bundles = new StoreBundles(store, lubeck, clock);
-  const route = grantCheckRoute({ store, relations, bundles, clock });
-  const ask = (query: string, caller: Caller | undefined = socketOwner): GrantCheck => {
-    const request = { query: new URLSearchParams(query), caller } as unknown as PlaneRequest;
-    route.authorize?.(request);
-    const answer = route.handle(request) as { readonly body: string };
-    return JSON.parse(answer.body) as GrantCheck;
+  const route = grantCheckRoute({ relations, bundles, clock });
+  const ask = async (query: string, caller: Caller | undefined = socketOwner) => {
+    const call = { query: new URLSearchParams(query), caller };
+    const answer = await callRoute(route, call, { store });
+    return JSON.parse(String(answer.body)) as GrantCheck;
   };
   return { store, clock, relations, bundles, peer, grant, ask };
 }
@@ -59,7 +58,7 @@ suite('a check of grants', () => {
   test('says which grant covers a call', async (t) => {
     const { grant, ask } = await scene(t);
     await grant();
-    assert.deepEqual(ask(`${asked}&method=GET&source=192.0.2.7`), {
+    assert.deepEqual(await ask(`${asked}&method=GET&source=192.0.2.7`), {
       allowed: true,
       from: web,
       offer: 'db',
@@ -69,41 +68,41 @@ suite('a check of grants', () => {
       grant: 'bruges-db',
       reason: 'grant bruges-db covers it',
     });
-    assert.equal(ask(asked).scope, 'any');
-    assert.equal(ask(asked).allowed, true);
+    assert.equal((await ask(asked)).scope, 'any');
+    assert.equal((await ask(asked)).allowed, true);
   });
 
   test('says why a call is denied, and what to do about it', async (t) => {
     const { store, grant, peer, ask } = await scene(t);
-    const denied = (query: string, reason: RegExp, remedy: RegExp): void => {
-      const answer = ask(query);
+    const denied = async (query: string, reason: RegExp, remedy: RegExp): Promise<void> => {
+      const answer = await ask(query);
       assert.equal(answer.allowed, false, query);
       assert.match(answer.reason, reason);
       assert.match(answer.remedy ?? '', remedy);
     };
-    denied(asked, /^no grant/, /grant create NAME --peer bruges\.example .* --scope read$/);
-    denied(`${asked}&method=PUT`, /^no grant/, /--scope write$/);
+    await denied(asked, /^no grant/, /grant create NAME --peer bruges\.example .* --scope read$/);
+    await denied(`${asked}&method=PUT`, /^no grant/, /--scope write$/);
     await grant();
-    denied(
+    await denied(
       `${asked}&method=POST`,
       /POST needs the scope write/,
       /create bruges-db .*--scope write/,
     );
-    denied(`${asked}&method=get`, /its method needs the scope write/, /--scope write/);
-    denied(`${asked}&source=198.51.100.7`, /calls from 198\.51\.100\.7/, /--from/);
-    denied(`from=${web}2&offer=db`, /does not name this identity/, /--identity .*web2/);
-    denied(`from=${web}&offer=metrics`, /no offer metrics/, /hansa get serviceoffers/);
-    denied('from=spiffe://reval.example/web&offer=db', /no bundle/, /hansa trust status/);
+    await denied(`${asked}&method=get`, /its method needs the scope write/, /--scope write/);
+    await denied(`${asked}&source=198.51.100.7`, /calls from 198\.51\.100\.7/, /--from/);
+    await denied(`from=${web}2&offer=db`, /does not name this identity/, /--identity .*web2/);
+    await denied(`from=${web}&offer=metrics`, /no offer metrics/, /hansa get serviceoffers/);
+    await denied('from=spiffe://reval.example/web&offer=db', /no bundle/, /hansa trust status/);
     await grant({ expiresAt: '2020-01-01T00:00:00Z' });
-    denied(asked, /expired/, /--ttl/);
+    await denied(asked, /expired/, /--ttl/);
     await grant({ networks: { ids: ['backbone'] } });
-    denied(asked, /limited to networks/, /--any-network/);
+    await denied(asked, /limited to networks/, /--any-network/);
     await peer('suspended');
-    denied(asked, /is suspended/, /hansa peer show bruges\.example/);
+    await denied(asked, /is suspended/, /hansa peer show bruges\.example/);
     await remove(store, 'federationpeers', 'bruges.example');
-    denied(asked, /is not a peer/, /hansa peer list/);
+    await denied(asked, /is not a peer/, /hansa peer list/);
     await put(store, 'serviceoffers', 'db', { spec: { spiffeID: `${db}/..` } });
-    denied(asked, /may ask about db/, /spec\.spiffeID/);
+    await denied(asked, /may ask about db/, /spec\.spiffeID/);
   });
 
   test('answers what ext_authz answers', async (t) => {
@@ -113,7 +112,7 @@ suite('a check of grants', () => {
       for (const method of [undefined, 'GET', 'OPTIONS', 'POST', 'CONNECT', 'get']) {
         for (const source of ['192.0.2.7', '198.51.100.7', '::ffff:192.0.2.7']) {
           const more = method === undefined ? '' : `&method=${method}`;
-          const answer = ask(`${asked}&source=${source}${more}`);
+          const answer = await ask(`${asked}&source=${source}${more}`);
           const decision = decideAccess(
             { principal: web, certificate: '', sourceAddress: source, method, offer: 'db' },
             {
@@ -143,7 +142,7 @@ suite('a check of grants', () => {
   ] as const) {
     test(`${what} is refused`, async (t) => {
       const { ask } = await scene(t);
-      assert.throws(
+      await assert.rejects(
         () => ask(query),
         (caught) => hasCode(caught, code) && why.test((caught as Error).message),
       );
@@ -152,7 +151,7 @@ suite('a check of grants', () => {
 
   test('is for those who may read grants, peers and offers', async (t) => {
     const { ask, store } = await scene(t);
-    assert.throws(
+    await assert.rejects(
       () => ask(asked, nobody),
       (caught) => hasCode(caught, 'HANSA_FORBIDDEN'),
     );
@@ -163,13 +162,13 @@ suite('a check of grants', () => {
     await put(store, 'rolebindings', 'grants', {
       spec: { role: 'grants', subjects: [{ kind: 'User', name: 'ann' }] },
     });
-    assert.throws(
+    await assert.rejects(
       () => ask(asked, user),
       (caught) => hasCode(caught, 'HANSA_FORBIDDEN') && /federationpeers/.test(String(caught)),
     );
     await put(store, 'rolebindings', 'viewers', {
       spec: { role: 'viewer', subjects: [{ kind: 'User', name: 'ann' }] },
     });
-    assert.equal(ask(asked, user).allowed, false);
+    assert.equal((await ask(asked, user)).allowed, false);
   });
 });

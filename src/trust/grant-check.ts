@@ -9,13 +9,10 @@ import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt } from '../api/trust-domain.ts';
-import { Authorizer } from '../core/access/authorizer.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
-import type { PlaneRoute } from '../core/plane/route.ts';
-import { needs } from '../core/plane/route-rights.ts';
-import type { Store } from '../core/store/store.ts';
+import { type PlaneRoute, route } from '../core/plane/route.ts';
 import { type AccessDecision, decideAccess } from './ext-authz.ts';
 import type { StoreRelations } from './relations.ts';
 
@@ -38,7 +35,6 @@ export interface GrantCheck {
 }
 
 interface Parts {
-  readonly store: Store;
   readonly relations: StoreRelations;
   readonly bundles: BundleSource;
   readonly clock: Clock;
@@ -49,20 +45,22 @@ const parameters: readonly string[] = ['from', 'offer', 'method', 'source'];
 const methodToken = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,64}$/;
 
 export function grantCheckRoute(parts: Parts): PlaneRoute {
-  const kinds = [federationGrantKind, federationPeerKind, serviceOfferKind];
-  const authorizer = new Authorizer({ store: parts.store, kinds });
-  const rights = kinds.map(({ plural }) => needs(authorizer, () => ({ verb: 'list', plural })));
-  return {
+  return route({
     listener: 'api',
     method: 'GET',
     path: '/hansa/v1/grants/check',
     // The answer tells what grants, peers and offers say: who may read them may ask.
-    authorize: (request) => rights.forEach((right) => right(request)),
+    allow: 'rights',
+    rights: [
+      { verb: 'list', kind: federationGrantKind },
+      { verb: 'list', kind: federationPeerKind },
+      { verb: 'list', kind: serviceOfferKind },
+    ],
     handle: (request) => {
       const body = JSON.stringify(checkGrant(parts, questionOf(request.query)));
       return { status: 200, contentType: 'application/json', body };
     },
-  };
+  });
 }
 
 interface Question {
@@ -99,7 +97,7 @@ function questionOf(query: URLSearchParams): Question {
 }
 
 export function checkGrant(
-  { relations, bundles, clock }: Omit<Parts, 'store'>,
+  { relations, bundles, clock }: Parts,
   { from, offer, method, source }: Question,
 ): GrantCheck {
   const { current } = relations;

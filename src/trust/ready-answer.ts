@@ -2,7 +2,7 @@
 // so that whoever has it already is told no more than that.
 
 import { createHash } from 'node:crypto';
-import type { PlaneRequest, PlaneResponse } from '../core/plane/route.ts';
+import type { AnyRequest, PlaneResponse } from '../core/plane/route.ts';
 
 export interface ReadyAnswerOptions {
   readonly contentType: string;
@@ -27,7 +27,7 @@ export class ReadyAnswer {
     this.#unchanged = { status: 304, contentType, body: '', headers, repeats: true };
   }
 
-  to({ headers }: Pick<PlaneRequest, 'headers'>): PlaneResponse {
+  to({ headers }: Pick<AnyRequest, 'headers'>): PlaneResponse {
     const ifNoneMatch = headers['if-none-match'];
     const known = typeof ifNoneMatch === 'string' && matches(ifNoneMatch, this.#etag);
     return known ? this.#unchanged : this.#whole;

@@ -3,7 +3,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { hasCode } from '../core/errors/error.ts';
-import type { PlaneRequest } from '../core/plane/route.ts';
+import { callRoute } from '../core/plane/test-request.ts';
 import { forgeRoot } from '../core/identity/test-forge.ts';
 import { type RefreshAnswer, refreshRoutes } from './refresh-routes.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';
@@ -30,7 +30,7 @@ const nobody = { user: 'eve', groups: [], via: 'token' } as unknown as Caller;
 
 async function post(
   body: unknown,
-  { segment = name, caller = admin }: { segment?: string; caller?: Caller | undefined } = {},
+  { of = name, caller = admin }: { of?: string; caller?: Caller | undefined } = {},
 ): Promise<RefreshAnswer> {
   const [route] = refreshRoutes({
     ...site,
@@ -44,14 +44,8 @@ async function post(
   });
   assert(route !== undefined);
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  const request = {
-    segment,
-    caller,
-    address: undefined,
-    body: async () => Buffer.from(text),
-  } as unknown as PlaneRequest;
-  route.authorize?.(request);
-  const answer = Promise.resolve(route.handle(request));
+  const call = { params: { name: of }, caller, body: text };
+  const answer = callRoute(route, call, site);
   await Promise.allSettled([answer, site.clock.advance(1000)]);
   return JSON.parse(String((await answer).body)) as RefreshAnswer;
 }

@@ -4,17 +4,15 @@
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
 import { changeDraft } from '../core/access/audit-draft.ts';
-import { Authorizer } from '../core/access/authorizer.ts';
-import type { Caller } from '../core/access/identity.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import { parseBoundedJson } from '../core/json/strict-json.ts';
+import { objectOf } from '../core/json/json-body.ts';
 import { sourceOf } from '../core/identity/bundle-life.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
-import type { PlaneRequest, PlaneRoute } from '../core/plane/route.ts';
-import { callerOf, needs } from '../core/plane/route-rights.ts';
+import { type ApiRequest, type PlaneRoute, route } from '../core/plane/route.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
-const path = '/hansa/v1/trust/refresh/*';
+const path = '/hansa/v1/trust/refresh/{name}';
+type Request = ApiRequest<typeof path>;
 const maxBodyBytes = 4096;
 /** Longer than any fetch takes, shorter than clients wait. */
 const longestWaitSeconds = 30;
@@ -30,34 +28,26 @@ export interface RefreshAnswer {
 }
 
 export function refreshRoutes(parts: Parts): readonly PlaneRoute[] {
-  const authorizer = new Authorizer({ store: parts.store, kinds: [spiffeFederationKind] });
   return [
-    {
+    route({
       listener: 'api',
       method: 'POST',
       path,
-      authorize: needs(authorizer, ({ segment }) => ({
-        verb: 'update',
-        plural: spiffeFederationKind.plural,
-        name: segment,
-      })),
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: spiffeFederationKind, nameFrom: 'name' }],
       handle: async (request) => ({
         status: 200,
         contentType: 'application/json',
-        body: JSON.stringify(await refresh(parts, callerOf(request), request)),
+        body: JSON.stringify(await refresh(parts, request)),
       }),
-    },
+    }),
   ];
 }
 
-async function refresh(
-  parts: Parts,
-  caller: Caller,
-  request: PlaneRequest,
-): Promise<RefreshAnswer> {
-  const { segment: name } = request;
+async function refresh(parts: Parts, request: Request): Promise<RefreshAnswer> {
+  const { name } = request.params;
   const federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
-  const wish = await wishOf(request);
+  const wish = await request.json(maxBodyBytes, wishOf);
   const federation = await federations.get(name);
   if (federation === undefined) {
     throw new HansaError(
@@ -71,7 +61,7 @@ async function refresh(
       `Cannot bootstrap ${name} anew: only a federation by httpsSpiffe begins with a bundle of its spec.`,
     );
   }
-  await ask(parts, caller, request, wish);
+  await ask(parts, request, wish);
   const done = await gone(parts, name, wish.waitSeconds);
   return { trustDomain: name, done, status: (await federations.get(name))?.status };
 }
@@ -79,8 +69,7 @@ async function refresh(
 /** What somebody else asked for a moment ago, or at the same moment, is not taken back. */
 async function ask(
   { store, clock, audit }: Parts,
-  caller: Caller,
-  { segment: name, address }: PlaneRequest,
+  { caller, params: { name }, address }: Request,
   wish: Wish,
 ): Promise<void> {
   const collection = refreshCollection;
@@ -125,26 +114,16 @@ interface Wish {
   readonly waitSeconds: number;
 }
 
-async function wishOf(request: PlaneRequest): Promise<Wish> {
+function wishOf(body: unknown): Wish {
   const refuse = (why: string): never => {
     throw new HansaError('HANSA_BAD_REQUEST', `Cannot understand what is asked: ${why}.`);
   };
-  const bytes = await request.body(maxBodyBytes);
-  let value: unknown = {};
-  try {
-    if (bytes.byteLength > 0) value = parseBoundedJson(bytes);
-  } catch {
-    refuse('the body is not JSON');
-  }
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    return refuse('the body is not an object');
-  }
   const {
     acceptRollback = false,
     rebootstrap = false,
     waitSeconds = 0,
     ...others
-  } = value as Record<string, unknown>;
+  } = objectOf(body);
   const [unknown] = Object.keys(others);
   if (unknown !== undefined) refuse(`there is no ${JSON.stringify(unknown.slice(0, 64))}`);
   if (typeof acceptRollback !== 'boolean') return refuse('acceptRollback is not true or false');

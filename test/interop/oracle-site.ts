@@ -52,7 +52,10 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
     random,
     unread: { withinMs: 60_000, maxBytes: 64 * 1024 ** 2 },
   });
+  const allowed = () => ({ allowed: true, reason: '' });
+  const everyoneMay = { authorize: allowed, authorizePath: allowed };
   const front = new Front({
+    authorizer: everyoneMay,
     clock,
     random,
     log,
@@ -62,7 +65,7 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
       store,
       clock,
       random,
-      authorizer: { authorize: () => ({ allowed: true, reason: '' }) },
+      authorizer: everyoneMay,
       writer: new ResourceWriter({
         store,
         clock,

@@ -17,7 +17,9 @@ import type {
   TransportRequest,
   TransportResponse,
 } from '../../src/core/identity/transport.ts';
-import type { PlaneRequest, PlaneRoute } from '../../src/core/plane/route.ts';
+import type { PeerDirectory, PlaneRoute } from '../../src/core/plane/route.ts';
+import { callRoute as callPlaneRoute, type TestCall } from '../../src/core/plane/test-request.ts';
+import { RouteTable } from '../../src/server/http/routes.ts';
 import { httpStatusOf, statusOf } from '../../src/server/http/status.ts';
 import type { Process } from './simulation.ts';
 import type { Transport as Wire } from './transport.ts';
@@ -117,6 +119,7 @@ export interface Served {
   readonly process: Process;
   readonly bundles: BundleSource;
   readonly routes: readonly PlaneRoute[];
+  readonly directory: PeerDirectory | undefined;
   readonly own: () => Chain;
   readonly at: AtStep;
   /** Called with every answer that goes out. */
@@ -141,14 +144,15 @@ export function serveSite(wire: Wire, served: Served): void {
       const arrivedMs = process.clock.monotonic();
       const socket = socketOf(chain as readonly string[], sockets);
       const peerOf = () => believed(peers, socket, process.clock.now());
-      const answer = await callRoute(served.routes, 'federation', {
+      const call = {
         method: method as string,
         path,
         headers: headers as Record<string, string>,
         body: Buffer.from(sent as string, 'base64'),
-        peer: peerOf,
+        svid: peerOf,
         peerChain: readPeer(socket).chain,
-      });
+      };
+      const answer = await callRoute(served.routes, 'federation', call, served.directory);
       served.answered(path, arrivedMs, answer.status, peerOf()?.id.toString());
       at(process, `answers ${path}`);
       return { ...answer, body: answer.body.toString('base64'), error: null };
@@ -156,14 +160,10 @@ export function serveSite(wire: Wire, served: Served): void {
   });
 }
 
-export interface RouteCall {
+export interface RouteCall extends Pick<TestCall, 'headers' | 'svid' | 'peerChain' | 'caller'> {
   readonly method: string;
   readonly path: string;
   readonly body: Buffer;
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly peer?: () => PlaneRequest['peer'];
-  readonly peerChain?: readonly Certificate[];
-  readonly caller?: PlaneRequest['caller'];
 }
 
 export interface RouteAnswer {
@@ -173,42 +173,26 @@ export interface RouteAnswer {
   readonly error?: HansaError;
 }
 
-/** Finds the route and calls it; an error becomes the answer that HTTP would carry. */
+/** Finds the route and calls it as the host does; an error becomes the answer that HTTP would carry. */
 export async function callRoute(
   routes: readonly PlaneRoute[],
   listener: PlaneRoute['listener'],
-  call: RouteCall,
+  { method, path, ...call }: RouteCall,
+  peers?: PeerDirectory,
 ): Promise<RouteAnswer> {
-  const parent = `${call.path.slice(0, call.path.lastIndexOf('/'))}/*`;
-  const route = routes.find(
-    (known) =>
-      known.listener === listener &&
-      known.method === call.method &&
-      (known.path === call.path || known.path === parent),
-  );
-  if (route === undefined) return { status: 404, headers: {}, body: Buffer.from('{}') };
-  const request: PlaneRequest = {
-    method: call.method,
-    path: call.path,
-    segment: route.path.endsWith('/*') ? call.path.slice(parent.length - 1) : '',
-    query: new URLSearchParams(),
-    headers: call.headers ?? {},
-    address: listener === 'federation' ? '192.0.2.1' : undefined,
-    requestId: '',
-    // As on the real listener: asked when the route asks, by what is believed then.
-    get peer() {
-      return call.peer?.();
-    },
-    peerChain: call.peerChain ?? [],
-    caller: call.caller,
-    body: async (limit) => {
-      if (call.body.byteLength > limit) throw new HansaError('HANSA_TOO_LARGE', 'too much');
-      return call.body;
-    },
-  };
+  const here = routes.filter((known) => known.listener === listener);
+  const found = new RouteTable(here).find(method, path);
+  if (found === undefined || found === 'method') {
+    return { status: 404, headers: {}, body: Buffer.from('{}') };
+  }
+  const { route, params } = found;
+  const address = listener === 'federation' ? '192.0.2.1' : undefined;
   try {
-    route.authorize?.(request);
-    const { status, body, headers = {} } = await route.handle(request);
+    const {
+      status,
+      body,
+      headers = {},
+    } = await callPlaneRoute(route, { ...call, params, address }, { peers });
     return { status, headers, body: Buffer.from(body) };
   } catch (caught) {
     const error = toHansaError(caught);

@@ -191,7 +191,15 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
       log,
     }),
   });
-  serveSite(process.transport, { process, bundles: bundles.held, routes, own, at, answered });
+  serveSite(process.transport, {
+    process,
+    bundles: bundles.held,
+    routes,
+    directory: planes.directories.peers,
+    own,
+    at,
+    answered,
+  });
   for (const controller of planes.controllers) runtime.start(controller);
   return {
     name: node,

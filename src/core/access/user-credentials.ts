@@ -109,7 +109,12 @@ function subjectOf(
     return { user, segment: user, longestSeconds: maxTtlSeconds };
   }
   if (caller.via === 'token') return tokenSubject(parts, caller, fields.user);
-  throw new HansaError(
+  throw noCredentialFor(caller);
+}
+
+/** For a caller that came with a certificate. */
+export function noCredentialFor(caller: Caller): HansaError {
+  return new HansaError(
     'HANSA_FORBIDDEN',
     `Cannot issue a certificate to ${caller.user}: it takes the admin socket or a token. Run \`hansa login\` with --data-dir or --token-file.`,
     { details: { kind: 'UserSVID' } },

@@ -22,7 +22,7 @@ import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
 import type { PlaneCommandLine } from './command-line.ts';
-import type { PlaneRoute } from './route.ts';
+import type { AgentDirectory, PeerDirectory, PlaneRoute } from './route.ts';
 import type { AdminCall, PlaneRpc } from './stream.ts';
 
 export interface PlaneContext {
@@ -73,6 +73,10 @@ export interface RunningPlane {
   readonly adminCalls?: readonly AdminCall[];
   /** Of the one plane that keeps the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
+  /** Of the one plane that keeps peers: routes that allow peers ask it. */
+  readonly peers?: PeerDirectory;
+  /** Of the one plane that keeps agents: routes that allow agents ask it. */
+  readonly agents?: AgentDirectory;
   /**
    * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
    * the object as it would be stored, before the commit, and with what it takes the place of. Throws

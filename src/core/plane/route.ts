@@ -1,28 +1,61 @@
-// The contract of an HTTP route: what a plane declares, what its handler receives and answers.
+// The contract of an HTTP route: who may call it, what its handler receives, and what it answers.
+// The host checks who may call before the handler runs and again when a body is complete, so no
+// handler authorizes its caller.
 
+import type { GrantScope } from '../../api/kinds/federation-grant.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Caller } from '../access/identity.ts';
+import type { KindName } from '../access/presets.ts';
+import type { HansaError } from '../errors/error.ts';
 import type { Certificate } from '../identity/certificate.ts';
 import type { ValidatedSvid } from '../identity/svid-validator.ts';
 
-/** A request to a route of a plane: from another site, or from the owner of this one. */
-export interface PlaneRequest {
+/** The names in braces of a path such as `/hansa/v1/tokens/{name}`. Each stands for one segment. */
+export type ParamNames<P extends string> = string extends P
+  ? string
+  : P extends `${string}{${infer Name}}${infer Rest}`
+    ? Name | ParamNames<Rest>
+    : never;
+
+export type Params<P extends string> = Readonly<Record<ParamNames<P>, string>>;
+
+/** A request to a route, as every handler receives it. */
+export interface AnyRequest<P extends string = string> {
   readonly method: string;
   readonly path: string;
-  /** What stands for `*` at the end of the route's path. */
-  readonly segment: string;
+  /** Decoded values of the path's parameters. */
+  readonly params: Params<P>;
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly address: string | undefined;
-  /** Under which the audit log and the site's log name it. */
+  /** The id of the request in the audit log and the site's log. */
   readonly requestId: string;
-  /** On the federation listener: who presented a certificate that `bundles` verifies; undefined where nobody did. */
-  readonly peer: ValidatedSvid | undefined;
-  /** On the federation listener: what was presented, believed or not, leaf first. */
-  readonly peerChain: readonly Certificate[];
-  /** On the api listener and the admin socket: who asks. */
-  readonly caller: Caller | undefined;
-  /** Reads the whole body, at most so many bytes (HANSA_TOO_LARGE). */
+  /** Reads the whole body, at most `limit` bytes (HANSA_TOO_LARGE). */
   body(limit: number): Promise<Buffer>;
+  /**
+   * Reads a JSON body of at most `limit` bytes; HANSA_BAD_REQUEST where it is not JSON. `parse`
+   * receives undefined where the body is empty.
+   */
+  json<T>(limit: number, parse: (value: unknown) => T): Promise<T>;
+}
+
+export interface ApiRequest<P extends string = string> extends AnyRequest<P> {
+  readonly caller: Caller;
+}
+
+export interface FederationRequest<P extends string = string> extends AnyRequest<P> {
+  /** The SVID of the connection, where the site's bundles verify it now. */
+  readonly svid: ValidatedSvid | undefined;
+  /** The certificates that the caller presented, verified or not, leaf first. */
+  readonly peerChain: readonly Certificate[];
+}
+
+export interface PeerRequest<P extends string = string> extends FederationRequest<P> {
+  readonly peer: LivePeer;
+}
+
+export interface AgentRequest<P extends string = string> extends FederationRequest<P> {
+  readonly agent: JoinedAgent;
 }
 
 export interface PlaneResponse {
@@ -35,31 +68,122 @@ export interface PlaneResponse {
   readonly repeats?: true;
 }
 
-/** Throwing a HansaError answers as everywhere: its code decides the status. */
-interface AnyRoute {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
-  readonly path: string;
-  handle(request: PlaneRequest): PlaneResponse | Promise<PlaneResponse>;
+/** A right on a kind, as roles grant it. */
+export interface Right<P extends string = string> {
+  readonly verb: string;
+  readonly kind: KindName;
+  readonly subresource?: string;
+  /** The object: the value of this path parameter. */
+  readonly nameFrom?: ParamNames<P>;
+  /** The object: always this one. */
+  readonly name?: string;
 }
 
-/** A route on the api listener and the admin socket. */
-export interface ApiRoute extends AnyRoute {
-  readonly listener: 'api';
-  /**
-   * Throws where the caller may not. The host asks before `handle`, and again when the body has
-   * arrived: a slow body must not outlast the right to send it. Must be quick and without I/O.
-   */
-  readonly authorize: (request: PlaneRequest) => void;
+/** Who may call a route on the api listener and the admin socket. */
+export type ApiAccess<P extends string = string> =
+  /** Every caller with a valid credential. */
+  | { readonly allow: 'authenticated' }
+  /** Callers with a credential of one of these kinds. */
+  | {
+      readonly allow: 'credential';
+      readonly via: readonly Caller['via'][];
+      readonly refusal: (caller: Caller) => HansaError;
+    }
+  /** Callers who have all of these rights. */
+  | { readonly allow: 'rights'; readonly rights: readonly [Right<P>, ...Right<P>[]] }
+  /** Callers who may `get` the path itself, which is not a resource (the discovery role). */
+  | { readonly allow: 'path' }
+  /** Owners of the site: the admin socket, and certificates for `admin` that come from it. */
+  | { readonly allow: 'owner'; readonly refusal: (caller: Caller) => HansaError };
+
+/** Who may call a route or a stream on the federation listener. */
+export type FederationAccess =
+  /** Everyone, with or without a certificate. */
+  | { readonly allow: 'public' }
+  /** Everyone who presents a certificate. The handler verifies it by what the message proves. */
+  | { readonly allow: 'certificate' }
+  /** A site that is a live peer; with `scope`, one that holds a grant with this scope. */
+  | { readonly allow: 'peer'; readonly scope?: GrantScope }
+  /** A machine that joined this site as an agent and was not forgotten. */
+  | { readonly allow: 'agent' };
+
+interface RouteBase<P extends string> {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  /** A path; a segment `{name}` is a parameter. */
+  readonly path: P;
+}
+
+type Answer = PlaneResponse | Promise<PlaneResponse>;
+
+/** A route on the api listener and the admin socket. Throwing a HansaError answers with its status. */
+export type ApiRoute<P extends string = string> = RouteBase<P> &
+  ApiAccess<P> & { readonly listener: 'api'; handle(request: ApiRequest<P>): Answer };
+
+/** The web listener asks for no certificate: its routes are public. */
+export interface WebRoute<P extends string = string> extends RouteBase<P> {
+  readonly listener: 'web';
+  readonly allow: 'public';
+  handle(request: AnyRequest<P>): Answer;
+}
+
+interface FederationRouteBase<P extends string> extends RouteBase<P> {
+  readonly listener: 'federation';
+}
+
+export type FederationRoute<P extends string = string> =
+  | (FederationRouteBase<P> & {
+      readonly allow: 'public' | 'certificate';
+      handle(request: FederationRequest<P>): Answer;
+    })
+  | (FederationRouteBase<P> & {
+      readonly allow: 'peer';
+      readonly scope?: GrantScope;
+      handle(request: PeerRequest<P>): Answer;
+    })
+  | (FederationRouteBase<P> & {
+      readonly allow: 'agent';
+      handle(request: AgentRequest<P>): Answer;
+    });
+
+export type PlaneRoute<P extends string = string> = ApiRoute<P> | WebRoute<P> | FederationRoute<P>;
+
+/** Declares a route, so that its handler sees the parameters of its path by name. */
+export function route<const P extends string>(declared: PlaneRoute<P>): PlaneRoute {
+  return declared as unknown as PlaneRoute;
+}
+
+/** Another site that this site trusts now. */
+export interface LivePeer {
+  readonly name: string;
+  readonly uid: string;
+  readonly trustDomain: TrustDomain;
+}
+
+/** A machine that joined this site. */
+export interface JoinedAgent {
+  readonly name: string;
 }
 
 /**
- * Nobody is asked for a certificate on `web`, where the Web PKI rules: what is there is for all. On
- * `federation` a route authorises its peer itself, and again after it has read a body.
+ * Which sites are live peers, by the store as it is now. One plane provides it. Methods are quick and
+ * without I/O, because the host calls them for each request and each message of a stream.
  */
-export interface PublicRoute extends AnyRoute {
-  readonly listener: 'federation' | 'web';
-  readonly authorize?: undefined;
+export interface PeerDirectory {
+  /** The peer, or why the caller is none. */
+  find(svid: ValidatedSvid | undefined): LivePeer | string;
+  /** Why the peer has no grant with this scope for calls from this address; undefined where it has. */
+  lacks(peer: LivePeer, scope: GrantScope, address: string | undefined): string | undefined;
+  /** Records the refusal with its reason; returns the answer in words that the caller's site understands. */
+  refuse(request: Refused, reason: string): HansaError;
+  /** Calls after each change that can end the trust in a peer; returns how to stop. */
+  onChange(listener: () => void): () => void;
 }
 
-export type PlaneRoute = ApiRoute | PublicRoute;
+/** What is known of a refused caller. */
+export type Refused = Pick<FederationRequest, 'path' | 'address' | 'svid' | 'peerChain'>;
+
+/** Which agents joined. As PeerDirectory. */
+export interface AgentDirectory {
+  find(svid: ValidatedSvid | undefined): JoinedAgent | string;
+  onChange(listener: () => void): () => void;
+}

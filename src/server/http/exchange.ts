@@ -6,6 +6,7 @@ import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
+import { parseJsonBody } from '../../core/json/json-body.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
@@ -27,6 +28,8 @@ export class Exchange {
   readonly clock: Clock;
   /** How long the body may take to arrive. */
   readonly bodyWithinMs: number;
+  /** Checks again that the caller may: the host sets it for a route, before its handler runs. */
+  authorize: ((exchange: Exchange) => void) | undefined;
   readonly #identify: Identify;
   readonly #random: Random;
   #requestId: string | undefined;
@@ -79,9 +82,15 @@ export function parseQuery(url: string, questionMark: number): URLSearchParams {
  */
 export async function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
   const body = await collect(exchange, limit);
-  // It took its time: the credential may have been revoked meanwhile.
+  // It took its time: the credential or the right may have been revoked meanwhile.
   exchange.identify();
+  exchange.authorize?.(exchange);
   return body;
+}
+
+/** Reads a JSON body of at most `limit` bytes; undefined where it is empty. */
+export async function readJson(exchange: Exchange, limit: number): Promise<unknown> {
+  return parseJsonBody(await readBody(exchange, limit));
 }
 
 function collect(exchange: Exchange, limit: number): Promise<Buffer> {

@@ -2,12 +2,14 @@
 // asked, and one way to answer when something is wrong.
 
 import { apiVersion } from '../../api/object.ts';
+import type { Authorizer } from '../../core/access/authorizer.ts';
 import { forbiddenImpersonation } from '../../core/access/denial.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
+import { type ApiCheck, apiCheck } from '../../core/plane/route-access.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
 import type { OpenStreams } from '../stranger-limits.ts';
 import {
@@ -35,6 +37,7 @@ export interface FrontParts {
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
+  readonly authorizer: Pick<Authorizer, 'authorize' | 'authorizePath'>;
   /** Throws HANSA_TOO_MANY_REQUESTS where the caller has caused too many audit records. */
   readonly mayRecord?: (caller: Caller) => void;
   /** Records a refusal in the audit log. */
@@ -58,9 +61,11 @@ const durationBuckets = [
 /** More than any client that pipelines for speed has under way. */
 const maxPipelined = 64;
 
+type CheckedRoute = Route & { readonly check: ApiCheck };
+
 export class Front {
   readonly #parts: FrontParts;
-  readonly #routes: RouteTable;
+  readonly #routes: RouteTable<CheckedRoute>;
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
   readonly #durations;
@@ -74,7 +79,9 @@ export class Front {
     const { clock, random, bodyWithinMs = 60_000 } = parts;
     this.#around = { clock, random, bodyWithinMs };
     this.#unread = new UnreadAnswers(clock, bodyWithinMs);
-    this.#routes = new RouteTable(parts.routes);
+    this.#routes = new RouteTable(
+      parts.routes.map((route) => ({ ...route, check: apiCheck(route, parts.authorizer) })),
+    );
     this.#requests = parts.metrics.counter({
       name: 'hansa_api_requests_total',
       help: 'Requests to the API, by verb, resource and HTTP status.',
@@ -197,9 +204,13 @@ export class Front {
         'the server does not allow this method on the requested resource',
       );
     } else {
-      const { route, segment } = found;
-      if (!reading.has(method) && route.rowless !== true) this.#parts.mayRecord?.(exchange.caller);
-      await route.handle(exchange, segment);
+      const { route, params } = found;
+      if (!reading.has(method)) {
+        if (route.rowless !== true) this.#parts.mayRecord?.(exchange.caller);
+        exchange.authorize = ({ caller, path }) => route.check(caller, params, path);
+      }
+      route.check(exchange.caller, params, exchange.path);
+      await route.handle(exchange, params);
     }
   }
 

@@ -1,4 +1,4 @@
-// A request as routes of planes see it, and their answer as it goes out.
+// A request as routes of planes see it, and how their answer is sent.
 
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
@@ -8,27 +8,34 @@ import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.t
 import { brokenRule } from '../../core/identity/rules.ts';
 import type { Certificate } from '../../core/identity/certificate.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
-import { type Exchange, headersOf, readBody, respond } from './exchange.ts';
+import type {
+  AgentRequest,
+  AnyRequest,
+  ApiRequest,
+  ApiRoute,
+  FederationRoute,
+  JoinedAgent,
+  LivePeer,
+  PeerRequest,
+  PlaneResponse,
+  WebRoute,
+} from '../../core/plane/route.ts';
+import type { Admitted, FederationCheck } from '../../core/plane/route-access.ts';
+import { type Exchange, headersOf, readBody, readJson, respond } from './exchange.ts';
+import type { RouteParams } from './routes.ts';
 
 const noChain: readonly Certificate[] = [];
 
-/** Who the peer is, is found out when a route asks: the bundle endpoint never does. */
-class PlaneExchange implements PlaneRequest {
+/** One object serves all kinds of routes; what a handler sees of it is in its type. */
+class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
   readonly #exchange: Exchange;
-  readonly #route: PlaneRoute;
   readonly #peers: PeerAuthenticator | undefined;
-  readonly segment: string;
+  #admitted: Admitted | undefined;
+  readonly params: RouteParams;
 
-  constructor(
-    exchange: Exchange,
-    segment: string,
-    route: PlaneRoute,
-    peers: PeerAuthenticator | undefined,
-  ) {
+  constructor(exchange: Exchange, params: RouteParams, peers: PeerAuthenticator | undefined) {
     this.#exchange = exchange;
-    this.segment = segment;
-    this.#route = route;
+    this.params = params;
     this.#peers = peers;
   }
 
@@ -44,7 +51,7 @@ class PlaneExchange implements PlaneRequest {
     return this.#exchange.query;
   }
 
-  get headers(): PlaneRequest['headers'] {
+  get headers(): AnyRequest['headers'] {
     return this.#exchange.request.headers;
   }
 
@@ -56,7 +63,8 @@ class PlaneExchange implements PlaneRequest {
     return this.#exchange.requestId;
   }
 
-  get peer(): ValidatedSvid | undefined {
+  /** Verified when a route asks: the bundle endpoint never does. */
+  get svid(): ValidatedSvid | undefined {
     return this.#peers && peerOf(this.#exchange, this.#peers);
   }
 
@@ -65,15 +73,29 @@ class PlaneExchange implements PlaneRequest {
     return readPeer(this.#exchange.request.socket as TLSSocket).chain;
   }
 
-  get caller(): Caller | undefined {
-    return this.#peers === undefined ? this.#exchange.caller : undefined;
+  /** Only handlers of routes that allow peers see it, and those run after the check. */
+  get peer(): LivePeer {
+    return this.#admitted?.peer as LivePeer;
   }
 
-  async body(limit: number): Promise<Buffer> {
-    const body = await readBody(this.#exchange, limit);
-    // The caller may have lost the right while the body arrived.
-    this.#route.authorize?.(this);
-    return body;
+  get agent(): JoinedAgent {
+    return this.#admitted?.agent as JoinedAgent;
+  }
+
+  get caller(): Caller {
+    return this.#exchange.caller;
+  }
+
+  admit(check: FederationCheck): void {
+    this.#admitted = check(this);
+  }
+
+  body(limit: number): Promise<Buffer> {
+    return readBody(this.#exchange, limit);
+  }
+
+  async json<T>(limit: number, parse: (value: unknown) => T): Promise<T> {
+    return parse(await readJson(this.#exchange, limit));
   }
 }
 
@@ -87,16 +109,35 @@ export function peerOf(exchange: Exchange, peers: PeerAuthenticator): ValidatedS
   }
 }
 
-/** `peers` on the federation listener; without it the caller of the exchange is who asks. */
+/** Whether its caller may was checked, for a route of the api listener, or is no question, for one of the web listener. */
 export function answerPlane(
   exchange: Exchange,
-  segment: string,
-  route: PlaneRoute,
-  peers?: PeerAuthenticator,
+  params: RouteParams,
+  route: ApiRoute | WebRoute,
 ): void | Promise<void> {
-  const request = new PlaneExchange(exchange, segment, route, peers);
-  route.authorize?.(request);
-  const answer = route.handle(request);
+  return answered(exchange, route.handle(new PlaneExchange(exchange, params, undefined)));
+}
+
+/** Checks that the caller may, now and again when the body is complete. */
+export function answerFederation(
+  exchange: Exchange,
+  params: RouteParams,
+  route: FederationRoute,
+  peers: PeerAuthenticator,
+  check: FederationCheck | undefined,
+): void | Promise<void> {
+  const request = new PlaneExchange(exchange, params, peers);
+  if (check !== undefined) {
+    request.admit(check);
+    exchange.authorize = () => request.admit(check);
+  }
+  return answered(exchange, route.handle(request));
+}
+
+function answered(
+  exchange: Exchange,
+  answer: PlaneResponse | Promise<PlaneResponse>,
+): void | Promise<void> {
   if (answer instanceof Promise) return answer.then((made) => respondPlane(exchange, made));
   respondPlane(exchange, answer);
 }

@@ -8,7 +8,8 @@ import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
-import type { PlaneRoute } from '../../core/plane/route.ts';
+import type { FederationRoute, WebRoute } from '../../core/plane/route.ts';
+import { type Directories, federationCheck } from '../../core/plane/route-access.ts';
 import {
   Exchange,
   parseQuery,
@@ -18,8 +19,8 @@ import {
   type Response,
 } from './exchange.ts';
 import type { Limits } from './limits.ts';
-import { answerPlane } from './plane-exchange.ts';
-import { type Found, RouteTable } from './routes.ts';
+import { answerFederation, answerPlane } from './plane-exchange.ts';
+import { type Found, type RouteParams, RouteTable } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
@@ -30,7 +31,9 @@ export interface PlaneFrontParts {
   readonly metrics: Metrics;
   readonly limits: Limits;
   readonly bodyWithinMs: number;
-  readonly routes: readonly PlaneRoute[];
+  readonly routes: readonly (FederationRoute | WebRoute)[];
+  /** Who is a peer, and who an agent. */
+  readonly directories?: Directories;
 }
 
 export interface PlaneFrontSettings {
@@ -51,10 +54,34 @@ const durationBuckets = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 
 /** What a label says where no route was found: paths come from outside. */
 const noRoute = 'none';
 
+interface ServedRoute {
+  readonly method: string;
+  readonly path: string;
+  readonly handle: (exchange: Exchange, params: RouteParams) => void | Promise<void>;
+}
+
+function servedRoute(
+  route: FederationRoute | WebRoute,
+  peers: PeerAuthenticator | undefined,
+  directories: Directories,
+): ServedRoute {
+  const { method, path } = route;
+  if (route.listener === 'web') {
+    return { method, path, handle: (exchange, params) => answerPlane(exchange, params, route) };
+  }
+  if (peers === undefined) throw new Error(`${path} needs a listener that asks for certificates`);
+  const check = federationCheck(route, directories);
+  return {
+    method,
+    path,
+    handle: (exchange, params) => answerFederation(exchange, params, route, peers, check),
+  };
+}
+
 export class PlaneFront {
   readonly #parts: PlaneFrontParts;
   readonly #settings: PlaneFrontSettings;
-  readonly #routes: RouteTable;
+  readonly #routes: RouteTable<ServedRoute>;
   readonly #durations;
   /** By route; a request only adds to numbers. */
   readonly #served = new Map<string, Served>();
@@ -65,11 +92,7 @@ export class PlaneFront {
     this.#settings = settings;
     const { peers, name, whose } = settings;
     this.#routes = new RouteTable(
-      parts.routes.map((route) => ({
-        method: route.method,
-        path: route.path,
-        handle: (exchange, segment) => answerPlane(exchange, segment, route, peers),
-      })),
+      parts.routes.map((route) => servedRoute(route, peers, parts.directories ?? {})),
     );
     parts.metrics.observe(
       {
@@ -120,7 +143,7 @@ export class PlaneFront {
       const found = this.#find(exchange);
       if (found !== undefined) {
         route = found.route.path;
-        const answering = found.route.handle(exchange, found.segment);
+        const answering = found.route.handle(exchange, found.params);
         if (answering instanceof Promise) {
           taken = false;
           void this.#finish(exchange, route, answering, startedAt, () => limits.give());
@@ -150,7 +173,7 @@ export class PlaneFront {
       const found = this.#find(exchange);
       if (found === undefined) return;
       route = found.route.path;
-      await found.route.handle(exchange, found.segment);
+      await found.route.handle(exchange, found.params);
     };
     try {
       await answer();
@@ -178,7 +201,7 @@ export class PlaneFront {
   }
 
   /** Undefined where it has answered that there is nothing. */
-  #find(exchange: Exchange): Found | undefined {
+  #find(exchange: Exchange): Found<ServedRoute> | undefined {
     const found = this.#routes.find(exchange.request.method ?? 'GET', exchange.path);
     if (found === undefined) {
       respond(exchange, 404, 'text/plain; charset=utf-8', '404 page not found\n');

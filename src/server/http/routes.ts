@@ -1,57 +1,119 @@
-// Routes beside the resource API: discovery, health, reviews, and what planes add.
+// Routes of the site beside the resource API, and the table in which every listener looks up its
+// routes. A path is looked up in a map first; only paths with parameters are walked segment by segment.
 
+import type { ApiAccess } from '../../core/plane/route.ts';
 import type { Exchange } from './exchange.ts';
 
-export interface Route {
+/** A route of the site itself on the api listener; planes declare theirs as PlaneRoute. */
+export type Route = ApiAccess & {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** A whole path, or one that ends in `/*`, which stands for exactly one further segment. */
+  /** A path; a segment `{name}` is a parameter. */
   readonly path: string;
   /** It writes no audit record, whatever its method: a caller that wrote too many may still use it. */
   readonly rowless?: true;
-  /** Authorises the caller itself: what it takes differs from route to route. */
-  readonly handle: (exchange: Exchange, segment: string) => void | Promise<void>;
+  readonly handle: (exchange: Exchange, params: RouteParams) => void | Promise<void>;
+};
+
+export type RouteParams = Readonly<Record<string, string>>;
+
+interface TableRoute {
+  readonly method: string;
+  readonly path: string;
 }
 
-export interface Found {
-  readonly route: Route;
-  /** What stands for `*`. */
-  readonly segment: string;
+export interface Found<R> {
+  readonly route: R;
+  readonly params: RouteParams;
 }
 
-export class RouteTable {
-  readonly #exact = new Map<string, Map<string, Found>>();
-  readonly #below = new Map<string, Map<string, Route>>();
+/** One segment of the paths that have parameters. */
+interface Step<R> {
+  readonly literal: Map<string, Step<R>>;
+  parameter: Step<R> | undefined;
+  /** Where a path ends here: its routes by method. */
+  readonly routes: Map<string, R>;
+}
 
-  constructor(routes: readonly Route[]) {
+const noParams: RouteParams = {};
+
+export class RouteTable<R extends TableRoute> {
+  readonly #exact = new Map<string, Map<string, Found<R>>>();
+  readonly #root: Step<R> = step();
+
+  constructor(routes: readonly R[]) {
     for (const route of routes) {
-      if (route.path.endsWith('/*')) add(this.#below, route.path.slice(0, -2), route, route);
-      else add(this.#exact, route.path, route, { route, segment: '' });
+      if (route.path.includes('{')) put(this.#walk(route.path).routes, route, route);
+      else {
+        const methods = this.#exact.get(route.path) ?? new Map<string, Found<R>>();
+        put(methods, route, { route, params: noParams });
+        this.#exact.set(route.path, methods);
+      }
     }
   }
 
   /** 'method' where the path exists, but not for this method. */
-  find(method: string, path: string): Found | 'method' | undefined {
+  find(method: string, path: string): Found<R> | 'method' | undefined {
     const asked = method === 'HEAD' ? 'GET' : method;
     const exact = this.#exact.get(path);
-    if (exact !== undefined) {
-      return exact.get(asked) ?? 'method';
-    }
-    const slash = path.lastIndexOf('/');
-    const below = this.#below.get(path.slice(0, slash));
-    if (below === undefined || slash === path.length - 1) return undefined;
-    const route = below.get(asked);
+    if (exact !== undefined) return exact.get(asked) ?? 'method';
+    const segments = path.split('/');
+    const routes = descend(this.#root, segments, 1);
+    if (routes === undefined) return undefined;
+    const route = routes.get(asked);
     if (route === undefined) return 'method';
-    try {
-      return { route, segment: decodeURIComponent(path.slice(slash + 1)) };
-    } catch {
-      return undefined;
+    const params = paramsOf(route.path, segments);
+    return params && { route, params };
+  }
+
+  #walk(path: string): Step<R> {
+    let at = this.#root;
+    for (const segment of path.split('/').slice(1)) {
+      if (segment.startsWith('{')) {
+        at.parameter ??= step();
+        at = at.parameter;
+      } else {
+        const next = at.literal.get(segment) ?? step<R>();
+        at.literal.set(segment, next);
+        at = next;
+      }
     }
+    return at;
   }
 }
 
-function add<T>(table: Map<string, Map<string, T>>, path: string, route: Route, value: T): void {
-  const methods = table.get(path) ?? new Map<string, T>();
+function step<R>(): Step<R> {
+  return { literal: new Map(), parameter: undefined, routes: new Map() };
+}
+
+function put<V>(methods: Map<string, V>, route: TableRoute, value: V): void {
   if (methods.has(route.method)) throw new Error(`two routes for ${route.method} ${route.path}`);
   methods.set(route.method, value);
-  table.set(path, methods);
+}
+
+/** A literal segment goes before a parameter. As deep as the longest path that was declared. */
+function descend<R>(
+  from: Step<R>,
+  segments: readonly string[],
+  at: number,
+): ReadonlyMap<string, R> | undefined {
+  if (at === segments.length) return from.routes.size === 0 ? undefined : from.routes;
+  const segment = segments[at] as string;
+  const literal = from.literal.get(segment);
+  const found = literal && descend(literal, segments, at + 1);
+  if (found !== undefined || from.parameter === undefined || segment === '') return found;
+  return descend(from.parameter, segments, at + 1);
+}
+
+/** Undefined where a value is not properly encoded. */
+function paramsOf(path: string, segments: readonly string[]): RouteParams | undefined {
+  const params: Record<string, string> = {};
+  try {
+    for (const [at, declared] of path.split('/').entries()) {
+      if (!declared.startsWith('{')) continue;
+      params[declared.slice(1, -1)] = decodeURIComponent(segments[at] as string);
+    }
+  } catch {
+    return undefined;
+  }
+  return params;
 }

@@ -2,6 +2,7 @@
 
 import type { Caller } from '../../core/access/identity.ts';
 import type { Origin } from '../../core/access/audit-draft.ts';
+import { tokenKind } from '../../core/access/presets.ts';
 import {
   createToken,
   listTokens,
@@ -10,11 +11,10 @@ import {
 } from '../../core/access/token-operations.ts';
 import {
   issueUserCredential,
+  noCredentialFor,
   type UserCredentialParts,
 } from '../../core/access/user-credentials.ts';
-import { HansaError } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
-import { type Exchange, readBody, respondJson } from '../http/exchange.ts';
+import { type Exchange, readJson, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
 
 /** Names, a role and a public key: far below this. */
@@ -27,25 +27,31 @@ export function accessRoutes(
   const answer =
     (status: number, act: (caller: Caller, body: unknown, origin: Origin) => Promise<unknown>) =>
     async (exchange: Exchange): Promise<void> => {
-      const body = await readJson(exchange);
+      const body = await readJson(exchange, maxBodyBytes);
       respondJson(exchange, status, await act(exchange.caller, body, originOf(exchange)));
     };
+  const may = (verb: 'create' | 'list') =>
+    ({ allow: 'rights', rights: [{ verb, kind: tokenKind }] }) as const;
   return [
     {
       method: 'POST',
       path: '/hansa/v1/tokens',
+      ...may('create'),
       handle: answer(201, (caller, body, origin) => createToken(tokens, caller, body, origin)),
     },
     {
       method: 'GET',
       path: '/hansa/v1/tokens',
+      ...may('list'),
       handle: (exchange) =>
         respondJson(exchange, 200, { tokens: listTokens(tokens, exchange.caller) }),
     },
     {
       method: 'DELETE',
-      path: '/hansa/v1/tokens/*',
-      handle: async (exchange, name) =>
+      path: '/hansa/v1/tokens/{name}',
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: tokenKind, nameFrom: 'name' }],
+      handle: async (exchange, { name = '' }) =>
         respondJson(
           exchange,
           200,
@@ -55,6 +61,10 @@ export function accessRoutes(
     {
       method: 'POST',
       path: '/hansa/v1/user-svids',
+      // A certificate does not obtain another, or a stolen one would live for ever.
+      allow: 'credential',
+      via: ['socket', 'token'],
+      refusal: noCredentialFor,
       handle: answer(201, (caller, body, origin) =>
         issueUserCredential(credentials, caller, body, origin),
       ),
@@ -67,16 +77,4 @@ function originOf(exchange: Exchange): Origin {
     requestId: exchange.requestId,
     ...(exchange.address === undefined ? {} : { address: exchange.address }),
   };
-}
-
-export async function readJson(exchange: Exchange): Promise<unknown> {
-  const body = await readBody(exchange, maxBodyBytes);
-  try {
-    return parseBoundedJson(body);
-  } catch (error) {
-    throw new HansaError(
-      'HANSA_BAD_REQUEST',
-      `Cannot read the body: it is not JSON (${(error as Error).message}).`,
-    );
-  }
 }

@@ -1,8 +1,6 @@
 // Routes beside the resources, a file each. This one: reading the audit log, for `hansa audit` and
 // for whoever keeps a copy of it.
 
-import type { Attributes, Authorizer } from '../../core/access/authorizer.ts';
-import { forbidden } from '../../core/access/denial.ts';
 import type { KindName } from '../../core/access/presets.ts';
 import { exportLog, proofFile } from '../../core/audit/export.ts';
 import type { Audit } from '../../core/audit/log.ts';
@@ -20,31 +18,24 @@ const mostEvents = 1000;
 export function auditRoutes(parts: {
   readonly audit: Audit;
   readonly auditLog: AuditLog;
-  readonly authorizer: Pick<Authorizer, 'authorize'>;
 }): readonly Route[] {
-  const { audit, auditLog, authorizer } = parts;
-  const guarded =
-    (verb: string, handle: (exchange: Exchange, segment: string) => Promise<void>) =>
-    (exchange: Exchange, segment: string): Promise<void> => {
-      const attributes: Attributes = { verb, plural: auditKind.plural };
-      if (!authorizer.authorize(exchange.caller, attributes).allowed)
-        throw forbidden(exchange.caller, attributes);
-      return handle(exchange, segment);
-    };
+  const { audit, auditLog } = parts;
+  const may = (verb: 'list' | 'get') =>
+    ({ method: 'GET', allow: 'rights', rights: [{ verb, kind: auditKind }] }) as const;
   return [
     {
-      method: 'GET',
+      ...may('list'),
       path: '/hansa/v1/audit/events',
-      handle: guarded('list', async (exchange) => {
+      handle: async (exchange) => {
         const { events, before } = await audit.list(readQuery(exchange.query));
         respondJson(exchange, 200, { events, ...(before === undefined ? {} : { before }) });
-      }),
+      },
     },
     {
-      method: 'GET',
-      path: '/hansa/v1/audit/proofs/*',
-      handle: guarded('get', async (exchange, segment) => {
-        const index = readCount('index', segment);
+      ...may('get'),
+      path: '/hansa/v1/audit/proofs/{index}',
+      handle: async (exchange, { index: text = '' }) => {
+        const index = readCount('index', text);
         if (index >= auditLog.size) {
           throw new HansaError(
             'HANSA_NOT_FOUND',
@@ -52,20 +43,20 @@ export function auditRoutes(parts: {
           );
         }
         respondJson(exchange, 200, proofFile(await audit.prove(index), audit.verifier));
-      }),
+      },
     },
     {
-      method: 'GET',
+      ...may('get'),
       path: '/hansa/v1/audit/checkpoint',
-      handle: guarded('get', async (exchange) => {
+      handle: async (exchange) => {
         const { note } = await audit.checkpoint();
         respondJson(exchange, 200, { publicKey: audit.verifier.text, checkpoint: note });
-      }),
+      },
     },
     {
-      method: 'GET',
+      ...may('list'),
       path: '/hansa/v1/audit/export',
-      handle: guarded('list', async (exchange) => {
+      handle: async (exchange) => {
         const checkpoint = await audit.checkpoint();
         if (exchange.request.method === 'HEAD') {
           respond(exchange, 200, 'application/x-ndjson', '');
@@ -81,7 +72,7 @@ export function auditRoutes(parts: {
             await drained(exchange);
         }
         response.end();
-      }),
+      },
     },
   ];
 }

@@ -10,7 +10,6 @@ import {
 import { openApiDocuments, openApiIndex } from '../../api/openapi.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
-import { forbiddenPath } from '../../core/access/denial.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import {
   selfSubjectAccessReview,
@@ -18,7 +17,7 @@ import {
   selfSubjectRulesReview,
 } from '../../core/access/reviews.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { type Exchange, readBody, respond, respondJson } from '../http/exchange.ts';
+import { readBody, respond, respondJson } from '../http/exchange.ts';
 import { protobufMediaType, readReview } from '../http/kube-protobuf.ts';
 import type { Route } from '../http/routes.ts';
 import { mediaTypeOf, parseJson } from '../resources/decode.ts';
@@ -37,11 +36,6 @@ export function discoveryRoutes({
   clock,
   version,
 }: DiscoveryParts): readonly Route[] {
-  const open: Open = (serve) => (exchange) => {
-    const decision = authorizer.authorizePath(exchange.caller, 'get', exchange.path);
-    if (!decision.allowed) throw forbiddenPath(exchange.caller, 'get', exchange.path);
-    serve(exchange);
-  };
   const routes: Route[] = [];
   const aggregated = new Map(
     [...aggregatedDiscovery(registry)].map(([path, document]) => [path, JSON.stringify(document)]),
@@ -52,36 +46,36 @@ export function discoveryRoutes({
     routes.push({
       method: 'GET',
       path,
-      handle: open((exchange) => {
+      allow: 'path',
+      handle: (exchange) => {
         if (whole !== undefined && wantsAggregated(exchange.request.headers.accept)) {
           respond(exchange, 200, aggregatedMediaType, whole, { vary: 'Accept' });
         } else respond(exchange, 200, 'application/json', body, { vary: 'Accept' });
-      }),
+      },
     });
   }
   const documents = openApiDocuments(registry);
-  routes.push(immutable('/openapi/v3', openApiIndex(documents), open));
-  for (const [path, document] of documents)
-    routes.push(immutable(`/openapi/v3/${path}`, document, open));
+  routes.push(immutable('/openapi/v3', openApiIndex(documents)));
+  for (const [path, document] of documents) routes.push(immutable(`/openapi/v3/${path}`, document));
   routes.push({
     method: 'GET',
     path: '/version',
-    handle: open((exchange) => respondJson(exchange, 200, versionInfo(version))),
+    allow: 'path',
+    handle: (exchange) => respondJson(exchange, 200, versionInfo(version)),
   });
   return [...routes, ...reviewRoutes(authorizer, clock)];
 }
 
-type Open = (serve: (exchange: Exchange) => void) => (exchange: Exchange) => void;
-
 /** A client that asks by hash may keep the answer for ever: another content has another hash. */
-function immutable(path: string, document: unknown, open: Open): Route {
+function immutable(path: string, document: unknown): Route {
   const body = JSON.stringify(document);
   const digest = hash('sha256', body).toUpperCase();
   const etag = `"${digest}"`;
   return {
     method: 'GET',
     path,
-    handle: open((exchange) => {
+    allow: 'path',
+    handle: (exchange) => {
       if (exchange.request.headers['if-none-match'] === etag)
         respond(exchange, 304, 'application/json', '', { etag });
       else if (exchange.query.get('hash') === digest) {
@@ -90,7 +84,7 @@ function immutable(path: string, document: unknown, open: Open): Route {
           'cache-control': 'public, immutable, max-age=31536000',
         });
       } else respond(exchange, 200, 'application/json', body, { etag });
-    }),
+    },
   };
 }
 
@@ -132,6 +126,7 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
   const review = (path: string, answer: (caller: Caller, body: unknown) => unknown): Route => ({
     method: 'POST',
     path,
+    allow: 'authenticated',
     rowless: true,
     handle: async (exchange) => {
       const body = await readBody(exchange, maxReviewBytes);

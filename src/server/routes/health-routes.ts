@@ -14,11 +14,12 @@ const plain = 'text/plain; charset=utf-8';
 export function healthRoutes(health: Health): readonly Route[] {
   const alive = (exchange: Exchange): void => respond(exchange, 200, plain, 'ok');
   return [
-    { method: 'GET', path: '/healthz', handle: alive },
-    { method: 'GET', path: '/livez', handle: alive },
+    { method: 'GET', path: '/healthz', allow: 'authenticated', handle: alive },
+    { method: 'GET', path: '/livez', allow: 'authenticated', handle: alive },
     {
       method: 'GET',
       path: '/readyz',
+      allow: 'authenticated',
       handle: (exchange) => {
         const { status, body } = readiness(health, exchange.query.has('verbose'));
         respond(exchange, status, plain, body);

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { personCaller, socketOwner } from '../../core/access/identity.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
+import type { PlaneRoute } from '../../core/plane/route.ts';
+import { callRoute, type TestCall } from '../../core/plane/test-request.ts';
 import { admitToken } from './admit-token.ts';
 import { decodeSecret } from './secret.ts';
 import { ciToken, joinSite, type TestJoinSite } from './test-join-site.ts';
@@ -12,13 +13,11 @@ suite('what operators do about joining', () => {
   const ask = async (
     method: PlaneRoute['method'],
     end: string,
-    request: Partial<PlaneRequest> = {},
+    call: TestCall = {},
   ): Promise<Record<string, unknown>> => {
     const route = site.routes.find((each) => each.method === method && each.path.endsWith(end));
-    const asked = { segment: '', caller: socketOwner, ...request } as PlaneRequest;
-    route?.authorize?.(asked);
-    const answer = await route?.handle(asked);
-    return JSON.parse(String(answer?.body)) as Record<string, unknown>;
+    const answer = await callRoute(route, { caller: socketOwner, ...call }, site);
+    return JSON.parse(String(answer.body)) as Record<string, unknown>;
   };
 
   before(async () => {
@@ -36,26 +35,26 @@ suite('what operators do about joining', () => {
     for (const caller of [undefined, personCaller('ada', '01')]) {
       const code = caller === undefined ? 'HANSA_UNAUTHENTICATED' : 'HANSA_FORBIDDEN';
       for (const [method, end] of [
-        ['POST', '/secrets/*'],
+        ['POST', '/secrets/{name}'],
         ['GET', '/members'],
-        ['DELETE', '/agents/*'],
-        ['DELETE', '/bots/*'],
+        ['DELETE', '/agents/{name}'],
+        ['DELETE', '/bots/{name}'],
       ] as const) {
-        await assert.rejects(ask(method, end, { segment: 'machines', caller }), { code });
+        await assert.rejects(ask(method, end, { params: { name: 'machines' }, caller }), { code });
       }
     }
   });
 
   test('a secret is made for a token that has one, and told once', async () => {
-    const made = await ask('POST', '/secrets/*', { segment: 'machines' });
+    const made = await ask('POST', '/secrets/{name}', { params: { name: 'machines' } });
     assert.equal(decodeSecret(made['secret'] as string).length, 32);
     const row = site.records.at(-1);
     assert.equal(row?.verb, 'join.token.secret');
     assert.ok(!JSON.stringify(site.records).includes(made['secret'] as string));
-    await assert.rejects(ask('POST', '/secrets/*', { segment: 'nothing' }), {
+    await assert.rejects(ask('POST', '/secrets/{name}', { params: { name: 'nothing' } }), {
       code: 'HANSA_NOT_FOUND',
     });
-    await assert.rejects(ask('POST', '/secrets/*', { segment: 'ci-runners' }), {
+    await assert.rejects(ask('POST', '/secrets/{name}', { params: { name: 'ci-runners' } }), {
       code: 'HANSA_BAD_REQUEST',
       message: /its method is spiffe/,
     });
@@ -63,8 +62,10 @@ suite('what operators do about joining', () => {
 
   test('who is not there cannot be forgotten', async () => {
     assert.deepEqual(await ask('GET', '/members'), { members: [] });
-    for (const end of ['/agents/*', '/bots/*']) {
-      await assert.rejects(ask('DELETE', end, { segment: 'nobody' }), { code: 'HANSA_NOT_FOUND' });
+    for (const end of ['/agents/{name}', '/bots/{name}']) {
+      await assert.rejects(ask('DELETE', end, { params: { name: 'nobody' } }), {
+        code: 'HANSA_NOT_FOUND',
+      });
     }
   });
 });

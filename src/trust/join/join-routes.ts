@@ -5,13 +5,15 @@ import { createPublicKey } from 'node:crypto';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
-import { Authorizer } from '../../core/access/authorizer.ts';
-import type { Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
+import {
+  type ApiRequest,
+  type PlaneResponse,
+  type PlaneRoute,
+  route,
+} from '../../core/plane/route.ts';
 import type { Relations } from '../relations.ts';
-import { callerOf, needs } from '../../core/plane/route-rights.ts';
 import type { Members } from './members.ts';
 import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
@@ -46,42 +48,54 @@ export type JoinRoutesParts = Pick<
   readonly relations: { readonly current: Relations };
 };
 
-type Verb = 'update' | 'delete' | 'list';
+/** A request for the token, agent or bot that its path names. */
+type Named = Pick<ApiRequest<'{name}'>, 'params' | 'caller' | 'address'>;
 
 export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
-  const authorizer = new Authorizer({ store: parts.store, kinds: [joinTokenKind] });
-  const route = (
-    method: PlaneRoute['method'],
-    path: string,
-    verb: Verb,
-    handle: (request: PlaneRequest, caller: Caller) => unknown,
-  ): PlaneRoute => ({
-    listener: 'api',
-    method,
-    path: `${joinPath}/${path}`,
-    authorize: needs(authorizer, ({ segment }) => ({
-      verb,
-      plural: joinTokenKind.plural,
-      ...(verb === 'update' ? { name: segment } : {}),
-    })),
-    handle: async (request) => {
-      const answer = await handle(request, callerOf(request));
-      return { status: 200, contentType: 'application/json', body: JSON.stringify(answer) };
-    },
-  });
   return [
-    route('POST', 'secrets/*', 'update', (request, caller) => makeSecret(parts, request, caller)),
-    route('GET', 'members', 'list', () => ({ members: summaries(parts) })),
-    route('DELETE', 'agents/*', 'delete', (request, caller) => forget(parts, request, caller)),
-    route('DELETE', 'bots/*', 'delete', (request, caller) => forgetBot(parts, request, caller)),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: `${joinPath}/secrets/{name}`,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: joinTokenKind, nameFrom: 'name' }],
+      handle: async (request) => json(await makeSecret(parts, request)),
+    }),
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: `${joinPath}/members`,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: joinTokenKind }],
+      handle: () => json({ members: summaries(parts) }),
+    }),
+    route({
+      listener: 'api',
+      method: 'DELETE',
+      path: `${joinPath}/agents/{name}`,
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: joinTokenKind }],
+      handle: async (request) => json(await forget(parts, request)),
+    }),
+    route({
+      listener: 'api',
+      method: 'DELETE',
+      path: `${joinPath}/bots/{name}`,
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: joinTokenKind }],
+      handle: async (request) => json(await forgetBot(parts, request)),
+    }),
   ];
+}
+
+function json(value: unknown): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
 }
 
 /** A new one takes the place of an earlier one. It is in the answer, and nowhere else. */
 async function makeSecret(
   { tokens, store, clock, random, audit }: JoinRoutesParts,
-  { segment: name, address }: PlaneRequest,
-  caller: Caller,
+  { params: { name }, caller, address }: Named,
 ): Promise<{ readonly token: string; readonly secret: string; readonly expiresAt: string }> {
   const token = tokens.token(name);
   if (token === undefined) {
@@ -119,8 +133,7 @@ async function makeSecret(
 
 async function forget(
   { members, audit }: JoinRoutesParts,
-  { segment: name, address }: PlaneRequest,
-  caller: Caller,
+  { params: { name }, caller, address }: Named,
 ): Promise<{ readonly name: string; readonly forgotten: true }> {
   const row = audit.record(
     changeDraft(caller, address === undefined ? {} : { address }, {
@@ -139,8 +152,7 @@ async function forget(
 /** All its instances: a bot has no other name, and whoever still may joins again. */
 async function forgetBot(
   { members, audit }: JoinRoutesParts,
-  { segment: name, address }: PlaneRequest,
-  caller: Caller,
+  { params: { name }, caller, address }: Named,
 ): Promise<{ readonly name: string; readonly forgotten: number }> {
   const forgotten = await members.forgetBot(name, (instances) =>
     audit.record(

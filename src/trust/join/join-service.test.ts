@@ -230,8 +230,8 @@ suite('joining', () => {
       const first = await parts();
       const wish = { token: 'ci-runners', role: 'agent', name: 'crane-3' };
       const joined = await joinBySvid(first, wish, svid);
-      const route = site.routes.find(({ path }) => path.endsWith('/agents/*'));
-      await route?.handle({ segment: 'crane-3', caller: socketOwner } as never);
+      const route = site.routes.find(({ path }) => path.endsWith('/agents/{name}'));
+      await route?.handle({ params: { name: 'crane-3' }, caller: socketOwner } as never);
       await assert.rejects(
         renewSvid(await parts(), joined, { chain: joined.chain, key: first.key }),
         {
@@ -275,8 +275,8 @@ suite('joining', () => {
         const joined = await joinBySvid(first, bot, svid);
         instances.push({ joined, proof: { chain: joined.chain, key: first.key } });
       }
-      const route = site.routes.find(({ path }) => path.endsWith('/bots/*'));
-      await route?.handle({ segment: 'ci', caller: socketOwner } as never);
+      const route = site.routes.find(({ path }) => path.endsWith('/bots/{name}'));
+      await route?.handle({ params: { name: 'ci' }, caller: socketOwner } as never);
       for (const { joined, proof } of instances) {
         await assert.rejects(renewSvid(await parts(), joined, proof), { code: 'HANSA_FORBIDDEN' });
       }

@@ -27,6 +27,7 @@ import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
 import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import type { FederationRoute } from '../../core/plane/route.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { decodeStatusMessage } from '../../core/rpc/status.ts';
 import { openStore } from '../../core/store/open.ts';
@@ -83,8 +84,8 @@ export async function makeSecret(
   { routes }: Pick<TestJoinSite, 'routes'>,
   token: string,
 ): Promise<string> {
-  const route = routes.find(({ path }) => path.endsWith('/secrets/*'));
-  const answer = await route?.handle({ segment: token, caller: socketOwner } as never);
+  const route = routes.find(({ path }) => path.endsWith('/secrets/{name}'));
+  const answer = await route?.handle({ params: { name: token }, caller: socketOwner } as never);
   return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
 }
 
@@ -164,7 +165,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     bodyWithinMs: 60_000,
     bundles,
     routes: bundleRoutes(new BundlePublisher(store, authority)).filter(
-      ({ listener }) => listener === 'federation',
+      (each): each is FederationRoute => each.listener === 'federation',
     ),
     rpcs: service.rpcs,
     denied: () => undefined,

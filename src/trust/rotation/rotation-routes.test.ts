@@ -9,9 +9,8 @@ import { name } from '../../core/identity/build-certificate.ts';
 import { exportPkcs8 } from '../../core/identity/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
 import { forge } from '../../core/identity/test-forge.ts';
-import type { PlaneRequest } from '../../core/plane/route.ts';
+import { callRoute } from '../../core/plane/test-request.ts';
 import type { RotationStatus } from './rotation.ts';
-import { authoritiesPath } from './rotation-routes.ts';
 import { rotationSite } from './test-rotation-site.ts';
 
 type Site = Awaited<ReturnType<typeof rotationSite>>;
@@ -25,22 +24,8 @@ async function call(
 ): Promise<RotationStatus> {
   const route = site.routes.find((one) => one.method === method);
   const text = typeof body === 'string' ? body : JSON.stringify(body);
-  const request: PlaneRequest = {
-    method,
-    path: segment === '' ? authoritiesPath : `${authoritiesPath}/${segment}`,
-    segment,
-    query: new URLSearchParams(),
-    headers: {},
-    address: undefined,
-    requestId: '',
-    peer: undefined,
-    peerChain: [],
-    caller,
-    body: async () => Buffer.from(text),
-  };
-  route?.authorize?.(request);
-  const response = await route?.handle(request);
-  return JSON.parse(String(response?.body)) as RotationStatus;
+  const response = await callRoute(route, { caller, params: { step: segment }, body: text }, site);
+  return JSON.parse(String(response.body)) as RotationStatus;
 }
 
 const states = ({ authorities }: RotationStatus, kind = 'x509'): string =>

@@ -4,14 +4,12 @@
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { siteKind } from '../../api/kinds/site.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
-import { Authorizer } from '../../core/access/authorizer.ts';
-import { adminsGroup, type Caller } from '../../core/access/identity.ts';
+import type { Caller } from '../../core/access/identity.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import { objectOf } from '../../core/json/json-body.ts';
 import { authorityAudit } from '../../core/identity/authority-audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
-import type { PlaneRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
-import { needs } from '../../core/plane/route-rights.ts';
+import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
 import type { RotationParts } from './rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';
 
@@ -32,39 +30,33 @@ export interface StepRequest {
 const maxBodyBytes = 4096;
 
 export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
-  const kinds = [siteKind, federationPeerKind];
-  const authorizer = new Authorizer({ store: parts.store, kinds });
-  const { plural: sites, singleton: site = '' } = siteKind;
-  const readsSite = needs(authorizer, () => ({ verb: 'get', plural: sites, name: site }));
-  const { plural: peers } = federationPeerKind;
-  const readsPeers = needs(authorizer, () => ({ verb: 'list', plural: peers }));
   return [
-    {
+    route({
       listener: 'api',
       method: 'GET',
       path: authoritiesPath,
-      authorize: (request) => {
-        readsSite(request);
-        readsPeers(request);
-      },
+      allow: 'rights',
+      rights: [
+        { verb: 'get', kind: siteKind, name: siteKind.singleton as string },
+        { verb: 'list', kind: federationPeerKind },
+      ],
       handle: () => answer(parts),
-    },
-    {
+    }),
+    route({
       listener: 'api',
       method: 'POST',
-      path: `${authoritiesPath}/*`,
-      authorize: (request) => void ownerOf(request),
+      path: `${authoritiesPath}/{step}`,
+      allow: 'owner',
+      refusal: notOwner,
       handle: async (request) => {
-        const caller = ownerOf(request);
-        await take(parts, request.segment, stepRequest(await request.body(maxBodyBytes)), {
-          caller,
-          address: request.address,
-        });
+        const { caller, address, params } = request;
+        const asked = await request.json(maxBodyBytes, stepRequest);
+        await take(parts, params.step, asked, { caller, address });
         // Whoever asks for the bundle next gets the new one, with its sequence.
         await parts.publisher.current();
         return answer(parts);
       },
-    },
+    }),
   ];
 }
 
@@ -116,15 +108,12 @@ async function take(
   }
 }
 
-function ownerOf({ caller }: PlaneRequest): Caller {
-  if (caller === undefined || !caller.groups.includes(adminsGroup)) {
-    throw new HansaError(
-      'HANSA_FORBIDDEN',
-      `Cannot change the authorities for ${caller?.user ?? 'nobody'}: only an owner of the site may, for example over the admin socket.`,
-      { details: { kind: 'Authority' } },
-    );
-  }
-  return caller;
+function notOwner({ user }: Caller): HansaError {
+  return new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot change the authorities for ${user}: only an owner of the site may, for example over the admin socket.`,
+    { details: { kind: 'Authority' } },
+  );
 }
 
 async function answer({ rotation, authority }: RotationParts): Promise<PlaneResponse> {
@@ -135,10 +124,8 @@ async function answer({ rotation, authority }: RotationParts): Promise<PlaneResp
   };
 }
 
-function stepRequest(body: Buffer): StepRequest {
-  if (body.length === 0) return {};
-  const fields = objectOf(body);
-  const { kind, id, emergency, fresh, ...others } = fields;
+function stepRequest(body: unknown): StepRequest {
+  const { kind, id, emergency, fresh, ...others } = objectOf(body);
   const [other] = Object.keys(others);
   if (other !== undefined) throw wrong(`${JSON.stringify(other.slice(0, 40))} is not known`);
   if (kind !== undefined && kind !== 'x509' && kind !== 'jwt') {
@@ -153,18 +140,6 @@ function stepRequest(body: Buffer): StepRequest {
     emergency: flag(emergency, 'emergency'),
     fresh: flag(fresh, 'fresh'),
   };
-}
-
-function objectOf(body: Buffer): Readonly<Record<string, unknown>> {
-  try {
-    const value: unknown = parseBoundedJson(body);
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-      return value as Readonly<Record<string, unknown>>;
-    }
-  } catch {
-    // The same answer: it is no object.
-  }
-  throw wrong('it is not a JSON object');
 }
 
 function flag(value: unknown, name: string): boolean {

@@ -33,15 +33,16 @@ export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRo
     if (answers?.bundle !== bundle) answers = answersOf(bundle, parts);
     return answers;
   };
-  const route = (path: string, choose: (answers: Answers) => ReadyAnswer): PlaneRoute => ({
+  const published = (path: string, choose: (answers: Answers) => ReadyAnswer): PlaneRoute => ({
     listener: 'web',
     method: 'GET',
     path: `${base}${path}`,
+    allow: 'public',
     handle: (request) => choose(current()).to(request),
   });
   return [
-    route('/.well-known/openid-configuration', ({ configuration }) => configuration),
-    route('/keys', ({ keys }) => keys),
+    published('/.well-known/openid-configuration', ({ configuration }) => configuration),
+    published('/keys', ({ keys }) => keys),
   ];
 }
 

@@ -7,8 +7,8 @@ import { changeDraft } from '../../core/access/audit-draft.ts';
 import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
 import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/sign-jwt-svid.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
-import { jsonOf, ownerOf } from './mint.ts';
+import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
+import { notMinter } from './mint.ts';
 
 const mintJwtPath = '/hansa/v1/jwt-svids';
 
@@ -32,29 +32,27 @@ const leastTtlSeconds = 10;
 
 /** POST: `{spiffeID, audience: [...], ttlSeconds?}`. */
 export function mintJwtRoute(parts: MintJwtParts): PlaneRoute {
-  return {
+  return route({
     listener: 'api',
     method: 'POST',
     path: mintJwtPath,
-    authorize: (request) => void ownerOf(request),
+    allow: 'owner',
+    refusal: notMinter,
     handle: async (request) => ({
       status: 201,
       contentType: 'application/json',
       headers: { 'cache-control': 'no-store' },
       body: JSON.stringify(await mintJwt(parts, request)),
     }),
-  };
+  });
 }
 
-async function mintJwt(parts: MintJwtParts, request: PlaneRequest): Promise<MintedJwtSvid> {
+async function mintJwt(parts: MintJwtParts, request: ApiRequest): Promise<MintedJwtSvid> {
   const { trustDomain, authority, store, audit, clock, jwtIssuer } = parts;
-  const { address } = request;
-  const caller = ownerOf(request);
-  const fields = readFields(jsonOf(await request.body(maxBodyBytes)), [
-    'spiffeID',
-    'audience',
-    'ttlSeconds',
-  ]);
+  const { caller, address } = request;
+  const fields = await request.json(maxBodyBytes, (body) =>
+    readFields(body, ['spiffeID', 'audience', 'ttlSeconds']),
+  );
   const ttlSeconds = readSeconds(fields, 'ttlSeconds', leastTtlSeconds, maxJwtTtlSeconds);
   const subject = SpiffeId.parse(typeof fields.spiffeID === 'string' ? fields.spiffeID : '');
   const audience = readAudience(fields);

@@ -4,14 +4,13 @@
 import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
-import { adminsGroup, type Caller } from '../../core/access/identity.ts';
+import type { Caller } from '../../core/access/identity.ts';
 import { readFields, readPublicKey, readSeconds } from '../../core/access/request-body.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
+import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 
 const mintPath = '/hansa/v1/svids';
 
@@ -33,28 +32,26 @@ const leastTtlSeconds = 60;
 
 /** POST: `{spiffeID, publicKey, ttlSeconds?}`, the key as a SubjectPublicKeyInfo in PEM. */
 export function mintRoute(parts: MintParts): PlaneRoute {
-  return {
+  return route({
     listener: 'api',
     method: 'POST',
     path: mintPath,
-    authorize: (request) => void ownerOf(request),
+    allow: 'owner',
+    refusal: notMinter,
     handle: async (request) => ({
       status: 201,
       contentType: 'application/json',
       body: JSON.stringify(await mint(parts, request)),
     }),
-  };
+  });
 }
 
-async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid> {
+async function mint(parts: MintParts, request: ApiRequest): Promise<MintedSvid> {
   const { authority, store, audit } = parts;
-  const { address } = request;
-  const caller = ownerOf(request);
-  const fields = readFields(jsonOf(await request.body(maxBodyBytes)), [
-    'spiffeID',
-    'publicKey',
-    'ttlSeconds',
-  ]);
+  const { caller, address } = request;
+  const fields = await request.json(maxBodyBytes, (body) =>
+    readFields(body, ['spiffeID', 'publicKey', 'ttlSeconds']),
+  );
   const ttlSeconds =
     readSeconds(fields, 'ttlSeconds', leastTtlSeconds, maxTtlSeconds) ?? maxTtlSeconds;
   const spiffeId = SpiffeId.parse(typeof fields.spiffeID === 'string' ? fields.spiffeID : '');
@@ -81,20 +78,11 @@ async function mint(parts: MintParts, request: PlaneRequest): Promise<MintedSvid
   };
 }
 
-/** Whoever can mint can be any workload: nobody but the owner of the site. */
-export function ownerOf({ caller }: PlaneRequest): Caller {
-  if (caller?.groups.includes(adminsGroup) === true) return caller;
-  throw new HansaError(
+/** An owner who can mint can be any workload, so no role grants it. */
+export function notMinter({ user }: Caller): HansaError {
+  return new HansaError(
     'HANSA_FORBIDDEN',
-    `Cannot mint an SVID for ${caller?.user ?? 'nobody'}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
+    `Cannot mint an SVID for ${user}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
     { details: { kind: 'SVID' } },
   );
-}
-
-export function jsonOf(body: Buffer): unknown {
-  try {
-    return parseBoundedJson(body);
-  } catch (cause) {
-    throw new HansaError('HANSA_BAD_REQUEST', 'The body is not JSON.', { cause });
-  }
 }

@@ -8,7 +8,7 @@ import { certificatePem } from '../../core/identity/pem.ts';
 import { generateP256, PublicKey } from '../../core/identity/keys.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { PlaneRequest } from '../../core/plane/route.ts';
+import { callRoute } from '../../core/plane/test-request.ts';
 import type { MintedJwtSvid } from './mint-jwt.ts';
 import { startTestSite, type TestWorkloadSite } from './test-workload-site.ts';
 import type { Verdict } from './validate-svid.ts';
@@ -23,21 +23,15 @@ async function site(t: TestContext): Promise<TestWorkloadSite> {
 }
 
 async function post<T>(
-  { services }: TestWorkloadSite,
+  { services, store }: TestWorkloadSite,
   path: string,
   body: unknown,
   caller: Caller | undefined = owner,
 ): Promise<T> {
   const route = services.routes.find((one) => one.path === path && one.method === 'POST');
   assert(route !== undefined, path);
-  const bytes = Buffer.from(typeof body === 'string' ? body : JSON.stringify(body));
-  const request = {
-    caller,
-    address: undefined,
-    body: () => Promise.resolve(bytes),
-  } as unknown as PlaneRequest;
-  route.authorize?.(request);
-  const answer = await route.handle(request);
+  const text = typeof body === 'string' ? body : JSON.stringify(body);
+  const answer = await callRoute(route, { caller, body: text }, { store });
   return JSON.parse(answer.body.toString()) as T;
 }
 

@@ -3,16 +3,13 @@
 
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
-import { Authorizer } from '../../core/access/authorizer.ts';
 import { readFields, readString } from '../../core/access/request-body.ts';
 import { type CoreErrorCode, HansaError } from '../../core/errors/error.ts';
 import { type Claims, maxTokenBytes, validateJwtSvid } from '../../core/identity/jwt-svid.ts';
 import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { PlaneRequest, PlaneRoute } from '../../core/plane/route.ts';
-import { needs } from '../../core/plane/route-rights.ts';
-import { jsonOf } from './mint.ts';
+import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 
 const validatePath = '/hansa/v1/svid-validations';
 
@@ -44,35 +41,33 @@ export interface BadSvid {
 
 export type SvidType = 'X509-SVID' | 'JWT-SVID';
 
-export type ValidateParts = Pick<PlaneContext, 'store' | 'bundles' | 'clock'>;
+export type ValidateParts = Pick<PlaneContext, 'bundles' | 'clock'>;
 
 /** Of a chain of full length with RSA keys, in PEM. */
 const maxBodyBytes = 128 * 1024;
 
 /** POST: `{token, audience}` or `{certificates}`, the leaf first, in PEM. Answers 200 with a verdict. */
 export function validateRoute(parts: ValidateParts): PlaneRoute {
-  const authorizer = new Authorizer({ store: parts.store, kinds: [spiffeFederationKind] });
-  return {
+  return route({
     listener: 'api',
     method: 'POST',
     path: validatePath,
     // It shows which trust domains the site trusts: no more than the list of federations does.
-    authorize: needs(authorizer, () => ({ verb: 'list', plural: spiffeFederationKind.plural })),
+    allow: 'rights',
+    rights: [{ verb: 'list', kind: spiffeFederationKind }],
     handle: async (request) => ({
       status: 200,
       contentType: 'application/json',
       headers: { 'cache-control': 'no-store' },
       body: JSON.stringify(await verdictOf(parts, request)),
     }),
-  };
+  });
 }
 
-async function verdictOf(parts: ValidateParts, request: PlaneRequest): Promise<Verdict> {
-  const fields = readFields(jsonOf(await request.body(maxBodyBytes)), [
-    'token',
-    'audience',
-    'certificates',
-  ]);
+async function verdictOf(parts: ValidateParts, request: ApiRequest): Promise<Verdict> {
+  const fields = await request.json(maxBodyBytes, (body) =>
+    readFields(body, ['token', 'audience', 'certificates']),
+  );
   if ((fields.token === undefined) === (fields.certificates === undefined)) {
     throw new HansaError('HANSA_BAD_REQUEST', 'Give either a token or certificates.');
   }

@@ -192,7 +192,7 @@ export async function workloadServices(
       mintRoute(context),
       mintJwtRoute(context),
       validateRoute(context),
-      grantCheckRoute({ store, relations, bundles, clock }),
+      grantCheckRoute({ relations, bundles, clock }),
     ],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);

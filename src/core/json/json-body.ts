@@ -1,0 +1,27 @@
+// The JSON body of a request. Limits depth and number of values before JSON.parse runs.
+
+import { HansaError } from '../errors/error.ts';
+import { parseBoundedJson } from './strict-json.ts';
+
+/** Undefined where the body is empty. Throws HANSA_BAD_REQUEST. */
+export function parseJsonBody(bytes: Buffer): unknown {
+  if (bytes.byteLength === 0) return undefined;
+  try {
+    return parseBoundedJson(bytes);
+  } catch (cause) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot read the body: it is not JSON (${(cause as Error).message}).`,
+      { cause },
+    );
+  }
+}
+
+/** Of an empty body: no fields. Throws HANSA_BAD_REQUEST where the value is not an object. */
+export function objectOf(value: unknown): Readonly<Record<string, unknown>> {
+  if (value === undefined) return {};
+  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
+    return value as Readonly<Record<string, unknown>>;
+  }
+  throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the body: it is not a JSON object.');
+}

@@ -1,0 +1,183 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { adminsGroup, anonymous, personCaller, socketOwner } from '../access/identity.ts';
+import { HansaError } from '../errors/error.ts';
+import type { LivePeer, PeerDirectory, PlaneRoute, Refused } from './route.ts';
+import { route } from './route.ts';
+import { apiCheck, federationCheck } from './route-access.ts';
+
+const kind = { kind: 'Thing', plural: 'things' };
+const ada = personCaller('ada', '01');
+const handle = () => ({ status: 200, contentType: 'text/plain', body: '' });
+
+suite('a route', () => {
+  test('does not compile without saying who may call it', () => {
+    const any = { method: 'GET', path: '/x', handle } as const;
+    // @ts-expect-error: nothing is said
+    const nothing: PlaneRoute = { ...any, listener: 'api' };
+    // @ts-expect-error: the web listener knows no peers
+    const onWeb: PlaneRoute = { ...any, listener: 'web', allow: 'peer' };
+    // @ts-expect-error: rights are missing
+    const noRights: PlaneRoute = { ...any, listener: 'api', allow: 'rights' };
+    // @ts-expect-error: one right at least
+    const none: PlaneRoute = { ...any, listener: 'api', allow: 'rights', rights: [] };
+    // @ts-expect-error: the api listener has no public routes
+    const open: PlaneRoute = { ...any, listener: 'api', allow: 'public' };
+    assert.equal([nothing, onWeb, noRights, none, open].length, 5);
+  });
+
+  test('does not compile with a parameter that its path does not have', () => {
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: '/things/{name}',
+      allow: 'rights',
+      // @ts-expect-error: the path has no id
+      rights: [{ verb: 'get', kind, nameFrom: 'id' }],
+      // @ts-expect-error: the path has no id
+      handle: ({ params: { id } }) => ({ status: 200, contentType: 'text/plain', body: id }),
+    });
+  });
+});
+
+suite('the check of an api route', () => {
+  const asked: unknown[] = [];
+  const authorizer = {
+    authorize: (_caller: unknown, right: unknown) => {
+      asked.push(right);
+      return { allowed: (right as { verb: string }).verb === 'get', reason: '' };
+    },
+    authorizePath: (_caller: unknown, _verb: string, path: string) => ({
+      allowed: path === '/version',
+      reason: '',
+    }),
+  };
+
+  test('asks for each right, with the name from the path', () => {
+    asked.length = 0;
+    const check = apiCheck(
+      {
+        allow: 'rights',
+        rights: [
+          { verb: 'get', kind, nameFrom: 'name' },
+          { verb: 'get', kind, name: 'one', subresource: 'part' },
+        ],
+      },
+      authorizer,
+    );
+    check(ada, { name: 'crane' }, '/things/crane');
+    assert.deepEqual(asked, [
+      { verb: 'get', plural: 'things', name: 'crane' },
+      { verb: 'get', plural: 'things', name: 'one', subresource: 'part' },
+    ]);
+  });
+
+  test('refuses where one right of several is missing', () => {
+    const check = apiCheck(
+      {
+        allow: 'rights',
+        rights: [
+          { verb: 'get', kind },
+          { verb: 'list', kind },
+        ],
+      },
+      authorizer,
+    );
+    assert.throws(() => check(ada, {}, '/'), {
+      code: 'HANSA_FORBIDDEN',
+      message: /cannot list resource "things"/,
+    });
+  });
+
+  test('lets every known caller pass where that is declared, and nobody else', () => {
+    const check = apiCheck({ allow: 'authenticated' }, authorizer);
+    check(ada, {}, '/');
+    assert.throws(() => check(anonymous, {}, '/'), { code: 'HANSA_UNAUTHENTICATED' });
+  });
+
+  test('lets only owners pass, and refuses in the words of the route', () => {
+    const refusal = () => new HansaError('HANSA_FORBIDDEN', 'Only the owner.');
+    const check = apiCheck({ allow: 'owner', refusal }, authorizer);
+    check(socketOwner, {}, '/');
+    check({ ...ada, groups: [adminsGroup] }, {}, '/');
+    for (const caller of [ada, anonymous]) {
+      assert.throws(() => check(caller, {}, '/'), { message: 'Only the owner.' });
+    }
+  });
+
+  test('lets only some kinds of credentials pass', () => {
+    const refusal = () => new HansaError('HANSA_FORBIDDEN', 'Not with a certificate.');
+    const check = apiCheck({ allow: 'credential', via: ['socket', 'token'], refusal }, authorizer);
+    check(socketOwner, {}, '/');
+    assert.throws(() => check(ada, {}, '/'), { message: 'Not with a certificate.' });
+  });
+
+  test('asks for the path itself where it is no resource', () => {
+    const check = apiCheck({ allow: 'path' }, authorizer);
+    check(ada, {}, '/version');
+    assert.throws(() => check(ada, {}, '/secret'), { code: 'HANSA_FORBIDDEN' });
+  });
+});
+
+suite('the check of a federation route', () => {
+  const peer = { name: 'bruges.example', uid: 'u1' } as LivePeer;
+  const reasons: string[] = [];
+  const directory = (found: LivePeer | string, missing?: string): PeerDirectory => ({
+    find: () => found,
+    lacks: () => missing,
+    refuse: (_request, reason) => {
+      reasons.push(reason);
+      return new HansaError('HANSA_LIMIT', 'no peer');
+    },
+    onChange: () => () => undefined,
+  });
+  const request: Refused = { path: '/x', address: undefined, svid: undefined, peerChain: [] };
+
+  test('is absent where everyone may call', () => {
+    assert.equal(federationCheck({ allow: 'public' }, {}), undefined);
+  });
+
+  test('returns the live peer', () => {
+    const check = federationCheck({ allow: 'peer' }, { peers: directory(peer) });
+    assert.deepEqual(check?.(request), { peer });
+  });
+
+  test('refuses a caller that is no peer, with the reason, in the words of the directory', () => {
+    const check = federationCheck({ allow: 'peer' }, { peers: directory('it is suspended') });
+    assert.throws(() => check?.(request), { code: 'HANSA_LIMIT' });
+    assert.equal(reasons.at(-1), 'it is suspended');
+  });
+
+  test('refuses a live peer without a grant of the scope', () => {
+    const access = { allow: 'peer', scope: 'write' } as const;
+    federationCheck(access, { peers: directory(peer) })?.(request);
+    const check = federationCheck(access, { peers: directory(peer, 'no grant') });
+    assert.throws(() => check?.(request), { code: 'HANSA_LIMIT' });
+    assert.equal(reasons.at(-1), 'no grant');
+  });
+
+  test('refuses a caller without a certificate where one is needed', () => {
+    const check = federationCheck({ allow: 'certificate' }, { peers: directory(peer) });
+    assert.throws(() => check?.(request), { code: 'HANSA_LIMIT' });
+    assert.deepEqual(check?.({ ...request, peerChain: [{}] as never }), {});
+  });
+
+  test('lets agents pass, and nobody else', () => {
+    const agents = (found: { name: string } | string) => ({
+      find: () => found,
+      onChange: () => () => undefined,
+    });
+    const check = federationCheck({ allow: 'agent' }, { agents: agents({ name: 'crane' }) });
+    assert.deepEqual(check?.(request), { agent: { name: 'crane' } });
+    for (const directories of [{ agents: agents('it was forgotten') }, {}]) {
+      const refusing = federationCheck({ allow: 'agent' }, directories);
+      assert.throws(() => refusing?.(request), { code: 'HANSA_FORBIDDEN' });
+    }
+  });
+
+  test('refuses everyone where no plane keeps peers', () => {
+    for (const access of [{ allow: 'peer' }, { allow: 'certificate' }] as const) {
+      assert.throws(() => federationCheck(access, {})?.(request), { code: 'HANSA_FORBIDDEN' });
+    }
+  });
+});

@@ -1,0 +1,129 @@
+// Checks of what routes and streams declare about their callers. The host runs them; handlers do not.
+
+import type { Authorizer } from '../access/authorizer.ts';
+import { forbidden, forbiddenPath, unauthorized } from '../access/denial.ts';
+import { adminsGroup, type Caller, isAuthenticated } from '../access/identity.ts';
+import { HansaError } from '../errors/error.ts';
+import type {
+  AgentDirectory,
+  ApiAccess,
+  FederationAccess,
+  JoinedAgent,
+  LivePeer,
+  PeerDirectory,
+  Refused,
+  Right,
+} from './route.ts';
+
+/** Throws where the caller may not. Quick and without I/O. */
+export type ApiCheck = (
+  caller: Caller,
+  params: Readonly<Record<string, string>>,
+  path: string,
+) => void;
+
+export function apiCheck(
+  access: ApiAccess,
+  authorizer: Pick<Authorizer, 'authorize' | 'authorizePath'>,
+): ApiCheck {
+  switch (access.allow) {
+    case 'authenticated':
+      return (caller) => {
+        if (!isAuthenticated(caller)) throw unauthorized('anonymous');
+      };
+    case 'credential':
+      return (caller) => {
+        if (!access.via.includes(caller.via)) throw access.refusal(caller);
+      };
+    case 'rights':
+      return (caller, params) => {
+        for (const right of access.rights) checkRight(authorizer, caller, right, params);
+      };
+    case 'path':
+      return (caller, _params, path) => {
+        if (authorizer.authorizePath(caller, 'get', path).allowed) return;
+        throw forbiddenPath(caller, 'get', path);
+      };
+    case 'owner':
+      return (caller) => {
+        if (!caller.groups.includes(adminsGroup)) throw access.refusal(caller);
+      };
+  }
+}
+
+function checkRight(
+  authorizer: Pick<Authorizer, 'authorize'>,
+  caller: Caller,
+  { verb, kind, subresource, nameFrom, name }: Right,
+  params: Readonly<Record<string, string>>,
+): void {
+  const object = nameFrom === undefined ? name : params[nameFrom];
+  const asked = {
+    verb,
+    plural: kind.plural,
+    ...(subresource === undefined ? {} : { subresource }),
+    ...(object === undefined ? {} : { name: object }),
+  };
+  if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
+}
+
+/** Where the host finds who is a peer and who is an agent; absent where no plane provides it. */
+export interface Directories {
+  readonly peers?: PeerDirectory | undefined;
+  readonly agents?: AgentDirectory | undefined;
+}
+
+/** The caller as its declaration names it. */
+export interface Admitted {
+  readonly peer?: LivePeer;
+  readonly agent?: JoinedAgent;
+}
+
+/** Throws where the caller may not; returns the peer or the agent that it is. */
+export type FederationCheck = (request: Refused) => Admitted;
+
+const admitted: Admitted = {};
+
+/** Undefined for what is public: then there is nothing to check. */
+export function federationCheck(
+  access: FederationAccess,
+  directories: Directories,
+): FederationCheck | undefined {
+  switch (access.allow) {
+    case 'public':
+      return undefined;
+    case 'certificate':
+      return (request) => {
+        if (request.peerChain.length > 0) return admitted;
+        throw refuse(directories, request, 'no certificate was presented');
+      };
+    case 'peer':
+      return (request) => ({ peer: peerOf(access, directories, request) });
+    case 'agent':
+      return (request) => {
+        const found = directories.agents?.find(request.svid) ?? 'this site has no agents';
+        if (typeof found !== 'string') return { agent: found };
+        throw new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${found}.`);
+      };
+  }
+}
+
+function peerOf(
+  { scope }: Extract<FederationAccess, { allow: 'peer' }>,
+  directories: Directories,
+  request: Refused,
+): LivePeer {
+  const found = directories.peers?.find(request.svid) ?? 'this site has no peers';
+  if (typeof found === 'string') throw refuse(directories, request, found);
+  const missing =
+    scope === undefined ? undefined : directories.peers?.lacks(found, scope, request.address);
+  if (missing !== undefined) throw refuse(directories, request, missing);
+  return found;
+}
+
+function refuse({ peers }: Directories, request: Refused, reason: string): HansaError {
+  return (
+    peers?.refuse(request, reason) ??
+    new HansaError('HANSA_FORBIDDEN', 'This site does not take the caller for a peer.')
+  );
+}

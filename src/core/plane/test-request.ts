@@ -1,0 +1,89 @@
+// For tests only: calls a route as the host does, without a listener.
+
+import { Authorizer } from '../access/authorizer.ts';
+import { unauthorized } from '../access/denial.ts';
+import { anonymous, type Caller } from '../access/identity.ts';
+import { parseJsonBody } from '../json/json-body.ts';
+import type { Certificate } from '../identity/certificate.ts';
+import type { ValidatedSvid } from '../identity/svid-validator.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Store } from '../store/store.ts';
+import type { AgentRequest, ApiRequest, PeerRequest, PlaneResponse, PlaneRoute } from './route.ts';
+import { type Admitted, apiCheck, type Directories, federationCheck } from './route-access.ts';
+
+export interface TestCall {
+  readonly caller?: Caller | undefined;
+  readonly params?: Readonly<Record<string, string>>;
+  readonly query?: URLSearchParams;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly address?: string | undefined;
+  readonly body?: Buffer | string;
+  /** Asked when the route asks. */
+  readonly svid?: () => ValidatedSvid | undefined;
+  readonly peerChain?: readonly Certificate[];
+}
+
+export interface TestHost extends Directories {
+  /** With the roles and bindings; every right is granted where it is absent. */
+  readonly store?: Store;
+}
+
+const granting = { authorize: () => granted, authorizePath: () => granted };
+const granted = { allowed: true, reason: '' };
+
+/** Checks who may call, before the handler runs and when it has read the body. */
+export async function callRoute(
+  route: PlaneRoute | undefined,
+  call: TestCall = {},
+  host: TestHost = {},
+): Promise<PlaneResponse> {
+  if (route === undefined) throw new Error('there is no such route');
+  // As the api listener does, which knows each of its callers.
+  if (route.listener === 'api' && call.caller === undefined) throw unauthorized('nobody');
+  const body = Buffer.from(call.body ?? '');
+  let admitted: Admitted = {};
+  const check = checkOf(route, host);
+  const request: ApiRequest & PeerRequest & AgentRequest = {
+    method: route.method,
+    path: route.path.replace(/\{(\w+)\}/g, (_, name: string) => call.params?.[name] ?? ''),
+    params: call.params ?? {},
+    query: call.query ?? new URLSearchParams(),
+    headers: call.headers ?? {},
+    address: call.address,
+    requestId: 'r1',
+    caller: call.caller ?? anonymous,
+    get svid() {
+      return call.svid?.();
+    },
+    peerChain: call.peerChain ?? [],
+    get peer() {
+      return admitted.peer as NonNullable<Admitted['peer']>;
+    },
+    get agent() {
+      return admitted.agent as NonNullable<Admitted['agent']>;
+    },
+    body: async (limit) => {
+      if (body.byteLength > limit) throw new HansaError('HANSA_TOO_LARGE', 'too much');
+      admitted = check(request);
+      return body;
+    },
+    json: async (limit, parse) => parse(parseJsonBody(await request.body(limit))),
+  };
+  admitted = check(request);
+  return await route.handle(request);
+}
+
+function checkOf(
+  route: PlaneRoute,
+  host: TestHost,
+): (request: ApiRequest & PeerRequest) => Admitted {
+  if (route.listener === 'web') return () => ({});
+  if (route.listener === 'federation') return federationCheck(route, host) ?? (() => ({}));
+  const kinds = route.allow === 'rights' ? route.rights.map(({ kind }) => kind) : [];
+  const { store } = host;
+  const check = apiCheck(route, store === undefined ? granting : new Authorizer({ store, kinds }));
+  return ({ caller, params, path }) => {
+    check(caller, params, path);
+    return {};
+  };
+}
