@@ -114,6 +114,16 @@ suite('dependencies point one way', () => {
     );
   });
 
+  test('the command line imports no plane', () => {
+    check(
+      'A plane adds its commands, doctor checks and status through its value in main.ts; a plane that the command line names is one more file to change for the next plane.',
+      badImports(
+        under('src/cli/'),
+        (to) => !planes.some((plane) => to.startsWith(`src/${plane}/`)),
+      ),
+    );
+  });
+
   test('the server does not import the command line', () => {
     check(
       'The daemon must not change with how a command prints; the command line imports the server, to start it.',
