@@ -21,7 +21,10 @@ export interface ServerOptions {
   readonly fingerprint?: string;
 }
 
-export async function findServer(io: Io, options: ServerOptions): Promise<JoinServer> {
+export async function findServer(
+  io: Pick<Io, 'clock'>,
+  options: ServerOptions,
+): Promise<JoinServer> {
   const url = parseServer(options.server);
   if (options.trustDomain === undefined) {
     throw usageError('Name the trust domain of the site with --trust-domain.');
@@ -69,7 +72,7 @@ export function readBundle(text: string, trustDomain: TrustDomain, path: string)
 
 /** What the site publishes now, believed by what it published before; and when to ask again. */
 export async function refreshBundle(
-  io: Io,
+  io: Pick<Io, 'clock' | 'interruption'>,
   { url, bundle }: JoinServer,
 ): Promise<{ readonly bundle: Bundle; readonly againAfterMs: number }> {
   const { trustDomain } = bundle;
@@ -95,7 +98,7 @@ export async function refreshBundle(
 
 /** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
 async function fetchPinned(
-  io: Io,
+  io: Pick<Io, 'clock'>,
   url: URL,
   trustDomain: TrustDomain,
   fingerprint: string,

@@ -24,7 +24,7 @@ export interface PresentedBundle {
 
 /** Nothing of it is to be believed before its fingerprint was compared. */
 export async function fetchPresented(
-  io: Io,
+  io: Pick<Io, 'clock'>,
   url: URL,
   trustDomain: TrustDomain,
 ): Promise<PresentedBundle> {
@@ -56,7 +56,7 @@ export async function fetchPresented(
   }
 }
 
-export function asNobody({ clock }: Io): TlsTransport {
+export function asNobody({ clock }: Pick<Io, 'clock'>): TlsTransport {
   return new TlsTransport({
     clock,
     credential: () => {

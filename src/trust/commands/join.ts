@@ -9,11 +9,18 @@ import { apiVersion, timestamp } from '../../api/object.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength } from '../../core/identity/svid-validator.ts';
-import type { Joined, SvidCredential } from '../join/join-client.ts';
+import type { SvidCredential } from '../join/join-client.ts';
 import type { MemberSummary } from '../join/join-routes.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
+import {
+  type JoinWish,
+  joinSite,
+  type Prove,
+  refuseMember,
+  svidFromSocket,
+} from '../client/join-site.ts';
 import { JoinFolder } from '../client/join-folder.ts';
-import { isPassing, renewCommand, showJoined } from './join-renew.ts';
+import { renewCommand, showJoined } from './join-renew.ts';
 import { findServer, readGiven, type ServerOptions } from '../client/join-server.ts';
 
 import { usageError } from '../../core/command/usage-error.ts';
@@ -94,33 +101,14 @@ Examples:
       if (options.write === undefined) throw usageError('Say where to keep the SVID with --write.');
       const prove = await proofOf(kit, options);
       const folder = new JoinFolder(resolve(io.cwd, options.write));
-      const { membership } = folder;
-      if (membership !== undefined) {
-        throw usageError(
-          `${folder.path} belongs to ${membership.spiffeId} already. Renew it with hansa join renew, or choose another folder.`,
-        );
-      }
+      refuseMember(folder);
       const server = await findServer(io, options);
-      const key = await folder.nextKey(io.random);
-      const { clock, random } = io;
-      const signal = io.interruption();
-      const joined = await prove({ server, clock, random, key, signal }, wish).catch(
-        (error: unknown) => {
-          // Where no answer arrived, the site may know the key: the next attempt needs it.
-          if (!signal.aborted && !isPassing(error)) folder.abandonKey();
-          throw error;
-        },
-      );
-      folder.keep(joined, server.url);
+      const joined = await joinSite(io, folder, server, wish, prove);
       showJoined(kit, joined, folder, options.output);
     });
 }
 
-function wishOf({ token, name = '', role }: RunOptions): {
-  token: string;
-  role: string;
-  name: string;
-} {
+function wishOf({ token, name = '', role }: RunOptions): JoinWish {
   if (token === undefined) throw usageError('Name the token to join with: --token.');
   const chosen = role ?? (name === '' ? 'bot' : 'agent');
   if (chosen === 'agent' && name === '') throw usageError('An agent needs a --name.');
@@ -129,12 +117,6 @@ function wishOf({ token, name = '', role }: RunOptions): {
   }
   return { token, role: chosen, name };
 }
-
-type Client = typeof import('../join/join-client.ts');
-type Prove = (
-  parts: Parameters<Client['joinBySvid']>[0],
-  wish: Parameters<Client['joinBySvid']>[1],
-) => Promise<Joined>;
 
 /** What was given is read before anybody is called. */
 async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
@@ -155,7 +137,7 @@ async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
   const credential =
     socket === undefined
       ? readSvid(kit, svid ?? '', key ?? '')
-      : await fetchSvid(kit, resolve(kit.io.cwd, socket));
+      : await svidFromSocket(resolve(kit.io.cwd, socket), kit.io.interruption());
   return (parts, wish) => client.joinBySvid(parts, wish, credential);
 }
 
@@ -172,17 +154,6 @@ function readSvid(kit: CommandKit, svid: string, key: string): SvidCredential {
     // Without its cause, which may quote the key.
     throw usageError(`${key} (--key) holds no private key in PEM.`);
   }
-}
-
-async function fetchSvid(kit: CommandKit, socket: string): Promise<SvidCredential> {
-  const { watchSvids } = await import('../workload/workload-client.ts');
-  for await (const { svids } of watchSvids(socket, kit.io.interruption())) {
-    const [first] = svids;
-    if (first === undefined) continue;
-    const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
-    return { chain: first.chain, key };
-  }
-  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
 }
 
 function tokenCommand(kit: CommandKit): Command {

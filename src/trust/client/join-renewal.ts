@@ -1,0 +1,123 @@
+// Renews the SVID in the folder of a member that joined, once or for as long as the process runs. The
+// next key is kept before the site is asked, so that an answer that gets lost costs nothing.
+
+import { createPrivateKey } from 'node:crypto';
+import { timestamp } from '../../api/object.ts';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { sleep } from '../../core/clock/clock.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import { type ErrorCode, HansaError, toHansaError } from '../../core/errors/error.ts';
+import { parseCertificatesPem } from '../../core/identity/pem.ts';
+import { maxChainLength } from '../../core/identity/svid-validator.ts';
+import type { Io } from '../../core/plane/command-kit.ts';
+import type { Joined, JoinServer } from '../join/join-client.ts';
+import type { JoinFolder, Membership } from './join-folder.ts';
+import { parseServer, readBundle, refreshBundle } from './join-server.ts';
+
+export interface RenewalParts {
+  readonly io: Pick<Io, 'clock' | 'random' | 'interruption'>;
+  readonly folder: JoinFolder;
+  /** Where the site is now; undefined: where it was when the member joined. */
+  readonly server: string | undefined;
+}
+
+export function membershipOf(folder: JoinFolder): Membership {
+  const { membership } = folder;
+  if (membership !== undefined) return membership;
+  throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
+}
+
+function serverOf({ folder, server: moved }: RenewalParts): JoinServer {
+  const { server, trustDomain } = membershipOf(folder);
+  return {
+    url: parseServer(moved ?? server),
+    bundle: readBundle(folder.read('bundle.pem'), TrustDomain.parse(trustDomain), 'bundle.pem'),
+  };
+}
+
+export async function renewOnce(parts: RenewalParts): Promise<Joined> {
+  const { folder } = parts;
+  const { clock, random, interruption } = parts.io;
+  const membership = membershipOf(folder);
+  const server = serverOf(parts);
+  const { renewSvid } = await import('../join/join-client.ts');
+  const key = await folder.nextKey(random);
+  const joined = await renewSvid(
+    { server, clock, random, key, signal: interruption() },
+    { instance: membership.instance, generation: BigInt(membership.generation) },
+    { chain: chainOf(folder), key: createPrivateKey(folder.read('svid.key')) },
+  );
+  folder.keep(joined, server.url);
+  return joined;
+}
+
+const chainOf = (folder: JoinFolder): Joined['chain'] =>
+  parseCertificatesPem(folder.read('svid.pem'), maxChainLength);
+
+/** What time may heal: the site is away, or has too much to do. */
+const passing: ReadonlySet<ErrorCode> = new Set([
+  'HANSA_UNREACHABLE',
+  'HANSA_TIMEOUT',
+  'HANSA_UNAVAILABLE',
+  'HANSA_TOO_MANY_REQUESTS',
+  'HANSA_INTERNAL',
+]);
+/** Whether the same attempt may succeed later. */
+export function isPassing(error: unknown): boolean {
+  return passing.has(toHansaError(error).code);
+}
+
+const retryMs = 15_000;
+
+/**
+ * Renews whenever half of the SVID's life is over, and refreshes the bundle in between. Returns when it
+ * is interrupted; rejects when a renewal is refused, or when the SVID ended without a renewal.
+ */
+export async function keepFresh(
+  parts: RenewalParts,
+  renewed: (joined: Joined) => void,
+  note: (text: string) => void,
+): Promise<void> {
+  const { io, folder } = parts;
+  const { clock, interruption } = io;
+  const signal = interruption();
+  const startedMs = clock.now();
+  let bundleAtMs = startedMs;
+  let told = false;
+  while (!signal.aborted) {
+    const [leaf] = chainOf(folder);
+    if (leaf === undefined) throw usageError(`${folder.path}/svid.pem holds no certificate.`);
+    const halfLifeMs = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
+    // Else half an hour would pass without a word.
+    if (!told && halfLifeMs > startedMs) note(`Renews at ${timestamp(halfLifeMs)}.`);
+    told = true;
+    const renews = halfLifeMs <= bundleAtMs;
+    const delayMs = Math.min(halfLifeMs, bundleAtMs) - clock.now();
+    await sleep(clock, Math.max(0, delayMs), signal).catch(() => undefined);
+    if (signal.aborted) return;
+    try {
+      if (renews) renewed(await renewOnce(parts));
+      else {
+        const fresh = await refreshBundle(io, serverOf(parts));
+        folder.keepBundle(fresh.bundle);
+        bundleAtMs = clock.now() + fresh.againAfterMs;
+      }
+    } catch (caught) {
+      if (signal.aborted) return;
+      const error = toHansaError(caught);
+      // A bundle that cannot be had now is no reason to give up what still works.
+      if (renews && !isPassing(error)) throw error;
+      if (clock.now() > leaf.notAfterMs) throw tooLate(leaf.notAfterMs, error);
+      note(`${error.message} Trying again in ${retryMs / 1000} s.`);
+      if (!renews) bundleAtMs = clock.now() + retryMs;
+      else await sleep(clock, retryMs, signal).catch(() => undefined);
+    }
+  }
+}
+
+function tooLate(notAfterMs: number, { message }: HansaError): HansaError {
+  return new HansaError(
+    'HANSA_CERTIFICATE_INVALID',
+    `Cannot renew any more: the SVID ended at ${timestamp(notAfterMs)}. Have the agent forgotten (hansa join forget) and join again. ${message}`,
+  );
+}

@@ -1,0 +1,58 @@
+// Joins a site as an agent or a bot, and keeps the SVID in a folder.
+
+import { createPrivateKey } from 'node:crypto';
+import { usageError } from '../../core/command/usage-error.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Io } from '../../core/plane/command-kit.ts';
+import type { Joined, JoinServer, SvidCredential } from '../join/join-client.ts';
+import type { JoinFolder } from './join-folder.ts';
+import { isPassing } from './join-renewal.ts';
+
+type JoinBySvid = typeof import('../join/join-client.ts')['joinBySvid'];
+
+/** Which member to become, by which token. */
+export type JoinWish = Parameters<JoinBySvid>[1];
+
+/** Calls the site and proves what the token asks for. */
+export type Prove = (parts: Parameters<JoinBySvid>[0], wish: JoinWish) => Promise<Joined>;
+
+/** Throws HANSA_USAGE where the folder belongs to a member already. */
+export function refuseMember({ path, membership }: JoinFolder): void {
+  if (membership === undefined) return;
+  throw usageError(
+    `${path} belongs to ${membership.spiffeId} already. Renew it with hansa join renew, or choose another folder.`,
+  );
+}
+
+export async function joinSite(
+  io: Pick<Io, 'clock' | 'random' | 'interruption'>,
+  folder: JoinFolder,
+  server: JoinServer,
+  wish: JoinWish,
+  prove: Prove,
+): Promise<Joined> {
+  const { clock, random } = io;
+  const key = await folder.nextKey(random);
+  const signal = io.interruption();
+  const joined = await prove({ server, clock, random, key, signal }, wish).catch(
+    (error: unknown) => {
+      // Where no answer arrived, the site may know the key: the next attempt needs it.
+      if (!signal.aborted && !isPassing(error)) folder.abandonKey();
+      throw error;
+    },
+  );
+  folder.keep(joined, server.url);
+  return joined;
+}
+
+/** The first SVID that the Workload API gives to this process. */
+export async function svidFromSocket(socket: string, signal: AbortSignal): Promise<SvidCredential> {
+  const { watchSvids } = await import('../workload/workload-client.ts');
+  for await (const { svids } of watchSvids(socket, signal)) {
+    const [first] = svids;
+    if (first === undefined) continue;
+    const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
+    return { chain: first.chain, key };
+  }
+  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
+}
