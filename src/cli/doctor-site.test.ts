@@ -9,7 +9,8 @@ import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { loadConfig } from '../server/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
-import type { Finding } from '../core/plane/doctor.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { type Finding, ok, type SiteCheck } from '../core/plane/doctor.ts';
 import { examineSite } from './doctor-site.ts';
 import { type Ran, run } from './test-io.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
@@ -119,6 +120,52 @@ suite('doctor by URL', () => {
     assert.equal(level(well, 'authority'), 'warning');
     assert.equal(level(await at('2026-01-01T00:05:00Z'), 'clock'), 'warning');
     assert.equal(level(await at('2025-12-31T23:55:00Z'), 'clock'), 'warning');
+  });
+});
+
+suite('checks that a plane adds', () => {
+  const client = {
+    target: 'https://lubeck.example',
+    request: async () => ({
+      status: 200,
+      body: { metadata: { creationTimestamp: '2026-01-01T00:00:00Z' } },
+    }),
+    text: async () => '[+]store ok\nok',
+    get: async () => ({ status: { listeners: [{ name: 'web', address: 'https://w' }] } }),
+  } as unknown as SiteClient;
+  const examined = (...checks: readonly SiteCheck[]): Promise<Finding[]> => {
+    const start = async (): Promise<never> => assert.fail('no site is started');
+    const plane = { name: 'sample', kinds: [], doctor: { site: checks }, start };
+    return examineSite({ client, clock: systemClock }, [plane]);
+  };
+
+  test('see the listeners of the site, and stand where they ask to', async () => {
+    const found = await examined(
+      { name: 'last', run: async () => [ok('last', 'fine')] },
+      {
+        name: 'sample',
+        follows: 'daemon',
+        run: async ({ listeners, settings }) => [
+          ok('sample', `${(await listeners()).get('web')}, ${String(settings)}`),
+        ],
+      },
+    );
+    const checks = found.map(({ check }) => check);
+    assert.equal(checks[checks.indexOf('daemon') + 1], 'sample');
+    assert.equal(checks.at(-1), 'last');
+    assert.equal(found.find(({ check }) => check === 'sample')?.text, 'https://w, undefined');
+  });
+
+  test('that fail are findings of their own, and do not end the others', async () => {
+    const found = await examined(
+      { name: 'broken', run: () => Promise.reject(new HansaError('HANSA_FORBIDDEN', 'No.')) },
+      { name: 'last', run: async () => [ok('last', 'fine')] },
+    );
+    const broken = found.find(({ check }) => check === 'broken');
+    assert.equal(broken?.level, 'warning');
+    assert.match(broken?.text ?? '', /could not be checked: No\./);
+    assert.match(broken?.remedy ?? '', /ask an admin/);
+    assert.equal(found.at(-1)?.check, 'last');
   });
 });
 

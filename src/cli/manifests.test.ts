@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError } from '../core/errors/error.ts';
+import type { ManifestConverter } from '../core/plane/command-line.ts';
 import { type Manifest, parseManifests } from './manifests.ts';
 import { testRegistry } from './test-io.ts';
 
@@ -100,5 +101,41 @@ suite('manifests', () => {
         }
       }),
     );
+  });
+});
+
+suite('manifests of another program', () => {
+  const convert: ManifestConverter = (value, refuse) => {
+    if (value['type'] !== 'role') return undefined;
+    const { name } = value;
+    if (typeof name !== 'string') return refuse('name is missing.');
+    return { apiVersion: 'hansa.dev/v1alpha1', kind: 'Role', metadata: { name }, spec: {} };
+  };
+  const none: ManifestConverter = () => undefined;
+  const known = { registry: testRegistry, converters: [none, convert] };
+
+  test('become ours where a plane knows them, also in a list', () => {
+    const list = 'kind: List\nitems: [{type: role, name: a}, {type: role, name: b}]';
+    assert.deepEqual(
+      parseManifests('m.yaml', list, known).map(({ kind, name }) => [kind.kind, name]),
+      [
+        ['Role', 'a'],
+        ['Role', 'b'],
+      ],
+    );
+  });
+
+  test('are refused with file and line where the plane refuses them', () => {
+    assert.throws(() => parseManifests('m.yaml', '# x\ntype: role', known), {
+      code: 'HANSA_BAD_REQUEST',
+      message: 'm.yaml:2: name is missing.',
+    });
+  });
+
+  test('are refused where no plane knows them', () => {
+    assert.throws(() => parseManifests('m.yaml', 'type: token', known), {
+      code: 'HANSA_BAD_REQUEST',
+      message: /apiVersion is missing/,
+    });
   });
 });

@@ -41,7 +41,7 @@ export interface SiteVisit<Settings = unknown> {
    * The listeners of the running site by name, with their addresses. On the machine of the site they
    * are URLs that this machine can reach.
    */
-  listeners(): Promise<ReadonlyMap<string, string>>;
+  readonly listeners: () => Promise<ReadonlyMap<string, string>>;
 }
 
 /** A check of the site as a whole. It changes nothing. What it throws becomes a finding. */
