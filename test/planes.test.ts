@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { globSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
-import { allKinds } from '../src/test-planes.ts';
+import { allKinds, allPlanes } from '../src/test-planes.ts';
 
 const root = join(import.meta.dirname, '..');
 
@@ -15,4 +15,21 @@ test('tests run with the planes that main.ts lists', () => {
     documented.map((path) => basename(path, '.md')).toSorted(),
     allKinds.map((kind) => kind.singular).toSorted(),
   );
+});
+
+/** Pages of docs/guide that belong to no plane. */
+const siteGuide = [
+  'README',
+  'access',
+  'audit',
+  'managing-resources',
+  'monitoring',
+  'running-a-site',
+  'scripting',
+];
+
+test('every page of the guide belongs to the site or to one plane', () => {
+  const pages = globSync('docs/guide/*.md', { cwd: root }).map((path) => basename(path, '.md'));
+  const owned = [...siteGuide, ...allPlanes.flatMap((plane) => plane.guide ?? [])];
+  assert.deepEqual(owned.toSorted(), pages.toSorted());
 });

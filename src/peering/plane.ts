@@ -17,6 +17,7 @@ export const peeringPlane: Plane = {
   name: 'peering',
   kinds: [federationPeerKind, federationGrantKind, serviceOfferKind],
   errors: peeringErrors,
+  guide: ['peering'],
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],
   doctor: { subjects: [peerCheck] },
   status: peeringStatus,

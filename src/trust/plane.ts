@@ -24,6 +24,7 @@ export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
   settings: trustSettings,
+  guide: ['authorities', 'envoy', 'federation', 'join', 'jwt-svids', 'web-listener', 'workloads'],
   commands: (kit) => [
     trustCommand(kit),
     svidCommand(kit),

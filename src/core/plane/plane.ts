@@ -120,5 +120,7 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly errors?: PlaneErrors;
   /** Rules beside those that its kinds bring (`editable`). */
   readonly presets?: PresetAdditions;
+  /** Its pages in docs/guide, without the ending `.md`. A page belongs to the site or to one plane. */
+  readonly guide?: readonly string[];
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }
