@@ -4,7 +4,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { siteKind } from '../../src/api/kinds/site.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
 import type { AuditEvent } from '../../src/core/audit/event.ts';
@@ -117,20 +116,22 @@ suite('a hostile peer', () => {
         key,
       });
       raw.send(
-        `POST ${paths.heartbeat} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\n\r\n${body.slice(0, 9)}`,
+        `POST ${paths.heartbeat} HTTP/1.1\r\nhost: x\r\ncontent-length: ${body.length}\r\nexpect: 100-continue\r\n\r\n${body.slice(0, 9)}`,
       );
-      await sleep(100);
+      // The site says so when it has read the head and begins to wait for the body.
+      await raw.until(/^HTTP\/1\.1 100 Continue\r\n\r\n/);
       return raw;
     };
+    const answered = /\r\n\r\nHTTP\/1\.1 403 /;
     const waiting = [await half(), await half()];
     assert.equal((await suspend('c.example', 'suspended')).status, 200);
     await until(async () => (await status('c.example'))?.state === 'suspended', 'suspended');
     waiting[0]?.send(body.slice(9));
-    assert.match((await waiting[0]?.until(/\r\n\r\n/)) ?? '', /^HTTP\/1\.1 403 /);
+    assert.match((await waiting[0]?.until(answered)) ?? '', answered);
     assert.equal((await mallory.heartbeat(lubeck)).status, 403);
     assert.equal((await post('revoke/c.example')).status, 200);
     waiting[1]?.send(body.slice(9));
-    assert.match((await waiting[1]?.until(/\r\n\r\n/)) ?? '', /^HTTP\/1\.1 403 /);
+    assert.match((await waiting[1]?.until(answered)) ?? '', answered);
     for (const raw of waiting) raw.close();
     assert.equal((await mallory.heartbeat(lubeck)).status, 403);
     assert.equal((await get('spiffefederations', 'c.example')).reason, 'NotFound');
