@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
+import { testsReachedBy } from './changed-tests.ts';
 import { SourceGraph } from './source-graph.ts';
 import { startsPrograms } from './test-classes.ts';
 
@@ -49,10 +50,11 @@ suite('in this repository', () => {
   });
 
   test('no test beside the code starts the daemon: that belongs in test/e2e', () => {
-    const starting = tests.filter((path) => {
-      const seen = new Set([path]);
-      for (const each of seen) for (const next of graph.leadsTo(each)) seen.add(next);
-      return path.startsWith('src/') && seen.has('hansa');
+    const { tests: starting } = testsReachedBy({
+      graph,
+      changed: ['hansa'],
+      tests: tests.filter((path) => path.startsWith('src/')),
+      foldersOf: () => [],
     });
     assert.deepEqual(starting, []);
   });
