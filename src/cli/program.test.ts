@@ -37,6 +37,13 @@ suite('help', () => {
       assert.match(stdout, /Examples:\n {2}\S/);
       assert.notEqual(each.description(), '');
     });
+
+    const isRoot = path.length === 0;
+    test(`of ${['hansa', ...path].join(' ')} ${isRoot ? 'lists the' : 'has one line for'} global options`, async () => {
+      const { stdout } = await run([...path, '--help']);
+      assert.equal(/^ {2}--token-file <file>/m.test(stdout), isRoot);
+      assert.equal(stdout.match(/^Global options.*: hansa --help$/gm)?.length ?? 0, isRoot ? 0 : 1);
+    });
   }
 
   /** They print something of a format of its own, or nothing that a program would read. */

@@ -20,6 +20,7 @@ import { errorText } from './error-text.ts';
 import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { explainCommand } from './explain.ts';
 import { getCommand } from './get.ts';
+import { formatHelp } from './help-page.ts';
 import { kubeconfigCommand } from './kubeconfig.ts';
 import { loginCommand, logoutCommand } from './login.ts';
 import { mergeCommands } from './merge-commands.ts';
@@ -85,7 +86,7 @@ export function createProgram(cli: Cli): Command {
     .addOption(new Option('-y, --yes', 'answer every question with yes'))
     .addOption(new Option('--no-color', 'no colours (also NO_COLOR)'))
     .showSuggestionAfterError()
-    .configureHelp({ showGlobalOptions: true, helpWidth: 100 })
+    .configureHelp({ helpWidth: 100, formatHelp })
     .addHelpText(
       'after',
       '\nExamples:\n  hansa server --data-dir ./lubeck --trust-domain lubeck.example\n  hansa status --data-dir ./lubeck\n  hansa peer invite --data-dir ./lubeck --for bruges.example\n\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',

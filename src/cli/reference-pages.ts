@@ -14,6 +14,7 @@ import { catalogOf } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { configTable, flagOf, variableOf } from '../server/config-keys.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
+import { withoutGlobalOptionsLine } from './help-page.ts';
 
 export interface ReferenceSources {
   readonly program: Command;
@@ -139,16 +140,10 @@ function helpOf(command: Command): string {
       text += piece;
     },
   });
-  // The flags of every command stand once, at the top of the page.
-  const { showGlobalOptions, ...layout } = command.configureHelp();
-  command.configureHelp({ ...layout, showGlobalOptions: false });
   command.outputHelp();
-  command.configureHelp({
-    ...layout,
-    ...(showGlobalOptions === undefined ? {} : { showGlobalOptions }),
-  });
   command.configureOutput(output);
-  return text.trim();
+  // The page says it once, at its top.
+  return withoutGlobalOptionsLine(text).trim();
 }
 
 function configurationPage(planes: readonly Plane[]): string {
