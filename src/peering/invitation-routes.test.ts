@@ -6,13 +6,9 @@ import { VirtualClock } from '../core/clock/virtual.ts';
 import type { PlaneRoute } from '../core/plane/route.ts';
 import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';
-import {
-  invitationRoutes,
-  type InvitationSummary,
-  inviteOptions,
-  peeringPath,
-} from './invitation-routes.ts';
+import { invitationRoutes, type InvitationSummary, inviteOptions } from './invitation-routes.ts';
 import { type InvitationRecord, invitationsCollection, Records } from './records.ts';
+import { peeringPaths } from './paths.ts';
 
 const id = 'ab'.repeat(32);
 const fingerprint = Array.from({ length: 32 }, () => '7f').join(':');
@@ -42,14 +38,13 @@ suite('the routes for invitations', () => {
   });
 
   const ask = async (method: string, path: string, of = ''): Promise<unknown> => {
-    const route = routes.find(
-      (each) => each.method === method && each.path === `${peeringPath}/${path}`,
-    );
+    const route = routes.find((each) => each.method === method && each.path === path);
     const answer = await callRoute(route, { caller: socketOwner, params: { id: of } });
     return JSON.parse(String(answer.body));
   };
   const list = async (): Promise<readonly InvitationSummary[]> =>
-    ((await ask('GET', 'invitations')) as { invitations: InvitationSummary[] }).invitations;
+    ((await ask('GET', peeringPaths.invitations)) as { invitations: InvitationSummary[] })
+      .invitations;
   const made = (more: Partial<InvitationRecord> = {}): Promise<void> =>
     invitations.put(id, undefined, {
       digest: 'd1'.repeat(32),
@@ -92,7 +87,7 @@ suite('the routes for invitations', () => {
   test('cancel one at once, with an audit row, and once', async () => {
     await made();
     for (let times = 0; times < 2; times += 1) {
-      const answer = (await ask('DELETE', 'invitations/{id}', id)) as InvitationSummary;
+      const answer = (await ask('DELETE', peeringPaths.invitation, id)) as InvitationSummary;
       assert.equal(answer.state, 'cancelled');
       assert.equal(answer.cancelledBy, 'admin');
     }
@@ -104,11 +99,11 @@ suite('the routes for invitations', () => {
 
   test('refuse to cancel one that was redeemed, and one that is not there', async () => {
     await made({ redeemed });
-    await assert.rejects(ask('DELETE', 'invitations/{id}', id), {
+    await assert.rejects(ask('DELETE', peeringPaths.invitation, id), {
       code: 'HANSA_INVITATION_REDEEMED',
       message: /hansa peer revoke bruges\.example/,
     });
-    await assert.rejects(ask('DELETE', 'invitations/{id}', 'cd'.repeat(32)), {
+    await assert.rejects(ask('DELETE', peeringPaths.invitation, 'cd'.repeat(32)), {
       code: 'HANSA_NOT_FOUND',
     });
   });

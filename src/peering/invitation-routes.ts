@@ -17,6 +17,7 @@ import { shortId } from './invitation.ts';
 import type { Inviter, InviteOptions } from './inviter.ts';
 import type { InvitationRecord, Kept } from './records.ts';
 import { peeringError } from './errors.ts';
+import { peeringPaths } from './paths.ts';
 
 export interface InvitationRoutesParts {
   readonly clock: Clock;
@@ -45,7 +46,6 @@ export interface InvitationSummary {
   readonly contestedBy?: string;
 }
 
-export const peeringPath = '/hansa/v1/peering';
 /** A trust domain and a fingerprint: far below this. */
 const maxBodyBytes = 16 * 1024;
 
@@ -55,7 +55,7 @@ export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRo
     route({
       listener: 'api',
       method: 'POST',
-      path: `${peeringPath}/invite`,
+      path: peeringPaths.invite,
       allow: 'rights',
       rights: [{ verb: 'create', kind: federationPeerKind }],
       handle: async (request) => {
@@ -67,7 +67,7 @@ export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRo
     route({
       listener: 'api',
       method: 'GET',
-      path: `${peeringPath}/invitations`,
+      path: peeringPaths.invitations,
       allow: 'rights',
       rights: [{ verb: 'list', kind: federationPeerKind }],
       handle: () =>
@@ -81,7 +81,7 @@ export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRo
     route({
       listener: 'api',
       method: 'DELETE',
-      path: `${peeringPath}/invitations/{id}`,
+      path: peeringPaths.invitation,
       allow: 'rights',
       rights: [{ verb: 'create', kind: federationPeerKind, nameFrom: 'id' }],
       handle: async (request) => {

@@ -25,7 +25,7 @@ import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { type Handshake, secretPlace } from './handshake.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
-import { invitationRoutes, peeringPath } from './invitation-routes.ts';
+import { invitationRoutes } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
 import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts';
 import type { PeerCause } from './peer-cause.ts';
@@ -36,6 +36,7 @@ import type { Redemptions } from './redemptions.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
 import { peeringError, peeringErrors } from './errors.ts';
+import { peeringPaths } from './paths.ts';
 
 const peersReader = kindReader(federationPeerKind);
 
@@ -96,7 +97,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     route({
       listener: 'api',
       method: 'GET',
-      path: `${peeringPath}/peers`,
+      path: peeringPaths.peers,
       allow: 'rights',
       rights: [{ verb: 'list', kind: federationPeerKind }],
       handle: async () => json(await summaries(parts)),
@@ -105,7 +106,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     route({
       listener: 'api',
       method: 'POST',
-      path: `${peeringPath}/preview`,
+      path: peeringPaths.preview,
       allow: 'rights',
       rights: [{ verb: 'create', kind: federationPeerKind }],
       handle: async (request) => {
@@ -117,7 +118,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     route({
       listener: 'api',
       method: 'POST',
-      path: `${peeringPath}/accept`,
+      path: peeringPaths.accept,
       allow: 'rights',
       rights: [{ verb: 'create', kind: federationPeerKind }],
       handle: async (request) => {
@@ -129,7 +130,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     route({
       listener: 'api',
       method: 'POST',
-      path: `${peeringPath}/confirm/{name}`,
+      path: peeringPaths.confirm,
       allow: 'rights',
       rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
       handle: async (request) => {
@@ -146,7 +147,7 @@ export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[
     route({
       listener: 'api',
       method: 'POST',
-      path: `${peeringPath}/revoke/{name}`,
+      path: peeringPaths.revoke,
       allow: 'rights',
       rights: [{ verb: 'delete', kind: federationPeerKind, nameFrom: 'name' }],
       handle: async (request) => {

@@ -10,12 +10,12 @@ import {
   route,
 } from '../core/plane/route.ts';
 import { ReadyAnswer } from './ready-answer.ts';
+import { trustPaths } from './paths.ts';
 
 /** The second is where some clients of SPIFFE look. */
 const paths = ['/', '/webapi/spiffe/bundle.json'] as const;
 
 /** The same for whoever may speak to the API, so that `hansa trust` need not reach the other listener. */
-const apiPath = '/hansa/v1/trust/bundle';
 
 /** What the API answers. */
 export interface OwnBundle {
@@ -47,7 +47,7 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
     route({
       listener: 'api',
       method: 'GET',
-      path: apiPath,
+      path: trustPaths.bundle,
       // The other listeners give it to everyone.
       allow: 'authenticated',
       handle: async () => {

@@ -18,6 +18,7 @@ import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
 import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
+import { trustPaths } from './paths.ts';
 
 /** How far one got. Of redirects the last; where the bundle is static, nobody is asked. */
 export interface Examination {
@@ -57,7 +58,6 @@ type Parts = Pick<
 >;
 
 /** Without a name it examines the advertised URL of this site. */
-const examinePath = '/hansa/v1/trust/examine';
 /** One operator looks at one peer; each look may take ten seconds. */
 const atOnce = 4;
 /** A name may stand for many; a certificate has one SPIFFE ID. */
@@ -86,7 +86,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'POST',
-      path: `${examinePath}/{name}`,
+      path: trustPaths.examine,
       // The right of `hansa trust refresh`, which asks the same endpoint.
       allow: 'rights',
       rights: [{ verb: 'update', kind: spiffeFederationKind, nameFrom: 'name' }],
@@ -98,7 +98,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'POST',
-      path: examinePath,
+      path: trustPaths.examineOwn,
       // The URL is the site's own: the right to read it is enough.
       allow: 'rights',
       rights: [{ verb: 'get', kind: siteKind, name: siteKind.singleton as string }],

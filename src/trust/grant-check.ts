@@ -15,6 +15,7 @@ import type { BundleSource } from '../core/identity/bundle.ts';
 import { type PlaneRoute, route } from '../core/plane/route.ts';
 import { type AccessDecision, decideAccess } from './ext-authz.ts';
 import type { StoreRelations } from './relations.ts';
+import { trustPaths } from './paths.ts';
 
 /** What the API answers. */
 export interface GrantCheck {
@@ -48,7 +49,7 @@ export function grantCheckRoute(parts: Parts): PlaneRoute {
   return route({
     listener: 'api',
     method: 'GET',
-    path: '/hansa/v1/grants/check',
+    path: trustPaths.grantCheck,
     // The answer tells what grants, peers and offers say: who may read them may ask.
     allow: 'rights',
     rights: [

@@ -10,8 +10,9 @@ import { sourceOf } from '../core/identity/bundle-life.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../core/plane/route.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';
+import { trustPaths } from './paths.ts';
 
-const path = '/hansa/v1/trust/refresh/{name}';
+const path = trustPaths.refresh;
 type Request = ApiRequest<typeof path>;
 const maxBodyBytes = 4096;
 /** Longer than any fetch takes, shorter than clients wait. */

@@ -40,7 +40,7 @@ import { FederationMetrics } from '../../src/trust/federation-metrics.ts';
 import { Rotation } from '../../src/trust/rotation/rotation.ts';
 import type { RotationSettings } from '../../src/trust/trust-settings.ts';
 import { rotationController } from '../../src/trust/rotation/rotation-controller.ts';
-import { authoritiesPath, rotationRoutes } from '../../src/trust/rotation/rotation-routes.ts';
+import { rotationRoutes } from '../../src/trust/rotation/rotation-routes.ts';
 import type { SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
 import {
@@ -51,6 +51,8 @@ import {
   SiteTransport,
   type SiteTransportParts,
 } from './site-transport.ts';
+import { pathTo } from '../../src/core/plane/path-to.ts';
+import { trustPaths } from '../../src/trust/paths.ts';
 
 /** Shorter than in a real site, so that runs are: whoever comes after a crash waits for it. */
 export const leaseMs = 4000;
@@ -213,7 +215,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     rotate: (verb, body = {}) =>
       callRoute(routes, 'api', {
         method: 'POST',
-        path: `${authoritiesPath}/${verb}`,
+        path: pathTo(trustPaths.rotationStep, { step: verb }),
         body: Buffer.from(JSON.stringify(body)),
         caller: socketOwner,
       }),

@@ -19,8 +19,7 @@ import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
 import { type SecretRecord, secretsCollection, type TokenBook } from './token-book.ts';
 import { judgeVouching, vouchingDomain } from './vouching.ts';
-
-export const joinPath = '/hansa/v1/join';
+import { trustPaths } from '../paths.ts';
 
 /** Of GET members. */
 export interface MemberSummary {
@@ -56,7 +55,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'POST',
-      path: `${joinPath}/secrets/{name}`,
+      path: trustPaths.joinSecret,
       allow: 'rights',
       rights: [{ verb: 'update', kind: joinTokenKind, nameFrom: 'name' }],
       handle: async (request) => json(await makeSecret(parts, request)),
@@ -64,7 +63,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'GET',
-      path: `${joinPath}/members`,
+      path: trustPaths.members,
       allow: 'rights',
       rights: [{ verb: 'list', kind: joinTokenKind }],
       handle: () => json({ members: summaries(parts) }),
@@ -72,7 +71,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'DELETE',
-      path: `${joinPath}/agents/{name}`,
+      path: trustPaths.agent,
       allow: 'rights',
       rights: [{ verb: 'delete', kind: joinTokenKind }],
       handle: async (request) => json(await forget(parts, request)),
@@ -80,7 +79,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'DELETE',
-      path: `${joinPath}/bots/{name}`,
+      path: trustPaths.bot,
       allow: 'rights',
       rights: [{ verb: 'delete', kind: joinTokenKind }],
       handle: async (request) => json(await forgetBot(parts, request)),

@@ -12,8 +12,7 @@ import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
 import type { RotationParts } from './rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';
-
-export const authoritiesPath = '/hansa/v1/trust/authorities';
+import { trustPaths } from '../paths.ts';
 
 /** What the body of a step may say. */
 export interface StepRequest {
@@ -34,7 +33,7 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'GET',
-      path: authoritiesPath,
+      path: trustPaths.authorities,
       allow: 'rights',
       rights: [
         { verb: 'get', kind: siteKind, name: siteKind.singleton as string },
@@ -45,7 +44,7 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
     route({
       listener: 'api',
       method: 'POST',
-      path: `${authoritiesPath}/{step}`,
+      path: trustPaths.rotationStep,
       allow: 'owner',
       refusal: notOwner,
       handle: async (request) => {

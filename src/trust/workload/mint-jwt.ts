@@ -9,8 +9,7 @@ import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/sign-jwt-svid
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { notMinter } from './mint.ts';
-
-const mintJwtPath = '/hansa/v1/jwt-svids';
+import { trustPaths } from '../paths.ts';
 
 export interface MintedJwtSvid {
   readonly spiffeId: string;
@@ -35,7 +34,7 @@ export function mintJwtRoute(parts: MintJwtParts): PlaneRoute {
   return route({
     listener: 'api',
     method: 'POST',
-    path: mintJwtPath,
+    path: trustPaths.mintJwt,
     allow: 'owner',
     refusal: notMinter,
     handle: async (request) => ({

@@ -11,8 +11,7 @@ import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
 import { certificatePem } from '../../core/identity/pem.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
-
-const mintPath = '/hansa/v1/svids';
+import { trustPaths } from '../paths.ts';
 
 export interface MintedSvid {
   readonly spiffeId: string;
@@ -35,7 +34,7 @@ export function mintRoute(parts: MintParts): PlaneRoute {
   return route({
     listener: 'api',
     method: 'POST',
-    path: mintPath,
+    path: trustPaths.mint,
     allow: 'owner',
     refusal: notMinter,
     handle: async (request) => ({

@@ -10,8 +10,7 @@ import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
-
-const validatePath = '/hansa/v1/svid-validations';
+import { trustPaths } from '../paths.ts';
 
 /** A good one with what it says; a bad one with the rule that it breaks. */
 export type Verdict = GoodSvid | BadSvid;
@@ -51,7 +50,7 @@ export function validateRoute(parts: ValidateParts): PlaneRoute {
   return route({
     listener: 'api',
     method: 'POST',
-    path: validatePath,
+    path: trustPaths.validate,
     // It shows which trust domains the site trusts: no more than the list of federations does.
     allow: 'rights',
     rights: [{ verb: 'list', kind: spiffeFederationKind }],
