@@ -1,7 +1,7 @@
 // The planes of the program as a whole: what main.ts lists, and what belongs to whom.
 
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
+import { globSync, readFileSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { test } from 'node:test';
 import { allKinds, allPlanes } from '../src/test-planes.ts';
@@ -32,4 +32,19 @@ test('every page of the guide belongs to the site or to one plane', () => {
   const pages = globSync('docs/guide/*.md', { cwd: root }).map((path) => basename(path, '.md'));
   const owned = [...siteGuide, ...allPlanes.flatMap((plane) => plane.guide ?? [])];
   assert.deepEqual(owned.toSorted(), pages.toSorted());
+});
+
+test('the reference lists every metric that a part of the program declares', () => {
+  const documented = readFileSync(join(root, 'docs/reference/metrics.md'), 'utf8');
+  const declared = globSync('src/**/*.ts', { cwd: root })
+    .filter((path) => !/(?:\.test\.ts$|\/test-[^/]*$)/.test(path))
+    .flatMap((path) => [
+      ...readFileSync(join(root, path), 'utf8').matchAll(/\bname: '(hansa_[a-z0-9_]+)'/g),
+    ])
+    .map(([, name = '']) => name);
+  assert.ok(declared.length > 20);
+  assert.deepEqual(
+    declared.filter((name) => !documented.includes(`\`${name}\``)),
+    [],
+  );
 });

@@ -1,5 +1,6 @@
 // The error codes of the peering plane.
 
+import type { CoreErrorCode } from '../core/errors/error.ts';
 import { errorMaker, type PlaneErrors } from '../core/errors/plane-errors.ts';
 
 export const peeringErrors = {
@@ -49,5 +50,8 @@ export const peeringErrors = {
 declare module '../core/errors/error.ts' {
   interface PlaneErrorCodes extends Record<keyof typeof peeringErrors, true> {}
 }
+
+/** The codes that this plane raises. */
+export type PeeringErrorCode = CoreErrorCode | keyof typeof peeringErrors;
 
 export const peeringError = errorMaker(peeringErrors);

@@ -5,7 +5,7 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
-import { type ErrorCode, HansaError, hasCode } from '../core/errors/error.ts';
+import { HansaError, hasCode } from '../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import { federationsCollection, sharesAuthority } from '../core/identity/store-bundles.ts';
 import type { Store } from '../core/store/store.ts';
@@ -49,7 +49,7 @@ import {
   Records,
   type Redemption,
 } from './records.ts';
-import { peeringError } from './errors.ts';
+import { peeringError, type PeeringErrorCode } from './errors.ts';
 
 export interface InviterParts {
   readonly trustDomain: TrustDomain;
@@ -449,7 +449,7 @@ export class Inviter {
   }
 }
 
-type Deny = (code: ErrorCode, message: string, reason: string) => HansaError;
+type Deny = (code: PeeringErrorCode, message: string, reason: string) => HansaError;
 
 const unknown =
   'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';

@@ -7,7 +7,7 @@ import { TrustDomain } from '../api/trust-domain.ts';
 import { actorOf, requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import { type ErrorCode, HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
+import { HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
 import { objectOf } from '../core/json/json-body.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { bundleLife } from '../core/identity/bundle-life.ts';
@@ -35,7 +35,7 @@ import { acceptancesCollection } from './records.ts';
 import type { Redemptions } from './redemptions.ts';
 import { acceptWaitMs } from './timing.ts';
 import { waitFor } from './wait-for.ts';
-import { peeringError, peeringErrors } from './errors.ts';
+import { peeringError, peeringErrors, type PeeringErrorCode } from './errors.ts';
 import { peeringPaths } from './paths.ts';
 
 const peersReader = kindReader(federationPeerKind);
@@ -321,9 +321,9 @@ async function accept(
   return summary(parts, name);
 }
 
-function codeOf(code: string): ErrorCode {
+function codeOf(code: string): PeeringErrorCode {
   return Object.hasOwn(errorCatalog, code) || Object.hasOwn(peeringErrors, code)
-    ? (code as ErrorCode)
+    ? (code as PeeringErrorCode)
     : 'HANSA_INVITATION_REFUSED';
 }
 

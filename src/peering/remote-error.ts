@@ -1,13 +1,13 @@
 // What another site's refusal means here: the reverse of how a site answers errors.
 
-import { type ErrorCode, HansaError } from '../core/errors/error.ts';
+import { HansaError } from '../core/errors/error.ts';
 import type { TransportResponse } from '../core/identity/transport.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
-import { peeringError } from './errors.ts';
+import { peeringError, type PeeringErrorCode } from './errors.ts';
 
 /** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
-const codes: ReadonlyMap<string, ErrorCode> = new Map(
-  Object.entries<ErrorCode>({
+const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
+  Object.entries<PeeringErrorCode>({
     InvitationInvalid: 'HANSA_INVITATION_INVALID',
     InvitationExpired: 'HANSA_INVITATION_EXPIRED',
     InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
