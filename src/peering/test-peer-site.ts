@@ -44,10 +44,13 @@ export async function testPeerSite(
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const rows: AuditDraft[] = [];
-  const record = (draft: AuditDraft) => {
-    rows.push(draft);
-    return { encode: () => Buffer.from('{}') };
-  };
+  const record = (draft: AuditDraft) => ({
+    // Called for what is committed, and not for what was overtaken.
+    encode: () => {
+      rows.push(draft);
+      return Buffer.from('{}');
+    },
+  });
   const random = new SeededRandom('peer site');
   const writer = new ResourceWriter({
     store,
