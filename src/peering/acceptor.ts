@@ -11,7 +11,7 @@ import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { sharesAuthority } from '../core/identity/store-bundles.ts';
+import { sharesAuthority } from '../core/identity/shares-authority.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Connection, Transport } from '../core/identity/transport.ts';
 import { fingerprintOf } from '../core/identity/fingerprint.ts';

@@ -6,7 +6,7 @@ import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { FederatedBundles } from '../trust/federated-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
@@ -38,7 +38,7 @@ async function scene() {
       store,
       clock,
       transport: { connect: () => Promise.reject(new Error('nobody is called here')) },
-      bundles: new StoreBundles(store, lubeck.authority, clock),
+      bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
       federations: new PeerFederations(federations, clock),
       offersFor: () => [],

@@ -13,7 +13,7 @@ import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { lastPublished } from '../core/identity/published-bundle.ts';
-import { federationsCollection } from '../core/identity/store-bundles.ts';
+import { federationsCollection } from './peer-federation.ts';
 import { validateChain } from '../core/identity/svid-validator.ts';
 import type { Transport } from '../core/identity/transport.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';

@@ -3,11 +3,13 @@
 
 import type { ResourceOf } from '../api/kind.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import { peerLabel, type spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { peerLabel, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { peeringWrites } from './peer-book.ts';
+
+export const federationsCollection = spiffeFederationKind.plural;
 
 export type SpiffeFederation = ResourceOf<typeof spiffeFederationKind>;
 

@@ -11,11 +11,13 @@ import type {
   Plane,
   PlaneContext,
   RunningPlane,
+  SiteBundles,
   WebCertificate,
 } from '../core/plane/plane.ts';
 import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.ts';
 import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
+import type { BundleSource } from '../core/identity/bundle.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
 import type { Health } from './health.ts';
@@ -25,6 +27,18 @@ import type { Draft } from './resources/object-of.ts';
 
 export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
+
+  readonly #ownBundle: BundleSource;
+  #bundles: SiteBundles | undefined;
+  /** Of the plane that brings them, from its start on. Before that, and without one, only the own bundle is trusted. */
+  readonly bundles: SiteBundles = {
+    trusted: { bundleFor: (asked) => (this.#bundles?.trusted ?? this.#ownBundle).bundleFor(asked) },
+    held: { bundleFor: (asked) => (this.#bundles?.held ?? this.#ownBundle).bundleFor(asked) },
+  };
+
+  constructor(ownBundle: BundleSource) {
+    this.#ownBundle = ownBundle;
+  }
 
   /** A plane that cannot start keeps the site from starting; call `stop` then too. */
   async start(
@@ -46,6 +60,7 @@ export class PlaneHost {
       const log = context.log.with({ plane: plane.name });
       const running = await plane.start({ ...context, log }, settings.get(plane.name));
       this.#running.push({ plane, running });
+      this.#bundles ??= running.bundles;
     }
   }
 

@@ -16,8 +16,8 @@ import { tokenKind } from '../core/access/presets.ts';
 import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority-phases.ts';
+import type { BundleSource } from '../core/identity/bundle.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
-import { StoreBundles } from '../core/identity/store-bundles.ts';
 import { TlsTransport } from '../core/identity/tls-transport.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
@@ -112,7 +112,10 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
 
   const budget = new RecordBudget(config.limits.recordsPerSecond, clock);
   const counted = budget.counting(audit);
-  const planes = new PlaneHost();
+  const ownBundle: BundleSource = {
+    bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
+  };
+  const planes = new PlaneHost(ownBundle);
   const writer = new ResourceWriter({
     store,
     clock,
@@ -126,7 +129,6 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
     },
   });
-  const bundles = new StoreBundles(store, authority, clock);
   let advertise = config.advertise ?? `https://${trustDomain.name}`;
   undo.add(() => planes.stop());
   await planes.start(planeList, registry, config.planes, {
@@ -141,8 +143,8 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     sealer,
     authority,
     credentials,
-    bundles,
-    heldBundles: bundles.held,
+    bundles: planes.bundles.trusted,
+    heldBundles: planes.bundles.held,
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise),
@@ -208,7 +210,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     limits: new Limits(config.limits, clock),
     // What sites send each other is small, and most of the world are strangers.
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
-    bundles: bundles.held,
+    bundles: planes.bundles.held,
     routes: planes.federationRoutes,
     directories: planes.directories,
     rpcs: planes.rpcs,
@@ -231,9 +233,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
   undo.add(() => listeners.close(drainMs));
   // Users are of this trust domain: another one's SVIDs mean nothing to the API.
-  const peers = new PeerAuthenticator({
-    bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
-  });
+  const peers = new PeerAuthenticator(ownBundle);
   const api = await listeners.api(
     config.api,
     // Watches of users are many and long; answers that refuse somebody are neither.

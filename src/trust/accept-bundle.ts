@@ -6,7 +6,7 @@ import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { sharesAuthority } from '../core/identity/store-bundles.ts';
+import { sharesAuthority } from '../core/identity/shares-authority.ts';
 
 export type BundleProblem =
   | 'malformed'

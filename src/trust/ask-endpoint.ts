@@ -12,7 +12,7 @@ import {
   parseSpiffeBundleInSteps,
   type SpiffeBundle,
 } from '../core/identity/spiffe-bundle.ts';
-import { heldDocument } from '../core/identity/store-bundles.ts';
+import { heldDocument } from './federated-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { acceptBundle } from './accept-bundle.ts';
 import { fetchBundle, type FetchProgress, type Profile, type Validator } from './fetch-bundle.ts';

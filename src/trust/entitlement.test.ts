@@ -3,12 +3,18 @@ import { describe, test } from 'node:test';
 import type { FederationGrant } from '../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import type { ServiceOffer } from '../api/kinds/service-offer.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { Bundle } from '../core/identity/bundle.ts';
+import { forgeRoot } from '../core/identity/test-forge.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
-import { askedOf, entitlement } from './entitlement.ts';
+import { askedOf, type BundleFacts, entitlement } from './entitlement.ts';
 import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
 const db = SpiffeId.parse('spiffe://lubeck.example/db');
+const bundle = new Bundle(TrustDomain.parse('bruges.example'), [
+  forgeRoot('bruges.example').certificate,
+]);
 const nowMs = Date.parse('2026-06-01T00:00:00Z');
 
 function peer(status: unknown, desiredState = 'active'): FederationPeer {
@@ -35,13 +41,25 @@ function relations(parts: {
   readonly peer?: FederationPeer;
   readonly grants?: readonly FederationGrant[];
   readonly life?: Partial<BundleLife>;
+  readonly facts?: Partial<BundleFacts>;
 }): Relations {
   return {
     federations: parts.federations ?? ['bruges.example'],
     labels: new Map(),
-    lifeOf: (trustDomain) =>
+    bundleOf: (trustDomain) =>
       (parts.federations ?? ['bruges.example']).includes(trustDomain)
-        ? { dueAtMs: undefined, staleAtMs: undefined, expiredAtMs: undefined, ...parts.life }
+        ? {
+            quarantined: false,
+            bundle,
+            sharesAuthority: false,
+            ...parts.facts,
+            life: {
+              dueAtMs: undefined,
+              staleAtMs: undefined,
+              expiredAtMs: undefined,
+              ...parts.life,
+            },
+          }
         : undefined,
     keptByPeering: new Set(parts.keptByPeering === false ? [] : ['bruges.example']),
     peers: new Map(parts.peer === undefined ? [] : [['bruges.example', parts.peer]]),
@@ -57,7 +75,7 @@ function relations(parts: {
 function outcome(parts: Parameters<typeof relations>[0], id = db, federatesWith = ['*']) {
   const found = relations(parts);
   return askedOf(id, federatesWith, found).map((trustDomain) => {
-    const { given, reason } = entitlement(id, trustDomain, found, nowMs);
+    const { bundle: given, reason } = entitlement(id, trustDomain, found, nowMs);
     return `${given ? 'given' : 'withheld'}: ${reason}`;
   });
 }
@@ -105,6 +123,13 @@ describe('the bundle of another trust domain', () => {
       nowMs,
     );
     assert.equal(changesAtMs, nowMs + 7);
+  });
+
+  test('is withheld, whatever grants say, where the site does not use it', () => {
+    const facts = (known: Partial<BundleFacts>) => outcome({ keptByPeering: false, facts: known });
+    assert.deepEqual(facts({ quarantined: true }), ['withheld: Quarantined']);
+    assert.deepEqual(facts({ bundle: undefined }), ['withheld: NoBundle']);
+    assert.deepEqual(facts({ sharesAuthority: true }), ['withheld: SharedAuthority']);
   });
 
   test('is not there where the site does not federate with it', () => {

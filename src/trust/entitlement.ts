@@ -1,5 +1,6 @@
-// Which bundles of others a workload is given. Its own trust domain's it always has. Of a peer it
-// gets the bundle only while a grant covers it: without the bundle it cannot verify a single
+// Whether the bundle of another trust domain is used: by the site, and for a workload. The one place
+// that decides it, for the Workload API, SDS, ext_authz, joins and renewals. A workload gets the
+// bundle of a peer only while a grant covers it: without the bundle it cannot verify a single
 // certificate of that peer, whatever the workload itself would allow. Pure.
 
 import { grantees, peerDistrust } from '../api/grants.ts';
@@ -8,28 +9,96 @@ import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
+import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import type { BundleLife } from '../core/identity/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
+/** What the site knows of the bundle of a federation that is not being deleted. */
+export interface BundleFacts {
+  readonly quarantined: boolean;
+  /** As its document says; undefined where there is none, where it cannot be read, and in quarantine. */
+  readonly bundle: Bundle | undefined;
+  /** Whether it holds a key of this site: its holder could speak for both trust domains. */
+  readonly sharesAuthority: boolean;
+  readonly life: BundleLife;
+}
+
+/** Why the site does not use a bundle, whoever asks for it. */
+export type BundleProblem =
+  | 'NotFederated'
+  | 'Quarantined'
+  | 'NoBundle'
+  | 'SharedAuthority'
+  | 'Expired'
+  | 'Stale';
+
+/** Why nothing of a trust domain is trusted. */
+export type TrustProblem = BundleProblem | 'PeerNotTrusted';
+
 export type EntitlementReason =
+  | TrustProblem
   | 'FederatedWithoutPeer'
   | 'Granted'
   | 'GrantedByPeer'
-  | 'NotFederated'
-  | 'PeerNotTrusted'
-  | 'NoGrant'
-  | 'Stale'
-  | 'Expired';
+  | 'NoGrant';
 
 export interface Entitlement {
   readonly trustDomain: string;
-  readonly given: boolean;
+  /** What the workload is given; undefined where it is withheld. */
+  readonly bundle: Bundle | undefined;
   readonly reason: EntitlementReason;
   /** For the operator, who may do something about it. */
   readonly message: string;
   /** When time alone may change it: the next end of a grant, or of the life of the bundle. */
   readonly changesAtMs: number | undefined;
+}
+
+/** Undefined where the site uses the bundle. Asked on every request. */
+export function bundleProblem(
+  facts: BundleFacts | undefined,
+  nowMs: number,
+): BundleProblem | undefined {
+  if (facts === undefined) return 'NotFederated';
+  if (facts.quarantined) return 'Quarantined';
+  if (facts.bundle === undefined) return 'NoBundle';
+  if (facts.sharesAuthority) return 'SharedAuthority';
+  const { staleAtMs, expiredAtMs } = facts.life;
+  if (expiredAtMs !== undefined && nowMs >= expiredAtMs) return 'Expired';
+  return staleAtMs !== undefined && nowMs >= staleAtMs ? 'Stale' : undefined;
+}
+
+/** Why nothing of a trust domain is trusted, for the operator; undefined where it is. */
+export function trustProblem(
+  trustDomain: string,
+  relations: Relations,
+  nowMs: number,
+): { readonly reason: TrustProblem; readonly message: string } | undefined {
+  const distrust = peerProblem(trustDomain, relations);
+  if (distrust !== undefined) return { reason: 'PeerNotTrusted', message: distrust };
+  const facts = relations.bundleOf(trustDomain);
+  const reason = bundleProblem(facts, nowMs);
+  return reason && { reason, message: messageOf(reason, trustDomain, facts) };
+}
+
+function messageOf(
+  problem: BundleProblem,
+  trustDomain: string,
+  facts: BundleFacts | undefined,
+): string {
+  switch (problem) {
+    case 'NotFederated':
+      return `this site has no SPIFFEFederation ${trustDomain}`;
+    case 'Quarantined':
+      return 'its SPIFFEFederation is quarantined';
+    case 'NoBundle':
+      return 'the site has no bundle of it yet';
+    case 'SharedAuthority':
+      return 'its bundle holds a key of this site';
+    case 'Expired':
+      return 'its authorities have expired';
+    case 'Stale':
+      return `its bundle is stale since ${timestamp(facts?.life.staleAtMs ?? 0)}: the endpoint has not confirmed it`;
+  }
 }
 
 /** The trust domains that are asked for, in order. They may be very many, to be decided in small steps. */
@@ -57,19 +126,24 @@ export function entitlement(
   for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
     endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
   }
-  const life = relations.lifeOf(trustDomain);
-  endsAt(life?.staleAtMs);
-  endsAt(life?.expiredAtMs);
-  const decision =
-    life === undefined
-      ? {
-          trustDomain,
-          given: false,
-          reason: 'NotFederated' as const,
-          message: `this site has no SPIFFEFederation ${trustDomain}`,
-        }
-      : unlessOver(decide(id.toString(), trustDomain, relations, nowMs), life, nowMs);
-  return { ...decision, changesAtMs };
+  const facts = relations.bundleOf(trustDomain);
+  endsAt(facts?.life.staleAtMs);
+  endsAt(facts?.life.expiredAtMs);
+  const answer = (reason: EntitlementReason, message: string, bundle?: Bundle): Entitlement => ({
+    trustDomain,
+    bundle,
+    reason,
+    message,
+    changesAtMs,
+  });
+  const problem = bundleProblem(facts, nowMs);
+  if (problem === 'NotFederated') return answer(problem, messageOf(problem, trustDomain, facts));
+  const right = rightTo(id.toString(), trustDomain, relations, nowMs);
+  // Who has no right to a bundle is told that, and not what is wrong with it.
+  if (!right.given) return answer(right.reason, right.message);
+  return problem === undefined
+    ? answer(right.reason, right.message, facts?.bundle)
+    : answer(problem, messageOf(problem, trustDomain, facts));
 }
 
 export function earlier(one: number | undefined, other: number | undefined): number | undefined {
@@ -77,37 +151,23 @@ export function earlier(one: number | undefined, other: number | undefined): num
   return Math.min(one, other);
 }
 
-type Decision = Omit<Entitlement, 'changesAtMs'>;
-
-/** Whoever is entitled is given nothing that nobody confirmed for too long: see core/identity/bundle-life.ts. */
-function unlessOver(decision: Decision, life: BundleLife, nowMs: number): Decision {
-  if (!decision.given) return decision;
-  const { staleAtMs, expiredAtMs } = life;
-  if (expiredAtMs !== undefined && nowMs >= expiredAtMs) {
-    return {
-      ...decision,
-      given: false,
-      reason: 'Expired',
-      message: 'its authorities have expired',
-    };
-  }
-  if (staleAtMs === undefined || nowMs < staleAtMs) return decision;
-  const message = `its bundle is stale since ${timestamp(staleAtMs)}: the endpoint has not confirmed it`;
-  return { ...decision, given: false, reason: 'Stale', message };
+interface Right {
+  readonly given: boolean;
+  readonly reason: EntitlementReason;
+  readonly message: string;
 }
 
-/** For a trust domain that is federated. */
-function decide(id: string, trustDomain: string, relations: Relations, nowMs: number): Decision {
-  const answer = (given: boolean, reason: EntitlementReason, message: string): Decision => ({
-    trustDomain,
+/** What peers and grants say, for a trust domain that is federated. */
+function rightTo(id: string, trustDomain: string, relations: Relations, nowMs: number): Right {
+  const answer = (given: boolean, reason: EntitlementReason, message: string): Right => ({
     given,
     reason,
     message,
   });
-  const peer = relations.peers.get(trustDomain);
   if (isWithoutPeer(trustDomain, relations)) {
     return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
   }
+  const peer = relations.peers.get(trustDomain);
   const distrust = peerDistrust(trustDomain, peer);
   if (distrust !== undefined) return answer(false, 'PeerNotTrusted', distrust);
   const grant = relations.grantsByPeer
@@ -138,14 +198,16 @@ export function bundlesOfTrusted(
   relations: { readonly current: Relations },
 ): BundleSource {
   return {
-    bundleFor: (trustDomain) => {
-      const { name } = trustDomain;
-      const { current } = relations;
-      const trusted =
-        isWithoutPeer(name, current) || peerDistrust(name, current.peers.get(name)) === undefined;
-      return trusted ? bundles.bundleFor(trustDomain) : undefined;
-    },
+    bundleFor: (trustDomain) =>
+      peerProblem(trustDomain.name, relations.current) === undefined
+        ? bundles.bundleFor(trustDomain)
+        : undefined,
   };
+}
+
+function peerProblem(trustDomain: string, relations: Relations): string | undefined {
+  if (isWithoutPeer(trustDomain, relations)) return undefined;
+  return peerDistrust(trustDomain, relations.peers.get(trustDomain));
 }
 
 /** Federated, and trusted without a peer of that name. */

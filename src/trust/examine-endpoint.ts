@@ -12,7 +12,7 @@ import { HansaError } from '../core/errors/error.ts';
 import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
-import { heldDocument } from '../core/identity/store-bundles.ts';
+import { heldDocument } from './federated-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';

@@ -4,11 +4,11 @@
 import type { Clock } from '../core/clock/clock.ts';
 import { type BundleLife, bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import {
-  federationsCollection,
   federationSummaries,
-  type FederationSummary,
+  federationsCollection,
   liveSyncedAt,
-} from '../core/identity/store-bundles.ts';
+  type FederationSummary,
+} from './federated-bundles.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import type { Store } from '../core/store/store.ts';
 import type { FailureClass } from './fetch-failure.ts';

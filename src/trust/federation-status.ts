@@ -4,7 +4,7 @@ import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation
 import { timestamp } from '../api/object.ts';
 import { bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { heldDocument } from '../core/identity/store-bundles.ts';
+import { heldDocument } from './federated-bundles.ts';
 import { findCondition, setCondition } from '../core/reconcile/conditions.ts';
 import { type Failure, isSilence } from './fetch-failure.ts';
 

@@ -4,7 +4,7 @@ import { SpiffeId } from '../api/spiffe-id.ts';
 import { anonymous, type Caller, socketOwner } from '../core/access/identity.ts';
 import { systemClock } from '../core/clock/system.ts';
 import { hasCode } from '../core/errors/error.ts';
-import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { FederatedBundles } from './federated-bundles.ts';
 import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';
 import { decideAccess } from './ext-authz.ts';
@@ -41,8 +41,8 @@ async function scene(t: TestContext) {
       },
     });
   await peer('active');
-  const relations = new StoreRelations(store);
-  const bundles = new StoreBundles(store, lubeck, clock);
+  const bundles = new FederatedBundles(store, lubeck, clock);
+  const relations = new StoreRelations(store, bundles);
   const route = grantCheckRoute({ relations, bundles, clock });
   const ask = async (query: string, caller: Caller | undefined = socketOwner) => {
     const call = { query: new URLSearchParams(query), caller };

@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { FederatedBundles } from './federated-bundles.ts';
 import { credentialOf, forge } from '../core/identity/test-forge.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
@@ -51,7 +51,7 @@ test('a plane that cannot start leaves nothing running', async (t) => {
     log: silent,
     metrics: new MetricsRegistry(),
     authority,
-    bundles: new StoreBundles(store, authority, clock),
+    bundles: new FederatedBundles(store, authority, clock),
     credentials: { current: { chain: [forge({ issuer: root }).der] } },
     // There is no folder for the workload socket.
     dataDir: join(folder, 'missing'),

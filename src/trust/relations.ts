@@ -5,21 +5,16 @@
 import { type FederationGrant, federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { type ServiceOffer, serviceOfferKind } from '../api/kinds/service-offer.ts';
-import { peerLabel } from '../api/kinds/spiffe-federation.ts';
+import { peerLabel, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { ObjectMeta } from '../api/object.ts';
-import { type BundleLife, bundleLife } from '../core/identity/bundle-life.ts';
-import {
-  federationsCollection,
-  federationSummaries,
-  type FederationSummary,
-  liveSyncedAt,
-} from '../core/identity/store-bundles.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Entry, Store } from '../core/store/store.ts';
+import type { BundleFacts } from './entitlement.ts';
+import { type FederatedBundles, federationSummaries } from './federated-bundles.ts';
 
 /** Whatever of these changes may change what a workload gets. */
 export const relationCollections: readonly string[] = [
-  federationsCollection,
+  spiffeFederationKind.plural,
   federationPeerKind.plural,
   federationGrantKind.plural,
   serviceOfferKind.plural,
@@ -29,14 +24,14 @@ interface Named {
   readonly metadata: Pick<ObjectMeta, 'name' | 'deletionTimestamp' | 'labels'>;
 }
 
-/** As of one moment, but for `lifeOf`, which grows whenever an endpoint confirms its bundle. Immutable. */
+/** As of one moment, but for `bundleOf`, whose life grows whenever an endpoint confirms the bundle. Immutable. */
 export interface Relations {
   /** The trust domains that this site federates with, in order. */
   readonly federations: readonly string[];
   /** Of the federations, by trust domain. */
   readonly labels: ReadonlyMap<string, ObjectMeta['labels']>;
-  /** How long the bundle of a federation is given to workloads; undefined where there is no federation. */
-  readonly lifeOf: (trustDomain: string) => BundleLife | undefined;
+  /** What the site knows of the bundle of a federation; undefined where there is no federation. */
+  readonly bundleOf: (trustDomain: string) => BundleFacts | undefined;
   /** Those of them that peering keeps. Without a live peer nothing of them is given to anybody. */
   readonly keptByPeering: ReadonlySet<string>;
   readonly peers: ReadonlyMap<string, FederationPeer>;
@@ -50,17 +45,14 @@ const offersReader = kindReader(serviceOfferKind);
 
 /** Makes a new `Relations` only after a change. */
 export class StoreRelations {
-  readonly #store: Pick<Store, 'list' | 'facts'>;
-  /** Asked for every workload that federates: computed once a version and confirmation. */
-  readonly #lives = new WeakMap<
-    FederationSummary,
-    { readonly syncedAt: string | undefined; readonly life: BundleLife }
-  >();
+  readonly #store: Pick<Store, 'list'>;
+  readonly #bundles: Pick<FederatedBundles, 'factsOf'>;
   #listings: readonly (readonly Entry[])[] = [];
   #current: Relations | undefined;
 
-  constructor(store: Pick<Store, 'list' | 'facts'>) {
+  constructor(store: Pick<Store, 'list'>, bundles: Pick<FederatedBundles, 'factsOf'>) {
     this.#store = store;
+    this.#bundles = bundles;
   }
 
   get current(): Relations {
@@ -85,22 +77,11 @@ export class StoreRelations {
       else same.push(grant);
     }
     const objects = federations.map((entry) => federationSummaries.of(entry)).filter(remains);
-    const byTrustDomain = byName(objects);
     const federated = objects.map(({ metadata }) => metadata);
     return {
       federations: federated.map(({ name }) => name),
       labels: new Map(federated.map(({ name, labels }) => [name, labels])),
-      lifeOf: (trustDomain) => {
-        const federation = byTrustDomain.get(trustDomain);
-        if (federation === undefined) return undefined;
-        const facts = this.#store.facts.get(federationsCollection, trustDomain);
-        const syncedAt = liveSyncedAt(federation, facts);
-        const known = this.#lives.get(federation);
-        if (known !== undefined && known.syncedAt === syncedAt) return known.life;
-        const life = bundleLife(federation, syncedAt);
-        this.#lives.set(federation, { syncedAt, life });
-        return life;
-      },
+      bundleOf: (trustDomain) => this.#bundles.factsOf(trustDomain),
       keptByPeering: new Set(
         federated.filter(({ labels }) => labels?.[peerLabel] !== undefined).map(({ name }) => name),
       ),

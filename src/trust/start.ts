@@ -12,6 +12,7 @@ import { bundleRoutes } from './bundle-endpoint.ts';
 import { federationSync } from './controllers/federation-sync.ts';
 import { examineRoutes } from './examine-endpoint.ts';
 import { observeExpiry } from './expiry-metrics.ts';
+import { FederatedBundles } from './federated-bundles.ts';
 import { FederationLimit } from './federation-limit.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { admitToken } from './join/admit-token.ts';
@@ -29,9 +30,11 @@ import { admitNames } from './workload/admit-entry.ts';
 import { workloadServices } from './workload/workload-services.ts';
 
 export async function startTrust(
-  context: PlaneContext,
+  given: PlaneContext,
   settings: TrustSettings,
 ): Promise<RunningPlane> {
+  const bundles = new FederatedBundles(given.store, given.authority, given.clock);
+  const context: PlaneContext = { ...given, bundles, heldBundles: bundles.held };
   const { store, authority, clock, metrics } = context;
   const { jwtIssuer: issuer, maxFederations } = settings;
   const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
@@ -43,7 +46,7 @@ export async function startTrust(
   const rotationParts = { ...context, publisher, rotation };
   // First, because it may refuse what the operator gave.
   const web = await startWebCertificate(settings.web, context);
-  const relations = new StoreRelations(store);
+  const relations = new StoreRelations(store, bundles);
   // They come from the configuration, so they stay while the process runs.
   const siteNames = namesOf(context.credentials.current);
   const workloads = await workloadServices({
@@ -80,6 +83,7 @@ export async function startTrust(
       ...workloads.routes,
       ...joins.routes,
     ],
+    bundles: { trusted: bundles, held: bundles.held },
     adminCalls: mintCalls(context),
     rpcs: joins.rpcs,
     ...(web && { webCertificate: web.certificate }),

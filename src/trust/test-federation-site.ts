@@ -12,7 +12,7 @@ import { VirtualClock } from '../core/clock/virtual.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle.ts';
 import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { StoreBundles } from '../core/identity/store-bundles.ts';
+import { FederatedBundles } from './federated-bundles.ts';
 import { type Forged, forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
 import { testSite } from '../core/identity/test-vault.ts';
 import type {
@@ -162,7 +162,7 @@ export async function federationSite() {
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
   const federations = resources<SPIFFEFederation>(spiffeFederationKind);
-  const bundles = new StoreBundles(store, authority, clock);
+  const bundles = new FederatedBundles(store, authority, clock);
   const runtime = new ReconcileRuntime({
     clock,
     random,

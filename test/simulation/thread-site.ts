@@ -18,7 +18,7 @@ import { SiteAuthority } from '../../src/core/identity/authority.ts';
 import { generateEd25519, generateP256 } from '../../src/core/identity/keys.ts';
 import { BundlePublisher } from '../../src/core/identity/published-bundle.ts';
 import { SiteCredentials } from '../../src/core/identity/site-credentials.ts';
-import { StoreBundles } from '../../src/core/identity/store-bundles.ts';
+import { FederatedBundles } from '../../src/trust/federated-bundles.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane, PlaneContext } from '../../src/core/plane/plane.ts';
 import type { PlaneRoute } from '../../src/core/plane/route.ts';
@@ -104,7 +104,7 @@ export interface ThreadSite {
   readonly name: string;
   readonly process: Process;
   readonly store: Store;
-  readonly bundles: StoreBundles;
+  readonly bundles: FederatedBundles;
   readonly audit: Audit;
   readonly authority: SiteAuthority;
   readonly credentials: SiteCredentials;
@@ -137,7 +137,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
   const names = { dnsNames: [node], ipAddresses: [] };
   const credentials = await SiteCredentials.start({ authority, clock, random, log, ...names });
   const authorizer = new Authorizer({ store, kinds: registry.kinds });
-  const planes = new PlaneHost();
+  const planes = new PlaneHost({ bundleFor: () => undefined });
   const writer = new ResourceWriter({
     store,
     clock,
@@ -150,7 +150,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     },
   });
   const own = () => credentials.current.chain;
-  const bundles = new StoreBundles(store, authority, clock);
+  const bundles = new FederatedBundles(store, authority, clock);
   const resources = <R extends Resource>(kind: Kind): ResourceClient<R> =>
     resourceClient<R>(kind, { store, writer, clock });
   const routes: PlaneRoute[] = [];

@@ -70,8 +70,3 @@ export function bundleLife(
   const staleAfterSeconds = spec?.staleAfterSeconds ?? defaultStaleAfterSeconds;
   return { dueAtMs, staleAtMs: dueAtMs + staleAfterSeconds * 1000, expiredAtMs };
 }
-
-/** The moment from which on it is withheld, whatever for; Infinity where there is none. */
-export function withheldFromMs({ staleAtMs, expiredAtMs }: BundleLife): number {
-  return Math.min(staleAtMs ?? Infinity, expiredAtMs ?? Infinity);
-}

@@ -37,9 +37,9 @@ export interface PlaneContext {
   readonly sealer: Sealer;
   readonly authority: SiteAuthority;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
-  /** Our own bundle and those of every trust domain that this site believes now, none that is stale. */
+  /** As `RunningPlane.bundles.trusted` of the plane that brings them; until it runs, the site's own bundle. */
   readonly bundles: BundleSource;
-  /** The same, stale ones included: for what goes on between sites, never for workloads. */
+  /** As `RunningPlane.bundles.held`. */
   readonly heldBundles: BundleSource;
   readonly transport: Transport;
   /** The absolute path of the data folder, for sockets. */
@@ -48,6 +48,14 @@ export interface PlaneContext {
   readonly advertiseURL: () => string;
   /** The resources of a kind, on the write path that everybody uses. */
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
+}
+
+/** The bundles of this site and of other trust domains. */
+export interface SiteBundles {
+  /** Our own bundle and those of every trust domain that this site trusts now, none that is stale. */
+  readonly trusted: BundleSource;
+  /** The same, stale ones included: for what goes on between sites, never for workloads. */
+  readonly held: BundleSource;
 }
 
 /** The certificate of the web listener, and the answers to ACME challenges. */
@@ -71,6 +79,8 @@ export interface RunningPlane {
   readonly routes: readonly PlaneRoute[];
   readonly rpcs?: readonly PlaneRpc[];
   readonly adminCalls?: readonly AdminCall[];
+  /** Of the one plane that federates with other trust domains. */
+  readonly bundles?: SiteBundles;
   /** Of the one plane that keeps the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
   /** Of the one plane that keeps peers: routes that allow peers ask it. */

@@ -2,7 +2,7 @@
 // invitation or an acceptance, and after a restart, which is the same.
 
 import type { Clock } from '../../core/clock/clock.ts';
-import { federationsCollection } from '../../core/identity/store-bundles.ts';
+import { federationsCollection } from '../peer-federation.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { recordReader } from '../../core/store/reader.ts';

@@ -5,7 +5,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { heldDocument } from '../../core/identity/store-bundles.ts';
+import { heldDocument } from '../federated-bundles.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OwnBundle } from '../bundle-endpoint.ts';
 import { trustPaths } from '../paths.ts';

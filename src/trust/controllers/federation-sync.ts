@@ -7,7 +7,7 @@
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { sourceOf } from '../../core/identity/bundle-life.ts';
 import { refreshAfterSeconds, type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { heldDocument } from '../../core/identity/store-bundles.ts';
+import { heldDocument } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
 import type {

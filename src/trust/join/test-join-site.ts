@@ -38,6 +38,7 @@ import { Limits } from '../../server/http/limits.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { bundleRoutes } from '../bundle-endpoint.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
 import { StoreRelations } from '../relations.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
@@ -132,7 +133,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     );
     return (options.verify ?? poolVerify)(digest, data, key, signature);
   };
-  const relations = new StoreRelations(store);
+  const relations = new StoreRelations(store, new FederatedBundles(store, authority, clock));
   const { trustDomain } = authority;
   const service = new JoinService({
     trustDomain,

@@ -1,9 +1,8 @@
 // Is the trust domain that vouched for a member still trusted? A member that joined with an SVID of
 // another trust domain renews only while that domain is trusted. Pure.
 
-import { peerDistrust } from '../../api/grants.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import { isWithoutPeer } from '../entitlement.ts';
+import { isWithoutPeer, trustProblem } from '../entitlement.ts';
 import type { Relations } from '../relations.ts';
 import type { Member } from './members.ts';
 
@@ -44,16 +43,14 @@ export function judgeVouching(
     peer === undefined || isWithoutPeer(domain, relations) || peer.status?.state === 'revoked'
       ? {}
       : { peerUid: peer.metadata.uid };
-  // Stale or expired bundles end no membership: the SVID that renews is one of this site.
-  const why =
-    distrust(domain, relations) ??
-    (relations.lifeOf(domain) === undefined
-      ? `this site has no SPIFFEFederation ${domain}`
-      : undefined);
-  return why === undefined ? { state: 'trusted', ...ofPeer } : { state: 'paused', why, ...ofPeer };
+  const problem = trustProblem(domain, relations, beforeAllTime);
+  return problem === undefined || problem.reason === 'NoBundle'
+    ? { state: 'trusted', ...ofPeer }
+    : { state: 'paused', why: problem.message, ...ofPeer };
 }
 
-function distrust(domain: string, relations: Relations): string | undefined {
-  if (isWithoutPeer(domain, relations)) return undefined;
-  return peerDistrust(domain, relations.peers.get(domain));
-}
+/**
+ * A bundle that is stale, expired or missing ends no membership: the SVID that renews is one of this
+ * site. So the time does not count.
+ */
+const beforeAllTime = Number.NEGATIVE_INFINITY;

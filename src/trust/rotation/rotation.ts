@@ -10,7 +10,7 @@ import {
   sinceMsOf,
 } from '../../core/identity/authority-phases.ts';
 import { lastPublished } from '../../core/identity/published-bundle.ts';
-import { federationsCollection } from '../../core/identity/store-bundles.ts';
+import { federationsCollection } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { RotationSettings } from '../trust-settings.ts';
 import { ClockJumps } from './clock-jumps.ts';

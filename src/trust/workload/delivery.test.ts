@@ -4,7 +4,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import { systemRandom as random } from '../../core/clock/system.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { StoreBundles } from '../../core/identity/store-bundles.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { StoreRelations } from '../relations.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
@@ -50,14 +50,15 @@ async function scene() {
   const store = await openStore({ driver: 'memory' }, { clock });
   const authority = await openAuthority('lubeck.example', clock);
   const issuing = new Gate();
+  const bundles = new FederatedBundles(store, authority, clock);
   let pushed = nothing;
   const delivery = new Delivery({
     store,
     clock,
     log: silent,
     trustDomain: TrustDomain.parse('lubeck.example'),
-    bundles: new StoreBundles(store, authority, clock),
-    relations: new StoreRelations(store),
+    bundles,
+    relations: new StoreRelations(store, bundles),
     supply: new SvidSupply({
       authority: {
         isTainted: (id) => authority.isTainted(id),

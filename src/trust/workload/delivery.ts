@@ -159,9 +159,9 @@ export class Delivery {
     const { bundles, trustDomain } = this.#options;
     return {
       bundleFor: (asked) =>
-        asked.equals(trustDomain) || this.#isGiven(this.entriesOf(process), asked.name)
+        asked.equals(trustDomain)
           ? bundles.bundleFor(asked)
-          : undefined,
+          : this.#given(this.entriesOf(process), asked.name),
     };
   }
 
@@ -331,10 +331,10 @@ export class Delivery {
     svids: readonly HintedSvid[],
     states: States,
   ): Promise<WorkloadState | undefined> {
-    const { bundles, relations, clock } = this.#options;
+    const { relations, clock } = this.#options;
     const own = this.#ownBundle();
     const prepare = new Set([...subscriptions].map(({ subscriber }) => subscriber.prepare));
-    const steps = givenBundles(entries, relations.current, bundles, clock.now(), (bundle) => {
+    const steps = givenBundles(entries, relations.current, clock.now(), (bundle) => {
       for (const one of prepare) one?.(bundle);
     });
     for (;;) {
@@ -368,14 +368,15 @@ export class Delivery {
     return this.#computed.states;
   }
 
-  #isGiven(entries: readonly UsableEntry[], trustDomain: string): boolean {
+  #given(entries: readonly UsableEntry[], trustDomain: string): Bundle | undefined {
     const { clock } = this.#options;
     const relations = this.#options.relations.current;
-    return entries.some(
-      (entry) =>
-        asksFor(entry, trustDomain, relations) &&
-        entitlement(entry.id, trustDomain, relations, clock.now()).given,
-    );
+    for (const entry of entries) {
+      if (!asksFor(entry, trustDomain, relations)) continue;
+      const { bundle } = entitlement(entry.id, trustDomain, relations, clock.now());
+      if (bundle !== undefined) return bundle;
+    }
+    return undefined;
   }
 
   #end(group: Group, tell: (subscriber: Subscriber) => void): void {

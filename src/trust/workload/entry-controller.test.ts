@@ -4,7 +4,7 @@ import type { Kind } from '../../api/kind.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import type { Resource } from '../../api/object.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { StoreBundles } from '../../core/identity/store-bundles.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { auditWrites } from '../../server/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
@@ -29,13 +29,14 @@ async function scene(t: TestContext, siteNames: readonly string[] = []) {
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
   const entries = resources<WorkloadEntry>(workloadEntryKind);
+  const bundles = new FederatedBundles(store, authority, clock);
   const controller = entryController({
     store,
     clock,
     trustDomain: authority.trustDomain,
-    bundles: new StoreBundles(store, authority, clock),
+    bundles,
     resources,
-    relations: new StoreRelations(store),
+    relations: new StoreRelations(store, bundles),
     siteNames,
   });
   return {

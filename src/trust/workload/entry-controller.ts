@@ -2,7 +2,6 @@
 // asks for but does not get, and why.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
 import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
@@ -106,12 +105,9 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
   for (const [at, trustDomain] of askedOf(id, asked, relations).entries()) {
     if (at % decidedInARow === decidedInARow - 1) await letOthersRun();
     const decision = entitlement(id, trustDomain, relations, nowMs);
-    const { given, message } = decision;
     changesAtMs = earlier(changesAtMs, decision.changesAtMs);
-    if (!given) withheld.push(`${trustDomain}: ${message}`);
-    else if (parts.bundles.bundleFor(TrustDomain.parse(trustDomain)) === undefined) {
-      withheld.push(`${trustDomain}: no bundle is believed now`);
-    } else delivered.push(trustDomain);
+    if (decision.bundle === undefined) withheld.push(`${trustDomain}: ${decision.message}`);
+    else delivered.push(trustDomain);
   }
   const more = withheld.length > mostTold ? `; and ${withheld.length - mostTold} more` : '';
   return {

@@ -1,8 +1,7 @@
 // Which bundles of others go into the state of a workload. There may be ten thousand: it is computed
 // in small steps, between which whoever asks may let others run. Pure.
 
-import { TrustDomain } from '../../api/trust-domain.ts';
-import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
+import type { Bundle } from '../../core/identity/bundle.ts';
 import { askedOf, earlier, entitlement } from '../entitlement.ts';
 import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
 import type { Relations } from '../relations.ts';
@@ -17,39 +16,40 @@ export interface GivenBundles {
   readonly changesAtMs: number | undefined;
 }
 
+interface Given {
+  readonly bundle: Bundle;
+  readonly isPeer: boolean;
+}
+
 /** Every step is a decision about one trust domain, or its bundle, which `prepare` is told. */
 export function* givenBundles(
   entries: readonly UsableEntry[],
   relations: Relations,
-  bundles: BundleSource,
   nowMs: number,
   prepare: (bundle: Bundle) => void,
 ): Generator<undefined, GivenBundles> {
-  /** By trust domain, with whether it is a peer. */
-  const given = new Map<string, boolean>();
+  const given = new Map<string, Given>();
   let changesAtMs: number | undefined;
   for (const entry of entries) {
     const asked = askedTrustDomains(entry, relations);
     for (const trustDomain of askedOf(entry.id, asked, relations)) {
       const decision = entitlement(entry.id, trustDomain, relations, nowMs);
       changesAtMs = earlier(changesAtMs, decision.changesAtMs);
-      if (decision.given) given.set(trustDomain, decision.reason !== 'FederatedWithoutPeer');
+      const { bundle, reason } = decision;
+      if (bundle) given.set(trustDomain, { bundle, isPeer: reason !== 'FederatedWithoutPeer' });
       yield;
     }
   }
-  const names = [...given.keys()];
+  const inOrder = [...given];
   // Of one entry they are in order already.
-  if (entries.length > 1) names.sort((one, other) => (one < other ? -1 : 1));
+  if (entries.length > 1) inOrder.sort(([one], [other]) => (one < other ? -1 : 1));
   const ids = entries.map(({ id }) => id.toString());
   const federated: Bundle[] = [];
   const peers = new Map<string, PeerIdentities>();
-  for (const name of names) {
-    if (given.get(name) === true) peers.set(name, peerIdentities(ids, name, relations, nowMs));
-    const bundle = bundles.bundleFor(TrustDomain.parse(name));
-    if (bundle !== undefined) {
-      federated.push(bundle);
-      prepare(bundle);
-    }
+  for (const [name, { bundle, isPeer }] of inOrder) {
+    if (isPeer) peers.set(name, peerIdentities(ids, name, relations, nowMs));
+    federated.push(bundle);
+    prepare(bundle);
     yield;
   }
   return { federated, peers, changesAtMs };

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../core/clock/system.ts';
-import { StoreBundles } from '../../core/identity/store-bundles.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { RelationSource, watchRelations } from './relation-changes.ts';
 import { openAuthority, put, putEntry, putFederation, remove } from './test-workload-site.ts';
@@ -12,7 +12,7 @@ async function scene(t: TestContext) {
   t.after(() => store.close());
   const own = await openAuthority('lubeck.example', clock);
   const spire = await openAuthority('spire.example', clock);
-  return { clock, store, spire, bundles: new StoreBundles(store, own) };
+  return { clock, store, spire, bundles: new FederatedBundles(store, own) };
 }
 
 /** What is told comes with the turn of the watch. */

@@ -8,7 +8,7 @@ import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
-import { federationSummaries } from '../../core/identity/store-bundles.ts';
+import { federationSummaries } from '../federated-bundles.ts';
 import {
   type RunningSource,
   type Source,

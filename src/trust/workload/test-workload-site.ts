@@ -34,7 +34,8 @@ import { letOthersRun } from '../../core/clock/let-others-run.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { StoreBundles } from '../../core/identity/store-bundles.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
+import { StoreRelations } from '../relations.ts';
 import { MemoryVault } from '../../core/identity/test-vault.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
@@ -106,6 +107,7 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
   const denials: AuditDraft[] = [];
   const issued: AuditDraft[] = [];
   const metrics = new MetricsRegistry();
+  const bundles = new FederatedBundles(store, authority, clock);
   const services = await workloadServices(
     {
       trustDomain: authority.trustDomain,
@@ -120,7 +122,8 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
         later: (draft) => issued.push(draft),
       },
       authority,
-      bundles: new StoreBundles(store, authority, clock),
+      bundles,
+      relations: new StoreRelations(store, bundles),
       dataDir,
       // Nothing is reconciled in these tests.
       resources: () => ({}) as never,

@@ -11,7 +11,7 @@ import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { grantCheckRoute } from '../grant-check.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
-import { StoreRelations } from '../relations.ts';
+import type { StoreRelations } from '../relations.ts';
 import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
@@ -55,8 +55,7 @@ export type WorkloadContext = Pick<
   | 'dataDir'
   | 'resources'
 > & {
-  /** Shared with whoever else reads them, where somebody does. */
-  readonly relations?: StoreRelations;
+  readonly relations: StoreRelations;
   /** The `iss` of JWT-SVIDs; undefined: they have none. */
   readonly jwtIssuer?: string | undefined;
   /** The DNS names of the site itself, which no workload gets. */
@@ -75,7 +74,7 @@ export async function workloadServices(
   const connections = new WorkloadConnections(limits, clock);
   const count = counters(context, connections);
   const refuse = refusalLog(context, log);
-  const { relations = new StoreRelations(store), siteNames = [] } = context;
+  const { relations, siteNames = [] } = context;
   let issuingProblem: string | undefined;
   const supply = new SvidSupply({
     authority,

@@ -94,7 +94,7 @@ export const envoyTargets: readonly Target[] = [
         relations: {
           federations: [],
           labels: new Map(),
-          lifeOf: () => undefined,
+          bundleOf: () => undefined,
           keptByPeering: new Set(),
           peers: new Map(),
           grantsByPeer: new Map(),

@@ -1,26 +1,26 @@
-// Whom this site believes, as the store has it: its own authorities, and the bundle of every
-// SPIFFEFederation that is neither quarantined nor stale. Asked on every request, so what an entry
-// means is computed once for each entry; deleting or quarantining a federation shows at the next
-// question, and so does the end of its time.
+// The bundles of other trust domains, as the store has them in SPIFFEFederations. Asked on every
+// request, so what an entry means is computed once for each entry; deleting or quarantining a
+// federation shows at the next question, and so does the end of its time. Whether a bundle is used is
+// decided in entitlement.ts.
 
 import { hash } from 'node:crypto';
-import type { TrustDomain } from '../../api/trust-domain.ts';
-import type { Clock } from '../clock/clock.ts';
-import { recordReader } from '../store/reader.ts';
-import type { Entry, Store } from '../store/store.ts';
-import type { Bundle, BundleSource } from './bundle.ts';
+import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import type { Clock } from '../core/clock/clock.ts';
+import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import {
   type BundleLife,
   bundleLife,
   type FederationLike,
   sourceOf,
-  withheldFromMs,
-} from './bundle-life.ts';
-import { spkiOf } from './keys.ts';
-import { parseSpiffeBundle } from './spiffe-bundle.ts';
+} from '../core/identity/bundle-life.ts';
+import { sharesAuthority } from '../core/identity/shares-authority.ts';
+import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { recordReader } from '../core/store/reader.ts';
+import type { Entry, Store } from '../core/store/store.ts';
+import { type BundleFacts, bundleProblem } from './entitlement.ts';
 
-/** The collection of the kind SPIFFEFederation. */
-export const federationsCollection = 'spiffefederations';
+export const federationsCollection = spiffeFederationKind.plural;
 
 /**
  * The document that stands for a federation: what was last accepted, and until then what its
@@ -89,47 +89,21 @@ function summaryOf(name: string, stored: StoredFederation): FederationSummary {
   return summary as FederationSummary;
 }
 
-/**
- * By key and not by certificate, or by the kind of authority: a certificate can be made anew around
- * the same key. With `x509`, keys of JWT authorities count for nothing: nobody shows by a connection
- * that he holds those.
- */
-export function sharesAuthority(
-  bundle: Bundle,
-  own: Bundle,
-  kinds: 'all' | 'x509' = 'all',
-): boolean {
-  const keys = new Set(keysOf(own, kinds));
-  return keysOf(bundle, kinds).some((key) => keys.has(key));
-}
-
-function keysOf({ authorities, jwtAuthorities }: Bundle, kinds: 'all' | 'x509'): readonly string[] {
-  const keys = authorities.map(({ spki }) => spki.toString('latin1'));
-  if (kinds === 'x509') return keys;
-  for (const { publicKey } of jwtAuthorities.values()) {
-    keys.push(spkiOf(publicKey).toString('latin1'));
-  }
-  return keys;
-}
-
 interface Known {
   readonly entry: Entry;
   /** The bundle of this site by which it was judged. */
   readonly own: Bundle;
   readonly federation: FederationSummary;
-  /** Of the document that is believed: SHA-256. */
+  /** Of the document that is trusted: SHA-256. */
   readonly digest: string | undefined;
-  /** What the document says, believed or not. */
-  readonly read: Bundle | undefined;
-  readonly bundle: Bundle | undefined;
-  /** Of the facts that `withheldFromMs` was computed with. */
-  syncedAt: unknown;
-  withheldFromMs: number;
+  /** Of the facts that `facts` was computed with; null before that. */
+  syncedAt: string | undefined | null;
+  facts: BundleFacts;
 }
 
 type Reads = Pick<Store, 'get'> & Partial<Pick<Store, 'facts'>>;
 
-export class StoreBundles implements BundleSource {
+export class FederatedBundles implements BundleSource {
   readonly #store: Reads;
   readonly #own: { readonly bundle: Bundle };
   readonly #clock: Pick<Clock, 'now'> | undefined;
@@ -146,61 +120,72 @@ export class StoreBundles implements BundleSource {
     this.#store = store;
     this.#own = own;
     this.#clock = clock;
-    this.held = { bundleFor: (trustDomain) => this.#find(trustDomain)?.bundle };
+    this.held = { bundleFor: (trustDomain) => this.#find(trustDomain, beforeAllTime) };
   }
 
   bundleFor(trustDomain: TrustDomain): Bundle | undefined {
-    const found = this.#find(trustDomain);
-    if (found === undefined || !('entry' in found) || this.#clock === undefined) {
-      return found?.bundle;
-    }
-    return this.#clock.now() < this.#withheldFromMs(found) ? found.bundle : undefined;
+    return this.#find(trustDomain, this.#clock?.now() ?? beforeAllTime);
   }
 
-  #find(trustDomain: TrustDomain): Known | { readonly bundle: Bundle } | undefined {
-    const own = this.#own;
-    if (trustDomain.equals(own.bundle.trustDomain)) return own;
-    const { name } = trustDomain;
+  #find(trustDomain: TrustDomain, nowMs: number): Bundle | undefined {
+    const own = this.#own.bundle;
+    if (trustDomain.equals(own.trustDomain)) return own;
+    const facts = this.factsOf(trustDomain.name);
+    return bundleProblem(facts, nowMs) === undefined ? facts?.bundle : undefined;
+  }
+
+  /** Undefined where there is no federation, or where it is being deleted. The same object until something of it changes. */
+  factsOf(name: string): BundleFacts | undefined {
     const entry = this.#store.get(federationsCollection, name);
-    const known = this.#known.get(name);
+    let known = this.#known.get(name);
     if (entry === undefined) {
       if (known !== undefined) this.#known.delete(name);
       return undefined;
     }
-    if (known?.entry === entry && known.own === own.bundle) return known;
-    const { federation, digest, read } =
-      known?.entry === entry ? known : readEntry(entry, trustDomain, known);
-    const found = {
-      entry,
-      own: own.bundle,
-      federation,
-      digest,
-      read,
-      // Whoever holds one of our keys under another name could speak for that name.
-      bundle: read && sharesAuthority(read, own.bundle) ? undefined : read,
-      syncedAt: null,
-      withheldFromMs: 0,
-    };
-    this.#known.set(name, found);
-    return found;
-  }
-
-  /** Computed anew only where the endpoint confirmed the bundle since. */
-  #withheldFromMs(known: Known): number {
-    const facts = this.#store.facts?.get(known.entry.collection, known.entry.name);
-    const syncedAt = liveSyncedAt(known.federation, facts);
+    if (known?.entry !== entry || known.own !== this.#own.bundle) {
+      known = this.#read(entry, known);
+      this.#known.set(name, known);
+    }
+    const { federation } = known;
+    if (federation.metadata.deletionTimestamp !== undefined) return undefined;
+    const syncedAt = liveSyncedAt(federation, this.#store.facts?.get(federationsCollection, name));
+    // Computed again only where the endpoint confirmed the bundle since.
     if (known.syncedAt !== syncedAt) {
       known.syncedAt = syncedAt;
-      known.withheldFromMs = withheldFromMs(lifeOf(known, syncedAt));
+      known.facts = { ...known.facts, life: lifeOf(federation, known.facts.bundle, syncedAt) };
     }
-    return known.withheldFromMs;
+    return known.facts;
+  }
+
+  #read(entry: Entry, before: Known | undefined): Known {
+    const own = this.#own.bundle;
+    const { federation, digest, bundle } =
+      before?.entry === entry
+        ? { ...before, bundle: before.facts.bundle }
+        : readEntry(entry, before);
+    return {
+      entry,
+      own,
+      federation,
+      digest,
+      syncedAt: null,
+      facts: {
+        quarantined: federation.spec?.quarantined === true,
+        bundle,
+        sharesAuthority: bundle !== undefined && sharesAuthority(bundle, own),
+        life: bundleLife(federation),
+      },
+    };
   }
 }
 
-function readDocument(document: string | undefined, trustDomain: TrustDomain): Bundle | undefined {
+/** A moment at which no bundle is stale or expired. */
+const beforeAllTime = Number.NEGATIVE_INFINITY;
+
+function readDocument(document: string | undefined, name: string): Bundle | undefined {
   if (document === undefined) return undefined;
   try {
-    return parseSpiffeBundle(document, trustDomain).bundle;
+    return parseSpiffeBundle(document, TrustDomain.parse(name)).bundle;
   } catch {
     // The federation's own status tells why.
     return undefined;
@@ -209,16 +194,16 @@ function readDocument(document: string | undefined, trustDomain: TrustDomain): B
 
 function readEntry(
   entry: Entry,
-  trustDomain: TrustDomain,
   before: Known | undefined,
-): Pick<Known, 'federation' | 'digest' | 'read'> {
+): Pick<Known, 'federation' | 'digest'> & Pick<BundleFacts, 'bundle'> {
   const stored = federations.once(entry);
   const federation = federationSummaries.of(entry, stored);
-  const document = believedDocument(stored);
+  const document = usableDocument(stored);
   const digest = document && hash('sha256', document, 'base64');
   // A status that only tells another time leaves the bundle the same, and its hash with it.
   const isSame = before !== undefined && before.digest === digest;
-  return { federation, digest, read: isSame ? before.read : readDocument(document, trustDomain) };
+  const bundle = isSame ? before.facts.bundle : readDocument(document, entry.name);
+  return { federation, digest, bundle };
 }
 
 /** When the endpoint last confirmed the bundle: as the facts have it, where they are of this very object. */
@@ -233,13 +218,18 @@ export function liveSyncedAt(
 }
 
 /** By what the bundle itself says, and not what a status says of it: they may be of two moments. */
-function lifeOf({ federation, bundle }: Known, syncedAt: string | undefined): BundleLife {
+function lifeOf(
+  federation: FederationSummary,
+  bundle: Bundle | undefined,
+  syncedAt: string | undefined,
+): BundleLife {
   const life = bundleLife(federation, syncedAt);
   const ends = (bundle?.authorities ?? []).map(({ notAfterMs }) => notAfterMs + 1000);
   return { ...life, expiredAtMs: ends.length === 0 ? undefined : Math.max(...ends) };
 }
 
-function believedDocument(federation: FederationLike): string | undefined {
+/** What cannot be used is not even parsed. */
+function usableDocument(federation: FederationLike): string | undefined {
   if (federation.spec?.quarantined === true) return undefined;
   if (federation.metadata?.deletionTimestamp !== undefined) return undefined;
   return heldDocument(federation);

@@ -1,17 +1,17 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
-import type { Entry } from '../store/store.ts';
-import { Bundle, type JwtAuthority } from './bundle.ts';
-import { bundleLife, type FederationLike, sourceOf } from './bundle-life.ts';
-import { encodeSpiffeBundle } from './spiffe-bundle.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import type { Entry } from '../core/store/store.ts';
+import { Bundle, type JwtAuthority } from '../core/identity/bundle.ts';
+import { bundleLife, type FederationLike, sourceOf } from '../core/identity/bundle-life.ts';
+import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import {
-  federationsCollection,
+  FederatedBundles,
   federationSummaries,
-  sharesAuthority,
-  StoreBundles,
-} from './store-bundles.ts';
-import { forgeRoot, type Forged } from './test-forge.ts';
+  federationsCollection,
+} from './federated-bundles.ts';
+import { sharesAuthority } from '../core/identity/shares-authority.ts';
+import { forgeRoot, type Forged } from '../core/identity/test-forge.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
 const bruges = TrustDomain.parse('bruges.example');
@@ -32,7 +32,7 @@ const documentOf = (...roots: readonly Forged[]): string =>
 function scene() {
   let entry: Entry | undefined;
   let revision = 0;
-  const bundles = new StoreBundles(
+  const bundles = new FederatedBundles(
     {
       get: (collection, name) =>
         collection === federationsCollection && name === bruges.name ? entry : undefined,

@@ -1,0 +1,51 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { createRegistry } from '../api/registry.ts';
+import { TrustDomain } from '../api/trust-domain.ts';
+import { Bundle, type BundleSource } from '../core/identity/bundle.ts';
+import type { Plane, PlaneContext, RunningPlane, SiteBundles } from '../core/plane/plane.ts';
+import { PlaneHost } from './plane-host.ts';
+
+const lubeck = TrustDomain.parse('lubeck.example');
+const bruges = TrustDomain.parse('bruges.example');
+const sourceOf = (...bundles: readonly Bundle[]): BundleSource => ({
+  bundleFor: (asked) => bundles.find(({ trustDomain }) => trustDomain.equals(asked)),
+});
+const own = new Bundle(lubeck, []);
+const theirs = new Bundle(bruges, []);
+
+function planeWith(bundles?: SiteBundles): Plane {
+  const running: RunningPlane = {
+    controllers: [],
+    routes: [],
+    ...(bundles && { bundles }),
+    stop: async () => undefined,
+  };
+  return { name: 'test', kinds: [], start: async () => running };
+}
+
+const start = (host: PlaneHost, ...planes: readonly Plane[]): Promise<void> => {
+  const log = { with: () => log };
+  return host.start(planes, createRegistry([]), new Map(), { log } as unknown as PlaneContext);
+};
+
+suite('the bundles of a site', () => {
+  test('are its own where no plane brings others', async () => {
+    const host = new PlaneHost(sourceOf(own));
+    await start(host, planeWith());
+    for (const source of [host.bundles.trusted, host.bundles.held]) {
+      assert.equal(source.bundleFor(lubeck), own);
+      assert.equal(source.bundleFor(bruges), undefined);
+    }
+  });
+
+  test('are those of the plane that brings them, from its start on', async () => {
+    const host = new PlaneHost(sourceOf(own));
+    // Planes are handed these before that plane has started.
+    const { trusted, held } = host.bundles;
+    assert.equal(held.bundleFor(bruges), undefined);
+    await start(host, planeWith({ trusted: sourceOf(own), held: sourceOf(own, theirs) }));
+    assert.equal(held.bundleFor(bruges), theirs);
+    assert.equal(trusted.bundleFor(bruges), undefined);
+  });
+});
