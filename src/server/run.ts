@@ -3,6 +3,7 @@
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { createLog } from '../core/log/json-log.ts';
 import type { Log } from '../core/log/log.ts';
+import { shrinkWhenIdle } from '../core/memory/shrink-when-idle.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import type { ServerConfig, Setting } from './config.ts';
@@ -48,9 +49,11 @@ export async function runServer(options: RunOptions): Promise<void> {
   const kept = remember(options, log);
   options.announce(greeting(site, clock.monotonic() - startedAt, options.cwd, kept));
   log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
+  const shrinking = shrinkWhenIdle(clock);
   if (!interruption.aborted) {
     await new Promise((resolve) => interruption.addEventListener('abort', resolve, { once: true }));
   }
+  shrinking.stop();
   log.info('site is stopping', { drainSeconds: config.limits.drainSeconds });
   await site.stop();
   log.info('site has stopped');

@@ -34,7 +34,7 @@ suite('the launcher', () => {
     const show = 'console.error(...process.execArgv,process.env.MALLOC_ARENA_MAX)';
     const env = { NODE_OPTIONS: `--import=data:text/javascript,${show}` };
     const { stderr } = await execute(launcher, ['--version'], { env });
-    assert.match(stderr, /--max-semi-space-size=8 2$/m);
+    assert.match(stderr, /--max-semi-space-size=8 --expose-gc 2$/m);
   });
 
   test('says to run make setup, and ends with 69, where there is no suitable Node', async () => {

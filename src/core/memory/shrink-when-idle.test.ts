@@ -1,0 +1,63 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { VirtualClock } from '../clock/virtual.ts';
+import { shrinkWhenIdle } from './shrink-when-idle.ts';
+
+function scene() {
+  const clock = new VirtualClock();
+  const state = { cpuMs: 0, heapBytes: 25 * 1024 ** 2, collections: 0 };
+  const shrinking = shrinkWhenIdle(clock, {
+    cpuMs: () => state.cpuMs,
+    heapBytes: () => state.heapBytes,
+    collect: () => {
+      state.collections++;
+      state.cpuMs += 5_000;
+    },
+  });
+  return {
+    state,
+    shrinking,
+    /** So many periods, each with so much CPU time. */
+    pass: async (periods: number, cpuMs: number) => {
+      for (let period = 0; period < periods; period++) {
+        state.cpuMs += cpuMs;
+        await clock.advance(10_000);
+      }
+    },
+  };
+}
+
+suite('an idle process', () => {
+  test('is collected once after its start', async () => {
+    const { state, pass } = scene();
+    await pass(1, 50);
+    assert.equal(state.collections, 1);
+    await pass(20, 200);
+    assert.equal(state.collections, 1);
+  });
+
+  test('is not collected while it is busy, and once after that', async () => {
+    const { state, pass } = scene();
+    await pass(10, 1_000);
+    assert.equal(state.collections, 0);
+    await pass(3, 999);
+    assert.equal(state.collections, 1);
+    await pass(3, 8_000);
+    await pass(3, 0);
+    assert.equal(state.collections, 2);
+  });
+
+  test('with a large heap is left alone', async () => {
+    const { state, pass } = scene();
+    state.heapBytes = 65 * 1024 ** 2;
+    await pass(5, 0);
+    assert.equal(state.collections, 0);
+  });
+
+  test('is left alone after stop', async () => {
+    const { state, shrinking, pass } = scene();
+    shrinking.stop();
+    await pass(5, 0);
+    assert.equal(state.collections, 0);
+  });
+});
