@@ -187,6 +187,15 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
+  test('one authorizer answers for the whole site', () => {
+    const made = product.filter((file) => /\bnew Authorizer\(/.test(file.code));
+    assert.deepEqual(
+      made.map((file) => file.path),
+      ['src/server/site.ts'],
+      'An authorizer compiles the policy and the rights of each caller. The API, routes, watches and reviews share one, so that all of them follow a change at the same moment.',
+    );
+  });
+
   test('names are looked up only in core/identity/look-up-name.ts', () => {
     check(
       'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/dial.ts) instead.',
