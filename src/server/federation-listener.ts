@@ -1,13 +1,17 @@
 // Requests of other sites: the routes and gRPC methods that planes bring, and nothing else. Callers
 // of routes are told apart by their SVIDs, judged on every request against what this site believes
-// now; callers of gRPC are strangers, whatever they present.
+// now. So are callers of gRPC methods that declare who may call; callers of others are strangers.
 
+import type { TLSSocket } from 'node:tls';
 import { sourceOf } from '../core/access/failure-limit.ts';
+import type { Clock } from '../core/clock/clock.ts';
 import type { HansaError } from '../core/errors/error.ts';
 import type { FederationRoute } from '../core/plane/route.ts';
 import type { PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
+import { brokenRule } from '../core/identity/rules.ts';
+import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
 import type { Exchange, Request, Response } from './http/exchange.ts';
 import type { Limits } from './http/limits.ts';
 import { peerOf } from './http/plane-exchange.ts';
@@ -30,6 +34,8 @@ export interface FederationFrontParts extends PlaneFrontParts {
 /** A peer sends a heartbeat, an announcement and little else; a stranger redeems an invitation. */
 const mostOfOnePeer = 32;
 const mostOfOneAddress = 16;
+/** A site or an agent needs one stream of each kind, and a second one while it reconnects. */
+const mostStreamsOfOneIdentity = 16;
 
 export class FederationFront {
   readonly #peers: PeerAuthenticator;
@@ -38,12 +44,17 @@ export class FederationFront {
   /** Peers by trust domain, strangers by address. Only half of all there is can be held by strangers. */
   readonly #peerShares: Shares;
   readonly #strangerShares: Shares;
+  /** Streams, by identity and by address. All shares are per process: each replica bounds what it serves. */
+  readonly #knownStreams: Shares;
+  readonly #strangerStreams: Shares;
 
   constructor(parts: FederationFrontParts) {
     this.#peers = new PeerAuthenticator(parts.bundles);
     const all = parts.limits.maxConcurrentRequests;
     this.#peerShares = new Shares({ each: mostOfOnePeer, all });
     this.#strangerShares = new Shares({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
+    this.#knownStreams = new Shares({ each: mostStreamsOfOneIdentity, all });
+    this.#strangerStreams = new Shares({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
     this.#front = new PlaneFront(parts, {
       name: 'federation',
       whose: 'other sites',
@@ -58,7 +69,9 @@ export class FederationFront {
     this.#rpcs = new RpcFront({
       ...parts,
       rpcs: parts.rpcs ?? [],
-      enter: (request) => this.#enterAsStranger(request, parts.limits),
+      directories: parts.directories ?? {},
+      svidOf: (request) => this.#svidOf(request, parts.clock),
+      enter: (request, svid) => this.#enterStream(request, svid, parts.limits),
       refused: (request, route, error) =>
         parts.denied(undefined, error, { route, address: request.socket?.remoteAddress }),
     });
@@ -67,6 +80,7 @@ export class FederationFront {
   /** From now on every answer asks its client to close the connection. */
   drain(): void {
     this.#front.drain();
+    this.#rpcs.drain();
   }
 
   readonly listener = (request: Request, response: Response): void => {
@@ -74,9 +88,22 @@ export class FederationFront {
     else this.#front.listener(request, response);
   };
 
-  #enterAsStranger(request: Request, limits: Limits): () => void {
+  #svidOf(request: Request, clock: Clock): ValidatedSvid | undefined {
+    try {
+      return this.#peers.authenticate(request.socket as TLSSocket, clock.now());
+    } catch (error) {
+      if (brokenRule(error) === undefined) throw error;
+      return undefined;
+    }
+  }
+
+  /** A stream can last: it takes none of the places for requests. */
+  #enterStream(request: Request, svid: ValidatedSvid | undefined, limits: Limits): () => void {
     const address = request.socket?.remoteAddress ?? '';
-    return this.#strangerShares.enterToo(sourceOf(address), limits.enter(false, address));
+    limits.spend(address);
+    return svid === undefined
+      ? this.#strangerStreams.enter(sourceOf(address))
+      : this.#knownStreams.enter(svid.id.toString());
   }
 
   /** Whoever sends a body can take his time over it; what is answered at once needs no share. */

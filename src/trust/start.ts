@@ -86,6 +86,7 @@ export async function startTrust(
     bundles: { trusted: bundles, held: bundles.held },
     adminCalls: mintCalls(context),
     rpcs: joins.rpcs,
+    agents: joins.agents,
     ...(web && { webCertificate: web.certificate }),
     health: new Map([
       ['clock', () => rotation.clockDoubt()],

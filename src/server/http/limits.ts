@@ -52,7 +52,7 @@ export class Limits {
 
   /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves when the answer has gone out. */
   enter(isWatch: boolean, user: string): () => void {
-    if (this.#options.requestsPerSecond > 0) this.#spend(user);
+    this.spend(user);
     if (isWatch) {
       if (this.#watches >= this.#options.maxWatches) throw tooMany();
       this.#watches += 1;
@@ -69,7 +69,7 @@ export class Limits {
 
   /** As `enter` for what is not a watch; the caller calls `give` exactly once where this has not thrown. */
   take(caller: { readonly address: string | undefined }): void {
-    if (this.#options.requestsPerSecond > 0) this.#spend(caller.address ?? '');
+    this.spend(caller.address ?? '');
     if (this.#requests >= this.#options.maxConcurrentRequests) throw tooMany();
     this.#requests += 1;
   }
@@ -78,7 +78,9 @@ export class Limits {
     this.#requests -= 1;
   }
 
-  #spend(caller: string): void {
+  /** Counts a request against the rate of its caller alone. Throws HANSA_TOO_MANY_REQUESTS. */
+  spend(caller: string): void {
+    if (this.#options.requestsPerSecond === 0) return;
     if (this.#rates.take(caller) !== undefined) throw tooMany();
   }
 }

@@ -31,11 +31,14 @@ const silent: Log = {
 };
 const label = 'EXPERIMENTAL-test';
 
+const patient = { messageWithinMs: 60_000, idleMs: 60_000 } as const;
+
 const rpcs: readonly PlaneRpc[] = [
   {
     path: '/test.Echo/Echo',
     maxMessageBytes: 1000,
-    withinMs: 60_000,
+    allow: 'public',
+    ...patient,
     handle: async (call) => {
       for (let one = await call.read(); one !== undefined; one = await call.read()) {
         await call.write(one);
@@ -45,13 +48,15 @@ const rpcs: readonly PlaneRpc[] = [
   {
     path: '/test.Echo/Exporter',
     maxMessageBytes: 10,
-    withinMs: 60_000,
+    allow: 'public',
+    ...patient,
     handle: (call) => call.write(call.exportKeyingMaterial(label, 32)),
   },
   {
     path: '/test.Echo/Refuse',
     maxMessageBytes: 10,
-    withinMs: 60_000,
+    allow: 'public',
+    ...patient,
     handle: async (call) => {
       await call.read();
       throw new HansaError('HANSA_FORBIDDEN', 'Not for Lübeck.');
@@ -60,13 +65,15 @@ const rpcs: readonly PlaneRpc[] = [
   {
     path: '/test.Echo/Fail',
     maxMessageBytes: 10,
-    withinMs: 60_000,
+    allow: 'public',
+    ...patient,
     handle: () => Promise.reject(new Error('the password is swordfish')),
   },
   {
     path: '/test.Echo/Listeners',
     maxMessageBytes: 1000,
-    withinMs: 60_000,
+    allow: 'public',
+    ...patient,
     handle: async (call) => {
       await call.read();
       await call.write(Buffer.from(String(getEventListeners(call.signal, 'abort').length)));
@@ -75,7 +82,9 @@ const rpcs: readonly PlaneRpc[] = [
   {
     path: '/test.Echo/Short',
     maxMessageBytes: 10,
-    withinMs: 20,
+    allow: 'public',
+    ...patient,
+    messageWithinMs: 20,
     handle: async (call) => {
       await call.read();
     },

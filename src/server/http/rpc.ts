@@ -3,13 +3,17 @@
 // because it shows nobody the connection, and with it the TLS exporter.
 
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from 'node:http2';
-import type { TLSSocket } from 'node:tls';
-import type { Clock } from '../../core/clock/clock.ts';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
+import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
-import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
-import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
+import {
+  type Directories,
+  type FederationCheck,
+  federationCheck,
+} from '../../core/plane/route-access.ts';
+import type { PlaneRpc } from '../../core/plane/stream.ts';
 import {
   encodeStatusMessage,
   parseTimeout,
@@ -17,21 +21,22 @@ import {
   rpcStatusOf,
 } from '../../core/rpc/status.ts';
 import type { Request, Response } from './exchange.ts';
+import { beginAnswer, RpcCall } from './rpc-call.ts';
 
 export interface RpcFrontParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly rpcs: readonly PlaneRpc[];
-  /** Throws to refuse the call; what it returns is called when the call is over. */
-  readonly enter: (request: Request) => () => void;
+  readonly directories: Directories;
+  /** The SVID of the connection, where it is trusted now. */
+  readonly svidOf: (request: Request) => ValidatedSvid | undefined;
+  /** Takes a share for a known caller, or for a stranger. Throws to refuse; returns how to leave. */
+  readonly enter: (request: Request, svid: ValidatedSvid | undefined) => () => void;
   /** Told of calls that were refused before a method was asked, or that took too long. */
   readonly refused: (request: Request, path: string, error: HansaError) => void;
 }
 
-/** gRPC has its statuses in trailers: an HTTP status other than this means that nobody spoke gRPC. */
-const httpOk = 200;
-const contentType = 'application/grpc';
 const noMethod = 'none';
 const lingerMs = 1_000;
 
@@ -41,14 +46,34 @@ export function isRpc(request: Request): boolean {
   return type !== undefined && /^application\/grpc(?:[+;]|$)/.test(type);
 }
 
+interface Method {
+  readonly rpc: PlaneRpc;
+  /** Undefined for what is public. */
+  readonly check: FederationCheck | undefined;
+}
+
 export class RpcFront {
   readonly #parts: RpcFrontParts;
-  readonly #methods: ReadonlyMap<string, PlaneRpc>;
+  readonly #methods: ReadonlyMap<string, Method>;
+  /** Open calls whose callers must be known. Per process: each replica ends the calls that it serves. */
+  readonly #known = new Set<RpcCall>();
+  readonly #stops: (() => void)[] = [];
   readonly #calls;
 
   constructor(parts: RpcFrontParts) {
     this.#parts = parts;
-    this.#methods = new Map(parts.rpcs.map((rpc) => [rpc.path, rpc]));
+    const { rpcs, directories } = parts;
+    this.#methods = new Map(
+      rpcs.map((rpc) => [rpc.path, { rpc, check: federationCheck(rpc, directories) }]),
+    );
+    const judgeAll = (): void => {
+      for (const call of this.#known) call.judge();
+    };
+    for (const allow of ['peer', 'agent'] as const) {
+      const directory = allow === 'peer' ? directories.peers : directories.agents;
+      if (directory === undefined || !rpcs.some((rpc) => rpc.allow === allow)) continue;
+      this.#stops.push(directory.onChange(judgeAll));
+    }
     this.#calls = parts.metrics.counter({
       name: 'hansa_federation_rpcs_total',
       help: 'gRPC calls on the federation listener, by method and gRPC status.',
@@ -78,7 +103,8 @@ export class RpcFront {
       message: '',
     };
     try {
-      leave = this.#parts.enter(request);
+      const known = method?.check === undefined ? undefined : this.#parts.svidOf(request);
+      leave = this.#parts.enter(request, known);
       if (request.method !== 'POST' || method === undefined) {
         throw new HansaError('HANSA_METHOD_NOT_ALLOWED', `There is no method ${name} here.`);
       }
@@ -102,109 +128,50 @@ export class RpcFront {
   async #call(
     request: Http2ServerRequest,
     response: Http2ServerResponse,
-    method: PlaneRpc,
+    { rpc, check }: Method,
   ): Promise<void> {
+    const { clock } = this.#parts;
     const over = new AbortController();
+    const call = new RpcCall(request, response, {
+      ...rpc,
+      clock,
+      over,
+      svid: () => this.#parts.svidOf(request),
+      check,
+    });
+    const timers: Timer[] = [];
     const asked = parseTimeout(headerOf(request, 'grpc-timeout') ?? '');
-    const withinMs = Math.min(method.withinMs, asked ?? method.withinMs);
-    const timer = this.#parts.clock.timer(withinMs, () =>
-      over.abort(new HansaError('HANSA_TIMEOUT', 'The call took too long.')),
-    );
+    if (asked !== undefined) {
+      const late = new HansaError('HANSA_TIMEOUT', 'The call took longer than its caller allows.');
+      timers.push(clock.timer(asked, () => call.end(late)));
+    }
     const gone = (): void =>
-      over.abort(new HansaError('HANSA_UNAVAILABLE', 'The caller ended the call.'));
+      call.end(new HansaError('HANSA_UNAVAILABLE', 'The caller ended the call.'));
     request.once('close', gone);
     request.once('error', gone);
     try {
-      const call = new RpcCall(request, response, method.maxMessageBytes, over.signal);
-      await Promise.race([method.handle(call), whenAborted(over.signal)]);
+      call.authorize();
+      if (check !== undefined) {
+        this.#known.add(call);
+        const { notAfterMs } = call.svid as ValidatedSvid;
+        // The last valid millisecond is over after it.
+        timers.push(clock.timer(notAfterMs - clock.now() + 1, () => call.judge()));
+      }
+      await Promise.race([rpc.handle(call), whenAborted(over.signal)]);
     } finally {
-      timer.cancel();
+      for (const timer of timers) timer.cancel();
+      call.stop();
+      this.#known.delete(call);
       request.removeListener('close', gone);
     }
   }
-}
 
-class RpcCall implements PlaneCall {
-  readonly address: string | undefined;
-  readonly signal: AbortSignal;
-  readonly #request: Http2ServerRequest;
-  readonly #response: Http2ServerResponse;
-  readonly #frames: FrameReader;
-  readonly #chunks: AsyncIterator<Uint8Array>;
-  /** What waits for the caller, to be told when the call is over. */
-  readonly #waiting = new Set<(reason: unknown) => void>();
-
-  constructor(
-    request: Http2ServerRequest,
-    response: Http2ServerResponse,
-    maxMessageBytes: number,
-    signal: AbortSignal,
-  ) {
-    this.#request = request;
-    this.#response = response;
-    this.#frames = new FrameReader(maxMessageBytes);
-    // Nothing is read before it is asked for: HTTP/2 then lets the caller send no more than its window.
-    this.#chunks = (request as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
-    this.signal = signal;
-    // One listener for all waits: with one for each, a signal looks through all before it adds another.
-    signal.addEventListener('abort', () => this.#interrupt(), { once: true });
-    this.address = request.socket.remoteAddress;
-  }
-
-  exportKeyingMaterial(label: string, length: number): Buffer {
-    const socket = this.#request.stream.session?.socket as TLSSocket | undefined;
-    // Before TLS 1.3, two connections can be made to have the same exporter (RFC 7627 §1).
-    if (socket?.getProtocol() !== 'TLSv1.3') {
-      throw new HansaError('HANSA_BAD_REQUEST', 'This method needs a connection with TLS 1.3.');
+  /** Calls of known callers end: they come back to a site that is not stopping. */
+  drain(): void {
+    for (const stop of this.#stops.splice(0)) stop();
+    for (const call of this.#known) {
+      call.end(new HansaError('HANSA_UNAVAILABLE', 'The site is stopping. Call again.'));
     }
-    return socket.exportKeyingMaterial(length, label, Buffer.alloc(0));
-  }
-
-  async read(): Promise<Buffer | undefined> {
-    for (;;) {
-      this.signal.throwIfAborted();
-      const message = this.#frames.take();
-      if (message !== undefined) return message;
-      const next = await this.#unlessOver(this.#next());
-      if (next.done === true) {
-        this.#frames.finish();
-        return undefined;
-      }
-      this.#frames.push(next.value);
-    }
-  }
-
-  async #next(): Promise<IteratorResult<Uint8Array>> {
-    try {
-      return await this.#chunks.next();
-    } catch (cause) {
-      throw new HansaError('HANSA_BAD_REQUEST', 'The stream was broken off.', { cause });
-    }
-  }
-
-  async write(message: Uint8Array): Promise<void> {
-    this.signal.throwIfAborted();
-    begin(this.#response);
-    if (this.#response.write(encodeFrame(message))) return;
-    const drained = new Promise<void>((resolve) => {
-      this.#response.once('drain', resolve);
-    });
-    await this.#unlessOver(drained);
-  }
-
-  async #unlessOver<T>(work: Promise<T>): Promise<T> {
-    const { promise: over, reject } = Promise.withResolvers<never>();
-    this.#waiting.add(reject);
-    try {
-      return await Promise.race([work, over]);
-    } finally {
-      this.#waiting.delete(reject);
-    }
-  }
-
-  #interrupt(): void {
-    for (const reject of this.#waiting) reject(this.signal.reason);
-    this.#waiting.clear();
   }
 }
 
@@ -231,14 +198,6 @@ function headerOf(request: Request, name: string): string | undefined {
   return typeof value === 'string' ? value : undefined;
 }
 
-function begin(response: Http2ServerResponse): void {
-  if (response.headersSent) return;
-  response.writeHead(httpOk, {
-    'content-type': contentType,
-    'grpc-accept-encoding': 'identity',
-  });
-}
-
 function end(
   request: Http2ServerRequest,
   response: Http2ServerResponse,
@@ -246,7 +205,7 @@ function end(
   clock: Clock,
 ): void {
   if (response.stream.destroyed || response.writableEnded) return;
-  begin(response);
+  beginAnswer(response);
   response.addTrailers({
     'grpc-status': String(code),
     ...(message === '' ? {} : { 'grpc-message': encodeStatusMessage(message) }),

@@ -70,8 +70,10 @@ export type JoinServiceParts = Pick<
   readonly refusalRates?: RefusalRates;
 };
 
-/** Two messages each way: whoever needs longer waits for something else. */
-const withinMs = 10_000;
+/** A client answers a challenge at once, with one signature. */
+const messageWithinMs = 10_000;
+/** Longer than the site takes to check signatures and to commit, also when it is busy. */
+const idleMs = 30_000;
 /** How often a join is tried again where another one of the same name was faster. */
 const mostAttempts = 3;
 
@@ -124,7 +126,10 @@ export class JoinService {
     return {
       path: wire.path,
       maxMessageBytes,
-      withinMs,
+      messageWithinMs,
+      idleMs,
+      // The messages prove who joins.
+      allow: 'public',
       handle: async (call) => {
         // Before anything is read from a source that was refused often.
         const proven = this.#refusals.enter(call.address ?? '');

@@ -2,6 +2,7 @@
 
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { StoreRelations } from '../relations.ts';
+import { agentDirectory } from './agent-directory.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
 import { memberController } from './member-controller.ts';
@@ -11,7 +12,7 @@ import { tokenController } from './token-controller.ts';
 
 export function joining(
   context: PlaneContext & { readonly relations: StoreRelations },
-): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs'>> {
+): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> {
   const { store, clock, metrics } = context;
   const members = new Members(store, clock);
   const tokens = new TokenBook(store);
@@ -31,6 +32,7 @@ export function joining(
       memberController({ ...context, members }),
     ],
     routes: joinRoutes({ ...context, members, tokens }),
+    agents: agentDirectory({ ...context, members }),
     rpcs: new JoinService({ ...context, members, tokens }).rpcs,
   };
 }

@@ -1,0 +1,339 @@
+// Streams of callers that are known: how long they last, and what they take.
+
+import assert from 'node:assert/strict';
+import { once } from 'node:events';
+import {
+  type ClientHttp2Session,
+  type ClientHttp2Stream,
+  connect,
+  createSecureServer,
+} from 'node:http2';
+import type { AddressInfo } from 'node:net';
+import { after, suite, test } from 'node:test';
+import { systemClock, systemRandom } from '../../core/clock/system.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import {
+  BundleTable,
+  credentialOf,
+  type Forged,
+  forgeLeaf,
+  forgeRoot,
+} from '../../core/identity/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
+import type { Log } from '../../core/log/log.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import type { PeerDirectory } from '../../core/plane/route.ts';
+import type { PlaneRpc } from '../../core/plane/stream.ts';
+import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
+import { FederationFront } from '../federation-listener.ts';
+import { Limits } from './limits.ts';
+
+const minuteMs = 60_000;
+const lubeck = forgeRoot('lubeck.example');
+const bruges = forgeRoot('bruges.example');
+const reval = forgeRoot('reval.example');
+const site = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/site');
+const peer = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site');
+const otherPeer = forgeLeaf(reval, 'spiffe://reval.example/hansa/site');
+const agent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/crane');
+
+const silent: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  with: () => silent,
+};
+
+const times = { maxMessageBytes: 100_000, messageWithinMs: 10 * minuteMs, idleMs: 5 * minuteMs };
+
+const much = { isOver: false };
+
+const rpcs: readonly PlaneRpc[] = [
+  {
+    path: '/test.Stream/Peer',
+    allow: 'peer',
+    ...times,
+    handle: async (call) => {
+      for (let one = await call.read(); one !== undefined; one = await call.read()) {
+        await call.write(Buffer.from(`${call.peer.name} ${one.toString()}`));
+      }
+    },
+  },
+  {
+    path: '/test.Stream/Scope',
+    allow: 'peer',
+    scope: 'write',
+    ...times,
+    handle: (call) => call.write(Buffer.from(call.peer.name)),
+  },
+  {
+    path: '/test.Stream/Agent',
+    allow: 'agent',
+    ...times,
+    handle: (call) => call.write(Buffer.from(call.agent.name)),
+  },
+  {
+    path: '/test.Stream/Public',
+    allow: 'public',
+    ...times,
+    handle: (call) => call.write(Buffer.from(call.svid?.id.toString() ?? 'a stranger')),
+  },
+  {
+    path: '/test.Stream/Much',
+    allow: 'peer',
+    ...times,
+    messageWithinMs: minuteMs,
+    handle: async (call) => {
+      try {
+        for (let i = 0; i < 100; i++) await call.write(Buffer.alloc(50_000));
+      } finally {
+        much.isOver = true;
+      }
+    },
+  },
+];
+
+const closing: (() => void)[] = [];
+after(() => {
+  for (const close of closing.toReversed()) close();
+});
+
+async function scene() {
+  const clock = new VirtualClock(Math.floor(systemClock.now() / 1000) * 1000);
+  const bundles = new BundleTable()
+    .set('lubeck.example', lubeck)
+    .set('bruges.example', bruges)
+    .set('reval.example', reval);
+  const live = new Set(['bruges.example', 'reval.example']);
+  const granted = new Set<string>();
+  const changed = new Set<() => void>();
+  const peers: PeerDirectory = {
+    find: (svid) => {
+      const name = svid?.id.trustDomain.name ?? '';
+      return svid !== undefined && live.has(name)
+        ? { name, uid: name, trustDomain: svid.id.trustDomain }
+        : 'it is no peer';
+    },
+    lacks: ({ name }) => (granted.has(name) ? undefined : 'no grant'),
+    refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
+    onChange: (listener) => {
+      changed.add(listener);
+      return () => changed.delete(listener);
+    },
+  };
+  const limits = new Limits(
+    { maxConcurrentRequests: 20, maxWatches: 0, requestsPerSecond: 0 },
+    clock,
+  );
+  const front = new FederationFront({
+    clock,
+    random: systemRandom,
+    log: silent,
+    metrics: new MetricsRegistry(),
+    limits,
+    bodyWithinMs: minuteMs,
+    bundles,
+    routes: [],
+    rpcs,
+    directories: {
+      peers,
+      agents: {
+        find: (svid) =>
+          svid?.id.segments[1] === 'agent'
+            ? { name: svid.id.segments[2] ?? '' }
+            : 'no agent has this identity',
+        onChange: (listener) => peers.onChange(listener),
+      },
+    },
+    denied: () => undefined,
+  });
+  const server = createSecureServer(
+    { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
+    front.listener,
+  );
+  guardServer(server);
+  server.listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  closing.push(() => server.close());
+  const { port } = server.address() as AddressInfo;
+  const dial = (who: Forged | undefined): ClientHttp2Session => {
+    const credential = who && credentialOf(who);
+    const session = connect(`https://127.0.0.1:${port}`, {
+      rejectUnauthorized: false,
+      ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
+    });
+    session.on('error', () => undefined);
+    closing.push(() => session.destroy());
+    return session;
+  };
+  return { clock, bundles, live, granted, changed, limits, front, dial };
+}
+
+/** A stream, with what it answers and how it ends. */
+function open(session: ClientHttp2Session, method: string) {
+  const stream: ClientHttp2Stream = session.request({
+    ':method': 'POST',
+    ':path': `/test.Stream/${method}`,
+    'content-type': 'application/grpc',
+    te: 'trailers',
+  });
+  stream.on('error', () => undefined);
+  const reader = new FrameReader(100_000);
+  const ended = new Promise<{ readonly status: string; readonly message: string }>((resolve) => {
+    stream.on('trailers', (got) =>
+      resolve({
+        status: String(got['grpc-status']),
+        message: decodeURIComponent(String(got['grpc-message'] ?? '')),
+      }),
+    );
+  });
+  stream.on('data', (chunk: Buffer) => reader.push(chunk));
+  const say = async (text: string): Promise<string> => {
+    stream.write(encodeFrame(Buffer.from(text)));
+    let message = reader.take();
+    while (message === undefined) {
+      await once(stream, 'data');
+      message = reader.take();
+    }
+    return message.toString();
+  };
+  const first = async (): Promise<string> => {
+    stream.end();
+    let message = reader.take();
+    while (message === undefined) {
+      await once(stream, 'data');
+      message = reader.take();
+    }
+    return message.toString();
+  };
+  return { stream, ended, say, first };
+}
+
+suite('a stream of a known caller', () => {
+  test('carries the identity of its caller', async () => {
+    const { dial, granted } = await scene();
+    assert.equal(await open(dial(peer), 'Peer').say('hello'), 'bruges.example hello');
+    assert.equal(await open(dial(agent), 'Agent').first(), 'crane');
+    assert.equal(
+      await open(dial(peer), 'Public').first(),
+      peer.certificate.extensions.subjectAlternativeName?.uris[0],
+    );
+    assert.equal(await open(dial(undefined), 'Public').first(), 'a stranger');
+    granted.add('bruges.example');
+    assert.equal(await open(dial(peer), 'Scope').first(), 'bruges.example');
+  });
+
+  for (const [what, who, method] of [
+    ['a stranger calls a method for peers', undefined, 'Peer'],
+    ['an agent calls a method for peers', agent, 'Peer'],
+    ['a peer without a grant calls a method for a scope', peer, 'Scope'],
+    ['a peer calls a method for agents', peer, 'Agent'],
+    ['a stranger calls a method for agents', undefined, 'Agent'],
+    [
+      'a forged peer calls',
+      forgeLeaf(forgeRoot('bruges.example'), 'spiffe://bruges.example/hansa/site'),
+      'Peer',
+    ],
+  ] as const) {
+    test(`is refused where ${what}`, async () => {
+      const { dial } = await scene();
+      const { ended } = open(dial(who), method);
+      assert.equal((await ended).status, '7');
+    });
+  }
+
+  test('lasts as long as its messages come, however long that is', async () => {
+    const { dial, clock } = await scene();
+    const { say } = open(dial(peer), 'Peer');
+    for (let i = 0; i < 20; i++) {
+      assert.equal(await say(String(i)), `bruges.example ${i}`);
+      await clock.advance(4 * minuteMs);
+    }
+  });
+
+  test('ends after the idle limit without a message', async () => {
+    const { dial, clock } = await scene();
+    const { say, ended } = open(dial(peer), 'Peer');
+    await say('one');
+    await clock.advance(5 * minuteMs + 1);
+    assert.deepEqual(await ended, { status: '4', message: 'No message was sent for 300 seconds.' });
+  });
+
+  test('ends when the certificate of its caller expires', async () => {
+    const { dial, clock } = await scene();
+    const notAfterMs = clock.now() + 2 * minuteMs;
+    const shortLived = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site', { notAfterMs });
+    const { say, ended } = open(dial(shortLived), 'Peer');
+    assert.equal(await say('one'), 'bruges.example one');
+    await clock.advance(minuteMs);
+    assert.equal(await say('two'), 'bruges.example two');
+    // To the end of its last second, and not so far that the stream is closed after its status.
+    await clock.advance(minuteMs + 1000);
+    assert.equal((await ended).status, '7');
+  });
+
+  test('ends when its peer is suspended or revoked, and no other stream does', async () => {
+    const { dial, live, changed } = await scene();
+    const gone = open(dial(peer), 'Peer');
+    const stays = open(dial(otherPeer), 'Peer');
+    await Promise.all([gone.say('one'), stays.say('one')]);
+    live.delete('bruges.example');
+    for (const listener of changed) listener();
+    assert.deepEqual(await gone.ended, { status: '7', message: 'Refused: it is no peer.' });
+    assert.equal(await stays.say('two'), 'reval.example two');
+  });
+
+  test('gets no message through after its trust is gone, also before the change is told', async () => {
+    const { dial, bundles } = await scene();
+    const { say, stream, ended } = open(dial(peer), 'Peer');
+    await say('one');
+    bundles.remove('bruges.example');
+    stream.write(encodeFrame(Buffer.from('two')));
+    assert.equal((await ended).status, '7');
+  });
+
+  test('counts against its own share: of one identity, in total, and against no request', async () => {
+    const { dial, limits } = await scene();
+    const session = dial(peer);
+    const standing = Array.from({ length: 16 }, () => open(session, 'Peer'));
+    await Promise.all(standing.map(({ say }) => say('x')));
+    assert.equal((await open(dial(peer), 'Peer').ended).status, '8');
+    assert.equal(limits.inFlight, 0);
+    // 20 of all callers together.
+    const others = Array.from({ length: 4 }, () => open(dial(otherPeer), 'Peer'));
+    await Promise.all(others.map(({ say }) => say('x')));
+    assert.equal((await open(dial(otherPeer), 'Peer').ended).status, '8');
+    // Strangers have a share of their own.
+    assert.equal(await open(dial(undefined), 'Public').first(), 'a stranger');
+    standing[0]?.stream.end();
+    assert.equal((await standing[0]?.ended)?.status, '0');
+    assert.equal(await open(dial(peer), 'Peer').say('y'), 'bruges.example y');
+  });
+
+  test('whose caller does not read holds up no other, and ends', async () => {
+    const { dial, clock } = await scene();
+    const slow = open(dial(peer), 'Much');
+    slow.stream.pause();
+    await once(slow.stream, 'response');
+    assert.equal(await open(dial(peer), 'Peer').say('hello'), 'bruges.example hello');
+    while (!much.isOver) {
+      await new Promise((resolve) => setImmediate(resolve));
+      await clock.advance(minuteMs);
+    }
+    slow.stream.resume();
+    assert.deepEqual(await slow.ended, {
+      status: '4',
+      message: 'The caller did not read its messages in time.',
+    });
+  });
+
+  test('ends when the site stops, so that its caller goes elsewhere', async () => {
+    const { dial, front } = await scene();
+    const { say, ended } = open(dial(peer), 'Peer');
+    await say('one');
+    front.drain();
+    assert.equal((await ended).status, '14');
+  });
+});

@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { SpiffeId } from '../../api/spiffe-id.ts';
+import { TrustDomain } from '../../api/trust-domain.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
+import { openStore } from '../../core/store/open.ts';
+import { FederatedBundles } from '../federated-bundles.ts';
+import { StoreRelations } from '../relations.ts';
+import { openAuthority } from '../workload/test-workload-site.ts';
+import { agentDirectory } from './agent-directory.ts';
+import { type Member, Members } from './members.ts';
+import { putObject } from './test-join-site.ts';
+
+const trustDomain = TrustDomain.parse('lubeck.example');
+const crane = 'spiffe://lubeck.example/hansa/agent/crane';
+const svid = (id: string, serialHex = '02'): ValidatedSvid =>
+  ({ id: SpiffeId.parse(id), serialHex }) as ValidatedSvid;
+
+async function scene(t: TestContext, more: Partial<Member> = {}) {
+  const clock = new VirtualClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  t.after(() => store.close());
+  const members = new Members(store, clock);
+  await members.put(
+    'agent/crane',
+    undefined,
+    {
+      role: 'agent',
+      name: 'crane',
+      token: 'machines',
+      provenBy: 'token machines',
+      joinedAtMs: 0,
+      renewedAtMs: 0,
+      generation: 2,
+      serial: '02',
+      previousSerial: '01',
+      key: '',
+      notAfterMs: 0,
+      ...more,
+    },
+    [],
+  );
+  const authority = await openAuthority('lubeck.example', clock);
+  const bundles = new FederatedBundles(store, authority, clock);
+  const relations = new StoreRelations(store, bundles);
+  const directory = agentDirectory({ trustDomain, store, members, relations, authority });
+  return { store, members, directory, clock };
+}
+
+suite('an agent', () => {
+  test('is known by its newest SVID and by the one before', async (t) => {
+    const { directory } = await scene(t);
+    for (const serial of ['01', '02']) {
+      assert.deepEqual(directory.find(svid(crane, serial)), { name: 'crane' });
+    }
+  });
+
+  for (const [what, shown, why] of [
+    ['without an SVID', undefined, /no SVID/],
+    ['with an SVID before those', svid(crane, '00'), /newer SVIDs/],
+    ['that has not joined', svid('spiffe://lubeck.example/hansa/agent/other'), /has joined/],
+    ['of another site', svid('spiffe://bruges.example/hansa/agent/crane'), /not an agent/],
+    ['that is a bot', svid('spiffe://lubeck.example/hansa/bot/crane'), /not an agent/],
+    ['that is a workload', svid('spiffe://lubeck.example/agent/crane'), /not an agent/],
+    ['with a longer path', svid('spiffe://lubeck.example/hansa/agent/crane/x'), /not an agent/],
+    ['without a name', svid('spiffe://lubeck.example/hansa/agent'), /not an agent/],
+  ] as const) {
+    test(`${what} is refused`, async (t) => {
+      const { directory } = await scene(t);
+      assert.match(JSON.stringify(directory.find(shown)), why);
+    });
+  }
+
+  test('is refused when it is forgotten, and the change is told', async (t) => {
+    const { directory, members, clock } = await scene(t);
+    let told = 0;
+    t.after(directory.onChange(() => told++));
+    await members.forget('agent/crane', []);
+    await clock.advance(0);
+    assert.match(JSON.stringify(directory.find(svid(crane))), /no agent crane has joined/);
+    assert.ok(told > 0);
+  });
+
+  test('is refused when the peer that vouched for it is stopped', async (t) => {
+    const { directory, store } = await scene(t, {
+      provenBy: 'spiffe://bruges.example/ci',
+      peerUid: 'u1',
+    });
+    const peer = (state: string): Promise<void> =>
+      putObject(store, 'federationpeers', {
+        metadata: { name: 'bruges.example', uid: 'u1' },
+        spec: {},
+        status: { state },
+      });
+    await putObject(store, 'spiffefederations', {
+      metadata: { name: 'bruges.example', uid: 'u2' },
+      spec: { bundleSource: { static: { bundle: '{}' } } },
+    });
+    await peer('active');
+    assert.deepEqual(directory.find(svid(crane)), { name: 'crane' });
+    for (const state of ['suspended', 'revoked']) {
+      await peer(state);
+      assert.match(JSON.stringify(directory.find(svid(crane))), new RegExp(`is ${state}`));
+    }
+  });
+});

@@ -1,0 +1,65 @@
+// Which callers are agents of this site, for routes and streams that allow agents.
+
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
+import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { Relations } from '../relations.ts';
+import { type Members, membersCollection } from './members.ts';
+import { judgeVouching } from './vouching.ts';
+
+export interface AgentDirectoryParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly members: Pick<Members, 'get'>;
+  readonly relations: { readonly current: Relations };
+  readonly authority: { onChange(listener: () => void): () => void };
+}
+
+/** A change of any of these can end the trust in an agent: it is forgotten, or the peer that vouched for it is stopped. */
+const trustCollections = [
+  membersCollection,
+  federationPeerKind.plural,
+  spiffeFederationKind.plural,
+];
+
+export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
+  const { store, authority } = parts;
+  return {
+    find: (svid) => findAgent(parts, svid),
+    onChange: (listener) => {
+      const watches = trustCollections.map((collection) =>
+        store.watch(collection, store.revision, { changes: listener, ended: listener }),
+      );
+      const unhook = authority.onChange(listener);
+      return () => {
+        unhook();
+        for (const watch of watches) watch.stop();
+      };
+    },
+  };
+}
+
+function findAgent(
+  { trustDomain, members, relations }: AgentDirectoryParts,
+  svid: ValidatedSvid | undefined,
+): JoinedAgent | string {
+  if (svid === undefined) return 'no SVID of this site was presented';
+  const { id, serialHex } = svid;
+  const [reserved, role, name, ...more] = id.segments;
+  const isAgent = reserved === 'hansa' && role === 'agent' && more.length === 0;
+  if (!id.memberOf(trustDomain) || !isAgent || name === undefined) {
+    return `${id.toString()} is not an agent of this site`;
+  }
+  const member = members.get(`agent/${name}`)?.member;
+  if (member === undefined) return `no agent ${name} has joined`;
+  // A connection may be older than the newest renewal. An SVID of an agent that was forgotten is
+  // neither, also where another machine joined under its name.
+  if (serialHex !== member.serial && serialHex !== member.previousSerial) {
+    return `agent ${name} has newer SVIDs than this one`;
+  }
+  const vouching = judgeVouching(member, trustDomain.name, relations.current);
+  return vouching.state === 'trusted' ? { name } : vouching.why;
+}
