@@ -1,13 +1,10 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../core/errors/error.ts';
-import { createSealer } from '../core/store/sealer.ts';
-import { SeededRandom } from '../core/clock/seeded-random.ts';
 import type { Acceptor } from './acceptor.ts';
-import { secretPlace } from './handshake.ts';
 import { contestCondition, peeringWrites } from './peer-book.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
-import { type TestPeerSite, testPeerSite } from './test-peer-site.ts';
+import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
 import { peeringError } from './errors.ts';
 
 const name = 'bruges.example';
@@ -64,17 +61,7 @@ suite('what keeps a peer from going on', () => {
     /** Accepted an invitation of bruges, which answers so. */
     async function invited(redeem: Acceptor['redeem']): Promise<TestPeerSite> {
       const site = await testPeerSite({ redeem });
-      const sealer = createSealer(Buffer.alloc(32, 1), new SeededRandom('seal'));
-      const secret = await sealer.seal(secretPlace(name, 'invitation'), Buffer.alloc(32, 2));
-      await site.handshake.acceptances.put(name, undefined, {
-        invitation: 'invitation',
-        url: 'https://bruges.example:8443',
-        keys: ['ab'.repeat(32)],
-        expiresAtMs: site.clock.now() + 60_000,
-        startedAtMs: site.clock.now(),
-        step: 'redeeming',
-        secret: secret.toString('base64'),
-      });
+      await testAcceptance(site, name);
       await site.handshake.reconcile(name, signal);
       return site;
     }

@@ -14,14 +14,16 @@ import { auditWrites } from '../server/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import type { Acceptor } from './acceptor.ts';
-import { Handshake } from './handshake.ts';
+import { Handshake, secretPlace } from './handshake.ts';
 import { Inviter } from './inviter.ts';
 import { PeerBook } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
-import type { InvitationRecord } from './records.ts';
+import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.ts';
 import { Redemptions } from './redemptions.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { wishesOf } from './wishes.ts';
+
+const sealingKey = Buffer.alloc(32, 1);
 
 export interface TestPeerSite {
   readonly store: Store;
@@ -29,11 +31,19 @@ export interface TestPeerSite {
   readonly writer: ResourceWriter;
   readonly peers: PeerBook;
   readonly federations: ResourceClient<SpiffeFederation>;
+  readonly peerObjects: ResourceClient<FederationPeer>;
+  readonly inviter: Inviter;
   readonly handshake: Handshake;
+  /** Of another replica, on the same store. */
+  readonly otherHandshake: Handshake;
   /** Of the audit log, denials left out. */
   readonly rows: AuditDraft[];
   /** A site of this name has redeemed an invitation. */
-  readonly redeem: (name: string, more?: Partial<InvitationRecord>) => Promise<void>;
+  readonly redeem: (
+    name: string,
+    more?: Partial<InvitationRecord>,
+    redemption?: Partial<Redemption>,
+  ) => Promise<void>;
 }
 
 export async function testPeerSite(
@@ -62,7 +72,8 @@ export async function testPeerSite(
     auditRow: auditWrites({ record }),
   });
   const parts = { store, writer, clock };
-  const peers = new PeerBook(resourceClient<FederationPeer>(federationPeerKind, parts), clock);
+  const peerObjects = resourceClient<FederationPeer>(federationPeerKind, parts);
+  const peers = new PeerBook(peerObjects, clock);
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   const { trustDomain, authority } = await testIdentity('lubeck.example');
   const inviter = new Inviter({
@@ -78,17 +89,18 @@ export async function testPeerSite(
     ownLeaves: () => [],
     offersFor: () => [],
   });
-  const handshake = new Handshake({
-    store,
-    clock,
-    sealer: createSealer(Buffer.alloc(32, 1), random),
-    peers,
-    federations: new PeerFederations(federations, clock),
-    inviter,
-    redemptions: new Redemptions(trustDomain, store),
-    acceptor: acceptor as Acceptor,
-  });
-  const redeem: TestPeerSite['redeem'] = async (name, more = {}) =>
+  const newHandshake = (): Handshake =>
+    new Handshake({
+      store,
+      clock,
+      sealer: createSealer(sealingKey, random),
+      peers,
+      federations: new PeerFederations(federations, clock),
+      inviter,
+      redemptions: new Redemptions(trustDomain, store),
+      acceptor: acceptor as Acceptor,
+    });
+  const redeem: TestPeerSite['redeem'] = async (name, more = {}, redemption = {}) =>
     inviter.invitations.put('invitation', undefined, {
       digest: '',
       createdAtMs: 0,
@@ -100,8 +112,42 @@ export async function testPeerSite(
         fingerprint: '',
         contractVersion: 1,
         atMs: clock.now(),
+        ...redemption,
       },
       ...more,
     });
-  return { store, clock, writer, peers, federations, handshake, rows, redeem };
+  return {
+    store,
+    clock,
+    writer,
+    peers,
+    federations,
+    peerObjects,
+    inviter,
+    handshake: newHandshake(),
+    otherHandshake: newHandshake(),
+    rows,
+    redeem,
+  };
+}
+
+/** An operator of the site has accepted an invitation of the site of this name, good for a minute. */
+export async function testAcceptance(
+  { handshake, clock }: TestPeerSite,
+  name: string,
+  more: Partial<AcceptanceRecord> = {},
+): Promise<void> {
+  const invitation = more.invitation ?? 'invitation';
+  const sealer = createSealer(sealingKey, new SeededRandom('seal'));
+  const secret = await sealer.seal(secretPlace(name, invitation), Buffer.alloc(32, 2));
+  await handshake.acceptances.put(name, undefined, {
+    invitation,
+    url: `https://${name}:8443`,
+    keys: ['ab'.repeat(32)],
+    expiresAtMs: clock.now() + 60_000,
+    startedAtMs: clock.now(),
+    step: 'redeeming',
+    secret: secret.toString('base64'),
+    ...more,
+  });
 }
