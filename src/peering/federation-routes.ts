@@ -13,7 +13,7 @@ import {
 } from '../core/plane/route.ts';
 import { crossed } from './crossing.ts';
 import type { Handshake } from './handshake.ts';
-import type { Heartbeats } from './heartbeats.ts';
+import type { Heartbeats } from './heartbeat-exchange.ts';
 import type { Inviter } from './inviter.ts';
 import {
   contractVersion,

@@ -21,7 +21,7 @@ import { heartbeatController } from './controllers/heartbeats.ts';
 import { distrustController, peerController } from './controllers/peers.ts';
 import { federationRoutes } from './federation-routes.ts';
 import { Handshake } from './handshake.ts';
-import { Heartbeats } from './heartbeats.ts';
+import { Heartbeats } from './heartbeat-exchange.ts';
 import { Inviter } from './inviter.ts';
 import type { OfferTold } from './messages.ts';
 import { offersFor } from './offers.ts';

@@ -14,7 +14,7 @@ import type { LeaseState, LeaseTable, Store } from '../../src/core/store/store.t
 import { noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Scenario } from './seeds.ts';
 import type { Process, Simulation } from './simulation.ts';
-import type { Transport } from './transport.ts';
+import type { Transport } from './node-transport.ts';
 
 const lease = 'league';
 const durationMs = 3000;

@@ -4,7 +4,7 @@ import type { Json } from '../../src/api/object.ts';
 import { HansaError, hasCode } from '../../src/core/errors/error.ts';
 import type { NetworkFaults } from './network.ts';
 import { Simulation } from './simulation.ts';
-import type { MessageStream } from './transport.ts';
+import type { MessageStream } from './node-transport.ts';
 
 const reliable: Partial<NetworkFaults> = { loss: 0, duplication: 0 };
 

@@ -5,7 +5,7 @@ import type { Json } from '../../src/api/object.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { type CoreErrorCode, HansaError, toHansaError } from '../../src/core/errors/error.ts';
 import type { Process, Simulation } from './simulation.ts';
-import type { Handlers, MessageStream, Transport } from './transport.ts';
+import type { Handlers, MessageStream, Transport } from './node-transport.ts';
 
 export interface NetworkFaults {
   readonly shortestDelayMs: number;

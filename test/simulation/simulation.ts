@@ -17,7 +17,7 @@ import {
 } from '../../src/core/clock/virtual.ts';
 import { Network, type NetworkFaults } from './network.ts';
 import { Trace } from './trace.ts';
-import type { Transport } from './transport.ts';
+import type { Transport } from './node-transport.ts';
 
 /** One life of a node: from its start to its crash. */
 export interface Process {

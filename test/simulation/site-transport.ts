@@ -22,7 +22,7 @@ import { callRoute as callPlaneRoute, type TestCall } from '../../src/core/plane
 import { RouteTable } from '../../src/server/http/routes.ts';
 import { httpStatusOf, statusOf } from '../../src/server/http/status.ts';
 import type { Process } from './simulation.ts';
-import type { Transport as Wire } from './transport.ts';
+import type { Transport as Wire } from './node-transport.ts';
 
 /** DER, the leaf first. */
 export type Chain = readonly Buffer[];

@@ -6,7 +6,7 @@ import { lastPublished, publishedCollection } from '../../core/identity/publishe
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Heartbeats } from '../heartbeats.ts';
+import type { Heartbeats } from '../heartbeat-exchange.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
 import { isLive } from '../peer-states.ts';
 import { callTimeoutMs } from '../timing.ts';

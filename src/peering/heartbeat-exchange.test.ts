@@ -10,7 +10,7 @@ import { FederatedBundles } from '../trust/federated-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
-import { Heartbeats } from './heartbeats.ts';
+import { Heartbeats } from './heartbeat-exchange.ts';
 import { contractVersion, type Heartbeat } from './messages.ts';
 import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
