@@ -18,7 +18,7 @@ import {
   dataDirOf,
   openConnection,
   resolveConnection,
-  type Transport,
+  type SiteChannel,
 } from './connection.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { printable } from '../core/command/columns.ts';
@@ -76,7 +76,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
   const withConnection: Cli['withConnection'] = async (connection, work) => {
     const transport = openConnection(connection, io.clock);
     // A command that ends itself when it is interrupted must not wait for an answer first.
-    const send: Transport['send'] = (request) =>
+    const send: SiteChannel['send'] = (request) =>
       transport.send(
         asked === undefined ? request : { ...request, signal: either(request.signal, asked) },
       );

@@ -15,7 +15,7 @@ import {
   type WatchEvent,
 } from '../core/plane/site-client.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { Transport } from './connection.ts';
+import type { SiteChannel } from './connection.ts';
 import type { ErrorCatalog } from '../core/errors/plane-errors.ts';
 import { errorFromStatus } from './status-error.ts';
 
@@ -28,7 +28,7 @@ const pageLimit = 500;
 const maxAnswerBytes = 64 * 1024 * 1024;
 
 export function createClient(
-  transport: Transport,
+  transport: SiteChannel,
   warn: (text: string) => void,
   errors: ErrorCatalog,
 ): SiteClient {
@@ -180,7 +180,7 @@ export function createClient(
 
 /** What the site answered, with what only this side knows: where it asked, and as whom. */
 function refusal(
-  transport: Transport,
+  transport: SiteChannel,
   status: number,
   body: unknown,
   errors: ErrorCatalog,

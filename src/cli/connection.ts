@@ -31,7 +31,7 @@ export interface ConnectionOptions {
   readonly clientKey?: string;
 }
 
-export interface TransportRequest {
+export interface SiteRequest {
   readonly method: string;
   /** With the query. */
   readonly path: string;
@@ -40,13 +40,13 @@ export interface TransportRequest {
   readonly signal: AbortSignal | undefined;
 }
 
-export interface Transport {
+export interface SiteChannel {
   /** For messages: the socket or the URL. */
   readonly target: string;
   /** For messages: what the site is shown, such as `the token in ./token`. Undefined where nothing is. */
   readonly credential?: string;
   /** Resolves with the head of the answer. Rejects with HANSA_UNREACHABLE where there is none. */
-  send(request: TransportRequest): Promise<IncomingMessage>;
+  send(request: SiteRequest): Promise<IncomingMessage>;
   close(): void;
 }
 
@@ -234,7 +234,7 @@ function withCredential(connection: SiteConnection, files: CredentialFiles): Sit
   };
 }
 
-export function openConnection(connection: Connection, clock: Clock): Transport {
+export function openConnection(connection: Connection, clock: Clock): SiteChannel {
   return connection.via === 'socket'
     ? openSocket(join(connection.dataDir, 'admin.sock'))
     : openUrl(connection, clock);
@@ -255,7 +255,7 @@ function refuseCredentialFlags(options: ConnectionOptions): void {
   );
 }
 
-function openSocket(socketPath: string): Transport {
+function openSocket(socketPath: string): SiteChannel {
   if (Buffer.byteLength(socketPath) > longestSocketPathBytes) {
     throw new HansaError(
       'HANSA_USAGE',
@@ -338,7 +338,7 @@ class DialingAgent extends HttpsAgent {
   }
 }
 
-function openUrl(connection: SiteConnection, clock: Clock): Transport {
+function openUrl(connection: SiteConnection, clock: Clock): SiteChannel {
   const { url, caFile, tokenFile, clientCertificate: certificate, clientKey } = connection;
   const token = tokenFile === undefined ? undefined : readToken(tokenFile);
   // No session cache: a resumed session would skip the check of the server's certificate.
@@ -428,7 +428,7 @@ type Send = (options: {
 }) => ReturnType<typeof httpRequest>;
 
 function exchange(
-  request: TransportRequest,
+  request: SiteRequest,
   send: Send,
   explain: (cause: NodeJS.ErrnoException) => string,
 ): Promise<IncomingMessage> {

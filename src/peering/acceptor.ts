@@ -41,8 +41,8 @@ export interface AcceptorParts {
   readonly advertiseURL: () => string;
 }
 
-/** Whom the invitation is from. */
-export interface Inviter {
+/** The site that made the invitation, as the invitation describes it. */
+export interface InvitingSite {
   readonly url: URL;
   readonly trustDomain: TrustDomain;
   readonly keys: readonly Buffer[];
@@ -62,7 +62,7 @@ export class Acceptor {
   }
 
   /** Tells what the inviter would say, without using the invitation up. */
-  preview(inviter: Inviter, secret: Buffer): Promise<PreviewAnswer & VerifiedBundle> {
+  preview(inviter: InvitingSite, secret: Buffer): Promise<PreviewAnswer & VerifiedBundle> {
     return this.#verified(inviter, async (connection, verified) => {
       const challenge = Buffer.from(await this.#parts.random.bytes(32));
       const digest = secretDigest(secret);
@@ -80,7 +80,7 @@ export class Acceptor {
 
   /** Idempotent: the same site may redeem the same invitation again and gets the same answer. */
   async redeem(
-    inviter: Inviter,
+    inviter: InvitingSite,
     secret: Buffer,
     signal: AbortSignal,
   ): Promise<RedeemAnswer & VerifiedBundle> {
@@ -111,7 +111,7 @@ export class Acceptor {
   }
 
   async #verified<T>(
-    inviter: Inviter,
+    inviter: InvitingSite,
     use: (
       connection: Connection,
       verified: VerifiedBundle & { readonly pinned: Bundle },
@@ -168,7 +168,7 @@ export class Acceptor {
     }
   }
 
-  #verify(inviter: Inviter, bundle: Bundle, chain: readonly Certificate[]): void {
+  #verify(inviter: InvitingSite, bundle: Bundle, chain: readonly Certificate[]): void {
     const expected = SpiffeId.of(inviter.trustDomain, 'hansa', 'site');
     const svid = believe(inviter, () =>
       validateChain(
@@ -193,7 +193,7 @@ export function pathBelow(url: URL, path: string): string {
 
 async function post(
   connection: Connection,
-  inviter: Inviter,
+  inviter: InvitingSite,
   path: string,
   message: Parameters<typeof encodeMessage>[0],
 ): Promise<Buffer> {
@@ -213,7 +213,7 @@ async function post(
   return response.body;
 }
 
-async function reach<T>(inviter: Inviter, call: () => Promise<T>): Promise<T> {
+async function reach<T>(inviter: InvitingSite, call: () => Promise<T>): Promise<T> {
   try {
     return await call();
   } catch (error) {
@@ -226,7 +226,7 @@ async function reach<T>(inviter: Inviter, call: () => Promise<T>): Promise<T> {
   }
 }
 
-function believe<T>(inviter: Inviter, check: () => T): T {
+function believe<T>(inviter: InvitingSite, check: () => T): T {
   try {
     return check();
   } catch (error) {
@@ -234,7 +234,7 @@ function believe<T>(inviter: Inviter, check: () => T): T {
   }
 }
 
-function untrusted(inviter: Inviter, why: string, cause?: unknown): HansaError {
+function untrusted(inviter: InvitingSite, why: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_PEER_UNTRUSTED',
     `Whoever answers at ${inviter.url.href} is not the ${inviter.trustDomain.name} of the invitation: ${why.replace(/\.$/, '')}. Nothing was sent to it.`,

@@ -13,7 +13,7 @@ import {
 } from '../core/plane/route.ts';
 import { crossed } from './crossing.ts';
 import type { Handshake } from './handshake.ts';
-import type { Heartbeats } from './heartbeat-exchange.ts';
+import type { HeartbeatExchange } from './heartbeat-exchange.ts';
 import type { Inviter } from './inviter.ts';
 import {
   contractVersion,
@@ -40,7 +40,7 @@ export interface FederationRoutesParts {
   readonly inviter: Inviter;
   readonly redemptions: Redemptions;
   readonly handshake: Handshake;
-  readonly heartbeats: Heartbeats;
+  readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
 }
 

@@ -10,7 +10,7 @@ import { FederatedBundles } from '../trust/federated-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
-import { Heartbeats } from './heartbeat-exchange.ts';
+import { HeartbeatExchange } from './heartbeat-exchange.ts';
 import { contractVersion, type Heartbeat } from './messages.ts';
 import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
@@ -33,7 +33,7 @@ async function scene() {
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   /** As after a restart: nothing is remembered but what is stored. */
   const restart = () =>
-    new Heartbeats({
+    new HeartbeatExchange({
       trustDomain: TrustDomain.parse('lubeck.example'),
       store,
       clock,

@@ -1,5 +1,5 @@
-// Heartbeats: how two peers know that the other is there, and what they tell each other with it.
-// Both sides send; whoever is heard in either direction is there.
+// The exchange of heartbeats: how two peers know that the other is there, and what they tell each
+// other with it. Both sides send; a peer that is heard in either direction is there.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
@@ -52,7 +52,7 @@ export interface HeartbeatParts {
 
 const sequences = kindReader(spiffeFederationKind).derive(({ status }) => status?.sequence ?? 0);
 
-export class Heartbeats {
+export class HeartbeatExchange {
   readonly #parts: HeartbeatParts;
   /**
    * A peer that tells something else with every heartbeat must not have each written down. What is

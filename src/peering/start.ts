@@ -21,7 +21,7 @@ import { heartbeatController } from './controllers/heartbeats.ts';
 import { distrustController, peerController } from './controllers/peers.ts';
 import { federationRoutes } from './federation-routes.ts';
 import { Handshake } from './handshake.ts';
-import { Heartbeats } from './heartbeat-exchange.ts';
+import { HeartbeatExchange } from './heartbeat-exchange.ts';
 import { Inviter } from './inviter.ts';
 import type { OfferTold } from './messages.ts';
 import { offersFor } from './offers.ts';
@@ -78,7 +78,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
     redemptions,
     acceptor,
   });
-  const heartbeats = new Heartbeats({
+  const heartbeats = new HeartbeatExchange({
     trustDomain,
     store,
     clock,

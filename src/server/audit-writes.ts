@@ -5,7 +5,7 @@ import { actorOf } from '../core/access/audit-draft.ts';
 import { changedFields } from '../core/audit/changed-fields.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { AuditRow } from '../core/store/store.ts';
-import type { Draft } from './resources/object-of.ts';
+import type { ObjectDraft } from './resources/object-of.ts';
 import type { WriteRecord } from './resources/writer.ts';
 
 export function auditWrites(
@@ -37,7 +37,7 @@ export function auditWrites(
 }
 
 /** A kind with a name in the audit log is changed by three verbs; how it was changed does not matter there. */
-function verbOf(kind: Kind, verb: WriteRecord['verb'], before: Draft | undefined): string {
+function verbOf(kind: Kind, verb: WriteRecord['verb'], before: ObjectDraft | undefined): string {
   if (kind.auditName === undefined) return verb;
   if (verb === 'delete') return `${kind.auditName}.delete`;
   return `${kind.auditName}.${before === undefined ? 'create' : 'update'}`;
@@ -53,7 +53,7 @@ interface StatusLike {
 }
 
 /** What changed in kind, in words: `Ready False → True (Started)`. Empty where nothing did. */
-function transitions(before: Draft | undefined, after: Draft | undefined): string {
+function transitions(before: ObjectDraft | undefined, after: ObjectDraft | undefined): string {
   const old = (before?.status ?? {}) as StatusLike;
   const next = (after?.status ?? {}) as StatusLike;
   const words: string[] = [];

@@ -23,7 +23,7 @@ import type { Expectation } from '../core/store/store.ts';
 import type { Health } from './health.ts';
 import { answerPlane } from './http/plane-exchange.ts';
 import type { Route } from './http/routes.ts';
-import type { Draft } from './resources/object-of.ts';
+import type { ObjectDraft } from './resources/object-of.ts';
 
 export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
@@ -117,8 +117,8 @@ export class PlaneHost {
   /** Asks the plane of this kind about a spec that is new; deletions and changes of status pass. */
   admit(
     kind: Kind,
-    next: Draft | undefined,
-    live: Draft | undefined,
+    next: ObjectDraft | undefined,
+    live: ObjectDraft | undefined,
     warn: (text: string) => void = () => undefined,
   ): readonly Expectation[] {
     if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return [];
@@ -132,8 +132,8 @@ export class PlaneHost {
   /** What the plane of this kind wants to be committed with the change. */
   accompany(
     kind: Kind,
-    next: Draft | undefined,
-    live: Draft | undefined,
+    next: ObjectDraft | undefined,
+    live: ObjectDraft | undefined,
     by: Requester,
   ): Accompaniment | undefined {
     const found = this.#running.find(({ plane }) => plane.kinds.includes(kind));

@@ -14,7 +14,7 @@ import type { LeaseState, LeaseTable, Store } from '../../src/core/store/store.t
 import { noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Scenario } from './seeds.ts';
 import type { Process, Simulation } from './simulation.ts';
-import type { Transport } from './node-transport.ts';
+import type { NodeTransport } from './node-transport.ts';
 
 const lease = 'league';
 const durationMs = 3000;
@@ -208,7 +208,7 @@ class World {
 }
 
 /** The lease table of a store at the other end of the network. */
-function remoteLeases(transport: Transport): LeaseTable {
+function remoteLeases(transport: NodeTransport): LeaseTable {
   const call = async (path: string, body: JsonObject): Promise<LeaseState | undefined> =>
     ((await transport.request('db', path, body)) ?? undefined) as LeaseState | undefined;
   return {

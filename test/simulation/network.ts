@@ -5,7 +5,7 @@ import type { Json } from '../../src/api/object.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { type CoreErrorCode, HansaError, toHansaError } from '../../src/core/errors/error.ts';
 import type { Process, Simulation } from './simulation.ts';
-import type { Handlers, MessageStream, Transport } from './node-transport.ts';
+import type { Handlers, MessageStream, NodeTransport } from './node-transport.ts';
 
 export interface NetworkFaults {
   readonly shortestDelayMs: number;
@@ -39,7 +39,7 @@ export class Network {
     this.faults = { ...defaults, ...faults };
   }
 
-  attach(process: Process): Transport {
+  attach(process: Process): NodeTransport {
     const endpoint = new Endpoint(this, process);
     this.#endpoints.set(process.node, endpoint);
     return endpoint;
@@ -108,7 +108,7 @@ interface Pending {
 type Answer = { readonly body: Json } | { readonly code: CoreErrorCode; readonly message: string };
 
 /** The network of one life of a node. */
-class Endpoint implements Transport {
+class Endpoint implements NodeTransport {
   readonly process: Process;
   readonly #network: Network;
   readonly #pending = new Map<number, Pending>();

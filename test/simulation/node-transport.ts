@@ -16,7 +16,7 @@ export interface Handlers {
   stream?(from: string, path: string, stream: MessageStream): void;
 }
 
-export interface Transport {
+export interface NodeTransport {
   /**
    * Rejects with HANSA_UNREACHABLE where no answer came in time: then nobody knows whether the
    * request was carried out.

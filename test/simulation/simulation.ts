@@ -17,7 +17,7 @@ import {
 } from '../../src/core/clock/virtual.ts';
 import { Network, type NetworkFaults } from './network.ts';
 import { Trace } from './trace.ts';
-import type { Transport } from './node-transport.ts';
+import type { NodeTransport } from './node-transport.ts';
 
 /** One life of a node: from its start to its crash. */
 export interface Process {
@@ -27,7 +27,7 @@ export interface Process {
   readonly clock: LocalClock;
   /** Differs from life to life. */
   readonly random: SeededRandom;
-  readonly transport: Transport;
+  readonly transport: NodeTransport;
   readonly log: Log;
   readonly alive: boolean;
   /** Runs it, and makes the run fail where it does. Errors after the process died are of no interest. */
@@ -42,7 +42,7 @@ class RunningProcess implements Process {
   readonly life: number;
   readonly clock: LocalClock;
   readonly random: SeededRandom;
-  readonly transport: Transport;
+  readonly transport: NodeTransport;
   readonly log: Log;
   readonly #simulation: Simulation;
 

@@ -22,7 +22,7 @@ import { callRoute as callPlaneRoute, type TestCall } from '../../src/core/plane
 import { RouteTable } from '../../src/server/http/routes.ts';
 import { httpStatusOf, statusOf } from '../../src/server/http/status.ts';
 import type { Process } from './simulation.ts';
-import type { Transport as Wire } from './node-transport.ts';
+import type { NodeTransport } from './node-transport.ts';
 
 /** DER, the leaf first. */
 export type Chain = readonly Buffer[];
@@ -127,7 +127,7 @@ export interface Served {
 }
 
 /** Answers what comes over the wire as a federation listener does. */
-export function serveSite(wire: Wire, served: Served): void {
+export function serveSite(wire: NodeTransport, served: Served): void {
   const { process, own, at } = served;
   const peers = new PeerAuthenticator(served.bundles);
   // Whoever calls keeps its connection open, so that what was found out about it may be remembered.

@@ -6,7 +6,7 @@ import { lastPublished, publishedCollection } from '../../core/identity/publishe
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Heartbeats } from '../heartbeat-exchange.ts';
+import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
 import { isLive } from '../peer-states.ts';
 import { callTimeoutMs } from '../timing.ts';
@@ -16,7 +16,7 @@ export function announcementController(parts: {
   readonly store: Store;
   readonly clock: Clock;
   readonly peers: PeerBook;
-  readonly heartbeats: Heartbeats;
+  readonly heartbeats: HeartbeatExchange;
 }): Controller {
   const { store, clock, peers, heartbeats } = parts;
   return {

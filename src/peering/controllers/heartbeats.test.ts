@@ -5,7 +5,7 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import { openStore } from '../../core/store/open.ts';
-import type { Heartbeats } from '../heartbeat-exchange.ts';
+import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
 import type { PeerBook } from '../peer-book.ts';
 import { heartbeatIntervalMs, tellEveryMs } from '../timing.ts';
 import { heartbeatController } from './heartbeats.ts';
@@ -33,7 +33,7 @@ async function scene() {
       },
       missed: async () => undefined,
       forget: () => undefined,
-    } as unknown as Heartbeats,
+    } as unknown as HeartbeatExchange,
     results: { add: () => undefined, forget: () => undefined },
   });
   const log = createLog({

@@ -8,7 +8,7 @@ import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Counter } from '../../core/metrics/metrics.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Heartbeats } from '../heartbeat-exchange.ts';
+import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
 import { type PeerBook, peersCollection } from '../peer-book.ts';
 import { PeerRate } from '../peer-rate.ts';
 import { isLive } from '../peer-states.ts';
@@ -29,7 +29,7 @@ export function heartbeatController(parts: {
   readonly clock: Clock;
   readonly random: Random;
   readonly peers: PeerBook;
-  readonly heartbeats: Heartbeats;
+  readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
 }): Controller {
   const { store, clock, random, peers, heartbeats, results } = parts;

@@ -13,7 +13,7 @@ import { hasCode } from '../../core/errors/error.ts';
 import { MAX_VALUES } from '../../core/json/strict-json.ts';
 import { mediaTypeOf, parseBody, parseJson, settleObject, withMetadata } from './decode.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
-import type { Draft } from './object-of.ts';
+import type { ObjectDraft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 
 const patchMediaTypes = [
@@ -40,9 +40,9 @@ export interface ChangeInput {
   readonly warn: (text: string) => void;
 }
 
-type ChangeFunction = (live: Draft | undefined) => Draft;
+type ChangeFunction = (live: ObjectDraft | undefined) => ObjectDraft;
 
-function ownershipOf(input: ChangeInput, live: Draft | undefined) {
+function ownershipOf(input: ChangeInput, live: ObjectDraft | undefined) {
   return {
     schema: objectSchema(input.kind),
     kind: input.kind.kind,
@@ -55,8 +55,9 @@ function ownershipOf(input: ChangeInput, live: Draft | undefined) {
 }
 
 /** PUT: the object as sent takes the place of the live one. */
-export function replaceWith(input: ChangeInput, sent: Draft): ChangeFunction {
-  return (live) => recordUpdate({ ...ownershipOf(input, live), next: sent as JsonObject }) as Draft;
+export function replaceWith(input: ChangeInput, sent: ObjectDraft): ChangeFunction {
+  return (live) =>
+    recordUpdate({ ...ownershipOf(input, live), next: sent as JsonObject }) as ObjectDraft;
 }
 
 /** The body is read when the object is known to exist: what is not there is told before what is wrong. */
@@ -77,7 +78,7 @@ export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): Ch
       ...duplicates,
       ...(jsonPatch?.unknownFields ?? []),
     ]);
-    return recordUpdate({ ...ownershipOf(input, live), next: object as JsonObject }) as Draft;
+    return recordUpdate({ ...ownershipOf(input, live), next: object as JsonObject }) as ObjectDraft;
   };
 }
 
@@ -102,7 +103,11 @@ function prefixed<T>(prefix: string, work: () => T): T {
 }
 
 /** What is wrong with the result of a patch is said of the patch: kube-apiserver answers 422 there. */
-function settlePatched(input: ChangeInput, patched: Json, strictErrors: readonly string[]): Draft {
+function settlePatched(
+  input: ChangeInput,
+  patched: Json,
+  strictErrors: readonly string[],
+): ObjectDraft {
   const resource = withMetadata(patchedResource(patched));
   try {
     const object = settleObject(input.kind, resource, strictErrors, input.options, input.warn);
@@ -122,7 +127,7 @@ function applyWith(input: ChangeInput, body: Buffer): ChangeFunction {
       ...ownershipOf(input, live),
       applied: value,
       force: input.options.force,
-    }) as Draft;
+    }) as ObjectDraft;
     if (strictErrors.length > 0 && input.options.fieldValidation !== 'Ignore') {
       const why = `error converting YAML to JSON: yaml: unmarshal errors:\n${strictErrors.map((error) => `  ${error}`).join('\n')}`;
       if (input.options.fieldValidation === 'Strict')
@@ -156,7 +161,7 @@ function parseApply(body: Buffer): { value: JsonObject; strictErrors: readonly s
 }
 
 /** An object must be the one that the path names. */
-export function checkName(object: Draft, name: string): void {
+export function checkName(object: ObjectDraft, name: string): void {
   const given = object.metadata.name ?? '';
   if (given === '')
     throw badRequest(

@@ -10,7 +10,7 @@ import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { duplicateFields, jsonExcess, MAX_VALUES } from '../../core/json/strict-json.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
-import type { Draft } from './object-of.ts';
+import type { ObjectDraft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 import { parseYaml } from './parse-yaml.ts';
 
@@ -98,7 +98,7 @@ export function decodeObject(
   contentType: string | undefined,
   options: WriteOptions,
   warn: (text: string) => void,
-): Draft {
+): ObjectDraft {
   const mediaType = mediaTypeOf(contentType);
   if (!objectMediaTypes.some((accepted) => accepted === mediaType))
     throw unsupportedMediaType(objectMediaTypes);
@@ -176,23 +176,24 @@ function summaryOf(body: Buffer): string {
  * Metadata is always there; a namespace or selfLink means nothing here and is dropped. What is of a
  * wrong type is refused by pruning, which names it.
  */
-export function withMetadata(object: Unsettled): Draft {
+export function withMetadata(object: Unsettled): ObjectDraft {
   const metadata = object['metadata'] ?? {};
-  if (typeof metadata !== 'object' || Array.isArray(metadata)) return object as unknown as Draft;
+  if (typeof metadata !== 'object' || Array.isArray(metadata))
+    return object as unknown as ObjectDraft;
   const kept: Record<string, Json> = { ...(metadata as Unsettled) };
   for (const name of ['namespace', 'selfLink'])
     if (typeof kept[name] === 'string') delete kept[name];
-  return { ...object, metadata: kept } as unknown as Draft;
+  return { ...object, metadata: kept } as unknown as ObjectDraft;
 }
 
 /** Prunes and defaults, and reports unknown and duplicate fields as the request asked for. */
 export function settleObject(
   kind: Kind,
-  object: Draft,
+  object: ObjectDraft,
   strictErrors: readonly string[],
   options: WriteOptions,
   warn: (text: string) => void,
-): Draft {
+): ObjectDraft {
   const pruned = pruneObject(kind, object);
   if (options.fieldValidation !== 'Ignore') {
     const problems = [
@@ -205,5 +206,5 @@ export function settleObject(
   }
   const distinct = dropDuplicateOwners(pruned.object);
   if (distinct.warning !== undefined) warn(distinct.warning);
-  return defaultObject(kind, distinct.object) as Draft;
+  return defaultObject(kind, distinct.object) as ObjectDraft;
 }

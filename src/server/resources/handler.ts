@@ -16,7 +16,7 @@ import { type ChangeInput, checkName, patchTypeOf, patchWith, replaceWith } from
 import { decodeObject, mediaTypeOf, objectMediaTypes, parseBody } from './decode.ts';
 import { badRequest, methodNotAllowed, notFound, unsupportedMediaType } from './errors.ts';
 import { type Lister, selectionOf, tooLargeVersion } from './lister.ts';
-import { type Draft, objectOf } from './object-of.ts';
+import { type ObjectDraft, objectOf } from './object-of.ts';
 import { deleteOptions } from './delete-options.ts';
 import { listOptions, type WriteOptions, writeOptions } from './options.ts';
 import { booleanParameter, parseResourceVersion } from './parameters.ts';
@@ -147,7 +147,7 @@ export class ResourceHandler {
       });
   }
 
-  #live(kind: Kind, object: Draft): Draft {
+  #live(kind: Kind, object: ObjectDraft): ObjectDraft {
     const facts = this.#parts.store.facts.get(kind.plural, object.metadata.name ?? '');
     return withLiveStatus(kind, object, facts);
   }

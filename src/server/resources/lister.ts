@@ -11,7 +11,7 @@ import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { Entry, Listing, Store } from '../../core/store/store.ts';
 import { jsonSyntaxError } from '../http/json-syntax-error.ts';
 import { badRequest } from './errors.ts';
-import { type Draft, objectOf } from './object-of.ts';
+import { type ObjectDraft, objectOf } from './object-of.ts';
 import type { ListOptions } from './options.ts';
 import { parseResourceVersion } from './parameters.ts';
 
@@ -31,7 +31,7 @@ export function selectionOf(
   return labels === undefined && fields === undefined ? undefined : { labels, fields };
 }
 
-export function selects(selection: Selection, object: Draft): boolean {
+export function selects(selection: Selection, object: ObjectDraft): boolean {
   return (
     (selection.labels === undefined || selection.labels.matches(object.metadata.labels ?? {})) &&
     (selection.fields === undefined || selection.fields.matches(object))

@@ -5,7 +5,7 @@ import { valueOf } from '../../core/store/reader.ts';
 import type { Entry } from '../../core/store/store.ts';
 
 /** Metadata as it may come from outside: every field still optional. */
-export type DraftMeta = {
+export type ObjectDraftMeta = {
   readonly name?: string;
   readonly generateName?: string;
   readonly uid?: string;
@@ -21,25 +21,25 @@ export type DraftMeta = {
 };
 
 /** An object whose envelope was checked: `metadata` is an object, the rest is as it came. */
-export type Draft = {
+export type ObjectDraft = {
   readonly apiVersion: string;
   readonly kind: string;
-  readonly metadata: DraftMeta;
+  readonly metadata: ObjectDraftMeta;
   readonly spec?: Json;
   readonly status?: Json;
   readonly [key: string]: unknown;
 };
 
 /** Must not be written to: it is shared by everybody who reads this entry. */
-export function objectOf(entry: Entry): Draft {
-  return valueOf(entry) as Draft;
+export function objectOf(entry: Entry): ObjectDraft {
+  return valueOf(entry) as ObjectDraft;
 }
 
 /** The bytes of an object at a revision: what the store keeps is what goes over the wire. */
-export function encodeObject(object: Draft, revision: number): Buffer {
+export function encodeObject(object: ObjectDraft, revision: number): Buffer {
   return Buffer.from(JSON.stringify(withRevision(object, revision)), 'utf8');
 }
 
-export function withRevision(object: Draft, revision: number): Draft {
+export function withRevision(object: ObjectDraft, revision: number): ObjectDraft {
   return { ...object, metadata: { ...object.metadata, resourceVersion: String(revision) } };
 }

@@ -4,9 +4,9 @@
 import type { Kind } from '../../api/kind.ts';
 import { timestamp } from '../../api/object.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
-import type { Draft, DraftMeta } from './object-of.ts';
+import type { ObjectDraft, ObjectDraftMeta } from './object-of.ts';
 
-function without(meta: DraftMeta, keys: readonly string[]): Record<string, unknown> {
+function without(meta: ObjectDraftMeta, keys: readonly string[]): Record<string, unknown> {
   const rest: Record<string, unknown> = { ...meta };
   for (const key of keys) delete rest[key];
   return rest;
@@ -22,15 +22,15 @@ const systemFields = [
   'generation',
 ];
 
-export function wipeSystemFields(object: Draft): Draft {
+export function wipeSystemFields(object: ObjectDraft): ObjectDraft {
   return { ...object, metadata: without(object.metadata, systemFields) };
 }
 
 export function prepareForCreate(
   kind: Kind,
-  object: Draft,
+  object: ObjectDraft,
   made: { uid: string; nowMs: number; name: string },
-): Draft {
+): ObjectDraft {
   const { status: _status, ...rest } = object;
   return {
     ...(kind.status === undefined ? object : rest),
@@ -48,9 +48,9 @@ export function prepareForCreate(
 export function prepareForUpdate(
   kind: Kind,
   subresource: 'status' | undefined,
-  next: Draft,
-  live: Draft,
-): Draft {
+  next: ObjectDraft,
+  live: ObjectDraft,
+): ObjectDraft {
   const content = subresource === 'status' ? onlyStatus(next, live) : keepStatus(kind, next, live);
   const changed = subresource === undefined && !sameContent(kind, content, live);
   const liveGeneration = live.metadata.generation ?? 1;
@@ -70,7 +70,7 @@ export function prepareForUpdate(
 }
 
 /** A write of `status` changes nothing else but who owns which field. */
-function onlyStatus(next: Draft, live: Draft): Draft {
+function onlyStatus(next: ObjectDraft, live: ObjectDraft): ObjectDraft {
   const metadata: Record<string, unknown> = { ...live.metadata };
   if (next.metadata.managedFields === undefined) delete metadata['managedFields'];
   else metadata['managedFields'] = next.metadata.managedFields;
@@ -82,14 +82,14 @@ function onlyStatus(next: Draft, live: Draft): Draft {
   };
 }
 
-function keepStatus(kind: Kind, next: Draft, live: Draft): Draft {
+function keepStatus(kind: Kind, next: ObjectDraft, live: ObjectDraft): ObjectDraft {
   if (kind.status === undefined) return next;
   const { status: _status, ...rest } = next;
   return { ...rest, ...(live.status === undefined ? {} : { status: live.status }) };
 }
 
 /** Whether everything but metadata and (where it is a subresource) status is the same. */
-function sameContent(kind: Kind, next: Draft, live: Draft): boolean {
+function sameContent(kind: Kind, next: ObjectDraft, live: ObjectDraft): boolean {
   const ignored = new Set([
     'metadata',
     'apiVersion',
@@ -104,7 +104,7 @@ function sameContent(kind: Kind, next: Draft, live: Draft): boolean {
 }
 
 /** Marks for deletion: the object goes when its last finalizer is removed. */
-export function markDeleted(live: Draft, nowMs: number): Draft {
+export function markDeleted(live: ObjectDraft, nowMs: number): ObjectDraft {
   return {
     ...live,
     metadata: {
@@ -116,7 +116,7 @@ export function markDeleted(live: Draft, nowMs: number): Draft {
   };
 }
 
-export function isDeletionDue(object: Draft): boolean {
+export function isDeletionDue(object: ObjectDraft): boolean {
   return (
     object.metadata.deletionTimestamp !== undefined &&
     (object.metadata.finalizers ?? []).length === 0

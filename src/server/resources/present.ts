@@ -6,7 +6,7 @@ import type { Kind } from '../../api/kind.ts';
 import type { Json } from '../../api/object.ts';
 import { tableColumns, tableRow } from '../../api/table.ts';
 import { notAcceptable, notAcceptableForm } from './errors.ts';
-import type { Draft } from './object-of.ts';
+import type { ObjectDraft } from './object-of.ts';
 
 export interface Form {
   readonly as: 'object' | 'table' | 'metadata';
@@ -101,7 +101,7 @@ export function includeObjectOf(query: URLSearchParams): IncludeObject {
 
 const metaVersion = 'meta.k8s.io/v1';
 
-export function partialMetadata(object: Draft): Json {
+export function partialMetadata(object: ObjectDraft): Json {
   return {
     kind: 'PartialObjectMetadata',
     apiVersion: metaVersion,
@@ -111,7 +111,7 @@ export function partialMetadata(object: Draft): Json {
 
 export function tableOf(
   kind: Kind,
-  objects: readonly Draft[],
+  objects: readonly ObjectDraft[],
   metadata: Json,
   options: { nowMs: number; include: IncludeObject; withColumns: boolean },
 ): Json {
@@ -127,7 +127,7 @@ export function tableOf(
   };
 }
 
-function rowObject(object: Draft, include: IncludeObject): Json {
+function rowObject(object: ObjectDraft, include: IncludeObject): Json {
   if (include === 'None') return null;
   return include === 'Object' ? (object as Json) : partialMetadata(object);
 }

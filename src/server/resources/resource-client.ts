@@ -17,7 +17,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { NewResource, ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import { type Draft, objectOf } from './object-of.ts';
+import { type ObjectDraft, objectOf } from './object-of.ts';
 import type { ResourceWriter, WriteContext, Written } from './writer.ts';
 
 export interface ResourceClientParts {
@@ -33,20 +33,20 @@ export function resourceClient<R extends Resource>(
   const { store, writer, clock } = parts;
 
   /** With the facts of this moment, as everybody reads it. */
-  const live = (entry: Entry): Draft =>
+  const live = (entry: Entry): ObjectDraft =>
     withLiveStatus(kind, objectOf(entry), store.facts.get(kind.plural, entry.name));
 
   const change = (
     name: string,
     subresource: 'status' | undefined,
     as: WriteAs,
-    next: (current: Draft) => Draft,
+    next: (current: ObjectDraft) => ObjectDraft,
     transition?: Transition,
   ): Promise<R | undefined> =>
     unlessGone(
       writer.update(kind, name, subresource, contextOf(as, 'update', transition), (stored) => {
         // Without allowCreate the writer only calls where there is an object.
-        const current = stored as Draft;
+        const current = stored as ObjectDraft;
         const wanted = next(current);
         if (wanted === current) return current;
         return recordUpdate({
@@ -58,7 +58,7 @@ export function resourceClient<R extends Resource>(
           timeIso: timestamp(clock.now()),
           next: wanted as JsonObject,
           ...(subresource === undefined ? {} : { subresource }),
-        }) as Draft;
+        }) as ObjectDraft;
       }),
     );
 
@@ -90,7 +90,7 @@ export function resourceClient<R extends Resource>(
       const draft = pruneObject(kind, draftOf(kind, object)).object;
       const { object: made } = await writer.create(
         kind,
-        defaultObject(kind, draft) as Draft,
+        defaultObject(kind, draft) as ObjectDraft,
         contextOf(as, 'create'),
       );
       return made as unknown as R;
@@ -153,7 +153,7 @@ function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transit
 function draftOf(
   kind: Kind,
   { name, spec, labels, annotations, owner, finalizers }: NewResource<unknown>,
-): Draft {
+): ObjectDraft {
   return {
     apiVersion,
     kind: kind.kind,
@@ -181,7 +181,10 @@ function draftOf(
   };
 }
 
-function hasLabels(object: Draft, labels: Readonly<Record<string, string>> | undefined): boolean {
+function hasLabels(
+  object: ObjectDraft,
+  labels: Readonly<Record<string, string>> | undefined,
+): boolean {
   return Object.entries(labels ?? {}).every(
     ([key, value]) => object.metadata.labels?.[key] === value,
   );

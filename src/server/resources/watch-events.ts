@@ -7,7 +7,7 @@ import type { HansaError } from '../../core/errors/error.ts';
 import type { Change, Entry } from '../../core/store/store.ts';
 import { statusOf } from '../http/status.ts';
 import { type Selection, selects } from './lister.ts';
-import { type Draft, objectOf, withRevision } from './object-of.ts';
+import { type ObjectDraft, objectOf, withRevision } from './object-of.ts';
 import { type Form, type IncludeObject, partialMetadata, tableOf } from './present.ts';
 
 export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED';
@@ -35,7 +35,7 @@ export function objectLine(type: EventType, object: Buffer): Buffer {
 }
 
 /** A deleted object is shown in its last state, with the revision at which it went. */
-function objectIn(change: Change): Draft {
+function objectIn(change: Change): ObjectDraft {
   if (change.entry !== undefined) return objectOf(change.entry);
   if (change.previous === undefined)
     throw new Error('A change without entry must have had one before.');
@@ -97,13 +97,13 @@ export class EventLines {
   }
 
   /** With the facts of this moment, or those that went with the object; a change of facts alone is no event. */
-  #line(type: EventType, object: Draft, last?: Change['facts']): Buffer {
+  #line(type: EventType, object: ObjectDraft, last?: Change['facts']): Buffer {
     const facts = last ?? this.#factsOf(object.metadata.name ?? '');
     const live = withLiveStatus(this.#kind, object, facts);
     return Buffer.from(`${JSON.stringify({ type, object: this.#present(live) })}\n`);
   }
 
-  #present(object: Draft): unknown {
+  #present(object: ObjectDraft): unknown {
     if (this.#form.as === 'object') return object;
     if (this.#form.as === 'metadata') return partialMetadata(object);
     const withColumns = !this.#sentColumns;
@@ -138,7 +138,7 @@ export class EventLines {
   }
 }
 
-function lastMatching(change: Change): Draft {
+function lastMatching(change: Change): ObjectDraft {
   if (change.previous === undefined) throw new Error('What matched before must have existed.');
   return withRevision(objectOf(change.previous), change.revision);
 }

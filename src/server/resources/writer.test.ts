@@ -9,7 +9,7 @@ import { openStore } from '../../core/store/open.ts';
 import type { Entry, Expectation } from '../../core/store/store.ts';
 import { type ChangeInput, patchWith } from './changes.ts';
 import { decodeObject } from './decode.ts';
-import { type Draft, objectOf } from './object-of.ts';
+import { type ObjectDraft, objectOf } from './object-of.ts';
 import { boatKind } from './test-kind.ts';
 import { ResourceWriter, type WriteContext, type WriteRecord } from './writer.ts';
 
@@ -64,7 +64,7 @@ function context(verb: WriteContext['verb'], dryRun = false): WriteContext {
   };
 }
 
-function boat(metadata: object, spec: object = { berths: 2 }): Draft {
+function boat(metadata: object, spec: object = { berths: 2 }): ObjectDraft {
   const body = Buffer.from(
     JSON.stringify({ apiVersion: 'hansa.dev/v1alpha1', kind: 'Boat', metadata, spec }),
   );
@@ -123,7 +123,7 @@ test('patches that were overtaken are applied to what is there now, and none is 
       merge('a', { metadata: { labels: { [`l${at}`]: 'x' } } }),
     ),
   );
-  const stored = JSON.parse(store.get('boats', 'a')?.value.toString() ?? '') as Draft;
+  const stored = JSON.parse(store.get('boats', 'a')?.value.toString() ?? '') as ObjectDraft;
   assert.equal(Object.keys(stored.metadata.labels ?? {}).length, 10);
 });
 

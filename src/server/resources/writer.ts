@@ -22,7 +22,7 @@ import type {
   Store,
 } from '../../core/store/store.ts';
 import { alreadyExists, badRequest, conflict, modifiedSince, notFound } from './errors.ts';
-import { type Draft, encodeObject, objectOf, withRevision } from './object-of.ts';
+import { type ObjectDraft, encodeObject, objectOf, withRevision } from './object-of.ts';
 import type { DeleteOptions } from './delete-options.ts';
 import type { WriteOptions } from './options.ts';
 import {
@@ -40,8 +40,8 @@ export interface WriteRecord {
   readonly verb: 'create' | 'update' | 'patch' | 'apply' | 'delete';
   readonly kind: Kind;
   readonly subresource: 'status' | undefined;
-  readonly before: Draft | undefined;
-  readonly after: Draft | undefined;
+  readonly before: ObjectDraft | undefined;
+  readonly after: ObjectDraft | undefined;
   readonly transition: WriteContext['transition'];
   /** What the change asks for, where the plane of the kind says so. */
   readonly meaning?: string | undefined;
@@ -57,8 +57,8 @@ export interface RequestContext {
 export type Admission = (
   caller: Caller,
   kind: Kind,
-  next: Draft | undefined,
-  live: Draft | undefined,
+  next: ObjectDraft | undefined,
+  live: ObjectDraft | undefined,
   /** Tells the caller what is allowed but unwise. */
   warn?: (text: string) => void,
 ) => readonly Expectation[];
@@ -71,8 +71,8 @@ export interface WriterParts {
   /** What the plane of the kind wants to be committed with the change. */
   readonly accompany?: (
     kind: Kind,
-    next: Draft | undefined,
-    live: Draft | undefined,
+    next: ObjectDraft | undefined,
+    live: ObjectDraft | undefined,
     by: Requester,
   ) => Accompaniment | undefined;
   /** Undefined where this write leaves no row (a status that changed without a transition). */
@@ -91,7 +91,7 @@ export interface WriteContext extends RequestContext {
 }
 
 export interface Written {
-  readonly object: Draft;
+  readonly object: ObjectDraft;
   /** Undefined for a dry run, and for an object that is gone. */
   readonly entry: Entry | undefined;
   readonly created: boolean;
@@ -102,7 +102,7 @@ export interface Deleted {
   readonly pending: Written | undefined;
   readonly uid: string;
   /** The last state of what was deleted. */
-  readonly last: Draft;
+  readonly last: ObjectDraft;
 }
 
 /** A write that was overtaken reads again and retries; a site with this much contention on one object is ill. */
@@ -124,7 +124,7 @@ export class ResourceWriter {
   }
 
   /** `object` is decoded: pruned and defaulted. */
-  async create(kind: Kind, object: Draft, context: WriteContext): Promise<Written> {
+  async create(kind: Kind, object: ObjectDraft, context: WriteContext): Promise<Written> {
     const wiped = wipeSystemFields(object);
     // One that cannot even be read counts as none, as in kube-apiserver.
     const given = wiped.metadata.resourceVersion ?? '';
@@ -135,7 +135,7 @@ export class ResourceWriter {
       ...this.#ownership(kind, context),
       live: undefined,
       next: wiped as JsonObject,
-    }) as Draft;
+    }) as ObjectDraft;
     const generated =
       (wiped.metadata.name ?? '') === '' && (wiped.metadata.generateName ?? '') !== '';
     for (let attempt = 1; ; attempt += 1) {
@@ -152,7 +152,12 @@ export class ResourceWriter {
     }
   }
 
-  async #insert(kind: Kind, object: Draft, name: string, context: WriteContext): Promise<Written> {
+  async #insert(
+    kind: Kind,
+    object: ObjectDraft,
+    name: string,
+    context: WriteContext,
+  ): Promise<Written> {
     const next = prepareForCreate(kind, object, {
       name,
       uid: this.#parts.random.uuid(),
@@ -181,7 +186,7 @@ export class ResourceWriter {
     name: string,
     subresource: 'status' | undefined,
     context: WriteContext,
-    change: (live: Draft | undefined) => Draft,
+    change: (live: ObjectDraft | undefined) => ObjectDraft,
     mayCreate?: () => void,
   ): Promise<Written> {
     for (let attempt = 1; ; attempt += 1) {
@@ -206,7 +211,7 @@ export class ResourceWriter {
     subresource: 'status' | undefined,
     entry: Entry,
     context: WriteContext,
-    change: (live: Draft | undefined) => Draft,
+    change: (live: ObjectDraft | undefined) => ObjectDraft,
   ): Promise<Written> {
     const { name } = entry;
     const live = objectOf(entry);
@@ -233,7 +238,7 @@ export class ResourceWriter {
     const next = keepTimesIfUnchanged(
       live as JsonObject,
       prepareForUpdate(kind, subresource, changed, live) as JsonObject,
-    ) as Draft;
+    ) as ObjectDraft;
     refuseInvalid(kind, next, live, subresource);
     for (const warning of finalizerWarnings(next.metadata, live.metadata)) context.warn?.(warning);
     const expectations = this.#parts.admit(context.caller, kind, next, live, context.warn);
@@ -283,7 +288,7 @@ export class ResourceWriter {
   async #commit(
     kind: Kind,
     subresource: 'status' | undefined,
-    next: Draft | undefined,
+    next: ObjectDraft | undefined,
     before: Entry | undefined,
     expectations: readonly Expectation[],
     context: WriteContext,
@@ -333,7 +338,7 @@ export class ResourceWriter {
     const object =
       entry === undefined
         ? (next ?? objectOf(before as Entry))
-        : withRevision(next as Draft, entry.revision);
+        : withRevision(next as ObjectDraft, entry.revision);
     return { object, entry, created: false };
   }
 
@@ -368,7 +373,11 @@ function requesterOf({ caller, requestId, address }: WriteContext): Requester {
 }
 
 /** An apply to what does not exist yet. */
-function madeBy(kind: Kind, name: string, change: (live: Draft | undefined) => Draft): Draft {
+function madeBy(
+  kind: Kind,
+  name: string,
+  change: (live: ObjectDraft | undefined) => ObjectDraft,
+): ObjectDraft {
   const made = change(undefined);
   const uid = made.metadata.uid ?? '';
   if (uid !== '') {
@@ -398,8 +407,8 @@ function refuseUnreadable(version: string): void {
 
 function refuseInvalid(
   kind: Kind,
-  next: Draft,
-  live: Draft | undefined,
+  next: ObjectDraft,
+  live: ObjectDraft | undefined,
   subresource?: 'status',
 ): void {
   const errors =
@@ -419,7 +428,7 @@ function refuseInvalid(
   }
 }
 
-function checkPreconditions(kind: Kind, live: Draft, options: DeleteOptions): void {
+function checkPreconditions(kind: Kind, live: ObjectDraft, options: DeleteOptions): void {
   const { name = '', uid, resourceVersion } = live.metadata;
   // kube-apiserver names the kind here, where everywhere else it names the resource.
   const refuse = (
