@@ -20,7 +20,7 @@ import { parseDurationFlag } from '../core/command/duration-flag.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import { outputOption, renderValue } from './output.ts';
 import { createProgress } from './progress.ts';
-import { type StoppedLog, verifyStoppedLog } from './stopped-log.ts';
+import type { StoppedLog } from './stopped-log.ts';
 import { usageError } from '../core/command/usage-error.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import type { OutputFormat } from '../core/plane/command-kit.ts';
@@ -276,6 +276,8 @@ async function verifySite(cli: Cli, command: Command, options: VerifyOptions): P
     const connection = resolveConnection(globalOptions(command), cli.io);
     if (!hasCode(error, 'HANSA_UNREACHABLE') || connection.via === 'url') throw error;
     const { dataDir } = connection;
+    // Loaded here, so that no other command waits for the store.
+    const { verifyStoppedLog } = await import('./stopped-log.ts');
     const stopped = await verifyStoppedLog(dataDir, cli.io.env['HANSA_KEY_FILE'], cli.io, options);
     if (stopped === undefined) throw error;
     cli.note('The site does not run: its store was read.');

@@ -8,7 +8,6 @@ import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { loadConfig } from '../server/config.ts';
 import type { Cli } from './cli.ts';
-import { referencePages } from './reference-pages.ts';
 
 export function docsCommand(cli: Cli): Command {
   const generate = new Command('generate')
@@ -19,6 +18,8 @@ export function docsCommand(cli: Cli): Command {
       const program = command.parent?.parent;
       if (program === null || program === undefined) return;
       const metrics = await metricsOfSite(cli);
+      // Loaded here, so that no other command waits for it.
+      const { referencePages } = await import('./reference-pages.ts');
       const pages = referencePages({
         program,
         registry: cli.registry,

@@ -5,10 +5,8 @@ import { Command } from 'commander';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { type Cli, globalOptions } from './cli.ts';
 import { type Connection, resolveConnection } from './connection.ts';
-import { examine } from './doctor-checks.ts';
 import type { Finding } from '../core/plane/doctor.ts';
 import { type Chosen, chosenSubject, examineSubject, subjectsOf } from './doctor-subject.ts';
-import { examineSite } from './doctor-site.ts';
 import { wrap } from './explain.ts';
 import { outputOption, renderValue } from './output.ts';
 import { addConfigOptions, loadServerConfig } from './server-config.ts';
@@ -66,6 +64,8 @@ async function findingsOf(
   const { clock, random } = cli.io;
   const connection = connectionOf(cli, command);
   if (connection?.via === 'url') {
+    // Loaded here and below, so that no other command waits for the store.
+    const { examineSite } = await import('./doctor-site.ts');
     return cli.withConnection(connection, async (client) =>
       chosen === undefined
         ? examineSite({ client, clock }, cli.planes)
@@ -82,6 +82,7 @@ async function findingsOf(
       (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
     );
     if (chosen !== undefined) return examineSubject(cli, client, chosen);
+    const { examine } = await import('./doctor-checks.ts');
     return examine({ config, settings, clock, random, client, running }, cli.planes);
   });
 }

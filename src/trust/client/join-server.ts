@@ -10,7 +10,6 @@ import { parseCertificatesPem } from '../../core/identity/pem.ts';
 import { parseSpiffeBundle, refreshAfterSeconds } from '../../core/identity/spiffe-bundle.ts';
 import type { JoinServer } from '../join/join-client.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
-import { asNobody, fetchPresented, onlyBundle } from './presented-bundle.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
 
@@ -77,6 +76,7 @@ export async function refreshBundle(
 ): Promise<{ readonly bundle: Bundle; readonly againAfterMs: number }> {
   const { trustDomain } = bundle;
   const { fetchBundle } = await import('../fetch-bundle.ts');
+  const { asNobody, onlyBundle } = await import('./presented-bundle.ts');
   const { document } = await fetchBundle({
     url: new URL('/', url),
     profile: {
@@ -103,6 +103,7 @@ async function fetchPinned(
   trustDomain: TrustDomain,
   fingerprint: string,
 ): Promise<Bundle> {
+  const { fetchPresented } = await import('./presented-bundle.ts');
   const presented = await fetchPresented(io, new URL('/', url), trustDomain);
   if (presented.fingerprint !== fingerprint.trim().toLowerCase()) {
     throw new HansaError(

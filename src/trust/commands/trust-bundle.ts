@@ -18,7 +18,6 @@ import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
 import { acceptBundle } from '../accept-bundle.ts';
 import { Bundle } from '../../core/identity/bundle.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
-import { fetchPresented } from '../client/presented-bundle.ts';
 import { askRefresh, refreshedLine, refuseFailure } from './trust-refresh.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, Io, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -273,6 +272,8 @@ async function fetchPinned(
   { url, id }: Endpoint,
   expected: string,
 ): Promise<string> {
+  // Loaded here, so that no other command waits for TLS.
+  const { fetchPresented } = await import('../client/presented-bundle.ts');
   const presented = await fetchPresented(io, new URL(url), trustDomain);
   if (presented.fingerprint !== expected.trim().toLowerCase()) {
     throw new HansaError(
