@@ -27,6 +27,7 @@ import type { Simulation } from './simulation.ts';
 import { Mallory, malloryName } from './thread-mallory.ts';
 import { Operators } from './thread-operators.ts';
 import type { ThreadSite } from './thread-site.ts';
+import type { SeenPeer } from './thread-witness.ts';
 import { settleWithinMs, World } from './thread-world.ts';
 
 const busyMs = 20_000;
@@ -278,8 +279,8 @@ class Thread {
       const begun = mine.store.get(acceptancesCollection, theirs)?.value.toString('utf8');
       if (begun?.includes('"step":"redeeming"') === true) return `${mine.name} is still redeeming`;
     }
-    const agree = a?.invitation !== undefined && a.invitation === b?.invitation;
-    if (clean || (agree && isLive(a.state) && isLive(b?.state))) {
+    const agree = isOnePeering(a, b) || this.#invitedEachOther(one, other);
+    if (clean || (agree && isLive(a?.state) && isLive(b?.state))) {
       if (a?.state !== 'active' || b?.state !== 'active' || !agree) return told;
       return (await differs(site, remote)) ?? (await differs(remote, site));
     }
@@ -294,6 +295,22 @@ class Thread {
       }
     }
     return undefined;
+  }
+
+  /**
+   * Each site holds the other by an invitation of its own that the other redeemed. Two crossing
+   * invitations end so where one site revoked and deleted the peer before the other heard of it: both
+   * operators invited the other, so both consent, and no message tells the two peerings apart.
+   */
+  #invitedEachOther(one: string, other: string): boolean {
+    const { witness } = this.#world;
+    return [
+      [one, other],
+      [other, one],
+    ].every(([mine = '', theirs = '']) => {
+      const peer = witness.peer(mine, theirs);
+      return peer?.role === 'inviter' && witness.redeemer(peer.invitation) === theirs;
+    });
   }
 
   /** A pair that has done everything to each other can still become peers. */
@@ -335,6 +352,11 @@ class Thread {
     }
     return finished;
   }
+}
+
+/** Both sites hold the peer by the same invitation. */
+function isOnePeering(a: SeenPeer | undefined, b: SeenPeer | undefined): boolean {
+  return a?.invitation !== undefined && a.invitation === b?.invitation;
 }
 
 /** Whether the bundle and the offers that one site has of the other are those that this one has. */

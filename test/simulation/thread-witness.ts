@@ -71,6 +71,11 @@ export class Witness {
     return this.#redeemed.has(invitation);
   }
 
+  /** The trust domain that redeemed the invitation. */
+  redeemer(invitation: string | undefined): string | undefined {
+    return invitation === undefined ? undefined : this.#redeemed.get(invitation)?.split(' ')[0];
+  }
+
   /** Throws where the commit is not as it must be. */
   see(site: string, batch: Batch): void {
     this.#commits++;
