@@ -10,7 +10,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
 import { objectOf } from '../core/json/json-body.ts';
 import type { Bundle } from '../core/identity/bundle.ts';
-import { bundleLife } from '../core/identity/bundle-life.ts';
+import { bundleLife } from '../api/bundle-life.ts';
 import {
   type ApiRequest,
   type PlaneResponse,

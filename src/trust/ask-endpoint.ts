@@ -6,7 +6,7 @@ import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
-import { sourceOf } from '../core/identity/bundle-life.ts';
+import { sourceOf } from '../api/bundle-life.ts';
 import {
   parseSpiffeBundle,
   parseSpiffeBundleInSteps,

@@ -8,7 +8,7 @@ import { Bundle } from '../core/identity/bundle.ts';
 import { forgeRoot } from '../core/identity/test-forge.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { askedOf, type BundleFacts, entitlement } from './entitlement.ts';
-import type { BundleLife } from '../core/identity/bundle-life.ts';
+import type { BundleLife } from '../api/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
 const db = SpiffeId.parse('spiffe://lubeck.example/db');

@@ -10,7 +10,7 @@ import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
-import type { BundleLife } from '../core/identity/bundle-life.ts';
+import type { BundleLife } from '../api/bundle-life.ts';
 import type { Relations } from './relations.ts';
 
 /** What the site knows of the bundle of a federation that is not being deleted. */

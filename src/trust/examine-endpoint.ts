@@ -9,7 +9,7 @@ import { timestamp } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { type FederationSource, sourceOf } from '../core/identity/bundle-life.ts';
+import { type FederationSource, sourceOf } from '../api/bundle-life.ts';
 import type { Certificate } from '../core/identity/certificate.ts';
 import { brokenRule, type Rule } from '../core/identity/rules.ts';
 import { heldDocument } from './federated-bundles.ts';

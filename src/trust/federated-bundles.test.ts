@@ -3,7 +3,7 @@ import { test } from 'node:test';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { Entry } from '../core/store/store.ts';
 import { Bundle, type JwtAuthority } from '../core/identity/bundle.ts';
-import { bundleLife, type FederationLike, sourceOf } from '../core/identity/bundle-life.ts';
+import { bundleLife, type FederationLike, sourceOf } from '../api/bundle-life.ts';
 import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import {
   FederatedBundles,

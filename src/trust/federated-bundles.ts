@@ -8,12 +8,7 @@ import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
-import {
-  type BundleLife,
-  bundleLife,
-  type FederationLike,
-  sourceOf,
-} from '../core/identity/bundle-life.ts';
+import { type BundleLife, bundleLife, type FederationLike, sourceOf } from '../api/bundle-life.ts';
 import { sharesAuthority } from '../core/identity/shares-authority.ts';
 import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
 import { recordReader } from '../core/store/reader.ts';

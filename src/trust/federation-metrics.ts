@@ -2,7 +2,7 @@
 // promised; their labels are trust domains, of which there are as many as federations.
 
 import type { Clock } from '../core/clock/clock.ts';
-import { type BundleLife, bundleLife, sourceOf } from '../core/identity/bundle-life.ts';
+import { type BundleLife, bundleLife, sourceOf } from '../api/bundle-life.ts';
 import {
   federationSummaries,
   federationsCollection,

@@ -6,7 +6,7 @@ import { timestamp } from '../api/object.ts';
 import { changeDraft } from '../core/access/audit-draft.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { objectOf } from '../core/json/json-body.ts';
-import { sourceOf } from '../core/identity/bundle-life.ts';
+import { sourceOf } from '../api/bundle-life.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../core/plane/route.ts';
 import { pendingRefresh, refreshCollection, type RefreshRequest } from './refresh-request.ts';

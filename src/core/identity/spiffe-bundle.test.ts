@@ -6,12 +6,7 @@ import fc from 'fast-check';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { hasCode } from '../errors/error.ts';
 import { Bundle } from './bundle.ts';
-import {
-  encodeSpiffeBundle,
-  maxBundleBytes,
-  parseSpiffeBundle,
-  refreshAfterSeconds,
-} from './spiffe-bundle.ts';
+import { encodeSpiffeBundle, maxBundleBytes, parseSpiffeBundle } from './spiffe-bundle.ts';
 import { forge, forgeLeaf, forgeRoot, type Forged } from './test-forge.ts';
 
 const bruges = TrustDomain.parse('bruges.example');
@@ -268,13 +263,6 @@ test('a key that is there twice counts once', () => {
 test('a hint that is nonsense is none', () => {
   const read = parseSpiffeBundle(documentOf([jwk(rootA)], { spiffe_refresh_hint: 'soon' }), bruges);
   assert.equal(read.refreshHintSeconds, undefined);
-});
-
-test('hints are taken within a minute and an hour', () => {
-  assert.deepEqual(
-    [undefined, 0, 59, 61, 3601, 1e9].map(refreshAfterSeconds),
-    [300, 60, 60, 61, 3600, 3600],
-  );
 });
 
 test('no document makes the reader fail in another way than by refusing', () => {

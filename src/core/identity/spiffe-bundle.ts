@@ -25,11 +25,6 @@ const jwtUse = 'jwt-svid';
 /** WIT-SVID: known, but of no use here; left out without a word. */
 const otherUses = new Set(['wit-svid']);
 
-/** SPIFFE Federation §5.2.1 leaves the hint to the server; five minutes is what SPIFFE suggests where there is none. */
-export const defaultRefreshHintSeconds = 300;
-/** A hint may not make us a burden to a peer, nor keep its rotation from us for more than an hour. */
-const refreshHintBounds = { lowest: 60, highest: 3600 } as const;
-
 export interface SpiffeBundle {
   /** Tells how many authorities of which kind were read; one kind may be missing (JWT-SVID §6.2). */
   readonly bundle: Bundle;
@@ -290,12 +285,6 @@ function addJwtAuthority(known: Map<string, JwtAuthority>, authority: JwtAuthori
   else if (!same.publicKey.equals(publicKey)) {
     throw new TypeError('its kid is that of another key before it');
   }
-}
-
-/** When to ask a publisher again, within what is good for both. */
-export function refreshAfterSeconds(hint: number | undefined): number {
-  const { lowest, highest } = refreshHintBounds;
-  return Math.min(Math.max(hint ?? defaultRefreshHintSeconds, lowest), highest);
 }
 
 /** Undefined where the key is for something else; throws where it should be an authority and is none. */

@@ -9,11 +9,8 @@ import { apiVersion, timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import {
-  maxBundleBytes,
-  parseSpiffeBundle,
-  refreshAfterSeconds,
-} from '../../core/identity/spiffe-bundle.ts';
+import { refreshAfterSeconds } from '../../api/refresh-hint.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
 import { acceptBundle } from '../accept-bundle.ts';
 import { Bundle } from '../../core/identity/bundle.ts';

@@ -1,12 +1,13 @@
 // Keeps the bundle of every SPIFFEFederation fresh: takes a static one in, asks an endpoint at once
 // when the federation is made or changed or an operator wants it, and then as often as its publisher
 // hints. A peer that is slow, dead or hostile shows in its own status; the last good bundle stays,
-// and is given to workloads until it is stale (core/identity/bundle-life.ts). Here it is held longer:
+// and is given to workloads until it is stale (api/bundle-life.ts). Here it is held longer:
 // the endpoint is believed by it, so that a federation recovers by itself.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import { sourceOf } from '../../core/identity/bundle-life.ts';
-import { refreshAfterSeconds, type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { sourceOf } from '../../api/bundle-life.ts';
+import { refreshAfterSeconds } from '../../api/refresh-hint.ts';
+import { type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { heldDocument } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
