@@ -18,6 +18,7 @@ export const peeringPlane: Plane = {
   kinds: [federationPeerKind, federationGrantKind, serviceOfferKind],
   errors: peeringErrors,
   guide: ['peering'],
+  nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],
   doctor: { subjects: [peerCheck] },
   status: peeringStatus,

@@ -10,6 +10,7 @@ import type {
   Accompaniment,
   Plane,
   PlaneContext,
+  PlaneEndpoint,
   RunningPlane,
   SiteBundles,
   WebCertificate,
@@ -104,8 +105,8 @@ export class PlaneHost {
     }));
   }
 
-  get endpoints(): Readonly<Record<string, string>> {
-    return Object.assign({}, ...this.#running.map(({ running }) => running.endpoints ?? {}));
+  get endpoints(): ReadonlyMap<string, PlaneEndpoint> {
+    return new Map(this.#running.flatMap(({ running }) => Object.entries(running.endpoints ?? {})));
   }
 
   addHealth(health: Health): void {

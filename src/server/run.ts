@@ -47,7 +47,7 @@ export async function runServer(options: RunOptions): Promise<void> {
   const site = await startSite({ ...options, log, metrics: new MetricsRegistry() });
   // After a successful start only: a port that is taken must not be remembered.
   const kept = remember(options, log);
-  options.announce(greeting(site, clock.monotonic() - startedAt, options.cwd, kept));
+  options.announce(greeting(site, clock.monotonic() - startedAt, options, kept));
   log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
   const shrinking = shrinkWhenIdle(clock);
   if (!interruption.aborted) {
@@ -88,17 +88,22 @@ function changeText({ key, before, value }: SettingChange): string {
 }
 
 function greeting(
-  { trustDomain, endpoints, folder }: RunningSite,
+  { trustDomain, endpoints, planeEndpoints, folder }: RunningSite,
   tookMs: number,
-  cwd: string,
+  { cwd, planes }: RunOptions,
   kept: KeptSettings | undefined,
 ): string {
   const near = (path = ''): string =>
     path.startsWith(`${cwd}/`) ? `.${path.slice(cwd.length)}` : path;
   const dataDir = near(folder.path);
   const admin = near(endpoints.admin);
-  const workload = near(endpoints['workload']);
-  const width = Math.max(28, endpoints.api?.length ?? 0, admin.length, workload.length);
+  const ofPlanes = [...planeEndpoints].map(([name, { address, hint }]) => ({
+    name,
+    address: near(address),
+    hint,
+  }));
+  const lengths = [admin, ...ofPlanes.map(({ address }) => address)].map(({ length }) => length);
+  const width = Math.max(28, endpoints.api?.length ?? 0, ...lengths);
   const line = (name: string, address: string | undefined, hint: string): string[] =>
     address === undefined
       ? []
@@ -109,15 +114,12 @@ function greeting(
     ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
     ...line('federation', endpoints.federation, 'for other sites, and for SPIRE: the bundle at /'),
     ...line('web', endpoints.web, 'for whoever trusts the Web PKI: the bundle at /'),
-    ...line(
-      'workload',
-      endpoints['workload'] && workload,
-      `export SPIFFE_ENDPOINT_SOCKET=unix://${endpoints['workload'] ?? ''}`,
-    ),
+    ...ofPlanes.flatMap(({ name, address, hint }) => line(name, address, hint)),
     ...line('admin', admin, 'for hansa itself; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
     ...settingsLine,
-    // Alone it is of use to its own workloads; with others it is a league.
-    `next: ./hansa peer invite --data-dir ${dataDir}`,
+    ...planes.flatMap(({ nextCommand }) =>
+      nextCommand === undefined ? [] : [`next: ./hansa ${nextCommand(dataDir)}`],
+    ),
   ].join('\n');
 }

@@ -23,7 +23,7 @@ import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
-import type { Plane } from '../core/plane/plane.ts';
+import type { Plane, PlaneEndpoint } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
 import type { Store } from '../core/store/store.ts';
@@ -76,6 +76,8 @@ export interface RunningSite {
     Record<'api' | 'federation' | 'web' | 'metrics' | 'admin', string | undefined>
   > &
     Readonly<Record<string, string | undefined>>;
+  /** Those among them that planes opened. */
+  readonly planeEndpoints: ReadonlyMap<string, PlaneEndpoint>;
   readonly store: Store;
   /** Finishes what is in flight, for at most limits.drainSeconds, then closes everything. Idempotent. */
   stop(): Promise<void>;
@@ -265,7 +267,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     web: webListener && urlOf('https', webListener),
     metrics: scraped && `${urlOf('http', scraped)}/metrics`,
     admin: admin.address.host,
-    ...planes.endpoints,
+    ...Object.fromEntries([...planes.endpoints].map(([name, { address }]) => [name, address])),
   };
   const sites = siteClient({ store, writer, clock });
   await ensureSite(sites);
@@ -337,6 +339,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     trustDomain: trustDomain.name,
     folder,
     endpoints,
+    planeEndpoints: planes.endpoints,
     store,
     stop: () => {
       stopped ??= undo.run(log);

@@ -93,7 +93,12 @@ export async function startTrust(
       ...workloads.health,
       ...(web?.health ?? []),
     ]),
-    endpoints: workloads.endpoints,
+    endpoints: {
+      workload: {
+        address: workloads.endpoints.workload,
+        hint: `export SPIFFE_ENDPOINT_SOCKET=unix://${workloads.endpoints.workload}`,
+      },
+    },
     admit: (kind, next, live, warn) => {
       if (kind === spiffeFederationKind) {
         const room = live === undefined ? limit.admit(next.metadata.name, warn) : [];

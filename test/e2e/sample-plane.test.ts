@@ -27,11 +27,15 @@ interface Ran {
 const folder = mkdtempSync(join(tmpdir(), 'hansa-sample-plane-'));
 const dataDir = join(folder, 'lubeck');
 const stopping = new AbortController();
+const server = { stdout: '', stderr: '' };
 let stopped: Promise<Ran>;
 
-async function hansa(args: readonly string[], interruption?: AbortSignal): Promise<Ran> {
+async function hansa(
+  args: readonly string[],
+  interruption?: AbortSignal,
+  text = { stdout: '', stderr: '' },
+): Promise<Ran> {
   const output = { stdout: new PassThrough(), stderr: new PassThrough() };
-  const text = { stdout: '', stderr: '' };
   for (const name of ['stdout', 'stderr'] as const) {
     output[name].on('data', (chunk: Buffer) => {
       text[name] += chunk.toString('utf8');
@@ -62,7 +66,7 @@ suite('a plane that is added with one line', () => {
   before(async () => {
     const listeners = ['--api', '127.0.0.1:0', '--federation', '127.0.0.1:0', '--metrics', 'off'];
     const flags = ['--trust-domain', 'lubeck.example', '--log-level', 'error', ...listeners];
-    stopped = hansa(['server', ...flags], stopping.signal);
+    stopped = hansa(['server', ...flags], stopping.signal, server);
     const admin = adminClient(dataDir);
     await until(async () => {
       try {
@@ -84,6 +88,12 @@ suite('a plane that is added with one line', () => {
     const { code, stderr } = await stopped;
     rmSync(folder, { recursive: true, force: true });
     assert.equal(code, 0, stderr);
+  });
+
+  test('has its endpoint and what to do next in the greeting', async () => {
+    await until(() => server.stdout.includes('next:'));
+    assert.match(server.stdout, /^ {2}harbour +\/srv\/harbour\.sock +for ships$/m);
+    assert.match(server.stdout, /^next: \.\/hansa harbour land north --data-dir \.\/lubeck$/m);
   });
 
   test('has its kind in discovery', async () => {

@@ -125,6 +125,7 @@ async function start(context: PlaneContext, { maxPiers }: HarbourSettings): Prom
         },
       },
     ],
+    endpoints: { harbour: { address: '/srv/harbour.sock', hint: 'for ships' } },
     stop: async () => undefined,
   };
 }
@@ -136,6 +137,7 @@ export const samplePlane: Plane<HarbourSettings> = {
   errors: harbourErrors,
   presets: { editor: [{ kinds: ['Harbour'], verbs: ['create'], subresources: ['landings'] }] },
   guide: ['harbours'],
+  nextCommand: (dataDir) => `harbour land north --data-dir ${dataDir}`,
   commands: (kit) => [
     new Command('harbour')
       .description('harbours of the site')

@@ -73,6 +73,12 @@ export interface Accompaniment extends Pick<Commit, 'put' | 'delete'> {
   readonly meaning?: string;
 }
 
+export interface PlaneEndpoint {
+  readonly address: string;
+  /** For the greeting of `hansa server`: what to do with the address. */
+  readonly hint: string;
+}
+
 /** Started after the store, the identity and the writer, before any listener takes a connection. */
 export interface RunningPlane {
   readonly controllers: readonly Controller[];
@@ -113,7 +119,7 @@ export interface RunningPlane {
   /** Why the plane is not ready, by part, for /readyz. */
   readonly health?: ReadonlyMap<string, () => string | undefined>;
   /** Addresses that the plane itself opened (the workload socket), for status and the greeting. */
-  readonly endpoints?: Readonly<Record<string, string>>;
+  readonly endpoints?: Readonly<Record<string, PlaneEndpoint>>;
   stop(): Promise<void>;
 }
 
@@ -132,5 +138,7 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly presets?: PresetAdditions;
   /** Its pages in docs/guide, without the ending `.md`. A page belongs to the site or to one plane. */
   readonly guide?: readonly string[];
+  /** For the last line of the greeting: the arguments of the command that the owner of a site may want next. */
+  readonly nextCommand?: (dataDir: string) => string;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

@@ -31,7 +31,7 @@ import { validateRoute } from './validate-svid.ts';
 import { toldSelectors, type WorkloadProcess } from './workload-process.ts';
 import { startWorkloadServer } from './workload-server.ts';
 
-export interface WorkloadServices extends RunningPlane {
+export interface WorkloadServices extends Omit<RunningPlane, 'endpoints'> {
   readonly endpoints: { readonly workload: string };
   readonly health: NonNullable<RunningPlane['health']>;
   readonly admit: NonNullable<RunningPlane['admit']>;
