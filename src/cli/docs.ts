@@ -8,6 +8,7 @@ import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { loadConfig } from '../server/config.ts';
 import type { Cli } from './cli.ts';
+import type { ReferenceSources } from './reference-pages.ts';
 
 export function docsCommand(cli: Cli): Command {
   const generate = new Command('generate')
@@ -17,14 +18,14 @@ export function docsCommand(cli: Cli): Command {
     .action(async (folder: string, _options: unknown, command: Command) => {
       const program = command.parent?.parent;
       if (program === null || program === undefined) return;
-      const metrics = await metricsOfSite(cli);
+      const site = await lookAtSite(cli);
       // Loaded here, so that no other command waits for it.
       const { referencePages } = await import('./reference-pages.ts');
       const pages = referencePages({
         program,
         registry: cli.registry,
         planes: cli.planes,
-        metrics,
+        ...site,
       });
       const root = resolve(cli.io.cwd, folder);
       rmSync(root, { recursive: true, force: true });
@@ -37,8 +38,8 @@ export function docsCommand(cli: Cli): Command {
   return new Command('docs').description('documentation of Hansa itself').addCommand(generate);
 }
 
-/** Metrics are declared by the parts of a site when they start, so one is started. */
-async function metricsOfSite(cli: Cli): Promise<string> {
+/** The parts of a site declare metrics and routes when they start, so one is started. */
+async function lookAtSite(cli: Cli): Promise<Pick<ReferenceSources, 'metrics' | 'routes'>> {
   const { startSite } = await import('../server/site.ts');
   const dataDir = mkdtempSync(join(tmpdir(), 'hansa-docs-'));
   const loopback = '127.0.0.1:0';
@@ -47,6 +48,7 @@ async function metricsOfSite(cli: Cli): Promise<string> {
     trustDomain: 'docs.example',
     api: loopback,
     federation: loopback,
+    'jwt.issuer': 'https://docs.example',
     metrics: loopback,
   };
   const { config } = loadConfig({ planes: cli.planes, flags, env: {}, cwd: cli.io.cwd });
@@ -63,9 +65,10 @@ async function metricsOfSite(cli: Cli): Promise<string> {
       log,
       metrics,
     });
+    const { routes } = site;
     const text = metrics.expose();
     await site.stop();
-    return text;
+    return { metrics: text, routes };
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }

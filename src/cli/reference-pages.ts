@@ -13,6 +13,7 @@ import { everything, type Rule } from '../core/access/rules.ts';
 import { catalogOf } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { configTable, flagOf, variableOf } from '../server/config-keys.ts';
+import { type RouteRow, whoMayCall } from '../server/route-rows.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { withoutGlobalOptionsLine } from './help-page.ts';
 
@@ -22,6 +23,8 @@ export interface ReferenceSources {
   readonly planes: readonly Plane[];
   /** What /metrics of a running site says. */
   readonly metrics: string;
+  /** Of a running site. */
+  readonly routes: readonly RouteRow[];
 }
 
 const origin = '<!-- Written by `make docs`. Do not edit: change the code that it describes. -->\n';
@@ -40,6 +43,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   add('configuration.md', configurationPage(sources.planes));
   add('errors.md', errorPage(sources.planes));
   add('metrics.md', metricsPage(sources.metrics));
+  add('routes.md', routesPage(sources.routes));
   return pages;
 }
 
@@ -55,6 +59,7 @@ function indexPage(registry: Registry): string {
     '- [Configuration](configuration.md)',
     '- [Error codes and exit codes](errors.md)',
     '- [Metrics](metrics.md)',
+    '- [Routes](routes.md)',
     '',
     '## Kinds',
     '',
@@ -185,6 +190,23 @@ function errorPage(planes: readonly Plane[]): string {
     '## Exit codes',
     '',
     ...table(['exit code', 'meaning'], exits),
+  ].join('\n');
+}
+
+function routesPage(routes: readonly RouteRow[]): string {
+  return [
+    '# Routes',
+    '',
+    'Every route of a site beside its resources, with who may call it. The site checks this before it runs the route, and again when the body of the request is complete. Resources are served below `/apis/hansa.dev/v1alpha1/`: a request needs the right of its verb on the kind.',
+    '',
+    'The api listener and the admin socket serve the same routes. The workload socket, which attests its callers, is not listed. Paths of OpenID Connect discovery begin with the path of the configured issuer.',
+    '',
+    '| listener | method | path | who may call |',
+    '|---|---|---|---|',
+    ...routes.map(
+      ({ listener, method, path, access }) =>
+        `| ${listener} | ${method} | \`${path}\` | ${whoMayCall(access)} |`,
+    ),
   ].join('\n');
 }
 

@@ -36,6 +36,7 @@ import { Front } from './http/front.ts';
 import { Limits } from './http/limits.ts';
 import { identifyAdmin, identifyTls } from './identify.ts';
 import { PlaneHost } from './plane-host.ts';
+import { type RouteRow, routeRows } from './route-rows.ts';
 import { RecordBudget } from './record-budget.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
@@ -79,6 +80,8 @@ export interface RunningSite {
   /** Those among them that planes opened. */
   readonly planeEndpoints: ReadonlyMap<string, PlaneEndpoint>;
   readonly store: Store;
+  /** Every route beside the resources, with who may call it. */
+  readonly routes: readonly RouteRow[];
   /** Finishes what is in flight, for at most limits.drainSeconds, then closes everything. Idempotent. */
   stop(): Promise<void>;
 }
@@ -173,6 +176,16 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const limits = new Limits(config.limits, clock);
   const adminLimits = new Limits(config.limits, clock);
   observeServing(metrics, registry.kinds, watches, [limits, adminLimits]);
+  const apiRoutes = [
+    ...discoveryRoutes({ registry, authorizer, clock, version }),
+    ...healthRoutes(health),
+    ...auditRoutes({ audit, auditLog: store.auditLog }),
+    ...accessRoutes(
+      { store, clock, random, authorizer, tokens, audit: counted },
+      { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
+    ),
+    ...planes.apiRoutes,
+  ];
   const front = new Front({
     clock,
     random,
@@ -190,16 +203,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       watches,
       maxRequestBytes: config.limits.maxRequestBytes,
     }),
-    routes: [
-      ...discoveryRoutes({ registry, authorizer, clock, version }),
-      ...healthRoutes(health),
-      ...auditRoutes({ audit, auditLog: store.auditLog }),
-      ...accessRoutes(
-        { store, clock, random, authorizer, tokens, audit: counted },
-        { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
-      ),
-      ...planes.apiRoutes,
-    ],
+    routes: apiRoutes,
     authorizer,
     mayRecord: (caller) => budget.check(caller),
     denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
@@ -341,6 +345,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     endpoints,
     planeEndpoints: planes.endpoints,
     store,
+    routes: routeRows(apiRoutes, planes),
     stop: () => {
       stopped ??= undo.run(log);
       return stopped;

@@ -1,0 +1,94 @@
+// Every route of a site with who may call it, from what the routes declare: for docs/reference, and for
+// the test that calls each of them.
+
+import type { ApiAccess, FederationAccess } from '../core/plane/route.ts';
+import type { Route } from './http/routes.ts';
+import type { PlaneHost } from './plane-host.ts';
+
+export interface RouteRow {
+  readonly listener: 'api' | 'federation' | 'web' | 'metrics' | 'admin socket';
+  /** Of HTTP, or gRPC for a stream. */
+  readonly method: string;
+  readonly path: string;
+  readonly access: ApiAccess | FederationAccess;
+}
+
+/** In the order of listeners and paths. */
+export function routeRows(api: readonly Route[], planes: PlaneHost): readonly RouteRow[] {
+  const metrics = ['/healthz', '/livez', '/metrics', '/readyz'];
+  return [
+    ...api.map((route) => ({ listener: 'api', access: route, ...named(route) }) as const),
+    ...[...planes.federationRoutes, ...planes.webRoutes].map((route) => ({
+      listener: route.listener,
+      access: route,
+      ...named(route),
+    })),
+    ...planes.rpcs.map((rpc) => ({
+      listener: 'federation' as const,
+      access: rpc,
+      method: 'gRPC',
+      path: rpc.path,
+    })),
+    ...planes.adminCalls.map(({ path }) => ({
+      listener: 'admin socket' as const,
+      access: socketAccess,
+      method: 'gRPC',
+      path,
+    })),
+    ...metrics.map((path) => ({
+      listener: 'metrics' as const,
+      access: { allow: 'public' } as const,
+      method: 'GET',
+      path,
+    })),
+  ].toSorted(
+    (a, b) =>
+      a.listener.localeCompare(b.listener) ||
+      a.path.localeCompare(b.path) ||
+      a.method.localeCompare(b.method),
+  );
+}
+
+/** Only its owner can open the socket, and a token is refused. */
+const socketAccess: ApiAccess = {
+  allow: 'owner',
+  refusal: () => {
+    throw new Error('no one else can open the admin socket');
+  },
+};
+
+function named({ method, path }: { readonly method: string; readonly path: string }) {
+  return { method, path };
+}
+
+/** Who may call, for people. */
+export function whoMayCall(access: RouteRow['access']): string {
+  switch (access.allow) {
+    case 'public':
+      return 'everyone';
+    case 'certificate':
+      return 'everyone who presents a certificate';
+    case 'peer':
+      return access.scope === undefined
+        ? 'live peers'
+        : `live peers with a grant of the scope ${access.scope}`;
+    case 'agent':
+      return 'agents of this site';
+    case 'authenticated':
+      return 'every authenticated caller';
+    case 'credential':
+      return `callers that authenticate by ${access.via.join(' or ')}`;
+    case 'owner':
+      return 'owners of the site';
+    case 'path':
+      return 'callers who may `get` the path';
+    case 'rights':
+      return access.rights
+        .map(({ verb, kind, subresource, nameFrom, name }) => {
+          const what = subresource === undefined ? kind.kind : `${kind.kind}/${subresource}`;
+          const which = nameFrom === undefined ? (name ?? '') : `{${nameFrom}}`;
+          return `\`${[verb, what, which].filter((word) => word !== '').join(' ')}\``;
+        })
+        .join(' and ');
+  }
+}
