@@ -2,7 +2,10 @@
 // hold the words; only for the names of objects does pressing Tab ask a site.
 
 import { Argument, Command, type Option } from 'commander';
+import type { NameLists } from '../core/plane/command-line.ts';
+import type { Plane } from '../core/plane/plane.ts';
 import type { Cli } from './cli.ts';
+import { subjectsOf } from './doctor-subject.ts';
 import { outputFormatsOf } from './output.ts';
 
 export function completionCommand(cli: Cli): Command {
@@ -23,6 +26,7 @@ Examples:
       const words = completionWords(
         root,
         cli.registry.kinds.map((kind) => kind.plural),
+        nameLists(cli.planes),
       );
       cli.print(scripts[shell as keyof typeof scripts](words));
     });
@@ -50,41 +54,33 @@ export interface CompletionWords {
   readonly flags: readonly CompletionFlag[];
 }
 
-/** Commands whose first word is a name, and flags that take one, with the command that lists them. */
-const listedBy: Readonly<Record<string, string>> = {
-  'peer show': 'peer list',
-  'peer confirm': 'peer list',
-  'peer suspend': 'peer list',
-  'peer resume': 'peer list',
-  'peer revoke': 'peer list',
-  'peer invitation cancel': 'peer invitation list',
-  'grant delete': 'get federationgrants',
-  'grant list --peer': 'peer list',
-  'grant create --peer': 'peer list',
-  'grant create --offer': 'get serviceoffers',
-  'grant check --offer': 'get serviceoffers',
-  'grant create': 'get federationgrants',
-  'trust refresh': 'get spiffefederations',
-  'trust bundle show': 'get spiffefederations',
-  'trust bundle fingerprint': 'get spiffefederations',
-  'trust bundle bootstrap': 'get spiffefederations',
-  'trust rotate activate': 'trust rotate status',
-  'trust rotate taint': 'trust rotate status',
-  'trust rotate revoke': 'trust rotate status',
-  'join token secret': 'get jointokens',
-  'join forget': 'join list',
-  'access token create --role': 'get roles',
-  'access revoke': 'access list',
-  'doctor --peer': 'get spiffefederations',
-  'context use': 'context list',
-  'context show': 'context list',
-  'context remove': 'context list',
-  'context rename': 'context list',
-  '--context': 'context list',
-};
+/** Of our own commands; planes and the subjects of `hansa doctor` add theirs. */
+const ownLists: NameLists = new Map(
+  Object.entries({
+    'access token create --role': 'get roles',
+    'access revoke': 'access list',
+    'context use': 'context list',
+    'context show': 'context list',
+    'context remove': 'context list',
+    'context rename': 'context list',
+    '--context': 'context list',
+  }),
+);
 
-export function completionWords(root: Command, kinds: readonly string[]): CompletionWords[] {
-  const globalFlags = flagsOf(root, []);
+export function nameLists(planes: readonly Plane[]): NameLists {
+  return new Map([
+    ...ownLists,
+    ...planes.flatMap(({ names }) => [...(names ?? [])]),
+    ...subjectsOf(planes).map(({ flag, listedBy }) => [`doctor --${flag}`, listedBy] as const),
+  ]);
+}
+
+export function completionWords(
+  root: Command,
+  kinds: readonly string[],
+  lists: NameLists,
+): CompletionWords[] {
+  const globalFlags = flagsOf(root, [], lists);
   const walk = (command: Command, path: readonly string[]): CompletionWords[] => {
     const children = command.commands.filter((child) => !isHidden(child));
     const [argument, second] = command.registeredArguments;
@@ -94,16 +90,18 @@ export function completionWords(root: Command, kinds: readonly string[]): Comple
     // The word run may be left out.
     const leftOut = children
       .filter((child) => child.name() === 'run')
-      .flatMap((child) => flagsOf(child, path));
+      .flatMap((child) => flagsOf(child, path, lists));
     const hasFile = [argument, second].some((each) => each?.name() === 'file');
     return [
       {
         path: path.join(' '),
         words: [...children.map((child) => child.name()), ...ownWords],
         follows: ofKind ? 'names' : hasFile ? 'files' : 'nothing',
-        listedBy: listedBy[path.join(' ')],
+        listedBy: lists.get(path.join(' ')),
         flags:
-          command === root ? globalFlags : [...flagsOf(command, path), ...leftOut, ...globalFlags],
+          command === root
+            ? globalFlags
+            : [...flagsOf(command, path, lists), ...leftOut, ...globalFlags],
       },
       ...children.flatMap((child) => walk(child, [...path, child.name()])),
     ];
@@ -117,7 +115,7 @@ function isHidden(command: Command): boolean {
   return parent !== null && !parent.createHelp().visibleCommands(parent).includes(command);
 }
 
-function flagsOf(command: Command, path: readonly string[]): CompletionFlag[] {
+function flagsOf(command: Command, path: readonly string[], lists: NameLists): CompletionFlag[] {
   return command.options
     .filter((option) => !option.hidden && option.long !== undefined)
     .map((option) => ({
@@ -125,7 +123,7 @@ function flagsOf(command: Command, path: readonly string[]): CompletionFlag[] {
       short: option.short,
       description: option.description,
       value: valueOf(option),
-      listedBy: listedBy[[...path, option.long].join(' ')],
+      listedBy: lists.get([...path, option.long].join(' ')),
     }));
 }
 

@@ -15,6 +15,7 @@ const subjectOf = (flag: string): DoctorSubject => ({
   description: `look at this ${flag} instead`,
   help: `With --${flag} it looks at one ${flag}.`,
   example: `--${flag} north`,
+  listedBy: `${flag} list`,
   parse: (text) => {
     assert.match(text, /^[a-z]+$/, `${text} cannot be a ${flag}`);
     return text;

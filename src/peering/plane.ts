@@ -7,6 +7,7 @@ import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { grantCommand } from './commands/grant.ts';
+import { peeringNames } from './commands/names.ts';
 import { peerCommand } from './commands/peer.ts';
 import { peeringErrors } from './errors.ts';
 import { peerCheck } from './peer-doctor.ts';
@@ -20,6 +21,7 @@ export const peeringPlane: Plane = {
   guide: ['peering'],
   nextCommand: (dataDir) => `peer invite --data-dir ${dataDir}`,
   commands: (kit) => [peerCommand(kit), grantCommand(kit)],
+  names: peeringNames,
   doctor: { subjects: [peerCheck] },
   status: peeringStatus,
   deletion: {

@@ -12,6 +12,7 @@ import type { Plane } from '../core/plane/plane.ts';
 import { forgottenMembersLines } from './client/forgotten-members.ts';
 import { grantCheckCommand } from './commands/grant-check.ts';
 import { joinCommand } from './commands/join.ts';
+import { trustNames } from './commands/names.ts';
 import { svidCommand } from './commands/svid.ts';
 import { trustCommand } from './commands/trust.ts';
 import { endpointCheck } from './doctor/endpoint.ts';
@@ -31,6 +32,7 @@ export const trustPlane: Plane<TrustSettings> = {
     joinCommand(kit),
     new Command('grant').addCommand(grantCheckCommand(kit)),
   ],
+  names: trustNames,
   doctor: {
     site: [
       federationsCheck,

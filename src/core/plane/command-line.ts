@@ -14,6 +14,8 @@ export interface PlaneCommandLine<Settings = unknown> {
    * the group, others only add to it. Two commands of the same path are an error at the start of the program.
    */
   readonly commands?: (kit: CommandKit) => readonly Command[];
+  /** For completion: what lists the names that the plane's commands take. */
+  readonly names?: NameLists;
   readonly doctor?: PlaneDoctor<Settings>;
   /** The plane's part of `hansa status`. */
   readonly status?: (client: SiteClient, nowMs: number) => Promise<StatusPart>;
@@ -21,6 +23,12 @@ export interface PlaneCommandLine<Settings = unknown> {
   readonly manifests?: ManifestConverter;
   readonly deletion?: DeletionEffects;
 }
+
+/**
+ * By a command whose first argument is a name (`peer show`), or a flag that takes one (`grant list
+ * --peer`): the command that lists such names with `-o name`.
+ */
+export type NameLists = ReadonlyMap<string, string>;
 
 export interface PlaneDoctor<Settings = unknown> {
   /** In this order for a site that is reached by URL; `follows` places them among the others otherwise. */

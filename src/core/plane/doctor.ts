@@ -60,6 +60,8 @@ export interface DoctorSubject {
   /** For the help of `hansa doctor`, in lines of up to 100 characters. */
   readonly help: string;
   readonly example: string;
+  /** The command that lists names of subjects with `-o name`, for completion. */
+  readonly listedBy: string;
   /** From what the user typed; throws where it cannot name such a subject. */
   parse(text: string): string;
 }
@@ -73,6 +75,7 @@ export const peerSubject: DoctorSubject = {
 refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
 By --site this takes the right to update that SPIFFEFederation.`,
   example: '--peer bruges.example',
+  listedBy: 'get spiffefederations',
   parse: (text) => TrustDomain.parse(text).name,
 };
 

@@ -1,0 +1,19 @@
+// For completion: the commands that list the names which the commands of this folder take.
+
+import type { NameLists } from '../../core/plane/command-line.ts';
+
+export const peeringNames: NameLists = new Map(
+  Object.entries({
+    'peer show': 'peer list',
+    'peer confirm': 'peer list',
+    'peer suspend': 'peer list',
+    'peer resume': 'peer list',
+    'peer revoke': 'peer list',
+    'peer invitation cancel': 'peer invitation list',
+    'grant delete': 'get federationgrants',
+    'grant list --peer': 'peer list',
+    'grant create --peer': 'peer list',
+    'grant create --offer': 'get serviceoffers',
+    'grant create': 'get federationgrants',
+  }),
+);

@@ -1,0 +1,18 @@
+// For completion: the commands that list the names which the commands of this folder take.
+
+import type { NameLists } from '../../core/plane/command-line.ts';
+
+export const trustNames: NameLists = new Map(
+  Object.entries({
+    'trust refresh': 'get spiffefederations',
+    'trust bundle show': 'get spiffefederations',
+    'trust bundle fingerprint': 'get spiffefederations',
+    'trust bundle bootstrap': 'get spiffefederations',
+    'trust rotate activate': 'trust rotate status',
+    'trust rotate taint': 'trust rotate status',
+    'trust rotate revoke': 'trust rotate status',
+    'join token secret': 'get jointokens',
+    'join forget': 'join list',
+    'grant check --offer': 'get serviceoffers',
+  }),
+);
