@@ -12,8 +12,8 @@ import { outputOption, renderValue } from './output.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import type { OutputFormat } from '../core/plane/command-kit.ts';
 import { printable, renderColumns } from '../core/command/columns.ts';
-
-const tokensPath = '/hansa/v1/tokens';
+import { pathTo } from '../core/plane/path-to.ts';
+import { sitePaths } from '../server/routes/paths.ts';
 
 export function accessCommand(cli: Cli): Command {
   return new Command('access')
@@ -64,7 +64,7 @@ Examples:
       cli.withClient(command, async (client) => {
         const answer = await client.request({
           method: 'POST',
-          path: tokensPath,
+          path: sitePaths.tokens,
           body: {
             name,
             role: options.role,
@@ -126,7 +126,7 @@ export interface AccessGrant {
 }
 
 export async function listTokens(client: SiteClient): Promise<readonly TokenSummary[]> {
-  const { body } = await client.request({ path: tokensPath });
+  const { body } = await client.request({ path: sitePaths.tokens });
   return (body as { readonly tokens: readonly TokenSummary[] }).tokens;
 }
 
@@ -154,7 +154,7 @@ function revokeCommand(cli: Cli): Command {
         await cli.confirm(command, `Revoke the token ${name}? Whoever uses it is refused at once.`);
         const answer = await client.request({
           method: 'DELETE',
-          path: `${tokensPath}/${encodeURIComponent(name)}`,
+          path: pathTo(sitePaths.token, { name }),
         });
         const revoked = answer.body as RevokedToken;
         cli.print(

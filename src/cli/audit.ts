@@ -25,8 +25,8 @@ import { usageError } from '../core/command/usage-error.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import type { OutputFormat } from '../core/plane/command-kit.ts';
 import { printable, renderColumns } from '../core/command/columns.ts';
-
-const root = '/hansa/v1/audit';
+import { pathTo } from '../core/plane/path-to.ts';
+import { sitePaths } from '../server/routes/paths.ts';
 
 export function auditCommand(cli: Cli): Command {
   return new Command('audit')
@@ -107,7 +107,7 @@ async function fetchEvents(
     const limit = String(Math.min(1000, options.limit - events.length));
     const page = (
       await client.request({
-        path: `${root}/events`,
+        path: sitePaths.auditEvents,
         query: { user, verb, kind, name, outcome, since, until, limit, before: before?.toString() },
       })
     ).body as { events: AuditEvent[]; before?: number };
@@ -167,7 +167,7 @@ function showCommand(cli: Cli): Command {
     .action((index: number, options: { output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
         const query = { before: String(index + 1), limit: '1' };
-        const { body } = await client.request({ path: `${root}/events`, query });
+        const { body } = await client.request({ path: sitePaths.auditEvents, query });
         const [event] = (body as { events: AuditEvent[] }).events;
         if (event?.index !== index) {
           throw new HansaError('HANSA_NOT_FOUND', `There is no event ${index} in the log.`);
@@ -188,7 +188,7 @@ function exportCommand(cli: Cli): Command {
     )
     .action((options: { file?: string }, command: Command) =>
       cli.withClient(command, async (client) => {
-        const pieces = await client.stream(`${root}/export`);
+        const pieces = await client.stream(sitePaths.auditExport);
         if (options.file === undefined) {
           await pipeline(pieces, cli.io.stdout, { end: false });
           return;
@@ -269,7 +269,7 @@ Examples:
 async function verifySite(cli: Cli, command: Command, options: VerifyOptions): Promise<StoppedLog> {
   try {
     return await cli.withClient(command, async (client) => ({
-      verified: await verifyExport(await client.stream(`${root}/export`), options),
+      verified: await verifyExport(await client.stream(sitePaths.auditExport), options),
       unsigned: 0,
     }));
   } catch (error) {
@@ -377,7 +377,9 @@ function proofCommand(cli: Cli): Command {
     )
     .action((index: number, _options: unknown, command: Command) =>
       cli.withClient(command, async (client) => {
-        const { body } = await client.request({ path: `${root}/proofs/${index}` });
+        const { body } = await client.request({
+          path: pathTo(sitePaths.auditProof, { index: String(index) }),
+        });
         cli.print(JSON.stringify(body));
       }),
     );
@@ -393,7 +395,7 @@ function checkpointCommand(cli: Cli): Command {
     )
     .action((options: { key?: boolean }, command: Command) =>
       cli.withClient(command, async (client) => {
-        const { body } = await client.request({ path: `${root}/checkpoint` });
+        const { body } = await client.request({ path: sitePaths.auditCheckpoint });
         const { publicKey, checkpoint } = body as { publicKey: string; checkpoint: string };
         cli.print(options.key === true ? publicKey : checkpoint.trimEnd());
       }),

@@ -21,6 +21,7 @@ import {
 } from './credential-cache.ts';
 import type { Io } from '../core/plane/command-kit.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
+import { sitePaths } from '../server/routes/paths.ts';
 
 export interface ObtainedCredential {
   readonly credential: CachedCredential;
@@ -92,7 +93,7 @@ async function request(
   const answer = await client
     .request({
       method: 'POST',
-      path: '/hansa/v1/user-svids',
+      path: sitePaths.userSvids,
       body: { publicKey, ...(user === undefined ? {} : { user }) },
     })
     .catch((error: unknown) => {

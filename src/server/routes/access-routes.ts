@@ -16,6 +16,7 @@ import {
 } from '../../core/access/user-credentials.ts';
 import { type Exchange, readJson, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
+import { sitePaths } from './paths.ts';
 
 /** Names, a role and a public key: far below this. */
 const maxBodyBytes = 16 * 1024;
@@ -35,20 +36,20 @@ export function accessRoutes(
   return [
     {
       method: 'POST',
-      path: '/hansa/v1/tokens',
+      path: sitePaths.tokens,
       ...may('create'),
       handle: answer(201, (caller, body, origin) => createToken(tokens, caller, body, origin)),
     },
     {
       method: 'GET',
-      path: '/hansa/v1/tokens',
+      path: sitePaths.tokens,
       ...may('list'),
       handle: (exchange) =>
         respondJson(exchange, 200, { tokens: listTokens(tokens, exchange.caller) }),
     },
     {
       method: 'DELETE',
-      path: '/hansa/v1/tokens/{name}',
+      path: sitePaths.token,
       allow: 'rights',
       rights: [{ verb: 'delete', kind: tokenKind, nameFrom: 'name' }],
       handle: async (exchange, { name = '' }) =>
@@ -60,7 +61,7 @@ export function accessRoutes(
     },
     {
       method: 'POST',
-      path: '/hansa/v1/user-svids',
+      path: sitePaths.userSvids,
       // A certificate does not obtain another, or a stolen one would live for ever.
       allow: 'credential',
       via: ['socket', 'token'],

@@ -9,6 +9,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { AuditLog } from '../../core/store/store.ts';
 import { type Exchange, respond, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
+import { sitePaths } from './paths.ts';
 
 /** What a Role names to let somebody read the log. It is no resource: nobody writes it. */
 export const auditKind: KindName = { kind: 'AuditEvent', plural: 'auditevents' };
@@ -25,7 +26,7 @@ export function auditRoutes(parts: {
   return [
     {
       ...may('list'),
-      path: '/hansa/v1/audit/events',
+      path: sitePaths.auditEvents,
       handle: async (exchange) => {
         const { events, before } = await audit.list(readQuery(exchange.query));
         respondJson(exchange, 200, { events, ...(before === undefined ? {} : { before }) });
@@ -33,7 +34,7 @@ export function auditRoutes(parts: {
     },
     {
       ...may('get'),
-      path: '/hansa/v1/audit/proofs/{index}',
+      path: sitePaths.auditProof,
       handle: async (exchange, { index: text = '' }) => {
         const index = readCount('index', text);
         if (index >= auditLog.size) {
@@ -47,7 +48,7 @@ export function auditRoutes(parts: {
     },
     {
       ...may('get'),
-      path: '/hansa/v1/audit/checkpoint',
+      path: sitePaths.auditCheckpoint,
       handle: async (exchange) => {
         const { note } = await audit.checkpoint();
         respondJson(exchange, 200, { publicKey: audit.verifier.text, checkpoint: note });
@@ -55,7 +56,7 @@ export function auditRoutes(parts: {
     },
     {
       ...may('list'),
-      path: '/hansa/v1/audit/export',
+      path: sitePaths.auditExport,
       handle: async (exchange) => {
         const checkpoint = await audit.checkpoint();
         if (exchange.request.method === 'HEAD') {
