@@ -76,6 +76,7 @@ export class SimulatedDatabase {
 }
 
 class SimulatedDriver implements Driver {
+  readonly maxInFlight = 1;
   readonly #shared: SimulatedDatabase;
   readonly #process: Process;
   readonly #inner: MemoryDriver;

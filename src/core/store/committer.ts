@@ -1,6 +1,9 @@
-// The one writer of a replica. Whatever waits when the database is free goes into one transaction,
-// in the order of the calls: under load the cost of a durable write is shared by all that wait,
-// and a lone commit waits for nobody.
+// The one writer of a replica. Commits that wait share a transaction, in the order of the calls:
+// under load they share the cost of a durable write, and a lone commit does not wait for others.
+//
+// Where the driver allows it, the next transaction is planned and handed over while one is being
+// written. It is planned on the one ahead of it and fails with it. Transactions are settled in
+// order: readers, watchers and callers learn of one only when it and all ahead of it are durable.
 
 import type { Clock } from '../clock/clock.ts';
 import { sleep } from '../clock/clock.ts';
@@ -19,18 +22,21 @@ const maxWaiting = 16_384;
 /** How long to wait before asking the database again whether it holds a batch. */
 const askAgainMs = 250;
 
+/** Commits are spread over several transactions only where each gets this many. */
+const minShare = 8;
+
 /** What the committer needs of the store around it. */
 export interface CommitterHost {
-  /** A new draft on what is current, after the changes of other replicas have been taken over. */
+  /** A new draft on what is current and being written, after the changes of other replicas have been taken over. */
   draft(base: Base): Draft;
   /** Adds what is written when there is time: facts, compaction. */
   housekeep(draft: Draft): void;
   /** Whether `housekeep` has something that should not wait for the next commit. */
   needsHousekeeping(): boolean;
-  /** The database has the batch: make it current. */
-  written(draft: Draft, batch: Batch): void;
-  /** The database does not have it. */
-  notWritten(batch: Batch | undefined): void;
+  /** The database has the batch (undefined where nothing changed): make it current. */
+  written(draft: Draft, batch: Batch | undefined): void;
+  /** The database does not have it; undefined where nothing was planned. */
+  notWritten(draft: Draft | undefined): void;
 }
 
 interface Job {
@@ -38,6 +44,19 @@ interface Job {
   readonly plan: (draft: Draft) => () => void;
   readonly reject: (error: HansaError) => void;
   readonly sinceMs: number;
+}
+
+/** One transaction, from the call of the driver until its callers know. */
+interface Flight {
+  readonly jobs: { readonly job: Job; readonly finish: () => void }[];
+  readonly startedMs: number;
+  /** Undefined until the driver has called for the batch. */
+  draft: Draft | undefined;
+  batch: Batch | undefined;
+  /** Nothing may be planned on it: the driver reported an error, whose outcome may be open. */
+  failing: boolean;
+  /** Why it cannot be written: one ahead of it was not. */
+  doom: HansaError | undefined;
 }
 
 export interface CommitterOptions {
@@ -52,7 +71,14 @@ export class Committer {
   readonly #options: CommitterOptions;
   #problem: HansaError | undefined;
   #waiting: Job[] = [];
-  #running: Promise<void> | undefined;
+  /** Oldest first. */
+  #flights: Flight[] = [];
+  /** Resolves when the last flight so far is settled. */
+  #settled: Promise<void> = Promise.resolve();
+  #settledMs = 0;
+  #scheduled = false;
+  /** Housekeeping alone is not repeated after a failure: the next commit tries again. */
+  #healthy = true;
   #closing = false;
   readonly #closed = new AbortController();
 
@@ -89,24 +115,17 @@ export class Committer {
     });
   }
 
-  /** Starts writing where something waits and nothing is being written. */
+  /** Starts writing where something waits and the driver takes more. */
   wake(): void {
-    // The loop begins in a microtask, so that the commits of one turn share a transaction.
-    this.#running ??= Promise.resolve()
-      .then(() => this.#loop())
-      .finally(() => {
-        this.#running = undefined;
-        if (this.#waiting.length > 0) this.wake();
-      });
+    this.#healthy = true;
+    this.#schedule();
   }
 
   /** Finishes what waits; refuses what comes later. */
   async close(): Promise<void> {
     this.#closing = true;
-    // Twice: a loop that is just ending does not look for work again.
-    await this.#running;
     this.wake();
-    await this.#running;
+    while (this.#scheduled || this.#flights.length > 0) await this.#settled;
     this.#closed.abort(closedError());
   }
 
@@ -115,59 +134,113 @@ export class Committer {
     this.#closed.abort(closedError());
   }
 
-  async #loop(): Promise<void> {
-    let healthy = true;
-    // Housekeeping alone is not repeated after a failure: the next commit tries again.
-    while (this.#waiting.length > 0 || (healthy && this.#options.host.needsHousekeeping())) {
-      healthy = await this.#transact();
-    }
-  }
-
   /** Why the last transaction was not written; undefined where it was. */
   get problem(): HansaError | undefined {
     return this.#problem;
   }
 
-  async #transact(): Promise<boolean> {
-    const { driver, host, metrics } = this.#options;
-    const jobs: { readonly job: Job; readonly finish: () => void }[] = [];
-    const startedMs = this.#options.clock.monotonic();
-    let draft: Draft | undefined;
-    let batch: Batch | undefined;
-    try {
-      await driver.transact((base) => {
-        draft = host.draft(base);
-        while (
-          this.#waiting.length > 0 &&
-          draft.rows < maxBatchRows &&
-          draft.bytes < maxBatchBytes
-        ) {
-          const job = this.#waiting.shift() as Job;
-          jobs.push({ job, finish: this.#plan(job, draft) });
-        }
-        host.housekeep(draft);
-        batch = draft.batch();
-        return batch;
-      });
-    } catch (error) {
-      const failure = await this.#failureOf(error, batch);
-      if (failure !== undefined) {
-        this.#problem = failure;
-        host.notWritten(batch);
-        for (const { job } of jobs) {
-          metrics?.failed(failure);
-          job.reject(failure);
-        }
-        return false;
-      }
+  /** In a microtask, so that the commits of one turn share a transaction. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      while (this.#mayBegin()) this.#begin();
+    });
+  }
+
+  #mayBegin(): boolean {
+    const { driver, host } = this.#options;
+    const first = this.#flights.length === 0;
+    if (!first) {
+      if (this.#waiting.length === 0 || this.#flights.length >= driver.maxInFlight) return false;
+      return this.#flights.every(
+        ({ draft, failing, doom }) => draft !== undefined && !failing && doom === undefined,
+      );
     }
-    if (draft !== undefined && batch !== undefined) {
-      this.#problem = undefined;
-      host.written(draft, batch);
+    return this.#waiting.length > 0 || (this.#healthy && host.needsHousekeeping());
+  }
+
+  #begin(): void {
+    const flight: Flight = {
+      jobs: [],
+      startedMs: this.#options.clock.monotonic(),
+      draft: undefined,
+      batch: undefined,
+      failing: false,
+      doom: undefined,
+    };
+    this.#flights.push(flight);
+    const answer = this.#options.driver
+      .transact((base) => this.#build(flight, base))
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          flight.failing = true;
+          return { error };
+        },
+      );
+    this.#settled = this.#settle(flight, answer, this.#settled);
+  }
+
+  #build(flight: Flight, base: Base): Batch | undefined {
+    const { driver, host } = this.#options;
+    const draft = host.draft(base);
+    flight.draft = draft;
+    let left = shareOf(
+      this.#waiting.length,
+      this.#flights.reduce((sum, { jobs }) => sum + jobs.length, 0),
+      driver.maxInFlight,
+    );
+    while (left-- > 0 && draft.rows < maxBatchRows && draft.bytes < maxBatchBytes) {
+      const job = this.#waiting.shift() as Job;
+      flight.jobs.push({ job, finish: this.#plan(job, draft) });
     }
-    metrics?.written(jobs.length, batch, this.#options.clock.monotonic() - startedMs);
+    host.housekeep(draft);
+    flight.batch = draft.batch();
+    this.#schedule();
+    return flight.batch;
+  }
+
+  async #settle(
+    flight: Flight,
+    answer: Promise<{ readonly error: unknown } | undefined>,
+    ahead: Promise<void>,
+  ): Promise<void> {
+    await ahead;
+    const failed = await answer;
+    // One that is doomed is not in the database, as its base is not; also one that changes nothing
+    // was decided on what did not come to be.
+    const failure =
+      flight.doom ??
+      (failed === undefined ? undefined : await this.#failureOf(failed.error, flight.batch));
+    this.#flights.shift();
+    if (failure === undefined) this.#succeed(flight);
+    else this.#fail(flight, failure);
+    this.#settledMs = this.#options.clock.monotonic();
+    this.#schedule();
+  }
+
+  #succeed({ draft, batch, jobs, startedMs }: Flight): void {
+    const { host, metrics, clock } = this.#options;
+    if (batch !== undefined) this.#problem = undefined;
+    if (draft !== undefined) host.written(draft, batch);
+    // The time that it waited for the one ahead belongs to that one.
+    const sinceMs = Math.max(startedMs, this.#settledMs);
+    metrics?.written(jobs.length, batch, clock.monotonic() - sinceMs);
     for (const { finish } of jobs) finish();
-    return true;
+    this.#healthy = true;
+  }
+
+  #fail({ draft, jobs }: Flight, failure: HansaError): void {
+    this.#problem = failure;
+    this.#healthy = false;
+    for (const flight of this.#flights) flight.doom ??= failure;
+    this.#options.host.notWritten(draft);
+    for (const { job } of jobs) {
+      this.#options.metrics?.failed(failure);
+      job.reject(failure);
+    }
   }
 
   /**
@@ -217,6 +290,12 @@ export class Committer {
       }
     }
   }
+}
+
+/** An equal share of the commits that wait or are being written, so that no transaction is starved. */
+function shareOf(waiting: number, inFlight: number, flights: number): number {
+  const share = Math.max(minShare, Math.ceil((waiting + inFlight) / flights));
+  return Math.min(waiting, flights > 1 ? share : waiting);
 }
 
 export function closedError(): HansaError {

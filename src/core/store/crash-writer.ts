@@ -73,5 +73,6 @@ if (round === 'end') {
   if (taken === undefined) throw new Error('the lease of a killed process hangs');
   note(JSON.stringify(found));
   process.stdout.write('writing\n');
-  await Promise.all(Array.from({ length: 8 }, (_, number) => writer(number, taken.epoch)));
+  // So many that transactions overlap where the disk is quick.
+  await Promise.all(Array.from({ length: 32 }, (_, number) => writer(number, taken.epoch)));
 }

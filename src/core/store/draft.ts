@@ -1,6 +1,7 @@
 // A transaction in the making: commits and leases are decided here one after the other, each
-// against what is current plus what the transaction already changes. Nothing outside is touched
-// before the database has it, so a draft that fails is simply dropped.
+// against what is current, plus what the transactions ahead of it change, plus what this one already
+// changes. Nothing outside is touched before the database has it, so a draft that fails is dropped,
+// and with it the drafts that were planned on it.
 
 import { HansaError } from '../errors/error.ts';
 import { ownCopy } from '../memory/own-copy.ts';
@@ -13,9 +14,12 @@ import { maxValueBytes } from './store.ts';
 import { storedLevel } from './subtree-hashes.ts';
 
 export interface Current {
+  /** After the drafts ahead. */
   readonly head: Head;
   readonly collections: Collections;
   readonly leases: ReadonlyMap<string, LeaseState>;
+  /** Drafts that are being written, oldest first. */
+  readonly ahead: readonly Draft[];
 }
 
 export class Draft {
@@ -23,8 +27,10 @@ export class Draft {
   readonly leases = new Map<string, LeaseState>();
   /** Size of all values and audit rows so far. */
   bytes = 0;
+  /** The head before this draft, and after it once `batch` was called. */
+  head: Head;
 
-  readonly #current: Current;
+  #current: Current;
   readonly #nowMs: number;
   readonly #overlay = new Map<string, Map<string, Entry | undefined>>();
   readonly #frontier: Frontier;
@@ -36,6 +42,7 @@ export class Draft {
 
   constructor(current: Current, nowMs: number) {
     this.#current = current;
+    this.head = current.head;
     this.#nowMs = nowMs;
     this.#frontier = Frontier.decode(current.head.treeSize, current.head.frontier);
     this.#compactedRevision = current.head.compactedRevision;
@@ -94,9 +101,11 @@ export class Draft {
     this.#superseded = superseded;
   }
 
-  /** The rows to write; undefined where nothing changes. */
+  /** Ends the planning. The rows to write; undefined where nothing changes. */
   batch(): Batch | undefined {
     const { head } = this.#current;
+    // The next draft holds on to this one: without this, it would to all before it.
+    this.#current = { ...this.#current, ahead: [] };
     const still =
       this.changes.length === 0 &&
       this.#audit.length === 0 &&
@@ -104,15 +113,16 @@ export class Draft {
       this.#facts.length === 0 &&
       this.#compactedRevision === head.compactedRevision;
     if (still) return undefined;
+    this.head = {
+      sequence: head.sequence + 1,
+      revision: this.revision,
+      compactedRevision: this.#compactedRevision,
+      treeSize: this.#frontier.size,
+      frontier: this.#audit.length === 0 ? head.frontier : this.#frontier.encode(),
+    };
     return {
       base: head,
-      head: {
-        sequence: head.sequence + 1,
-        revision: this.revision,
-        compactedRevision: this.#compactedRevision,
-        treeSize: this.#frontier.size,
-        frontier: this.#audit.length === 0 ? head.frontier : this.#frontier.encode(),
-      },
+      head: this.head,
       changes: this.changes.map(toRow),
       superseded: this.#superseded,
       audit: this.#audit,
@@ -198,17 +208,28 @@ export class Draft {
   };
 
   #get(collection: string, name: string): Entry | undefined {
-    const changed = this.#overlay.get(collection);
-    return changed?.has(name) ? changed.get(name) : this.#current.collections.get(collection, name);
+    const own = this.#overlay.get(collection);
+    if (own?.has(name)) return own.get(name);
+    const { ahead, collections } = this.#current;
+    for (let at = ahead.length - 1; at >= 0; at--) {
+      const changed = (ahead[at] as Draft).#overlay.get(collection);
+      if (changed?.has(name)) return changed.get(name);
+    }
+    return collections.get(collection, name);
   }
 
-  /** Grows with what this transaction changes of the collection. */
+  /** Grows with what this transaction and those ahead change of the collection. */
   #count(collection: string): number {
-    const { collections } = this.#current;
+    const { ahead, collections } = this.#current;
+    const changed = new Set<string>();
+    for (const draft of [...ahead, this]) {
+      for (const name of draft.#overlay.get(collection)?.keys() ?? []) changed.add(name);
+    }
     let count = collections.count(collection);
-    for (const [name, entry] of this.#overlay.get(collection) ?? []) {
+    for (const name of changed) {
       const was = collections.get(collection, name) !== undefined;
-      if (was !== (entry !== undefined)) count += was ? -1 : 1;
+      const is = this.#get(collection, name) !== undefined;
+      if (was !== is) count += was ? -1 : 1;
     }
     return count;
   }
@@ -223,7 +244,9 @@ export class Draft {
   }
 
   #lease(name: string): LeaseState | undefined {
-    return this.leases.get(name) ?? this.#current.leases.get(name);
+    const { ahead, leases } = this.#current;
+    const planned = [this, ...ahead.toReversed()].find((draft) => draft.leases.has(name));
+    return (planned?.leases ?? leases).get(name);
   }
 
   #setLease(state: LeaseState | undefined): LeaseState | undefined {

@@ -101,11 +101,14 @@ export interface Opened {
   readonly edges: readonly Buffer[];
 }
 
-/**
- * Calls of `transact` never overlap: the committer waits for each. Reads of the audit log may run
- * beside them, and see every batch whose `transact` has resolved.
- */
+/** Reads of the audit log may run beside `transact`, and see every batch whose `transact` has resolved. */
 export interface Driver {
+  /**
+   * How many calls of `transact` may overlap right now. 1 for a database that others write to.
+   * Where it is more, batches are written in the order in which they were built, and a batch whose
+   * base is not in the database fails with outcome 'none': after a failure, all later ones fail.
+   */
+  readonly maxInFlight: number;
   /** Brings the schema up to date and reads everything but the changes. Called once, first. */
   open(): Promise<Opened>;
   /** The next page of change rows above `after`, in ascending order; empty at the end. */
@@ -117,7 +120,7 @@ export interface Driver {
   transact(build: (base: Base) => Batch | undefined): Promise<void>;
   /**
    * After a failure of unknown outcome: whether the database holds the batch. Rejects while that
-   * cannot be told; it may be asked again.
+   * cannot be told; it may be asked again. Later batches may be there as well.
    */
   holds(batch: Batch): Promise<boolean>;
   /** See AuditLog in store.ts; the bounds are checked already. */

@@ -58,6 +58,7 @@ export class MemoryDatabase {
 }
 
 export class MemoryDriver implements Driver {
+  readonly maxInFlight: number = 1;
   readonly #database: MemoryDatabase;
   readonly #clock: Clock;
   #seen: Head = emptyHead;

@@ -60,6 +60,10 @@ export class Replica implements Store {
   readonly #facts: FactTable;
   readonly #committer: Committer;
   #head: Head;
+  /** Drafts that are being written, oldest first. */
+  #ahead: readonly Draft[] = [];
+  /** The one among them, if any, that carries facts or compacts. */
+  #housekeeper: Draft | undefined;
   /** What `compact` was asked for and is not done yet. */
   #compactTarget = 0;
   /** Facts that are in the transaction being written. */
@@ -105,9 +109,11 @@ export class Replica implements Store {
       host: {
         draft: (base) => this.#draft(base),
         housekeep: (draft) => this.#housekeep(draft),
-        needsHousekeeping: () => this.#factsDue || this.#compactionTarget('quiet') !== undefined,
+        needsHousekeeping: () =>
+          this.#housekeeper === undefined &&
+          (this.#factsDue || this.#compactionTarget('quiet') !== undefined),
         written: (draft, batch) => this.#written(draft, batch),
-        notWritten: () => this.#notWritten(),
+        notWritten: (draft) => this.#notWritten(draft),
       },
     });
     this.#facts = new FactTable(loaded.facts, () => this.#armFacts());
@@ -202,10 +208,14 @@ export class Replica implements Store {
 
   #draft(base: Base): Draft {
     if (base.foreign !== undefined) this.#adopt(base.foreign);
-    return new Draft(
-      { head: this.#head, collections: this.#collections, leases: this.#leases },
+    const ahead = this.#ahead;
+    const head = ahead.at(-1)?.head ?? this.#head;
+    const draft = new Draft(
+      { head, collections: this.#collections, leases: this.#leases, ahead },
       base.nowMs,
     );
+    this.#ahead = [...ahead, draft];
+    return draft;
   }
 
   /** What another replica committed becomes current here as if it had been committed here. */
@@ -244,27 +254,36 @@ export class Replica implements Store {
   }
 
   #housekeep(draft: Draft): void {
+    // One at a time: history and facts are those of what is written.
+    if (this.#housekeeper !== undefined) return;
     const target = this.#compactionTarget(draft.rows > 0 ? 'busy' : 'quiet');
     if (target !== undefined) {
       const step = Math.min(target, this.compactedRevision + housekeepingRows);
       draft.compact(step, this.#history.supersededBy(step));
+      this.#housekeeper = draft;
     }
     if (this.#factsDue) {
+      this.#housekeeper = draft;
       this.#factsInFlight = this.#facts.take(housekeepingRows);
       draft.setFacts(this.#factsInFlight);
     }
   }
 
-  #written(draft: Draft, batch: Batch): void {
+  #written(draft: Draft, batch: Batch | undefined): void {
+    this.#ahead = this.#ahead.filter((other) => other !== draft);
     const changes = draft.changes.map((change) => this.#apply(change));
-    this.#head = batch.head;
-    for (const lease of batch.leases) this.#leases.set(lease.name, lease);
-    if (batch.head.compactedRevision > this.#history.compactedRevision) {
-      this.#history.compact(batch.head.compactedRevision);
+    if (batch !== undefined) this.#head = batch.head;
+    for (const [name, lease] of draft.leases) this.#leases.set(name, lease);
+    const { compactedRevision } = this.#head;
+    if (compactedRevision > this.#history.compactedRevision) {
+      this.#history.compact(compactedRevision);
     }
-    if (batch.head.compactedRevision >= this.#compactTarget) this.#compactTarget = 0;
-    this.#factsInFlight = [];
-    this.#factsDue &&= this.#facts.dirty;
+    if (compactedRevision >= this.#compactTarget) this.#compactTarget = 0;
+    if (draft === this.#housekeeper) {
+      this.#housekeeper = undefined;
+      this.#factsInFlight = [];
+      this.#factsDue &&= this.#facts.dirty;
+    }
     this.#tell(changes);
   }
 
@@ -273,12 +292,16 @@ export class Replica implements Store {
     for (const { previous } of changes) if (previous !== undefined) forgetValue(previous);
   }
 
-  #notWritten(): void {
+  #notWritten(draft: Draft | undefined): void {
+    this.#ahead = this.#ahead.filter((other) => other !== draft);
     this.#compactTarget = 0;
+    if (this.#housekeeper !== undefined && this.#housekeeper !== draft) return;
+    this.#housekeeper = undefined;
     const rows = this.#factsInFlight;
     this.#factsInFlight = [];
     this.#factsDue = false;
     this.#facts.giveBack(rows);
+    if (this.#facts.dirty) this.#armFacts();
   }
 
   #armFacts(): void {

@@ -3,6 +3,7 @@
 
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
+import type { Clock } from '../clock/clock.ts';
 import { corrupt } from './load.ts';
 import { hashBytes } from '../merkle/tree.ts';
 import { edgeCounts } from './subtree-hashes.ts';
@@ -43,13 +44,17 @@ export class SqliteDatabase {
   readonly #statements = new Map<string, StatementSync>();
   /** Something was erased that the write-ahead log still holds. */
   #logHoldsErased = false;
+  /** Why COMMIT failed. Only a database that is opened again tells what was written. */
+  #uncertain: { readonly cause: unknown } | undefined;
+  readonly #clock: Clock;
 
-  private constructor(database: DatabaseSync) {
+  private constructor(database: DatabaseSync, clock: Clock) {
     this.#database = database;
+    this.#clock = clock;
   }
 
   /** Makes the file where there is none, and brings its schema up to date. */
-  static open(path: string): SqliteDatabase {
+  static open(path: string, clock: Clock): SqliteDatabase {
     // SQLite gives its other files the mode of this one.
     makePrivateFile(path);
     const database = new DatabaseSync(path, { timeout: busyTimeoutMs });
@@ -63,11 +68,12 @@ export class SqliteDatabase {
       database.close();
       throw error;
     }
-    return new SqliteDatabase(database);
+    return new SqliteDatabase(database, clock);
   }
 
-  static openReader(path: string): SqliteDatabase {
-    return new SqliteDatabase(new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs }));
+  static openReader(path: string, clock: Clock): SqliteDatabase {
+    const database = new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs });
+    return new SqliteDatabase(database, clock);
   }
 
   opened(): Answers['open'] {
@@ -113,12 +119,14 @@ export class SqliteDatabase {
     return { revisions, collections, names, previous, packed: pack(values) };
   }
 
-  write(batch: WireBatch): undefined {
+  write(batch: WireBatch): Answers['write'] {
+    if (this.#uncertain !== undefined) throw this.#uncertain.cause;
     const seals = batch.changes.collections.some((collection) => sealedCollections.has(collection));
     // Not always: zeroing every page that history frees would cost each commit.
     if (seals) this.#database.exec('PRAGMA secure_delete = ON');
+    let commitMs: number;
     try {
-      this.#transact(batch);
+      commitMs = this.#transact(batch);
     } finally {
       if (seals) this.#database.exec('PRAGMA secure_delete = OFF');
     }
@@ -127,10 +135,11 @@ export class SqliteDatabase {
       // A reader of another program, a backup say, must not hold up every commit.
       this.#logHoldsErased = !emptyLog(this.#database, seals ? emptyLogWithinMs : 0);
     }
-    return undefined;
+    return { commitMs };
   }
 
-  #transact(batch: WireBatch): void {
+  /** Returns how long COMMIT took, in milliseconds. */
+  #transact(batch: WireBatch): number {
     this.#statement('BEGIN IMMEDIATE').run();
     try {
       this.#insert(batch);
@@ -138,14 +147,17 @@ export class SqliteDatabase {
       this.#rollback();
       throw error;
     }
+    const startedMs = this.#clock.monotonic();
     try {
       this.#statement('COMMIT').run();
+      return this.#clock.monotonic() - startedMs;
     } catch (error) {
       this.#rollback();
       // SQLITE_FULL comes from write(2), before the frame that makes the transaction valid is
       // whole. After any other error that frame may be in the log, and nobody knows whether it
       // reached the disk.
       if (resultCode(error) === sqliteFull) throw error;
+      this.#uncertain = { cause: error };
       throw new CommitUncertain('COMMIT failed', { cause: error });
     }
   }

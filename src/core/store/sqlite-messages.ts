@@ -113,12 +113,17 @@ export interface WireOpened {
   readonly edges: Packed;
 }
 
+export interface Written {
+  /** How long COMMIT took: what a transaction costs however many rows it has, roughly. */
+  readonly commitMs: number;
+}
+
 /** What each request is answered with. */
 export interface Answers {
   open: WireOpened;
   openReader: undefined;
   changes: WireChangePage;
-  write: undefined;
+  write: Written;
   audit: Packed;
   leafHashes: Packed;
   subtreeHashes: Packed;

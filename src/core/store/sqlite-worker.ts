@@ -1,6 +1,7 @@
 // A thread around one SqliteDatabase: answers requests one after the other.
 
 import { parentPort } from 'node:worker_threads';
+import { systemClock } from '../clock/system.ts';
 import type { CoreErrorCode } from '../errors/error.ts';
 import { HansaError } from '../errors/error.ts';
 import { CommitUncertain, isFull, resultCode, SqliteDatabase } from './sqlite-database.ts';
@@ -22,11 +23,11 @@ type Handlers = {
 
 const handlers: Handlers = {
   open: ({ path }) => {
-    database = SqliteDatabase.open(path);
+    database = SqliteDatabase.open(path, systemClock);
     return database.opened();
   },
   openReader: ({ path }) => {
-    database = SqliteDatabase.openReader(path);
+    database = SqliteDatabase.openReader(path, systemClock);
     return undefined;
   },
   changes: (question) => present().changes(question),
@@ -76,7 +77,7 @@ function describe(thrown: unknown): WireError {
 
 /** The blocks of bytes in an answer, which are moved. */
 function blocks(reply: Answers[RequestKind]): ArrayBuffer[] {
-  if (typeof reply !== 'object') return [];
+  if (typeof reply !== 'object' || 'commitMs' in reply) return [];
   const packed: Packed | undefined =
     'bytes' in reply ? reply : 'packed' in reply ? reply.packed : reply.edges;
   return [packed.bytes.buffer];

@@ -195,19 +195,53 @@ describe('the schema', () => {
 });
 
 describe('the SQLite driver', () => {
+  const batchAfter = (base: Head): Batch => ({
+    base,
+    head: { ...base, sequence: base.sequence + 1 },
+    changes: [],
+    superseded: [],
+    audit: [],
+    subtrees: [],
+    leases: [{ name: 'work', holder: 'one', epoch: base.sequence + 1, expiresAtMs: 0 }],
+    facts: [],
+  });
+
+  test('writes batches that overlap in order, and none behind one that failed', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const first = batchAfter(head);
+    const second = batchAfter(first.head);
+    await Promise.all([first, second].map((batch) => driver.transact(() => batch)));
+    assert.equal(await driver.holds(first), true);
+    assert.equal(await driver.holds(second), true);
+    const third = batchAfter(second.head);
+    const doubled = {
+      ...third,
+      leases: [],
+      facts: [],
+      subtrees: [],
+      superseded: [],
+      changes: [
+        { revision: 1, collection: 'a', name: 'a', value: undefined, previous: 0 },
+        { revision: 1, collection: 'a', name: 'a', value: undefined, previous: 0 },
+      ],
+    };
+    const behind = batchAfter(third.head);
+    const outcomes = await Promise.allSettled(
+      [doubled, behind].map((batch) => driver.transact(() => batch)),
+    );
+    for (const outcome of outcomes) {
+      assert.ok(outcome.status === 'rejected' && outcome.reason instanceof TransactionFailed);
+      assert.equal(outcome.reason.outcome, 'none');
+    }
+    assert.equal(await driver.holds(third), false);
+    await driver.transact(() => third);
+    await driver.close();
+  });
+
   test('tells after a failure whether a batch was written, by opening the database anew', async () => {
     const driver = new SqliteDriver(path, systemClock);
     const { head } = await driver.open();
-    const batchAfter = (base: Head): Batch => ({
-      base,
-      head: { ...base, sequence: base.sequence + 1 },
-      changes: [],
-      superseded: [],
-      audit: [],
-      subtrees: [],
-      leases: [{ name: 'work', holder: 'one', epoch: base.sequence + 1, expiresAtMs: 0 }],
-      facts: [],
-    });
     const first = batchAfter(head);
     await driver.transact(() => first);
     const second = batchAfter(first.head);
