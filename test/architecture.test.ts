@@ -128,6 +128,23 @@ suite('dependencies point one way', () => {
     );
   });
 
+  test('commands start without the code of the daemon', () => {
+    const byPath = new Map(product.map((file) => [file.path, file]));
+    const reached = new Set(['src/main.ts']);
+    for (const path of reached) {
+      const file = byPath.get(path);
+      for (const found of file?.imports ?? []) {
+        if (file !== undefined && !found.typeOnly && found.lazy !== true)
+          reached.add(target(file, found));
+      }
+    }
+    assert.ok(reached.has('src/cli/program.ts'));
+    check(
+      'Every command imports main.ts and with it plane.ts of every plane. What a running site needs is loaded by `await import()`, or each command takes as long to start as a site.',
+      [...reached].filter((path) => /^src\/(?:\w+\/start|server\/(?:site|run))\.ts$/.test(path)),
+    );
+  });
+
   test('the server does not import the command line', () => {
     check(
       'The daemon must not change with how a command prints; the command line imports the server, to start it.',

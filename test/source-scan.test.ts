@@ -36,6 +36,17 @@ suite('reading imports', () => {
     ]);
   });
 
+  test('knows which imports are loaded only when the code runs', () => {
+    const { imports } = scan("const a = await import('a');\nimport { b } from 'b';");
+    assert.deepEqual(
+      imports.map(({ specifier, lazy }) => [specifier, lazy]),
+      [
+        ['a', true],
+        ['b', undefined],
+      ],
+    );
+  });
+
   test('takes no import from comments, strings, templates and expressions', () => {
     const text = [
       "// import 'a';",

@@ -19,6 +19,8 @@ export interface Import {
   readonly specifier: string;
   /** `import type` and `export type` leave nothing at run time. */
   readonly typeOnly: boolean;
+  /** `import()`: loaded when the code runs, not with the file. */
+  readonly lazy?: true;
   readonly line: number;
 }
 
@@ -156,5 +158,7 @@ function importAt(code: readonly string[], at: number, specifier: string): Impor
     /\b(import)()\(\s*$/.exec(before);
   if (statement === null) return undefined;
   const line = code.slice(0, at).filter((char) => char === '\n').length + 1;
-  return { specifier, typeOnly: statement[2]?.trim() === 'type', line };
+  const lazy = /\(\s*$/.test(statement[0]);
+  const typeOnly = statement[2]?.trim() === 'type';
+  return { specifier, typeOnly, ...(lazy && { lazy }), line };
 }
