@@ -170,22 +170,25 @@ suite('two replicas at once', () => {
   });
 
   test('trust no peer that one of them revokes as the other is about to trust it', async () => {
-    const site = await redeemed();
-    const { store } = site;
-    const commit = store.commit.bind(store);
-    let isRevoked = false;
-    store.commit = async (what) => {
-      const trusts = what.put?.some(({ collection }) => collection === 'spiffefederations');
-      if (trusts === true && !isRevoked) {
-        isRevoked = true;
-        await site.otherHandshake.revoke(name, operator);
-      }
-      return commit(what);
-    };
-    await site.handshake.reconcile(name, signal);
-    assert.ok(isRevoked);
-    assert.equal(await stateOf(site), 'revoked');
-    assert.equal(await site.federations.get(name), undefined);
+    // New, and one whose federation was deleted by hand.
+    for (const site of [await redeemed(), await enrolled()]) {
+      await site.federations.delete(name, { controller: 'someone' }).catch(() => undefined);
+      const { store } = site;
+      const commit = store.commit.bind(store);
+      let isRevoked = false;
+      store.commit = async (what) => {
+        const trusts = what.put?.some(({ collection }) => collection === 'spiffefederations');
+        if (trusts === true && !isRevoked) {
+          isRevoked = true;
+          await site.otherHandshake.revoke(name, operator);
+        }
+        return commit(what);
+      };
+      await site.handshake.reconcile(name, signal);
+      assert.ok(isRevoked);
+      assert.equal(await stateOf(site), 'revoked');
+      assert.equal(await site.federations.get(name), undefined);
+    }
   });
 
   test('trust no peer that one of them revokes while the other enrolls it', async () => {

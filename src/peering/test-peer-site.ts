@@ -16,6 +16,7 @@ import { ResourceWriter } from '../server/resources/writer.ts';
 import type { Acceptor } from './acceptor.ts';
 import { Handshake, secretPlace } from './handshake.ts';
 import { Inviter } from './inviter.ts';
+import type { OperatorRoutesParts } from './operator-routes.ts';
 import { PeerBook } from './peer-book.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.ts';
@@ -36,8 +37,11 @@ export interface TestPeerSite {
   readonly handshake: Handshake;
   /** Of another replica, on the same store. */
   readonly otherHandshake: Handshake;
-  /** Of the audit log, denials left out. */
+  /** What the routes for operators stand on. */
+  readonly parts: OperatorRoutesParts;
+  /** Of the audit log. */
   readonly rows: AuditDraft[];
+  readonly denials: AuditDraft[];
   /** A site of this name has redeemed an invitation. */
   readonly redeem: (
     name: string,
@@ -47,13 +51,14 @@ export interface TestPeerSite {
 }
 
 export async function testPeerSite(
-  acceptor: Pick<Acceptor, 'redeem'> = {
-    redeem: () => Promise.reject(new Error('nobody is called here')),
-  },
+  answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
 ): Promise<TestPeerSite> {
+  const nobody = () => Promise.reject(new Error('nobody is called here'));
+  const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const rows: AuditDraft[] = [];
+  const denials: AuditDraft[] = [];
   const record = (draft: AuditDraft) => ({
     // Called for what is committed, and not for what was overtaken.
     encode: () => {
@@ -76,12 +81,13 @@ export async function testPeerSite(
   const peers = new PeerBook(peerObjects, clock);
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   const { trustDomain, authority } = await testIdentity('lubeck.example');
+  const audit = { record, deny: (draft: AuditDraft) => void denials.push(draft) };
   const inviter = new Inviter({
     trustDomain,
     store,
     clock,
     random,
-    audit: { record, deny: () => undefined },
+    audit,
     own: authority,
     bundles: { bundleFor: () => undefined },
     peers,
@@ -89,17 +95,17 @@ export async function testPeerSite(
     ownLeaves: () => [],
     offersFor: () => [],
   });
-  const newHandshake = (): Handshake =>
-    new Handshake({
-      store,
-      clock,
-      sealer: createSealer(sealingKey, random),
-      peers,
-      federations: new PeerFederations(federations, clock),
-      inviter,
-      redemptions: new Redemptions(trustDomain, store),
-      acceptor: acceptor as Acceptor,
-    });
+  const shared = {
+    store,
+    clock,
+    sealer: createSealer(sealingKey, random),
+    peers,
+    federations: new PeerFederations(federations, clock),
+    inviter,
+    redemptions: new Redemptions(trustDomain, store),
+    acceptor,
+  };
+  const handshake = new Handshake(shared);
   const redeem: TestPeerSite['redeem'] = async (name, more = {}, redemption = {}) =>
     inviter.invitations.put('invitation', undefined, {
       digest: '',
@@ -124,9 +130,11 @@ export async function testPeerSite(
     federations,
     peerObjects,
     inviter,
-    handshake: newHandshake(),
-    otherHandshake: newHandshake(),
+    handshake,
+    otherHandshake: new Handshake(shared),
+    parts: { ...shared, trustDomain, own: authority, audit, handshake },
     rows,
+    denials,
     redeem,
   };
 }
