@@ -23,6 +23,7 @@ import { kindReader } from '../core/store/reader.ts';
 import type { Sealer } from '../core/store/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
+import type { Enforcement } from './enforcement.ts';
 import { type Handshake, secretPlace } from './handshake.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
 import { invitationRoutes } from './invitation-routes.ts';
@@ -68,6 +69,8 @@ export interface PeerSummary {
   /** What an operator must look at, whatever the state. */
   readonly alert?: string;
   readonly lastSeen?: string;
+  /** While it is suspended or revoked: which places that can refuse it have heard of that. */
+  readonly enforcement?: Enforcement;
   readonly role?: string;
   readonly fingerprint?: string;
   readonly contractVersion?: number;
@@ -357,6 +360,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
     ...(status?.cause === undefined ? {} : { cause: status.cause }),
     ...(contest?.status === 'True' ? { alert: contest.message } : {}),
     ...(status?.lastHeartbeatAt === undefined ? {} : { lastSeen: status.lastHeartbeatAt }),
+    ...(status?.enforcement === undefined ? {} : { enforcement: status.enforcement }),
     ...(status?.role === undefined ? {} : { role: status.role }),
     ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
     ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),

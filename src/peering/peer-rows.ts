@@ -39,6 +39,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
     ['why', peer.reason ?? ''],
     ...(peer.alert === undefined ? [] : [['alert', peer.alert]]),
+    ...(peer.enforcement === undefined ? [] : [['enforced by', enforcementText(peer.enforcement)]]),
     ...(hint === '' ? [] : [['what to do', hint]]),
     ['url', peer.url],
     ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
@@ -48,6 +49,14 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
     ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
     ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
   ];
+}
+
+function enforcementText(rows: NonNullable<PeerSummary['enforcement']>): string {
+  return rows
+    .map(({ point, state, since }) =>
+      state === 'enforced' ? `${point} since ${since}` : `${point} (pending since ${since})`,
+    )
+    .join('; ');
 }
 
 function bundleText({ bundle }: PeerSummary, nowMs: number): string {

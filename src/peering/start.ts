@@ -16,6 +16,7 @@ import type { Store } from '../core/store/store.ts';
 import { Acceptor } from './acceptor.ts';
 import { admitGrant } from './admit-grant.ts';
 import { announcementController } from './controllers/announcements.ts';
+import { enforcementController } from './controllers/enforcement.ts';
 import { grantController } from './controllers/grants.ts';
 import { heartbeatController } from './controllers/heartbeats.ts';
 import { distrustController, peerController } from './controllers/peers.ts';
@@ -29,7 +30,7 @@ import { operatorRoutes } from './operator-routes.ts';
 import { PeerBook, peersCollection } from './peer-book.ts';
 import { peerDirectory } from './peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
-import { peerTransitions } from './peer-states.ts';
+import { isLive, peerTransitions } from './peer-states.ts';
 import { Redemptions } from './redemptions.ts';
 import { wishesOf } from './wishes.ts';
 
@@ -88,6 +89,10 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
     federations,
     offersFor: told,
   });
+  context.enforcement.register({
+    name: 'api',
+    refuses: (name) => !isLive(peersReader.get(store, name)?.status?.state),
+  });
   await handshake.sweep();
   observePeers(metrics, store, () => clock.now());
   const results = metrics.counter({
@@ -102,6 +107,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
       heartbeatController({ store, clock, random, peers, heartbeats, results }),
       announcementController({ store, clock, peers, heartbeats }),
       grantController(context),
+      enforcementController(context),
     ],
     routes: [
       ...federationRoutes({

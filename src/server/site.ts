@@ -23,6 +23,7 @@ import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
+import { EnforcementPoints } from '../core/plane/enforcement.ts';
 import type { Plane, PlaneEndpoint } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
@@ -153,6 +154,7 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise),
+    enforcement: new EnforcementPoints(),
     resources: <R extends Resource>(kind: Kind) =>
       resourceClient<R>(kind, { store, writer, clock }),
   });

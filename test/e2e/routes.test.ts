@@ -26,6 +26,7 @@ import { loadConfig } from '../../src/server/config.ts';
 import { type RouteRow, whoMayCall } from '../../src/server/route-rows.ts';
 import { type RunningSite, startSite } from '../../src/server/site.ts';
 import { allPlanes } from '../../src/test-planes.ts';
+import { until } from './until.ts';
 
 const dataDir = mkdtempSync(join(tmpdir(), 'hansa-routes-'));
 const names = [
@@ -129,9 +130,16 @@ function callRpc(as: string, path: string, socketPath?: string): Promise<number>
   }).finally(() => session.destroy());
 }
 
-async function put(collection: string, name: string, object: object): Promise<void> {
-  const bytes = Buffer.from(JSON.stringify(object));
-  await site.store.commit({ put: [{ collection, name, encode: () => bytes }] });
+async function put(
+  collection: string,
+  name: string,
+  object: { readonly metadata: object; readonly [field: string]: unknown },
+): Promise<void> {
+  const encode = (revision: number): Buffer => {
+    const metadata = { ...object.metadata, resourceVersion: String(revision) };
+    return Buffer.from(JSON.stringify({ ...object, metadata }));
+  };
+  await site.store.commit({ put: [{ collection, name, encode }] });
 }
 
 /** A site of this state, as the store has it after a handshake. */
@@ -315,4 +323,25 @@ suite('every route of a site', () => {
       assert.ok(page.includes(line), `docs/reference/routes.md lacks ${line}. Run make docs.`);
     }
   });
+});
+
+test('a suspended peer is refused at every enforcement point, and its status says so', async () => {
+  const path = '/apis/hansa.dev/v1alpha1/federationpeers';
+  const rowsOf = async (name: string): Promise<readonly string[]> => {
+    const { body } = await ask('admin', site.endpoints.api, 'GET', `${path}/${name}`);
+    const { enforcement = [] } = body['status'] as {
+      readonly enforcement?: readonly { readonly point: string; readonly state: string }[];
+    };
+    return enforcement.map(({ point, state }) => `${point} ${state}`);
+  };
+  const all = ['api', 'bundle-delivery', 'ext_authz', 'join'].map((point) => `${point} enforced`);
+  let rows: readonly string[] = [];
+  await until(
+    async () => {
+      rows = await rowsOf('reval.example');
+      return rows.join() === all.join();
+    },
+    () => rows.join(', '),
+  );
+  assert.deepEqual(await rowsOf('bruges.example'), []);
 });

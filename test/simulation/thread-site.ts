@@ -21,6 +21,7 @@ import { SiteCredentials } from '../../src/core/identity/site-credentials.ts';
 import { FederatedBundles } from '../../src/trust/federated-bundles.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane, PlaneContext } from '../../src/core/plane/plane.ts';
+import { EnforcementPoints } from '../../src/core/plane/enforcement.ts';
 import type { PlaneRoute } from '../../src/core/plane/route.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
 import type { ResourceClient } from '../../src/core/reconcile/resource-client.ts';
@@ -170,6 +171,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     heldBundles: bundles.held,
     transport: new SiteTransport({ process, own, resolve, at, refused }),
     dataDir: '/nowhere',
+    enforcement: new EnforcementPoints(),
     advertiseURL: () => `https://${node}:8443`,
     resources,
   };

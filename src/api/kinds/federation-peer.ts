@@ -146,6 +146,36 @@ export const federationPeerKind = defineKind({
           }),
         }),
       ),
+      enforcement: optional(
+        s.list({
+          description:
+            'While the peer is suspended or revoked: which places that can refuse it have heard of that.',
+          listType: 'map',
+          keys: ['point'],
+          maxItems: 256,
+          items: s.object({
+            description: 'One place.',
+            fields: {
+              point: required(
+                s.string({
+                  description:
+                    'Its name: api, bundle-delivery, ext_authz or join for the site itself.',
+                  minLength: 1,
+                  maxLength: 253,
+                }),
+              ),
+              state: required(
+                s.string({
+                  description:
+                    'enforced: nothing of the peer passes there. pending: something still may.',
+                  enum: ['enforced', 'pending'],
+                }),
+              ),
+              since: required(s.time({ description: 'From when on it is so.' })),
+            },
+          }),
+        }),
+      ),
       conditions: optional(conditions),
     },
   }),

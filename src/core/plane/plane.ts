@@ -21,6 +21,7 @@ import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
 import type { Sealer } from '../store/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
+import type { EnforcementPoints } from './enforcement.ts';
 import type { PlaneCommandLine } from './command-line.ts';
 import type { AgentDirectory, PeerDirectory, PlaneRoute } from './route.ts';
 import type { AdminCall, PlaneRpc } from './stream.ts';
@@ -46,6 +47,8 @@ export interface PlaneContext {
   readonly dataDir: string;
   /** The URL of the federation listener as others reach it. */
   readonly advertiseURL: () => string;
+  /** Where a place that can refuse a peer registers. */
+  readonly enforcement: EnforcementPoints;
   /** The resources of a kind, on the write path that everybody uses. */
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
 }

@@ -9,6 +9,7 @@ import { memberController } from './member-controller.ts';
 import { Members } from './members.ts';
 import { TokenBook } from './token-book.ts';
 import { tokenController } from './token-controller.ts';
+import { judgeVouching } from './vouching.ts';
 
 export function joining(
   context: PlaneContext & { readonly relations: StoreRelations },
@@ -26,6 +27,14 @@ export function joining(
       for (const [role, count] of Object.entries(members.counts)) report({ role }, count);
     },
   );
+  const { trustDomain, relations } = context;
+  context.enforcement.register({
+    name: 'join',
+    refuses: (peer) => {
+      const member = { provenBy: `spiffe://${peer}/any` };
+      return judgeVouching(member, trustDomain.name, relations.current).state !== 'trusted';
+    },
+  });
   return {
     controllers: [
       tokenController({ ...context, tokens }),

@@ -102,6 +102,9 @@ export class Delivery {
   #grantsChangeAtMs: number | undefined;
   #timesCut = 0;
   #computed: Computed | undefined;
+  /** By which all streams were last asked to look, and by which all have looked. */
+  #lookedAt: Relations | undefined;
+  #told: Relations | undefined;
   #rowStartedMs = 0;
   #unwatch = (): void => undefined;
 
@@ -186,11 +189,17 @@ export class Delivery {
       this.#soon = undefined;
       // Also what is under way: an SVID in it may be due, or of an authority that was tainted since.
       this.#computed = undefined;
+      this.#lookedAt = this.#options.relations.current;
       this.#forgetUnused();
       this.#grantsChangeAtMs = undefined;
       for (const group of this.#groups.values()) this.#enqueue(group);
       this.#schedule();
     });
+  }
+
+  /** The peers, grants and federations by which every open stream was told its state. */
+  get told(): Relations | undefined {
+    return this.#groups.size === 0 ? this.#options.relations.current : this.#told;
   }
 
   #remove(group: Group, subscription: Subscription): void {
@@ -232,6 +241,7 @@ export class Delivery {
     }
     this.#isWorking = false;
     this.#computed = undefined;
+    this.#told = this.#lookedAt;
     if (told > 0) this.#options.pushed(told);
     this.#schedule();
   }

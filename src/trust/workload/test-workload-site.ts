@@ -37,6 +37,7 @@ import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { StoreRelations } from '../relations.ts';
 import { MemoryVault } from '../../core/identity/test-vault.ts';
+import { EnforcementPoints } from '../../core/plane/enforcement.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { openStore } from '../../core/store/open.ts';
@@ -125,6 +126,7 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
       bundles,
       relations: new StoreRelations(store, bundles),
       dataDir,
+      enforcement: new EnforcementPoints(),
       // Nothing is reconciled in these tests.
       resources: () => ({}) as never,
     },

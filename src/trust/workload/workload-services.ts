@@ -8,10 +8,11 @@ import { excerpt } from '../../api/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { JwtRule } from '../../core/identity/jwt-rules.ts';
 import type { Log } from '../../core/log/log.ts';
+import { trustProblem } from '../entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { grantCheckRoute } from '../grant-check.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
-import type { StoreRelations } from '../relations.ts';
+import type { Relations, StoreRelations } from '../relations.ts';
 import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
@@ -43,6 +44,7 @@ export interface WorkloadServices extends Omit<RunningPlane, 'endpoints'> {
 
 export type WorkloadContext = Pick<
   PlaneContext,
+  | 'enforcement'
   | 'trustDomain'
   | 'store'
   | 'clock'
@@ -184,6 +186,16 @@ export async function workloadServices(
     },
   });
   delivery.start();
+  const distrusts = (by: Relations | undefined, peer: string): boolean =>
+    by !== undefined && trustProblem(peer, by, clock.now()) !== undefined;
+  context.enforcement.register({
+    name: 'ext_authz',
+    refuses: (peer) => distrusts(relations.current, peer),
+  });
+  context.enforcement.register({
+    name: 'bundle-delivery',
+    refuses: (peer) => distrusts(delivery.told, peer),
+  });
   const unhook = authority.onChange(() => delivery.refresh());
   return {
     controllers: [entryController({ ...context, relations, siteNames })],
