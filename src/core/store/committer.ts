@@ -11,7 +11,7 @@ import { HansaError, toHansaError } from '../errors/error.ts';
 import type { Log } from '../log/log.ts';
 import type { Base, Batch, Driver } from './driver.ts';
 import { TransactionFailed } from './driver.ts';
-import type { Draft } from './draft.ts';
+import type { Draft } from './transaction-draft.ts';
 import type { StoreMetrics } from './store-metrics.ts';
 
 /** Bounds of one transaction: what the loop may hold up other work for, and how long a commit may wait. */

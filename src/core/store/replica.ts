@@ -8,7 +8,7 @@ import { StoredAuditLog } from './audit-log.ts';
 import { checkCommit } from './check-commit.ts';
 import { Collections } from './collections.ts';
 import { closedError, Committer } from './committer.ts';
-import { Draft } from './draft.ts';
+import { Draft } from './transaction-draft.ts';
 import type { Base, Batch, Driver, FactRow, Foreign, Head } from './driver.ts';
 import { FactTable } from './facts.ts';
 import type { HistoryLimits } from './history.ts';
