@@ -11,7 +11,7 @@ import { HansaError, toHansaError } from '../errors/error.ts';
 import type { Log } from '../log/log.ts';
 import type { Base, Batch, Driver } from './driver.ts';
 import { TransactionFailed } from './driver.ts';
-import type { Draft } from './transaction-draft.ts';
+import type { TransactionDraft } from './transaction-draft.ts';
 import type { StoreMetrics } from './store-metrics.ts';
 
 /** Bounds of one transaction: what the loop may hold up other work for, and how long a commit may wait. */
@@ -28,20 +28,20 @@ const minShare = 8;
 /** What the committer needs of the store around it. */
 export interface CommitterHost {
   /** A new draft on what is current and being written, after the changes of other replicas have been taken over. */
-  draft(base: Base): Draft;
+  draft(base: Base): TransactionDraft;
   /** Adds what is written when there is time: facts, compaction. */
-  housekeep(draft: Draft): void;
+  housekeep(draft: TransactionDraft): void;
   /** Whether `housekeep` has something that should not wait for the next commit. */
   needsHousekeeping(): boolean;
   /** The database has the batch (undefined where nothing changed): make it current. */
-  written(draft: Draft, batch: Batch | undefined): void;
+  written(draft: TransactionDraft, batch: Batch | undefined): void;
   /** The database does not have it; undefined where nothing was planned. */
-  notWritten(draft: Draft | undefined): void;
+  notWritten(draft: TransactionDraft | undefined): void;
 }
 
 interface Job {
   /** Adds to the draft, or throws what this job alone is rejected with. */
-  readonly plan: (draft: Draft) => () => void;
+  readonly plan: (draft: TransactionDraft) => () => void;
   readonly reject: (error: HansaError) => void;
   readonly sinceMs: number;
 }
@@ -51,7 +51,7 @@ interface Flight {
   readonly jobs: { readonly job: Job; readonly finish: () => void }[];
   readonly startedMs: number;
   /** Undefined until the driver has called for the batch. */
-  draft: Draft | undefined;
+  draft: TransactionDraft | undefined;
   batch: Batch | undefined;
   /** Nothing may be planned on it: the driver reported an error, whose outcome may be open. */
   failing: boolean;
@@ -91,7 +91,7 @@ export class Committer {
   }
 
   /** Resolves with what `plan` returned, once that is durable and current. */
-  run<T>(plan: (draft: Draft) => T): Promise<T> {
+  run<T>(plan: (draft: TransactionDraft) => T): Promise<T> {
     if (this.#closing) return Promise.reject(closedError());
     if (this.#waiting.length >= maxWaiting) {
       return Promise.reject(
@@ -247,7 +247,7 @@ export class Committer {
    * Also what was refused is told only when the transaction is done: a caller that reads again then
    * finds what stood in its way.
    */
-  #plan(job: Job, draft: Draft): () => void {
+  #plan(job: Job, draft: TransactionDraft): () => void {
     const { metrics, clock } = this.#options;
     try {
       const resolve = job.plan(draft);

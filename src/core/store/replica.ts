@@ -8,7 +8,7 @@ import { StoredAuditLog } from './audit-log.ts';
 import { checkCommit } from './check-commit.ts';
 import { Collections } from './collections.ts';
 import { closedError, Committer } from './committer.ts';
-import { Draft } from './transaction-draft.ts';
+import { TransactionDraft } from './transaction-draft.ts';
 import type { Base, Batch, Driver, FactRow, Foreign, Head } from './driver.ts';
 import { FactTable } from './facts.ts';
 import type { HistoryLimits } from './history.ts';
@@ -61,9 +61,9 @@ export class Replica implements Store {
   readonly #committer: Committer;
   #head: Head;
   /** Drafts that are being written, oldest first. */
-  #ahead: readonly Draft[] = [];
+  #ahead: readonly TransactionDraft[] = [];
   /** The one among them, if any, that carries facts or compacts. */
-  #housekeeper: Draft | undefined;
+  #housekeeper: TransactionDraft | undefined;
   /** What `compact` was asked for and is not done yet. */
   #compactTarget = 0;
   /** Facts that are in the transaction being written. */
@@ -206,11 +206,11 @@ export class Replica implements Store {
     if (this.#closed !== undefined) throw closedError();
   }
 
-  #draft(base: Base): Draft {
+  #draft(base: Base): TransactionDraft {
     if (base.foreign !== undefined) this.#adopt(base.foreign);
     const ahead = this.#ahead;
     const head = ahead.at(-1)?.head ?? this.#head;
-    const draft = new Draft(
+    const draft = new TransactionDraft(
       { head, collections: this.#collections, leases: this.#leases, ahead },
       base.nowMs,
     );
@@ -253,7 +253,7 @@ export class Replica implements Store {
     return target > this.compactedRevision ? target : undefined;
   }
 
-  #housekeep(draft: Draft): void {
+  #housekeep(draft: TransactionDraft): void {
     // One at a time: history and facts are those of what is written.
     if (this.#housekeeper !== undefined) return;
     const target = this.#compactionTarget(draft.rows > 0 ? 'busy' : 'quiet');
@@ -269,7 +269,7 @@ export class Replica implements Store {
     }
   }
 
-  #written(draft: Draft, batch: Batch | undefined): void {
+  #written(draft: TransactionDraft, batch: Batch | undefined): void {
     this.#ahead = this.#ahead.filter((other) => other !== draft);
     const changes = draft.changes.map((change) => this.#apply(change));
     if (batch !== undefined) this.#head = batch.head;
@@ -292,7 +292,7 @@ export class Replica implements Store {
     for (const { previous } of changes) if (previous !== undefined) forgetValue(previous);
   }
 
-  #notWritten(draft: Draft | undefined): void {
+  #notWritten(draft: TransactionDraft | undefined): void {
     this.#ahead = this.#ahead.filter((other) => other !== draft);
     this.#compactTarget = 0;
     if (this.#housekeeper !== undefined && this.#housekeeper !== draft) return;

@@ -19,10 +19,10 @@ export interface Current {
   readonly collections: Collections;
   readonly leases: ReadonlyMap<string, LeaseState>;
   /** Drafts that are being written, oldest first. */
-  readonly ahead: readonly Draft[];
+  readonly ahead: readonly TransactionDraft[];
 }
 
-export class Draft {
+export class TransactionDraft {
   readonly changes: Change[] = [];
   readonly leases = new Map<string, LeaseState>();
   /** Size of all values and audit rows so far. */
@@ -212,7 +212,7 @@ export class Draft {
     if (own?.has(name)) return own.get(name);
     const { ahead, collections } = this.#current;
     for (let at = ahead.length - 1; at >= 0; at--) {
-      const changed = (ahead[at] as Draft).#overlay.get(collection);
+      const changed = (ahead[at] as TransactionDraft).#overlay.get(collection);
       if (changed?.has(name)) return changed.get(name);
     }
     return collections.get(collection, name);
