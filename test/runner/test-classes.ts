@@ -8,6 +8,8 @@ import { isProduct, type SourceGraph } from './source-graph.ts';
  * the product counts where a test imports it directly: it is what the test is about.
  */
 export function startsPrograms(graph: SourceGraph, test: string): boolean {
+  // A whole site in the process of the test is a daemon too.
+  if (/^test\/(?:e2e|interop)\//.test(test)) return true;
   const seen = new Set([test]);
   for (const path of seen) {
     if (graph.startsProcesses(path)) return true;
