@@ -11,9 +11,7 @@ import { Authorizer } from '../core/access/authorizer.ts';
 import { checkEscalation } from '../core/access/escalation.ts';
 import { checkGuardedFields } from '../core/access/guarded-fields.ts';
 import { writePresetObjects } from '../core/access/preset-objects.ts';
-import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
-import { tokenKind } from '../core/access/presets.ts';
-import { TokenRegister, tokensCollection } from '../core/access/token-register.ts';
+import { TokenRegister } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority-phases.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
@@ -31,31 +29,20 @@ import type { Store } from '../core/store/store.ts';
 import { auditWrites } from './audit-writes.ts';
 import type { ServerConfig } from './config.ts';
 import { type DataFolder, replaceFile } from './data-folder.ts';
-import { denials } from './denials.ts';
-import { FederationFront } from './federation-listener.ts';
-import { Front } from './http/front.ts';
-import { Limits } from './http/limits.ts';
 import { identifyAdmin, identifyTls } from './identify.ts';
 import { PlaneHost } from './plane-host.ts';
 import { type RouteRow, routeRows } from './route-rows.ts';
 import { RecordBudget } from './record-budget.ts';
-import { ResourceHandler } from './resources/handler.ts';
-import { Lister } from './resources/lister.ts';
 import { resourceClient } from './resources/resource-client.ts';
-import { WatchGuard } from './resources/watch-guard.ts';
-import { Watches } from './resources/watches.ts';
 import { ResourceWriter } from './resources/writer.ts';
-import { accessRoutes } from './routes/access-routes.ts';
-import { auditKind, auditRoutes } from './routes/audit-routes.ts';
-import { discoveryRoutes } from './routes/discovery-routes.ts';
-import { healthRoutes, metricsListener } from './routes/health-routes.ts';
-import { observeServing } from './serving-metrics.ts';
-import { layFoundation } from './site-foundation.ts';
+import { auditKind } from './routes/audit-routes.ts';
+import { metricsListener } from './routes/health-routes.ts';
+import { type Foundation, layFoundation } from './site-foundation.ts';
+import { createFronts, type SiteAccess, type SiteFronts } from './site-fronts.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
 import { admitSite, advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { OpenStreams } from './stranger-limits.ts';
 import { Undo } from './undo.ts';
-import { webFront } from './web-listener.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
@@ -101,11 +88,77 @@ export async function startSite(options: SiteOptions): Promise<RunningSite> {
 }
 
 async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> {
-  const { config, clock, random, log, metrics, version } = options;
+  const { config, clock, log, metrics, version } = options;
   const startedAtMs = clock.now();
   const foundation = await layFoundation(options, undo);
-  const { folder, health, store, sealer, trustDomain, audit, authority, credentials } = foundation;
+  const { folder, health, store, trustDomain, authority, credentials } = foundation;
+  const access = await prepareAccess(options, foundation);
+  const ownBundle: BundleSource = {
+    bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
+  };
+  const planes = new PlaneHost(ownBundle);
+  const writer = createWriter(options, foundation, access, planes);
+  // The port is known when the listener is open.
+  let advertise = config.advertise ?? `https://${trustDomain.name}`;
+  undo.add(() => planes.stop());
+  await startPlanes(options, foundation, access, planes, writer, () => advertise);
+  planes.addHealth(health);
+  const fronts = createFronts(options, foundation, access, planes, writer);
+  undo.add(() => fronts.guard.stop());
+  const processMetrics = registerProcessMetrics(metrics, clock, { version });
+  undo.add(() => processMetrics.stop());
+  const drainMs = config.limits.drainSeconds * 1000;
+  const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
+  undo.add(() => listeners.close(drainMs));
+  const opened = await openListeners(options, foundation, access, planes, {
+    listeners,
+    fronts,
+    ownBundle,
+  });
+  const { endpoints } = opened;
+  advertise = config.advertise ?? `https://${trustDomain.name}:${opened.federationPort ?? 8443}`;
+  const facts = { startedAtMs, advertiseURL: advertise, endpoints };
+  await startControllers(options, foundation, planes, writer, undo, facts);
+  replaceFile(
+    folder.endpointsFile,
+    `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,
+    0o644,
+  );
 
+  let draining = false;
+  let stopped: Promise<void> | undefined;
+  health.add('shutdown', () => (draining ? 'the site is stopping' : undefined));
+  undo.add(() => {
+    // Last in, so first out: watchers are told to come back, and what is in flight is finished
+    // while everything that it may need still runs.
+    draining = true;
+    fronts.api.drain();
+    fronts.federation.drain();
+    fronts.web.drain();
+    const closed = listeners.close(drainMs);
+    fronts.watches.drain();
+    return closed;
+  });
+  return {
+    trustDomain: trustDomain.name,
+    folder,
+    endpoints,
+    planeEndpoints: planes.endpoints,
+    store,
+    routes: routeRows(fronts.apiRoutes, planes),
+    stop: () => {
+      stopped ??= undo.run(log);
+      return stopped;
+    },
+  };
+}
+
+/** The kinds, the preset roles, and who may do what. */
+async function prepareAccess(
+  options: SiteOptions,
+  { store, trustDomain, audit }: Foundation,
+): Promise<SiteAccess> {
+  const { config, clock, random } = options;
   const { planes: planeList = [], kinds: otherKinds = [] } = options;
   const ownedKinds = [...coreKinds, ...planeList.flatMap((plane) => plane.kinds)];
   const registry = createRegistry([...new Set([...ownedKinds, ...otherKinds])]);
@@ -115,14 +168,19 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const authorizer = new Authorizer({ store, kinds: kindNames, presets });
   const tokens = new TokenRegister(store, clock);
   const authenticator = new Authenticator({ trustDomain, tokens, clock });
-
   const budget = new RecordBudget(config.limits.recordsPerSecond, clock);
   const counted = budget.counting(audit);
-  const ownBundle: BundleSource = {
-    bundleFor: (domain) => (domain.equals(trustDomain) ? authority.bundle : undefined),
-  };
-  const planes = new PlaneHost(ownBundle);
-  const writer = new ResourceWriter({
+  return { registry, kindNames, authorizer, tokens, authenticator, budget, counted };
+}
+
+/** The one way by which resources change. */
+function createWriter(
+  { clock, random }: SiteOptions,
+  { store }: Foundation,
+  { authorizer, counted }: SiteAccess,
+  planes: PlaneHost,
+): ResourceWriter {
+  return new ResourceWriter({
     store,
     clock,
     random,
@@ -135,9 +193,17 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       return [...expected, ...checkEscalation(authorizer, caller, kind.kind, next, live)];
     },
   });
-  let advertise = config.advertise ?? `https://${trustDomain.name}`;
-  undo.add(() => planes.stop());
-  await planes.start(planeList, registry, config.planes, {
+}
+
+function startPlanes(
+  { config, clock, random, log, metrics, version, planes: list = [] }: SiteOptions,
+  { folder, store, sealer, trustDomain, authority, credentials }: Foundation,
+  { registry, counted }: SiteAccess,
+  planes: PlaneHost,
+  writer: ResourceWriter,
+  advertise: () => string,
+): Promise<void> {
+  return planes.start(list, registry, config.planes, {
     trustDomain,
     version,
     store,
@@ -153,120 +219,59 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     heldBundles: planes.bundles.held,
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
     dataDir: folder.path,
-    advertiseURL: () => advertisedURL(store, advertise),
+    advertiseURL: () => advertisedURL(store, advertise()),
     enforcement: new EnforcementPoints(),
     resources: <R extends Resource>(kind: Kind) =>
       resourceClient<R>(kind, { store, writer, clock }),
   });
-  planes.addHealth(health);
-  const watches = new Watches({
-    store,
-    clock,
-    random,
-    unread: {
-      withinMs: config.limits.requestSeconds * 1000,
-      maxBytes: config.limits.maxUnreadWatchBytes,
-    },
-  });
-  const guard = new WatchGuard({
-    store,
-    clock,
-    collections: [tokensCollection, rolesCollection, bindingsCollection],
-    open: watches.open,
-  });
-  undo.add(() => guard.stop());
-  const limits = new Limits(config.limits, clock);
-  const adminLimits = new Limits(config.limits, clock);
-  observeServing(metrics, registry.kinds, watches, [limits, adminLimits]);
-  const apiRoutes = [
-    ...discoveryRoutes({ registry, authorizer, clock, version }),
-    ...healthRoutes(health),
-    ...auditRoutes({ audit, auditLog: store.auditLog }),
-    ...accessRoutes(
-      { store, clock, random, authorizer, tokens, audit: counted },
-      { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
-    ),
-    ...planes.apiRoutes,
-  ];
-  const front = new Front({
-    clock,
-    random,
-    log: log.with({ component: 'api' }),
-    metrics,
-    bodyWithinMs: config.limits.requestSeconds * 1000,
-    resources: new ResourceHandler({
-      registry,
-      store,
-      clock,
-      random,
-      authorizer,
-      writer,
-      lister: new Lister(store, clock),
-      watches,
-      maxRequestBytes: config.limits.maxRequestBytes,
-    }),
-    routes: apiRoutes,
-    authorizer,
-    mayRecord: (caller) => budget.check(caller),
-    denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
-  });
-  const federationFront = new FederationFront({
-    clock,
-    random,
-    log: log.with({ component: 'federation' }),
-    metrics,
-    limits: new Limits(config.limits, clock),
-    // What sites send each other is small, and most of the world are strangers.
-    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
-    bundles: planes.bundles.held,
-    routes: planes.federationRoutes,
-    directories: planes.directories,
-    rpcs: planes.rpcs,
-    denied: denials(audit).ofPeers,
-  });
+}
 
-  const web = webFront({
-    clock,
-    random,
-    log: log.with({ component: 'web' }),
-    metrics,
-    limits: new Limits(config.limits, clock),
-    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
-    routes: planes.webRoutes,
-  });
+interface Opened {
+  readonly endpoints: RunningSite['endpoints'];
+  readonly federationPort: number | undefined;
+}
 
-  const processMetrics = registerProcessMetrics(metrics, clock, { version });
-  undo.add(() => processMetrics.stop());
-  const drainMs = config.limits.drainSeconds * 1000;
-  const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
-  undo.add(() => listeners.close(drainMs));
+async function openListeners(
+  { config, clock, metrics }: SiteOptions,
+  { folder, health }: Foundation,
+  { authenticator }: SiteAccess,
+  planes: PlaneHost,
+  parts: {
+    readonly listeners: SiteListeners;
+    readonly fronts: SiteFronts;
+    readonly ownBundle: BundleSource;
+  },
+): Promise<Opened> {
+  const { listeners, fronts, ownBundle } = parts;
   // Users are of this trust domain: another one's SVIDs mean nothing to the API.
   const peers = new PeerAuthenticator(ownBundle);
   const api = await listeners.api(
     config.api,
     // Watches of users are many and long; answers that refuse somebody are neither.
-    front.listener(identifyTls(peers, authenticator, clock), limits, new OpenStreams(clock)),
+    fronts.api.listener(
+      identifyTls(peers, authenticator, clock),
+      fronts.limits,
+      new OpenStreams(clock),
+    ),
   );
   const admin = await listeners.socket(
     folder.adminSocket,
-    front.listener(identifyAdmin(authenticator), adminLimits),
+    fronts.api.listener(identifyAdmin(authenticator), fronts.adminLimits),
     planes.adminCalls,
   );
   const federation =
     config.federation === 'off'
       ? undefined
-      : await listeners.federation(config.federation, federationFront.listener);
+      : await listeners.federation(config.federation, fronts.federation.listener);
   const { webCertificate } = planes;
   const webListener =
     config.web === 'off' || webCertificate === undefined
       ? undefined
-      : await listeners.web(config.web, webCertificate, web.listener);
+      : await listeners.web(config.web, webCertificate, fronts.web.listener);
   const scraped =
     config.metrics === 'off'
       ? undefined
       : await listeners.plain(config.metrics, metricsListener(metrics, health, clock));
-
-  advertise = config.advertise ?? `https://${trustDomain.name}:${federation?.address.port ?? 8443}`;
   const endpoints = {
     api: urlOf('https', api),
     federation: federation && urlOf('https', federation),
@@ -275,6 +280,21 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     admin: admin.address.host,
     ...Object.fromEntries([...planes.endpoints].map(([name, { address }]) => [name, address])),
   };
+  return { endpoints, federationPort: federation?.address.port };
+}
+
+/** The site's own and those of planes. */
+async function startControllers(
+  { clock, random, log, metrics, version }: SiteOptions,
+  { health, store, trustDomain, authority }: Foundation,
+  planes: PlaneHost,
+  writer: ResourceWriter,
+  undo: Undo,
+  facts: Pick<Opened, 'endpoints'> & {
+    readonly startedAtMs: number;
+    readonly advertiseURL: string;
+  },
+): Promise<void> {
   const sites = siteClient({ store, writer, clock });
   await ensureSite(sites);
   const runtime = new ReconcileRuntime({
@@ -303,9 +323,9 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
       facts: {
         trustDomain: trustDomain.name,
         version,
-        startedAtMs,
-        advertiseURL: advertise,
-        listeners: Object.entries(endpoints).flatMap(([name, address]) =>
+        startedAtMs: facts.startedAtMs,
+        advertiseURL: facts.advertiseURL,
+        listeners: Object.entries(facts.endpoints).flatMap(([name, address]) =>
           address === undefined ? [] : [{ name, address }],
         ),
         get authorities() {
@@ -321,36 +341,4 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     }),
   );
   for (const controller of planes.controllers) runtime.start(controller);
-  replaceFile(
-    folder.endpointsFile,
-    `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,
-    0o644,
-  );
-
-  let draining = false;
-  let stopped: Promise<void> | undefined;
-  health.add('shutdown', () => (draining ? 'the site is stopping' : undefined));
-  undo.add(() => {
-    // Last in, so first out: watchers are told to come back, and what is in flight is finished
-    // while everything that it may need still runs.
-    draining = true;
-    front.drain();
-    federationFront.drain();
-    web.drain();
-    const closed = listeners.close(drainMs);
-    watches.drain();
-    return closed;
-  });
-  return {
-    trustDomain: trustDomain.name,
-    folder,
-    endpoints,
-    planeEndpoints: planes.endpoints,
-    store,
-    routes: routeRows(apiRoutes, planes),
-    stop: () => {
-      stopped ??= undo.run(log);
-      return stopped;
-    },
-  };
 }

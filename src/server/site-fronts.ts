@@ -1,0 +1,138 @@
+// The fronts of a site: what its listeners hand requests to. One answers the API and the admin socket,
+// one other sites, one the web listener.
+
+import type { Registry } from '../api/registry.ts';
+import type { Authenticator } from '../core/access/authenticator.ts';
+import type { Authorizer } from '../core/access/authorizer.ts';
+import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
+import { type KindName, tokenKind } from '../core/access/presets.ts';
+import { type TokenRegister, tokensCollection } from '../core/access/token-register.ts';
+import { denials } from './denials.ts';
+import { FederationFront } from './federation-listener.ts';
+import { Front } from './http/front.ts';
+import { Limits } from './http/limits.ts';
+import type { PlaneFront } from './http/plane-front.ts';
+import type { Route } from './http/routes.ts';
+import type { PlaneHost } from './plane-host.ts';
+import type { RecordBudget } from './record-budget.ts';
+import { ResourceHandler } from './resources/handler.ts';
+import { Lister } from './resources/lister.ts';
+import { WatchGuard } from './resources/watch-guard.ts';
+import { Watches } from './resources/watches.ts';
+import type { ResourceWriter } from './resources/writer.ts';
+import { accessRoutes } from './routes/access-routes.ts';
+import { auditRoutes } from './routes/audit-routes.ts';
+import { discoveryRoutes } from './routes/discovery-routes.ts';
+import { healthRoutes } from './routes/health-routes.ts';
+import { observeServing } from './serving-metrics.ts';
+import type { Foundation } from './site-foundation.ts';
+import type { SiteOptions } from './site.ts';
+import { webFront } from './web-listener.ts';
+
+/** Who may do what on a site. */
+export interface SiteAccess {
+  readonly registry: Registry;
+  readonly kindNames: readonly KindName[];
+  readonly authorizer: Authorizer;
+  readonly tokens: TokenRegister;
+  readonly authenticator: Authenticator;
+  readonly budget: RecordBudget;
+  /** The audit log, with what each caller causes counted. */
+  readonly counted: ReturnType<RecordBudget['counting']>;
+}
+
+export interface SiteFronts {
+  readonly api: Front;
+  readonly federation: FederationFront;
+  readonly web: PlaneFront;
+  readonly watches: Watches;
+  readonly guard: WatchGuard;
+  /** Of the api listener, and of the admin socket. */
+  readonly limits: Limits;
+  readonly adminLimits: Limits;
+  readonly apiRoutes: readonly Route[];
+}
+
+export function createFronts(
+  { config, clock, random, log, metrics, version }: SiteOptions,
+  { health, store, audit, authority }: Foundation,
+  { registry, kindNames, authorizer, tokens, budget, counted }: SiteAccess,
+  planes: PlaneHost,
+  writer: ResourceWriter,
+): SiteFronts {
+  const watches = new Watches({
+    store,
+    clock,
+    random,
+    unread: {
+      withinMs: config.limits.requestSeconds * 1000,
+      maxBytes: config.limits.maxUnreadWatchBytes,
+    },
+  });
+  const guard = new WatchGuard({
+    store,
+    clock,
+    collections: [tokensCollection, rolesCollection, bindingsCollection],
+    open: watches.open,
+  });
+  const limits = new Limits(config.limits, clock);
+  const adminLimits = new Limits(config.limits, clock);
+  observeServing(metrics, registry.kinds, watches, [limits, adminLimits]);
+  const apiRoutes = [
+    ...discoveryRoutes({ registry, authorizer, clock, version }),
+    ...healthRoutes(health),
+    ...auditRoutes({ audit, auditLog: store.auditLog }),
+    ...accessRoutes(
+      { store, clock, random, authorizer, tokens, audit: counted },
+      { store, clock, tokens, audit: counted, issuer: authority.reservedIssuer('user') },
+    ),
+    ...planes.apiRoutes,
+  ];
+  const api = new Front({
+    clock,
+    random,
+    log: log.with({ component: 'api' }),
+    metrics,
+    bodyWithinMs: config.limits.requestSeconds * 1000,
+    resources: new ResourceHandler({
+      registry,
+      store,
+      clock,
+      random,
+      authorizer,
+      writer,
+      lister: new Lister(store, clock),
+      watches,
+      maxRequestBytes: config.limits.maxRequestBytes,
+    }),
+    routes: apiRoutes,
+    authorizer,
+    mayRecord: (caller) => budget.check(caller),
+    denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
+  });
+  const federation = new FederationFront({
+    clock,
+    random,
+    log: log.with({ component: 'federation' }),
+    metrics,
+    limits: new Limits(config.limits, clock),
+    // What sites send each other is small, and most of the world are strangers.
+    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
+    bundles: planes.bundles.held,
+    routes: planes.federationRoutes,
+    directories: planes.directories,
+    rpcs: planes.rpcs,
+    denied: denials(audit).ofPeers,
+  });
+
+  const web = webFront({
+    clock,
+    random,
+    log: log.with({ component: 'web' }),
+    metrics,
+    limits: new Limits(config.limits, clock),
+    bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
+    routes: planes.webRoutes,
+  });
+  return { api, federation, web, watches, guard, limits, adminLimits, apiRoutes };
+}
