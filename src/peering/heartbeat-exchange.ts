@@ -59,7 +59,10 @@ export class HeartbeatExchange {
    * not written now is told again with the next one.
    */
   readonly #news: PeerRate;
-  /** By peer, its last sign of life in monotonic time, which a restart does not keep. */
+  /**
+   * By peer, its last sign of life in monotonic time, which a restart does not keep. Per process: the
+   * replica that judges silence is the one that sends heartbeats, and each answer is a sign of life.
+   */
   readonly #signs = new Map<string, { readonly of: string; readonly atMs: number }>();
 
   constructor(parts: HeartbeatParts) {

@@ -19,7 +19,7 @@ const announceEveryMs = 1000;
 export class PeerFederations {
   readonly #federations: ResourceClient<SpiffeFederation>;
   readonly #clock: Clock;
-  /** By peer, when it last announced something, in monotonic time. */
+  /** By peer, when it last announced something, in monotonic time. Per process: a second replica may take one more. */
   readonly #announcedMs = new Map<string, number>();
 
   constructor(federations: ResourceClient<SpiffeFederation>, clock: Clock) {

@@ -98,7 +98,7 @@ export class OpenStreams {
   }
 }
 
-/** Closes connections of an address that has its share already. */
+/** Closes connections of an address that has its share already. Per process, as the connections are. */
 export function shareConnections(server: Server, maxConnections: number): void {
   const each = Math.max(1, Math.floor(maxConnections / connectionShare));
   const held = new Map<string, number>();

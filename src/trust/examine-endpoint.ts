@@ -65,6 +65,7 @@ const mostAddresses = 8;
 const mostIds = 4;
 
 export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
+  // Per process: it bounds the connections of this one.
   let underWay = 0;
   const limited = async (examine: () => Promise<Examination>): Promise<PlaneResponse> => {
     if (underWay >= atOnce) {

@@ -1,4 +1,5 @@
-// How much is taken at once: requests in flight, watches, and requests a second from one caller.
+// How much is taken at once: requests in flight, watches, and requests a second from one caller. Per
+// process: each replica bounds what it serves.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';

@@ -1,5 +1,5 @@
 // How much of what is limited one caller may hold at once, so that nobody takes it all by sending
-// half of many requests.
+// half of many requests. Per process: each replica bounds what it serves.
 
 import { tooMany } from './limits.ts';
 

@@ -54,7 +54,11 @@ export class Members {
   readonly #store: Store;
   readonly #clock: Clock;
   readonly #ofToken: number;
-  /** How many joined by each token: counted when pruning, and from then on as they come. */
+  /**
+   * How many joined by each token: counted in the store when pruning, and from then on as they come.
+   * Per process: what another replica admits is counted with the next pruning, so the limit can be
+   * passed by what joins there within a minute.
+   */
   #byToken = new Map<string, number>();
   #prunedAt = Number.NEGATIVE_INFINITY;
 
