@@ -54,7 +54,7 @@ const wrong: readonly (readonly [string, readonly Kind[], RegExp])[] = [
   [
     'with a path that is not understood',
     [{ ...role, columns: [{ name: 'A', type: 'string', jsonPath: '.spec[x]', description: 'x' }] }],
-    /cannot understand "\[x\]"/,
+    /JSON path \.spec\[x\]: it is not a simple path/,
   ],
   [
     'with a selectable field that is not there',
