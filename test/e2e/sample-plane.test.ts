@@ -156,6 +156,7 @@ suite('a plane that is added with one line', () => {
     assert.match(page('configuration.md'), /`harbour\.maxPiers` .*`--harbour-max-piers`/);
     assert.match(page('errors.md'), /`HANSA_HARBOUR_FULL` \| 5 /);
     assert.match(page('metrics.md'), /`hansa_harbour_landings_total` \| counter /);
+    assert.match(page('routes.md'), /\/hansa\/v1\/harbours\/\{name\}\/landings/);
     assert.match(page('roles.md'), /\| Harbour \|/);
   });
 });
