@@ -3,7 +3,7 @@
 
 import type { AuditLog } from '../store/store.ts';
 import { type AuditEvent, type AuditOutcome, parseEvent } from './event.ts';
-import { letOthersRun } from '../clock/let-others-run.ts';
+import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 
 export interface AuditFilter {
   /** Who acted, or whom the actor named. */
@@ -53,7 +53,7 @@ export async function queryLog(log: AuditLog, query: AuditQuery): Promise<AuditP
       }
     }
     end = start;
-    await letOthersRun();
+    await yieldToEventLoop();
   }
   return { events, before: undefined };
 }

@@ -12,7 +12,7 @@ import {
 } from './checkpoint.ts';
 import { type AuditEvent, largestRowBytes, parseEvent } from './event.ts';
 import { exportFormat, proofFormat } from './export.ts';
-import { letOthersRun } from '../clock/let-others-run.ts';
+import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 import { LineSplitter } from './lines.ts';
 import { verifyInclusion } from '../merkle/proofs.ts';
 import { Frontier, hashBytes, leafHash } from '../merkle/tree.ts';
@@ -53,7 +53,7 @@ export async function verifyExport(
       if (tree === undefined) tree = new TreeCheck(readHeader(line), options);
       else {
         tree.add(line);
-        if (tree.size % chunkRows === 0) await letOthersRun();
+        if (tree.size % chunkRows === 0) await yieldToEventLoop();
       }
     }
   }
@@ -92,7 +92,7 @@ export async function verifyLog(
         );
       }
     });
-    await letOthersRun();
+    await yieldToEventLoop();
   }
   return tree.finish('the log');
 }

@@ -2,7 +2,7 @@
 // here; whether the certificate may be trusted is for lint.ts and svid-validator.ts to say.
 
 import { createPublicKey, hash, type KeyObject } from 'node:crypto';
-import { ownCopy } from '../memory/own-copy.ts';
+import { unpooledCopy } from '../memory/unpooled-copy.ts';
 import { readSignatureAlgorithm, readSubjectPublicKey } from './algorithms.ts';
 import type { SignatureAlgorithm, SubjectPublicKey } from './algorithms.ts';
 import { assertDer, DerReader } from './der-reader.ts';
@@ -70,7 +70,7 @@ export class Certificate implements CertificateFields {
       );
     }
     // Authorities are kept for months.
-    const der = ownCopy(input);
+    const der = unpooledCopy(input);
     assertDer(der);
     const reader = new DerReader(der);
     const outer = reader.enter(tags.sequence);

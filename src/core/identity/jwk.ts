@@ -2,7 +2,7 @@
 // written exactly and read with suspicion. A private part is never imported.
 
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
-import { ownCopy } from '../memory/own-copy.ts';
+import { unpooledCopy } from '../memory/unpooled-copy.ts';
 import type { JwtAuthority } from './bundle.ts';
 import { PublicKey, rememberSpki } from './keys.ts';
 
@@ -35,7 +35,7 @@ export function importJwk(key: JsonWebKey): KeyObject {
     if (spki === undefined) return createPublicKey({ key: publicMembers(key), format: 'jwk' });
     // Half of the work: nothing has to be exported later. OpenSSL looks whether it is on the curve.
     const publicKey = createPublicKey({ key: spki, format: 'der', type: 'spki' });
-    rememberSpki(publicKey, ownCopy(spki));
+    rememberSpki(publicKey, unpooledCopy(spki));
     return publicKey;
   } catch {
     throw new TypeError('its key is not readable');

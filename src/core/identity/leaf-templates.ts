@@ -4,7 +4,7 @@
 
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
-import { ownCopy } from '../memory/own-copy.ts';
+import { unpooledCopy } from '../memory/unpooled-copy.ts';
 import type { KeyAlgorithm } from './algorithms.ts';
 import { emptyName, encodeTbs } from './build-certificate.ts';
 import {
@@ -90,7 +90,7 @@ class Template {
       },
       signer.algorithm,
     );
-    this.tbs = ownCopy(encoded);
+    this.tbs = unpooledCopy(encoded);
     this.fields = readTbs(this.tbs);
     const { issuer: before, subject: behind, extensions } = this.fields;
     const start = before.byteOffset + before.length;

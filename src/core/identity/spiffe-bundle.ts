@@ -5,7 +5,7 @@
 
 import type { JsonWebKey } from 'node:crypto';
 import type { TrustDomain } from '../../api/trust-domain.ts';
-import { letOthersRun } from '../clock/let-others-run.ts';
+import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 import { HansaError } from '../errors/error.ts';
 import { duplicateFields, jsonExcess } from '../json/strict-json.ts';
 import { Bundle, type JwtAuthority, maxAuthorities } from './bundle.ts';
@@ -109,7 +109,7 @@ export async function parseSpiffeBundleInSteps(
   for (let keys = 1; ; keys++) {
     const { done, value } = steps.next();
     if (done === true) return remember(text, trustDomain, value);
-    if (keys % keysInARow === 0) await letOthersRun();
+    if (keys % keysInARow === 0) await yieldToEventLoop();
   }
 }
 

@@ -1,7 +1,7 @@
 // The queue of keys that wait to be reconciled.
 
 import type { Clock, Random, Timer } from '../clock/clock.ts';
-import { letOthersRun } from '../clock/let-others-run.ts';
+import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 
 export interface BackOff {
   /** The delay after the first failure; doubles with each further one. */
@@ -161,7 +161,7 @@ export class KeyQueue {
   }
 
   async #endRow(): Promise<void> {
-    await letOthersRun();
+    await yieldToEventLoop();
     const wasLong = this.#rowIsLong;
     this.#rowStartedMs = undefined;
     this.#rowIsLong = false;

@@ -2,7 +2,7 @@
 // moved, not copied: a Buffer that is a window on a larger one would take all of it along.
 
 import type { CoreErrorCode } from '../errors/error.ts';
-import { ownCopy } from '../memory/own-copy.ts';
+import { unpooledCopy } from '../memory/unpooled-copy.ts';
 import type { Batch, ChangeRow, FactRow, Head } from './driver.ts';
 import type { LeaseState } from './store.ts';
 
@@ -101,7 +101,7 @@ export function unpackChanges(page: WireChangePage): ChangeRow[] {
       name: page.names[at] as string,
       previous: page.previous[at] as number,
       // A copy, so that one record that lives long does not keep its whole page alive.
-      value: value === undefined ? undefined : ownCopy(value),
+      value: value === undefined ? undefined : unpooledCopy(value),
     };
   });
 }

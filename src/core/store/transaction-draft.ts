@@ -4,7 +4,7 @@
 // and with it the drafts that were planned on it.
 
 import { HansaError } from '../errors/error.ts';
-import { ownCopy } from '../memory/own-copy.ts';
+import { unpooledCopy } from '../memory/unpooled-copy.ts';
 import { Frontier, leafHash } from '../merkle/tree.ts';
 import type { Collections } from './collections.ts';
 import type { AuditRecord, Batch, ChangeRow, FactRow, Head, SubtreeRow } from './driver.ts';
@@ -257,7 +257,7 @@ export class TransactionDraft {
 
 /** A window on a larger block (a request body, say) would keep all of it in memory. */
 function ownBytes(value: Buffer): Buffer {
-  return value.buffer.byteLength === value.byteLength ? value : ownCopy(value);
+  return value.buffer.byteLength === value.byteLength ? value : unpooledCopy(value);
 }
 
 function toRow(change: Change): ChangeRow {

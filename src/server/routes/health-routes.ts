@@ -3,7 +3,7 @@
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock/clock.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Health } from '../health.ts';
 import { type Exchange, respond } from '../http/exchange.ts';
@@ -87,7 +87,7 @@ async function sendMetrics(
       text = '';
     }
     if (clock.monotonic() - rowStartedMs >= workMs) {
-      await letOthersRun();
+      await yieldToEventLoop();
       rowStartedMs = clock.monotonic();
     }
     if (response.destroyed) return;

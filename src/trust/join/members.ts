@@ -3,7 +3,7 @@
 // Records change by compare-and-set, together with the audit row that tells of it.
 
 import type { Clock } from '../../core/clock/clock.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { AuditRow, Commit, Entry, Store } from '../../core/store/store.ts';
@@ -81,7 +81,7 @@ export class Members {
   async select(wanted: (member: Member) => boolean): Promise<readonly KeptMember[]> {
     const found: KeptMember[] = [];
     for (const [at, entry] of this.#store.list(membersCollection).entries.entries()) {
-      if (at % lookedAtInARow === lookedAtInARow - 1) await letOthersRun();
+      if (at % lookedAtInARow === lookedAtInARow - 1) await yieldToEventLoop();
       const kept = this.#read(entry);
       if (wanted(kept.member)) found.push(kept);
     }
@@ -185,7 +185,7 @@ export class Members {
     const over: KeptMember[] = [];
     const live = new Map<string, number>();
     for (const [at, entry] of this.#store.list(membersCollection).entries.entries()) {
-      if (at % lookedAtInARow === lookedAtInARow - 1) await letOthersRun();
+      if (at % lookedAtInARow === lookedAtInARow - 1) await yieldToEventLoop();
       const kept = this.#read(entry);
       const { token, notAfterMs } = kept.member;
       if (!isBot(entry.name) || notAfterMs >= nowMs) live.set(token, (live.get(token) ?? 0) + 1);

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import type { Verify } from './proof.ts';
 import { VerifyQueue } from './verify-queue.ts';
 
@@ -25,18 +25,18 @@ function scene(atOnce: number) {
 test('no more signatures than that are checked at once', async () => {
   const { begun, ask, finishNext } = scene(2);
   const all = ['a', 'b', 'c', 'd'].map((name) => ask('x', name));
-  await letOthersRun();
+  await yieldToEventLoop();
   assert.deepEqual(begun, ['a', 'b']);
   finishNext();
-  await letOthersRun();
+  await yieldToEventLoop();
   assert.deepEqual(begun, ['a', 'b', 'c']);
   for (let at = 0; at < 3; at++) {
     finishNext();
-    await letOthersRun();
+    await yieldToEventLoop();
   }
   assert.deepEqual(await Promise.all(all), [true, true, true, true]);
   void ask('x', 'later');
-  await letOthersRun();
+  await yieldToEventLoop();
   assert.equal(begun.at(-1), 'later');
 });
 
@@ -45,7 +45,7 @@ test('a source with many waits behind each source with one', async () => {
   const many = Array.from({ length: 6 }, (_, at) => ask('flood', `f${at}`));
   const few = [ask('one', 'first'), ask('two', 'second')];
   for (let at = 0; at < 8; at++) {
-    await letOthersRun();
+    await yieldToEventLoop();
     finishNext();
   }
   await Promise.all([...many, ...few]);
@@ -59,10 +59,10 @@ test('who is gone is not checked any more, and the turn goes on', async () => {
   const second = ask('x', 'b', gone.signal);
   const third = ask('x', 'c');
   gone.abort(new Error('gone'));
-  await letOthersRun();
+  await yieldToEventLoop();
   finishNext();
   await assert.rejects(second, /gone/);
-  await letOthersRun();
+  await yieldToEventLoop();
   finishNext();
   await Promise.all([first, third]);
   assert.deepEqual(begun, ['a', 'c']);

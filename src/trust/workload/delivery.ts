@@ -5,7 +5,7 @@
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
 import { publishedCollection } from '../../core/identity/published-bundle.ts';
@@ -256,7 +256,7 @@ export class Delivery {
   }
 
   async #rest(): Promise<void> {
-    await letOthersRun();
+    await yieldToEventLoop();
     this.#rowStartedMs = this.#options.clock.monotonic();
   }
 

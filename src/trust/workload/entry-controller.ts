@@ -2,7 +2,7 @@
 // asks for but does not get, and why.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
@@ -103,7 +103,7 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
   const delivered: string[] = [];
   const withheld: string[] = [];
   for (const [at, trustDomain] of askedOf(id, asked, relations).entries()) {
-    if (at % decidedInARow === decidedInARow - 1) await letOthersRun();
+    if (at % decidedInARow === decidedInARow - 1) await yieldToEventLoop();
     const decision = entitlement(id, trustDomain, relations, nowMs);
     changesAtMs = earlier(changesAtMs, decision.changesAtMs);
     if (decision.bundle === undefined) withheld.push(`${trustDomain}: ${decision.message}`);

@@ -15,7 +15,7 @@ import {
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { brokenJwtRule, type JwtRule } from '../../core/identity/jwt-rules.ts';
 import { validateJwtSvid } from '../../core/identity/jwt-svid.ts';
@@ -130,7 +130,7 @@ async function signedFor(
   const svids = [];
   for (const [at, { entry, hint }] of chosen.entries()) {
     // Others of the site get their turn: a signature takes some 30 µs.
-    if (at % signedInARow === signedInARow - 1) await letOthersRun();
+    if (at % signedInARow === signedInARow - 1) await yieldToEventLoop();
     const { token } = await options.jwtSupply.svidOf(entry, audience).catch((error: unknown) => {
       if (!hasCode(error, 'HANSA_BAD_REQUEST')) options.jwtFailed(error);
       throw error;

@@ -30,7 +30,7 @@ import type { LabelSelectorObject } from '../../api/label-selector.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
@@ -164,13 +164,13 @@ const silent: Log = {
 
 /** Resolves when so many calls are open: the site hears of the end of one after its caller does. */
 export async function streamsAre(metrics: MetricsRegistry, count: number): Promise<void> {
-  while (!metrics.expose().includes(`hansa_workload_streams ${count}\n`)) await letOthersRun();
+  while (!metrics.expose().includes(`hansa_workload_streams ${count}\n`)) await yieldToEventLoop();
 }
 
 /** Until more of them are open. */
 export async function streamsExceed(metrics: MetricsRegistry, count: number): Promise<void> {
   const open = (): number => Number(/hansa_workload_streams (\d+)\n/.exec(metrics.expose())?.[1]);
-  while (!(open() > count)) await letOthersRun();
+  while (!(open() > count)) await yieldToEventLoop();
 }
 
 export async function put(

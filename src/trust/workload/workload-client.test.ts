@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { hasCode } from '../../core/errors/error.ts';
-import { letOthersRun } from '../../core/clock/let-others-run.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { putEntry, startTestSite } from './test-workload-site.ts';
 import { watchIdentities, watchSvids } from './workload-client.ts';
 
@@ -20,7 +20,7 @@ test('a site that stops while nobody asks for the next state is told of when som
   await site.stop();
   stop = async () => undefined;
   // A rejection that nobody hears of would end the process, and here the test.
-  for (let turn = 0; turn < 100; turn++) await letOthersRun();
+  for (let turn = 0; turn < 100; turn++) await yieldToEventLoop();
   await assert.rejects(states.next(), (error) => hasCode(error, 'HANSA_UNREACHABLE'));
 });
 

@@ -10,7 +10,7 @@ import {
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Bundle } from '../../core/identity/bundle.ts';
-import { ownCopy } from '../../core/memory/own-copy.ts';
+import { unpooledCopy } from '../../core/memory/unpooled-copy.ts';
 import { encodeJwtBundle } from '../../core/identity/spiffe-bundle.ts';
 import type { PeerIdentities } from '../peer-identities.ts';
 import type { UsableEntry } from './matching-entries.ts';
@@ -143,13 +143,13 @@ export function x509Of(bundle: Bundle): X509Part {
     const entry = authorities.length === 0 ? {} : { [trustDomain.id]: derOf(bundle) };
     part = {
       version: `${trustDomain.name} ${digestOf(authorities.map((one) => one.fingerprint).join())}`,
-      inSvidResponse: ownCopy(
+      inSvidResponse: unpooledCopy(
         toBinary(
           X509SVIDResponseSchema,
           create(X509SVIDResponseSchema, { federatedBundles: entry }),
         ),
       ),
-      inBundlesResponse: ownCopy(
+      inBundlesResponse: unpooledCopy(
         toBinary(X509BundlesResponseSchema, create(X509BundlesResponseSchema, { bundles: entry })),
       ),
     };
@@ -183,7 +183,7 @@ export function jwtOf(bundle: Bundle): JwtPart {
     const document = encodeJwtBundle(bundle);
     const bundles = { [bundle.trustDomain.id]: Buffer.from(document) };
     const message = create(JWTBundlesResponseSchema, { bundles });
-    const inBundlesResponse = ownCopy(toBinary(JWTBundlesResponseSchema, message));
+    const inBundlesResponse = unpooledCopy(toBinary(JWTBundlesResponseSchema, message));
     part = { version: digestOf(document), inBundlesResponse };
     jwtParts.set(bundle, part);
   }

@@ -5,7 +5,7 @@
  * on a block of 64 KB that it shares with its neighbours (Buffer.poolSize): kept for long, it keeps
  * the whole block, although all else in it is long forgotten.
  */
-export function ownCopy(bytes: Uint8Array): Buffer {
+export function unpooledCopy(bytes: Uint8Array): Buffer {
   const own = Buffer.allocUnsafeSlow(bytes.byteLength);
   own.set(bytes);
   return own;

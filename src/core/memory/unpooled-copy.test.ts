@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { ownCopy } from './own-copy.ts';
+import { unpooledCopy } from './unpooled-copy.ts';
 
 test('a copy to keep has the same bytes, and nothing but these', () => {
   const pooled = Buffer.from('bytes that share a block');
   assert.ok(pooled.buffer.byteLength > pooled.byteLength);
-  const own = ownCopy(pooled);
+  const own = unpooledCopy(pooled);
   assert.deepEqual(own, pooled);
   assert.equal(own.buffer.byteLength, own.byteLength);
   pooled.fill(0);
