@@ -9,7 +9,7 @@ import {
   type PlaneRoute,
   route,
 } from '../core/plane/route.ts';
-import { ReadyAnswer } from './ready-answer.ts';
+import { CachedResponse } from '../core/plane/cached-response.ts';
 import { trustPaths } from './paths.ts';
 
 /** The second is where some clients of SPIFFE look. */
@@ -26,10 +26,10 @@ export interface OwnBundle {
 
 export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] {
   // Made once for each bundle: most of what sites ask each other is this.
-  let ready: { readonly published: PublishedBundle; readonly answer: ReadyAnswer } | undefined;
-  const answerOf = (published: PublishedBundle): ReadyAnswer => {
+  let ready: { readonly published: PublishedBundle; readonly answer: CachedResponse } | undefined;
+  const answerOf = (published: PublishedBundle): CachedResponse => {
     if (ready?.published !== published) {
-      const answer = new ReadyAnswer(published.document, { contentType: 'application/json' });
+      const answer = new CachedResponse(published.document, { contentType: 'application/json' });
       ready = { published, answer };
     }
     return ready.answer;

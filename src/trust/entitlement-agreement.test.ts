@@ -16,7 +16,7 @@ import { bundlesOfTrusted, trustProblem } from './entitlement.ts';
 import { decideAccess } from './ext-authz.ts';
 import { FederatedBundles } from './federated-bundles.ts';
 import { judgeVouching } from './join/vouching.ts';
-import { StoreRelations } from './relations.ts';
+import { StoreFederationState } from './federation-state.ts';
 import { givenBundles } from './workload/given-bundles.ts';
 import { usableEntry, type WorkloadEntry } from './workload/matching-entries.ts';
 
@@ -148,22 +148,22 @@ function consumersOf(made: Site) {
   } as unknown as Store;
   const clock = { now: () => nowMs + made.aheadMs };
   const bundles = new FederatedBundles(store, own, clock);
-  const relations = new StoreRelations(store, bundles);
-  const steps = givenBundles([workload], relations.current, clock.now(), () => undefined);
+  const federationState = new StoreFederationState(store, bundles);
+  const steps = givenBundles([workload], federationState.current, clock.now(), () => undefined);
   let step = steps.next();
   while (step.done !== true) step = steps.next();
   return {
     site: bundles.bundleFor(bruges),
     held: bundles.held.bundleFor(bruges),
     workload: step.value.federated.at(0),
-    join: bundlesOfTrusted(bundles, relations).bundleFor(bruges),
-    problem: trustProblem(bruges.name, relations.current, clock.now()),
-    renewal: judgeVouching({ provenBy: web }, lubeck.name, relations.current).state,
+    join: bundlesOfTrusted(bundles, federationState).bundleFor(bruges),
+    problem: trustProblem(bruges.name, federationState.current, clock.now()),
+    renewal: judgeVouching({ provenBy: web }, lubeck.name, federationState.current).state,
     access: decideAccess(
       { principal: web, certificate: '', sourceAddress: undefined, method: 'GET', offer: 'db' },
       {
         askers: [SpiffeId.parse(made.servedBy)],
-        relations: relations.current,
+        federationState: federationState.current,
         bundles,
         nowMs: clock.now(),
       },

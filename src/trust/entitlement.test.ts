@@ -9,7 +9,7 @@ import { forgeRoot } from '../core/identity/test-forge.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { askedOf, type BundleFacts, entitlement } from './entitlement.ts';
 import type { BundleLife } from '../api/bundle-life.ts';
-import type { Relations } from './relations.ts';
+import type { FederationState } from './federation-state.ts';
 
 const db = SpiffeId.parse('spiffe://lubeck.example/db');
 const bundle = new Bundle(TrustDomain.parse('bruges.example'), [
@@ -35,14 +35,14 @@ function grant(spec: object = {}): FederationGrant {
   } as unknown as FederationGrant;
 }
 
-function relations(parts: {
+function federationState(parts: {
   readonly federations?: readonly string[];
   readonly keptByPeering?: boolean;
   readonly peer?: FederationPeer;
   readonly grants?: readonly FederationGrant[];
   readonly life?: Partial<BundleLife>;
   readonly facts?: Partial<BundleFacts>;
-}): Relations {
+}): FederationState {
   return {
     federations: parts.federations ?? ['bruges.example'],
     labels: new Map(),
@@ -72,8 +72,8 @@ function relations(parts: {
 }
 
 /** Why, and whether, the bundle of bruges.example is given. */
-function outcome(parts: Parameters<typeof relations>[0], id = db, federatesWith = ['*']) {
-  const found = relations(parts);
+function outcome(parts: Parameters<typeof federationState>[0], id = db, federatesWith = ['*']) {
+  const found = federationState(parts);
   return askedOf(id, federatesWith, found).map((trustDomain) => {
     const { bundle: given, reason } = entitlement(id, trustDomain, found, nowMs);
     return `${given ? 'given' : 'withheld'}: ${reason}`;
@@ -119,7 +119,7 @@ describe('the bundle of another trust domain', () => {
     const { changesAtMs } = entitlement(
       db,
       'bruges.example',
-      relations({ life: { staleAtMs: nowMs + 9, expiredAtMs: nowMs + 7 } }),
+      federationState({ life: { staleAtMs: nowMs + 9, expiredAtMs: nowMs + 7 } }),
       nowMs,
     );
     assert.equal(changesAtMs, nowMs + 7);
@@ -188,7 +188,7 @@ describe('the bundle of another trust domain', () => {
     const { changesAtMs } = entitlement(
       db,
       'bruges.example',
-      relations({
+      federationState({
         peer: peer({ state: 'active' }),
         grants: ends.map((expiresAt) => grant({ expiresAt })),
       }),

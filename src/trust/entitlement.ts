@@ -11,7 +11,7 @@ import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
 import type { BundleLife } from '../api/bundle-life.ts';
-import type { Relations } from './relations.ts';
+import type { FederationState } from './federation-state.ts';
 
 /** What the site knows of the bundle of a federation that is not being deleted. */
 export interface BundleFacts {
@@ -70,12 +70,12 @@ export function bundleProblem(
 /** Why nothing of a trust domain is trusted, for the operator; undefined where it is. */
 export function trustProblem(
   trustDomain: string,
-  relations: Relations,
+  federationState: FederationState,
   nowMs: number,
 ): { readonly reason: TrustProblem; readonly message: string } | undefined {
-  const distrust = peerProblem(trustDomain, relations);
+  const distrust = peerProblem(trustDomain, federationState);
   if (distrust !== undefined) return { reason: 'PeerNotTrusted', message: distrust };
-  const facts = relations.bundleOf(trustDomain);
+  const facts = federationState.bundleOf(trustDomain);
   const reason = bundleProblem(facts, nowMs);
   return reason && { reason, message: messageOf(reason, trustDomain, facts) };
 }
@@ -105,9 +105,11 @@ function messageOf(
 export function askedOf(
   id: SpiffeId,
   federatesWith: readonly string[],
-  relations: Pick<Relations, 'federations'>,
+  federationState: Pick<FederationState, 'federations'>,
 ): readonly string[] {
-  const asked = federatesWith.includes('*') ? relations.federations : federatesWith.toSorted();
+  const asked = federatesWith.includes('*')
+    ? federationState.federations
+    : federatesWith.toSorted();
   const own = id.trustDomain.name;
   return asked.includes(own) ? asked.filter((trustDomain) => trustDomain !== own) : asked;
 }
@@ -116,17 +118,17 @@ export function askedOf(
 export function entitlement(
   id: SpiffeId,
   trustDomain: string,
-  relations: Relations,
+  federationState: FederationState,
   nowMs: number,
 ): Entitlement {
   let changesAtMs: number | undefined;
   const endsAt = (moment: number | undefined): void => {
     if (moment !== undefined && moment > nowMs) changesAtMs = earlier(changesAtMs, moment);
   };
-  for (const { spec } of relations.grantsByPeer.get(trustDomain) ?? []) {
+  for (const { spec } of federationState.grantsByPeer.get(trustDomain) ?? []) {
     endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
   }
-  const facts = relations.bundleOf(trustDomain);
+  const facts = federationState.bundleOf(trustDomain);
   endsAt(facts?.life.staleAtMs);
   endsAt(facts?.life.expiredAtMs);
   const answer = (reason: EntitlementReason, message: string, bundle?: Bundle): Entitlement => ({
@@ -138,7 +140,7 @@ export function entitlement(
   });
   const problem = bundleProblem(facts, nowMs);
   if (problem === 'NotFederated') return answer(problem, messageOf(problem, trustDomain, facts));
-  const right = rightTo(id.toString(), trustDomain, relations, nowMs);
+  const right = rightTo(id.toString(), trustDomain, federationState, nowMs);
   // Who has no right to a bundle is told that, and not what is wrong with it.
   if (!right.given) return answer(right.reason, right.message);
   return problem === undefined
@@ -158,21 +160,26 @@ interface Right {
 }
 
 /** What peers and grants say, for a trust domain that is federated. */
-function rightTo(id: string, trustDomain: string, relations: Relations, nowMs: number): Right {
+function rightTo(
+  id: string,
+  trustDomain: string,
+  federationState: FederationState,
+  nowMs: number,
+): Right {
   const answer = (given: boolean, reason: EntitlementReason, message: string): Right => ({
     given,
     reason,
     message,
   });
-  if (isWithoutPeer(trustDomain, relations)) {
+  if (isWithoutPeer(trustDomain, federationState)) {
     return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
   }
-  const peer = relations.peers.get(trustDomain);
+  const peer = federationState.peers.get(trustDomain);
   const distrust = peerDistrust(trustDomain, peer);
   if (distrust !== undefined) return answer(false, 'PeerNotTrusted', distrust);
-  const grant = relations.grantsByPeer
+  const grant = federationState.grantsByPeer
     .get(trustDomain)
-    ?.find((candidate) => opens(candidate, id, relations, nowMs));
+    ?.find((candidate) => opens(candidate, id, federationState, nowMs));
   if (grant !== undefined) {
     return answer(true, 'Granted', `grant ${grant.metadata.name} lets ${trustDomain} reach it`);
   }
@@ -195,23 +202,26 @@ function rightTo(id: string, trustDomain: string, relations: Relations, nowMs: n
  */
 export function bundlesOfTrusted(
   bundles: BundleSource,
-  relations: { readonly current: Relations },
+  federationState: { readonly current: FederationState },
 ): BundleSource {
   return {
     bundleFor: (trustDomain) =>
-      peerProblem(trustDomain.name, relations.current) === undefined
+      peerProblem(trustDomain.name, federationState.current) === undefined
         ? bundles.bundleFor(trustDomain)
         : undefined,
   };
 }
 
-function peerProblem(trustDomain: string, relations: Relations): string | undefined {
-  if (isWithoutPeer(trustDomain, relations)) return undefined;
-  return peerDistrust(trustDomain, relations.peers.get(trustDomain));
+function peerProblem(trustDomain: string, federationState: FederationState): string | undefined {
+  if (isWithoutPeer(trustDomain, federationState)) return undefined;
+  return peerDistrust(trustDomain, federationState.peers.get(trustDomain));
 }
 
 /** Federated, and trusted without a peer of that name. */
-export function isWithoutPeer(trustDomain: string, { keptByPeering, peers }: Relations): boolean {
+export function isWithoutPeer(
+  trustDomain: string,
+  { keptByPeering, peers }: FederationState,
+): boolean {
   return !keptByPeering.has(trustDomain) && !isPeer(peers.get(trustDomain));
 }
 
@@ -226,9 +236,16 @@ function isPeer(peer: FederationPeer | undefined): boolean {
 }
 
 /** Whether the grant opens an offer of this workload to anybody at all. */
-function opens(grant: FederationGrant, id: string, relations: Relations, nowMs: number): boolean {
+function opens(
+  grant: FederationGrant,
+  id: string,
+  federationState: FederationState,
+  nowMs: number,
+): boolean {
   return (
     grantees(grant, nowMs).length > 0 &&
-    (grant.spec.offers ?? []).some((offer) => relations.offers.get(offer)?.spec.spiffeID === id)
+    (grant.spec.offers ?? []).some(
+      (offer) => federationState.offers.get(offer)?.spec.spiffeID === id,
+    )
   );
 }

@@ -11,7 +11,7 @@ import type { BundleSource } from '../core/identity/bundle.ts';
 import { parseCertificatesPem } from '../core/identity/pem.ts';
 import { refuse } from '../core/identity/rules.ts';
 import { maxChainLength, validateChain } from '../core/identity/svid-validator.ts';
-import type { Relations } from './relations.ts';
+import type { FederationState } from './federation-state.ts';
 
 /** What an Envoy tells of a request, as far as it matters here. */
 export interface AccessQuestion {
@@ -45,7 +45,7 @@ export type AccessDecision =
 export interface AccessFacts {
   /** The identities of the workload that asks. */
   readonly askers: readonly SpiffeId[];
-  readonly relations: Relations;
+  readonly federationState: FederationState;
   readonly bundles: BundleSource;
   readonly nowMs: number;
 }
@@ -54,7 +54,7 @@ export interface AccessFacts {
 const maxCertificateCharacters = 64 * 1024;
 
 export function decideAccess(question: AccessQuestion, facts: AccessFacts): AccessDecision {
-  const { relations, nowMs } = facts;
+  const { federationState, nowMs } = facts;
   const deny = (
     kind: Extract<AccessDecision, { allowed: false }>['kind'],
     reason: string,
@@ -66,7 +66,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
       'the question names no offer: set context_extensions {offer: NAME} in the filter of Envoy',
     );
   }
-  const offer = relations.offers.get(question.offer);
+  const offer = federationState.offers.get(question.offer);
   if (offer === undefined) return deny('offer', `this site has no offer ${question.offer}`);
   if (!facts.askers.some((asker) => asker.toString() === offer.spec.spiffeID)) {
     return deny(
@@ -94,8 +94,8 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
       method: question.method,
       nowMs,
     },
-    relations.peers.get(peer),
-    relations.grantsByPeer.get(peer) ?? [],
+    federationState.peers.get(peer),
+    federationState.grantsByPeer.get(peer) ?? [],
   );
   if (decision.covered) return { allowed: true, id, grant: decision.grant };
   const { covered: _denied, ...why } = decision;

@@ -9,7 +9,7 @@ import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';
 import { decideAccess } from './ext-authz.ts';
 import { type GrantCheck, grantCheckRoute } from './grant-check.ts';
-import { StoreRelations } from './relations.ts';
+import { StoreFederationState } from './federation-state.ts';
 import { openAuthority, put, putFederation, remove } from './workload/test-workload-site.ts';
 
 const web = 'spiffe://bruges.example/web';
@@ -42,14 +42,14 @@ async function scene(t: TestContext) {
     });
   await peer('active');
   const bundles = new FederatedBundles(store, lubeck, clock);
-  const relations = new StoreRelations(store, bundles);
-  const route = grantCheckRoute({ relations, bundles, clock });
+  const federationState = new StoreFederationState(store, bundles);
+  const route = grantCheckRoute({ federationState, bundles, clock });
   const ask = async (query: string, caller: Caller | undefined = socketOwner) => {
     const call = { query: new URLSearchParams(query), caller };
     const answer = await callRoute(route, call, { store });
     return JSON.parse(String(answer.body)) as GrantCheck;
   };
-  return { store, clock, relations, bundles, peer, grant, ask };
+  return { store, clock, federationState, bundles, peer, grant, ask };
 }
 
 const asked = `from=${web}&offer=db`;
@@ -106,7 +106,7 @@ suite('a check of grants', () => {
   });
 
   test('answers what ext_authz answers', async (t) => {
-    const { grant, ask, relations, bundles, clock } = await scene(t);
+    const { grant, ask, federationState, bundles, clock } = await scene(t);
     for (const scopes of [['read'], ['write'], ['admin'], ['read', 'write'], ['odd']]) {
       await grant({ scopes });
       for (const method of [undefined, 'GET', 'OPTIONS', 'POST', 'CONNECT', 'get']) {
@@ -117,7 +117,7 @@ suite('a check of grants', () => {
             { principal: web, certificate: '', sourceAddress: source, method, offer: 'db' },
             {
               askers: [SpiffeId.parse(db)],
-              relations: relations.current,
+              federationState: federationState.current,
               bundles,
               nowMs: clock.now(),
             },

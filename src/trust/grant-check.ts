@@ -14,7 +14,7 @@ import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle.ts';
 import { type PlaneRoute, route } from '../core/plane/route.ts';
 import { type AccessDecision, decideAccess } from './ext-authz.ts';
-import type { StoreRelations } from './relations.ts';
+import type { StoreFederationState } from './federation-state.ts';
 import { trustPaths } from './paths.ts';
 
 /** What the API answers. */
@@ -36,7 +36,7 @@ export interface GrantCheck {
 }
 
 interface Parts {
-  readonly relations: StoreRelations;
+  readonly federationState: StoreFederationState;
   readonly bundles: BundleSource;
   readonly clock: Clock;
 }
@@ -98,16 +98,16 @@ function questionOf(query: URLSearchParams): Question {
 }
 
 export function checkGrant(
-  { relations, bundles, clock }: Parts,
+  { federationState, bundles, clock }: Parts,
   { from, offer, method, source }: Question,
 ): GrantCheck {
-  const { current } = relations;
+  const { current } = federationState;
   const server = current.offers.get(offer)?.spec.spiffeID;
   const decision = decideAccess(
     { principal: from.toString(), certificate: '', sourceAddress: source, method, offer },
     {
       askers: server === undefined ? [] : parsedIds(server),
-      relations: current,
+      federationState: current,
       bundles,
       nowMs: clock.now(),
     },

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { peerIdentities } from './peer-identities.ts';
-import type { Relations } from './relations.ts';
+import type { FederationState } from './federation-state.ts';
 
 const db = 'spiffe://lubeck.example/db';
 const web = 'spiffe://bruges.example/web';
@@ -25,15 +25,15 @@ function whom(
   parts: { readonly grants?: readonly unknown[]; readonly offers?: object },
   ...ids: string[]
 ) {
-  const relations = {
+  const federationState = {
     peers: new Map([['bruges.example', { spec: {}, status: { offers: parts.offers ?? [] } }]]),
     grantsByPeer: new Map([['bruges.example', parts.grants ?? []]]),
     offers: new Map([
       ['db', { spec: { spiffeID: db } }],
       ['other', { spec: { spiffeID: 'spiffe://lubeck.example/other' } }],
     ]),
-  } as unknown as Relations;
-  return peerIdentities(ids.length === 0 ? [db] : ids, 'bruges.example', relations, nowMs);
+  } as unknown as FederationState;
+  return peerIdentities(ids.length === 0 ? [db] : ids, 'bruges.example', federationState, nowMs);
 }
 
 describe('a workload has to do with', () => {

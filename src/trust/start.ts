@@ -19,7 +19,7 @@ import { admitToken } from './join/admit-token.ts';
 import { joining } from './join/join.ts';
 import { mintCalls } from './mint/mint-service.ts';
 import { refreshRoutes } from './refresh-routes.ts';
-import { StoreRelations } from './relations.ts';
+import { StoreFederationState } from './federation-state.ts';
 import { Rotation } from './rotation/rotation.ts';
 import { rotationController } from './rotation/rotation-controller.ts';
 import { rotationRoutes } from './rotation/rotation-routes.ts';
@@ -46,12 +46,12 @@ export async function startTrust(
   const rotationParts = { ...context, publisher, rotation };
   // First, because it may refuse what the operator gave.
   const web = await startWebCertificate(settings.web, context);
-  const relations = new StoreRelations(store, bundles);
+  const federationState = new StoreFederationState(store, bundles);
   // They come from the configuration, so they stay while the process runs.
   const siteNames = namesOf(context.credentials.current);
   const workloads = await workloadServices({
     ...context,
-    relations,
+    federationState,
     siteNames,
     jwtIssuer: issuer,
   }).catch((error: unknown) => {
@@ -65,7 +65,7 @@ export async function startTrust(
     firstWorkloadExpiryMs: workloads.firstExpiryMs,
     maxFederations,
   });
-  const joins = joining({ ...context, relations });
+  const joins = joining({ ...context, federationState });
   return {
     controllers: [
       federationSync(context, new FederationMetrics(metrics, maxFederations)),

@@ -33,18 +33,18 @@ import {
 import { type Failure, failureOf, isRefusal } from '../fetch-failure.ts';
 import { pendingRefresh, refreshCollection, refreshDone } from '../refresh-request.ts';
 import { describeRotation } from '../rotation-record.ts';
-import { Turns } from './turns.ts';
+import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 
 const controllerName = 'federation-sync';
 const lease = 'controller.federation-sync';
 /**
  * Endpoints that are asked at once, of those that answered last time and of those that never did or
  * failed, each kind for itself: however many of the latter there are, the former have their turn at
- * once. One that has not answered after half a second counts no more (controllers/turns.ts).
+ * once. One that has not answered after half a second counts no more (core/limits/concurrency-limiter.ts).
  */
-const turns = { atOnce: 128, patienceMs: 500, mostWaiting: 1024 } as const;
+const fetchLimits = { atOnce: 128, patienceMs: 500, mostWaiting: 1024 } as const;
 /** In this time all that wait have had their turn, whoever is silent. */
-const comeAgainMs = (turns.mostWaiting / turns.atOnce) * turns.patienceMs;
+const comeAgainMs = (fetchLimits.mostWaiting / fetchLimits.atOnce) * fetchLimits.patienceMs;
 /**
  * Never reached: of each kind 1,024 wait, and no more than 128 every half second begin what ends
  * after ten seconds (fetch-bundle.ts): 2 × (1,024 + 2,560) are under way at most.
@@ -87,16 +87,16 @@ class FederationSync {
   readonly #metrics: FederationMetrics;
   readonly #federations: ResourceClient<SPIFFEFederation>;
   readonly #facts: FederationFacts;
-  readonly #proven: Turns;
-  readonly #unproven: Turns;
+  readonly #proven: ConcurrencyLimiter;
+  readonly #unproven: ConcurrencyLimiter;
 
   constructor(parts: Parts, metrics: FederationMetrics) {
     this.#parts = parts;
     this.#metrics = metrics;
     this.#federations = parts.resources<SPIFFEFederation>(spiffeFederationKind);
     this.#facts = new FederationFacts(parts.store);
-    this.#proven = new Turns({ clock: parts.clock, ...turns });
-    this.#unproven = new Turns({ clock: parts.clock, ...turns });
+    this.#proven = new ConcurrencyLimiter({ clock: parts.clock, ...fetchLimits });
+    this.#unproven = new ConcurrencyLimiter({ clock: parts.clock, ...fetchLimits });
   }
 
   async reconcile(name: string, context: ReconcileContext): Promise<ReconcileResult | undefined> {

@@ -6,7 +6,7 @@ import { VirtualClock } from '../../core/clock/virtual.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
 import { openStore } from '../../core/store/open.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
-import { StoreRelations } from '../relations.ts';
+import { StoreFederationState } from '../federation-state.ts';
 import { openAuthority } from '../workload/test-workload-site.ts';
 import { agentDirectory } from './agent-directory.ts';
 import { type Member, Members } from './members.ts';
@@ -43,8 +43,8 @@ async function scene(t: TestContext, more: Partial<Member> = {}) {
   );
   const authority = await openAuthority('lubeck.example', clock);
   const bundles = new FederatedBundles(store, authority, clock);
-  const relations = new StoreRelations(store, bundles);
-  const directory = agentDirectory({ trustDomain, store, members, relations, authority });
+  const federationState = new StoreFederationState(store, bundles);
+  const directory = agentDirectory({ trustDomain, store, members, federationState, authority });
   return { store, members, directory, clock };
 }
 

@@ -6,7 +6,7 @@ import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import { type Members, membersCollection } from './members.ts';
 import { judgeVouching } from './vouching.ts';
 
@@ -14,7 +14,7 @@ export interface AgentDirectoryParts {
   readonly trustDomain: TrustDomain;
   readonly store: Store;
   readonly members: Pick<Members, 'get'>;
-  readonly relations: { readonly current: Relations };
+  readonly federationState: { readonly current: FederationState };
   readonly authority: { onChange(listener: () => void): () => void };
 }
 
@@ -43,7 +43,7 @@ export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
 }
 
 function findAgent(
-  { trustDomain, members, relations }: AgentDirectoryParts,
+  { trustDomain, members, federationState }: AgentDirectoryParts,
   svid: ValidatedSvid | undefined,
 ): JoinedAgent | string {
   if (svid === undefined) return 'no SVID of this site was presented';
@@ -60,6 +60,6 @@ function findAgent(
   if (serialHex !== member.serial && serialHex !== member.previousSerial) {
     return `agent ${name} has newer SVIDs than this one`;
   }
-  const vouching = judgeVouching(member, trustDomain.name, relations.current);
+  const vouching = judgeVouching(member, trustDomain.name, federationState.current);
   return vouching.state === 'trusted' ? { name } : vouching.why;
 }

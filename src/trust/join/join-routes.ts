@@ -13,7 +13,7 @@ import {
   type PlaneRoute,
   route,
 } from '../../core/plane/route.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import type { Members } from './members.ts';
 import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
@@ -44,7 +44,7 @@ export type JoinRoutesParts = Pick<
 > & {
   readonly members: Members;
   readonly tokens: TokenBook;
-  readonly relations: { readonly current: Relations };
+  readonly federationState: { readonly current: FederationState };
 };
 
 /** A request for the token, agent or bot that its path names. */
@@ -169,8 +169,12 @@ async function forgetBot(
   return { name, forgotten };
 }
 
-function summaries({ members, trustDomain, relations }: JoinRoutesParts): readonly MemberSummary[] {
-  const { current } = relations;
+function summaries({
+  members,
+  trustDomain,
+  federationState,
+}: JoinRoutesParts): readonly MemberSummary[] {
+  const { current } = federationState;
   return members.list().map(({ instance, member }) => {
     const vouching = judgeVouching(member, trustDomain.name, current);
     const peer = member.peerUid === undefined ? undefined : vouchingDomain(member);

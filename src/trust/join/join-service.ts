@@ -12,7 +12,7 @@ import { brokenRule } from '../../core/identity/rules.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { bundlesOfTrusted } from '../entitlement.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';
 import { describeSvid } from './describe-svid.ts';
 import { JoinOutcomes, type Proof } from './join-outcomes.ts';
@@ -63,7 +63,7 @@ export type JoinServiceParts = Pick<
 > & {
   readonly members: Members;
   readonly tokens: TokenBook;
-  readonly relations: { readonly current: Relations };
+  readonly federationState: { readonly current: FederationState };
   /** On libuv's pool unless told. */
   readonly verify?: Verify;
   /** The usual ones unless told. */
@@ -102,7 +102,7 @@ export class JoinService {
     this.#parts = parts;
     this.#verifications = new VerifyQueue(parts.verify ?? poolVerify);
     this.#refusals = new RefusalLimit(parts.clock, parts.refusalRates);
-    this.#bundles = bundlesOfTrusted(parts.bundles, parts.relations);
+    this.#bundles = bundlesOfTrusted(parts.bundles, parts.federationState);
     this.#rate = new RenewalRate(parts.clock);
     this.#issuers = {
       agent: parts.authority.reservedIssuer('agent'),
@@ -162,13 +162,13 @@ export class JoinService {
   }
 
   async #joinBySvid(said: Said<SpiffeOpening>): Promise<GivenCerts> {
-    const { clock, tokens, relations } = this.#parts;
+    const { clock, tokens, federationState } = this.#parts;
     const { wish, chain } = said.opening;
     const nowMs = clock.now();
     const credential = credentialDigest(chain[0] as Uint8Array);
     const transcript = joinTranscript(wish, { ...said.conversation, credential });
     const proof = { chain, transcript, signature: said.signature };
-    const judgedBy = relations.current;
+    const judgedBy = federationState.current;
     const judged = await judgeSvid(proof, this.#bundles, nowMs, said.verify);
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
@@ -357,9 +357,9 @@ export class JoinService {
 
   #vouching(
     member: Pick<Member, 'provenBy' | 'peerUid'>,
-    relations = this.#parts.relations.current,
+    federationState = this.#parts.federationState.current,
   ): Vouching & { readonly peerUid?: string } {
-    return judgeVouching(member, this.#parts.trustDomain.name, relations);
+    return judgeVouching(member, this.#parts.trustDomain.name, federationState);
   }
 
   #certs(issued: IssuedSvid, instance: string, member: Member): GivenCerts {

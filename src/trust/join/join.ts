@@ -1,7 +1,7 @@
 // Joining, put together: the trust plane starts this and adds what comes back.
 
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
-import type { StoreRelations } from '../relations.ts';
+import type { StoreFederationState } from '../federation-state.ts';
 import { agentDirectory } from './agent-directory.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
@@ -12,7 +12,7 @@ import { tokenController } from './token-controller.ts';
 import { judgeVouching } from './vouching.ts';
 
 export function joining(
-  context: PlaneContext & { readonly relations: StoreRelations },
+  context: PlaneContext & { readonly federationState: StoreFederationState },
 ): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> {
   const { store, clock, metrics } = context;
   const members = new Members(store, clock);
@@ -27,12 +27,12 @@ export function joining(
       for (const [role, count] of Object.entries(members.counts)) report({ role }, count);
     },
   );
-  const { trustDomain, relations } = context;
+  const { trustDomain, federationState } = context;
   context.enforcement.register({
     name: 'join',
     refuses: (peer) => {
       const member = { provenBy: `spiffe://${peer}/any` };
-      return judgeVouching(member, trustDomain.name, relations.current).state !== 'trusted';
+      return judgeVouching(member, trustDomain.name, federationState.current).state !== 'trusted';
     },
   });
   return {

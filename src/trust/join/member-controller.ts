@@ -9,7 +9,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { AuditRow } from '../../core/store/store.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import { type KeptMember, type Members, membersCollection } from './members.ts';
 import { judgeVouching, vouchingDomain } from './vouching.ts';
 
@@ -18,7 +18,7 @@ export type MemberControllerParts = Pick<
   'store' | 'clock' | 'audit' | 'trustDomain'
 > & {
   readonly members: Members;
-  readonly relations: { readonly current: Relations };
+  readonly federationState: { readonly current: FederationState };
 };
 
 const controllerName = 'join-members';
@@ -45,7 +45,7 @@ export function memberController(parts: MemberControllerParts): Controller {
         if (kept !== undefined) await lookAt(parts, kept);
         return undefined;
       }
-      const peer = parts.relations.current.peers.get(key);
+      const peer = parts.federationState.current.peers.get(key);
       const uid = peer?.status?.state === 'revoked' ? undefined : peer?.metadata.uid;
       if (uid !== undefined && known.get(key) === uid) return undefined;
       const vouchedFor = await members.select((member) => vouchingDomain(member) === key);
@@ -60,8 +60,8 @@ export function memberController(parts: MemberControllerParts): Controller {
 }
 
 async function lookAt(parts: MemberControllerParts, kept: KeptMember): Promise<void> {
-  const { members, trustDomain, relations } = parts;
-  const judged = judgeVouching(kept.member, trustDomain.name, relations.current);
+  const { members, trustDomain, federationState } = parts;
+  const judged = judgeVouching(kept.member, trustDomain.name, federationState.current);
   if (judged.state === 'revoked') {
     await forgetRevoked(parts, [kept]);
     return;
@@ -77,13 +77,13 @@ async function lookAt(parts: MemberControllerParts, kept: KeptMember): Promise<v
 }
 
 async function forgetRevoked(
-  { members, trustDomain, relations, audit }: MemberControllerParts,
+  { members, trustDomain, federationState, audit }: MemberControllerParts,
   candidates: readonly KeptMember[],
 ): Promise<void> {
   const instances: string[] = [];
   const byName = new Map<string, { readonly kept: KeptMember; why: string; count: number }>();
   for (const kept of candidates) {
-    const judged = judgeVouching(kept.member, trustDomain.name, relations.current);
+    const judged = judgeVouching(kept.member, trustDomain.name, federationState.current);
     if (judged.state !== 'revoked') continue;
     instances.push(kept.instance);
     const key = `${kept.member.role}/${kept.member.name}`;

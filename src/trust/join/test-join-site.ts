@@ -39,7 +39,7 @@ import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { bundleRoutes } from '../bundle-endpoint.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
-import { StoreRelations } from '../relations.ts';
+import { StoreFederationState } from '../federation-state.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService, type JoinServiceParts } from './join-service.ts';
@@ -133,7 +133,10 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     );
     return (options.verify ?? poolVerify)(digest, data, key, signature);
   };
-  const relations = new StoreRelations(store, new FederatedBundles(store, authority, clock));
+  const federationState = new StoreFederationState(
+    store,
+    new FederatedBundles(store, authority, clock),
+  );
   const { trustDomain } = authority;
   const service = new JoinService({
     trustDomain,
@@ -147,7 +150,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     resources,
     members,
     tokens,
-    relations,
+    federationState,
     verify,
     refusalRates: options.refusalRates ?? { source: noLimit, network: noLimit },
   });
@@ -188,7 +191,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const sessions: ClientHttp2Session[] = [];
-  const memberParts = { store, clock, audit, trustDomain, members, relations };
+  const memberParts = { store, clock, audit, trustDomain, members, federationState };
   const routes = joinRoutes({ ...memberParts, random: systemRandom, tokens });
   return {
     clock,

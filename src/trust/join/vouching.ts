@@ -3,7 +3,7 @@
 
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { isWithoutPeer, trustProblem } from '../entitlement.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import type { Member } from './members.ts';
 
 export type Vouching =
@@ -26,11 +26,11 @@ export function vouchingDomain({ provenBy }: Pick<Member, 'provenBy'>): string |
 export function judgeVouching(
   member: Pick<Member, 'provenBy' | 'peerUid'>,
   own: string,
-  relations: Relations,
+  federationState: FederationState,
 ): Vouching {
   const domain = vouchingDomain(member);
   if (domain === undefined || domain === own) return { state: 'trusted' };
-  const peer = relations.peers.get(domain);
+  const peer = federationState.peers.get(domain);
   if (member.peerUid !== undefined) {
     if (peer?.metadata.uid !== member.peerUid) {
       return { state: 'revoked', why: `the peer ${domain} was deleted` };
@@ -40,10 +40,10 @@ export function judgeVouching(
     }
   }
   const ofPeer =
-    peer === undefined || isWithoutPeer(domain, relations) || peer.status?.state === 'revoked'
+    peer === undefined || isWithoutPeer(domain, federationState) || peer.status?.state === 'revoked'
       ? {}
       : { peerUid: peer.metadata.uid };
-  const problem = trustProblem(domain, relations, beforeAllTime);
+  const problem = trustProblem(domain, federationState, beforeAllTime);
   return problem === undefined || problem.reason === 'NoBundle'
     ? { state: 'trusted', ...ofPeer }
     : { state: 'paused', why: problem.message, ...ofPeer };

@@ -6,7 +6,7 @@ import type { Bundle } from '../../core/identity/bundle.ts';
 import { jwtAuthorityMembers } from '../../core/identity/jwk.ts';
 import { algorithmOfKey } from '../../core/identity/jws.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
-import { ReadyAnswer } from '../ready-answer.ts';
+import { CachedResponse } from '../../core/plane/cached-response.ts';
 
 export interface OidcDiscoveryParts {
   /** An https URL without a slash at its end: the `iss` of the tokens. */
@@ -20,8 +20,8 @@ export interface OidcDiscoveryParts {
 
 interface Answers {
   readonly bundle: Bundle;
-  readonly configuration: ReadyAnswer;
-  readonly keys: ReadyAnswer;
+  readonly configuration: CachedResponse;
+  readonly keys: CachedResponse;
 }
 
 export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRoute[] {
@@ -33,7 +33,7 @@ export function oidcDiscoveryRoutes(parts: OidcDiscoveryParts): readonly PlaneRo
     if (answers?.bundle !== bundle) answers = answersOf(bundle, parts);
     return answers;
   };
-  const published = (path: string, choose: (answers: Answers) => ReadyAnswer): PlaneRoute => ({
+  const published = (path: string, choose: (answers: Answers) => CachedResponse): PlaneRoute => ({
     listener: 'web',
     method: 'GET',
     path: `${base}${path}`,
@@ -54,8 +54,8 @@ function maxAgeSeconds({ refreshHintSeconds, rotation }: OidcDiscoveryParts['set
 function answersOf(bundle: Bundle, { issuer, settings }: OidcDiscoveryParts): Answers {
   const authorities = [...bundle.jwtAuthorities.values()];
   const headers = { 'cache-control': `public, max-age=${maxAgeSeconds(settings)}` };
-  const answer = (contentType: string, value: unknown): ReadyAnswer =>
-    new ReadyAnswer(Buffer.from(JSON.stringify(value)), { contentType, headers });
+  const answer = (contentType: string, value: unknown): CachedResponse =>
+    new CachedResponse(Buffer.from(JSON.stringify(value)), { contentType, headers });
   return {
     bundle,
     // §3. The endpoints of logging in are required for providers where one logs in.

@@ -15,7 +15,7 @@ import {
 import { type AccessDecision, type AccessQuestion, decideAccess } from '../ext-authz.ts';
 import type { BundleSource } from '../../core/identity/bundle.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import type { StoreRelations } from '../relations.ts';
+import type { StoreFederationState } from '../federation-state.ts';
 import type { Delivery } from './delivery.ts';
 import { grpcMethod } from './grpc-method.ts';
 import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
@@ -23,7 +23,7 @@ import type { WorkloadConnection, WorkloadConnections } from './workload-connect
 export interface AuthorizationApiOptions {
   readonly delivery: Pick<Delivery, 'entriesOf'>;
   readonly connections: WorkloadConnections;
-  readonly relations: StoreRelations;
+  readonly federationState: StoreFederationState;
   readonly bundles: BundleSource;
   readonly clock: Clock;
   readonly decided: (
@@ -50,7 +50,7 @@ const denied = toBinary(
 );
 
 export function authorizationApi(options: AuthorizationApiOptions): UntypedServiceImplementation {
-  const { delivery, connections, relations, bundles, clock, decided } = options;
+  const { delivery, connections, federationState, bundles, clock, decided } = options;
   const check: handleUnaryCall<CheckRequest, Uint8Array> = (call, answer) => {
     const asker = connections.get(call.getPeer());
     if (asker === undefined) {
@@ -60,7 +60,7 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
     const question = questionOf(call.request);
     const decision = decideAccess(question, {
       askers: delivery.entriesOf(asker.process).map(({ id }) => id),
-      relations: relations.current,
+      federationState: federationState.current,
       bundles,
       nowMs: clock.now(),
     });

@@ -6,7 +6,7 @@ import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
-import { StoreRelations } from '../relations.ts';
+import { StoreFederationState } from '../federation-state.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
 import { SvidSupply } from './svid-supply.ts';
 import { openAuthority, put, putEntry, remove } from './test-workload-site.ts';
@@ -58,7 +58,7 @@ async function scene() {
     log: silent,
     trustDomain: TrustDomain.parse('lubeck.example'),
     bundles,
-    relations: new StoreRelations(store, bundles),
+    federationState: new StoreFederationState(store, bundles),
     supply: new SvidSupply({
       authority: {
         isTainted: (id) => authority.isTainted(id),

@@ -13,10 +13,10 @@ import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import { earlier, entitlement } from '../entitlement.ts';
-import type { Relations, StoreRelations } from '../relations.ts';
+import type { FederationState, StoreFederationState } from '../federation-state.ts';
 import { givenBundles } from './given-bundles.ts';
 import { asksFor, hintsOf, type UsableEntry } from './matching-entries.ts';
-import { watchRelations } from './relation-changes.ts';
+import { watchFederationState } from './federation-state-changes.ts';
 import { StoreEntries } from './store-entries.ts';
 import type { SvidSupply } from './svid-supply.ts';
 import type { WorkloadProcess } from './workload-process.ts';
@@ -46,7 +46,7 @@ export interface DeliveryOptions {
   /** DNS names that no SVID gets. */
   readonly siteNames?: readonly string[];
   readonly bundles: BundleSource;
-  readonly relations: StoreRelations;
+  readonly federationState: StoreFederationState;
   readonly supply: SvidSupply;
   /** Called with how many streams were told something after a change. */
   readonly pushed: (streams: number) => void;
@@ -81,7 +81,7 @@ type States = Map<string, WorkloadState>;
 interface Computed {
   /** Of the entries. */
   readonly version: number;
-  readonly relations: Relations;
+  readonly federationState: FederationState;
   readonly own: Bundle;
   readonly states: States;
 }
@@ -103,8 +103,8 @@ export class Delivery {
   #timesCut = 0;
   #computed: Computed | undefined;
   /** By which all streams were last asked to look, and by which all have looked. */
-  #lookedAt: Relations | undefined;
-  #told: Relations | undefined;
+  #lookedAt: FederationState | undefined;
+  #told: FederationState | undefined;
   #rowStartedMs = 0;
   #unwatch = (): void => undefined;
 
@@ -125,7 +125,7 @@ export class Delivery {
         }),
       );
     }
-    this.#unwatch = watchRelations({
+    this.#unwatch = watchFederationState({
       store,
       clock,
       bundles,
@@ -189,7 +189,7 @@ export class Delivery {
       this.#soon = undefined;
       // Also what is under way: an SVID in it may be due, or of an authority that was tainted since.
       this.#computed = undefined;
-      this.#lookedAt = this.#options.relations.current;
+      this.#lookedAt = this.#options.federationState.current;
       this.#forgetUnused();
       this.#grantsChangeAtMs = undefined;
       for (const group of this.#groups.values()) this.#enqueue(group);
@@ -198,8 +198,8 @@ export class Delivery {
   }
 
   /** The peers, grants and federations by which every open stream was told its state. */
-  get told(): Relations | undefined {
-    return this.#groups.size === 0 ? this.#options.relations.current : this.#told;
+  get told(): FederationState | undefined {
+    return this.#groups.size === 0 ? this.#options.federationState.current : this.#told;
   }
 
   #remove(group: Group, subscription: Subscription): void {
@@ -341,10 +341,10 @@ export class Delivery {
     svids: readonly HintedSvid[],
     states: States,
   ): Promise<WorkloadState | undefined> {
-    const { relations, clock } = this.#options;
+    const { federationState, clock } = this.#options;
     const own = this.#ownBundle();
     const prepare = new Set([...subscriptions].map(({ subscriber }) => subscriber.prepare));
-    const steps = givenBundles(entries, relations.current, clock.now(), (bundle) => {
+    const steps = givenBundles(entries, federationState.current, clock.now(), (bundle) => {
       for (const one of prepare) one?.(bundle);
     });
     for (;;) {
@@ -368,22 +368,26 @@ export class Delivery {
   /** Another map as soon as anything is another that states stand on. */
   #currentStates(): States {
     const { version } = this.#entries.index;
-    const relations = this.#options.relations.current;
+    const federationState = this.#options.federationState.current;
     const own = this.#ownBundle();
     const known = this.#computed;
-    if (known?.version === version && known.relations === relations && known.own === own) {
+    if (
+      known?.version === version &&
+      known.federationState === federationState &&
+      known.own === own
+    ) {
       return known.states;
     }
-    this.#computed = { version, relations, own, states: new Map() };
+    this.#computed = { version, federationState, own, states: new Map() };
     return this.#computed.states;
   }
 
   #given(entries: readonly UsableEntry[], trustDomain: string): Bundle | undefined {
     const { clock } = this.#options;
-    const relations = this.#options.relations.current;
+    const federationState = this.#options.federationState.current;
     for (const entry of entries) {
-      if (!asksFor(entry, trustDomain, relations)) continue;
-      const { bundle } = entitlement(entry.id, trustDomain, relations, clock.now());
+      if (!asksFor(entry, trustDomain, federationState)) continue;
+      const { bundle } = entitlement(entry.id, trustDomain, federationState, clock.now());
       if (bundle !== undefined) return bundle;
     }
     return undefined;

@@ -9,7 +9,7 @@ import { openStore } from '../../core/store/open.ts';
 import { auditWrites } from '../../server/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
-import { StoreRelations } from '../relations.ts';
+import { StoreFederationState } from '../federation-state.ts';
 import { entryController } from './entry-controller.ts';
 import type { WorkloadEntry } from './matching-entries.ts';
 import { openAuthority, put, putFederation } from './test-workload-site.ts';
@@ -36,7 +36,7 @@ async function scene(t: TestContext, siteNames: readonly string[] = []) {
     trustDomain: authority.trustDomain,
     bundles,
     resources,
-    relations: new StoreRelations(store, bundles),
+    federationState: new StoreFederationState(store, bundles),
     siteNames,
   });
   return {

@@ -8,12 +8,12 @@ import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditi
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { askedOf, earlier, entitlement } from '../entitlement.ts';
-import type { StoreRelations } from '../relations.ts';
+import type { StoreFederationState } from '../federation-state.ts';
 import { askedTrustDomains, usableEntry, type WorkloadEntry } from './matching-entries.ts';
-import { RelationSource } from './relation-changes.ts';
+import { FederationStateSource } from './federation-state-changes.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 'resources'> & {
-  readonly relations: StoreRelations;
+  readonly federationState: StoreFederationState;
   /** The DNS names of the site itself. */
   readonly siteNames: readonly string[];
 };
@@ -34,7 +34,10 @@ export function entryController(parts: Parts): Controller {
   return {
     name: controllerName,
     lease: leaseName,
-    sources: [new StoreSource({ store, clock, collection }), new RelationSource(parts, collection)],
+    sources: [
+      new StoreSource({ store, clock, collection }),
+      new FederationStateSource(parts, collection),
+    ],
     reconcile: async (name, { epoch }) => {
       const nowMs = clock.now();
       const looked = await entries.get(name);
@@ -97,14 +100,14 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
   }
   const { id, dnsNames } = usable.entry;
   const left = (entry.spec.dnsNames ?? []).filter((name) => !dnsNames.includes(name));
-  const relations = parts.relations.current;
-  const asked = askedTrustDomains(usable.entry, relations);
+  const federationState = parts.federationState.current;
+  const asked = askedTrustDomains(usable.entry, federationState);
   let changesAtMs: number | undefined;
   const delivered: string[] = [];
   const withheld: string[] = [];
-  for (const [at, trustDomain] of askedOf(id, asked, relations).entries()) {
+  for (const [at, trustDomain] of askedOf(id, asked, federationState).entries()) {
     if (at % decidedInARow === decidedInARow - 1) await yieldToEventLoop();
-    const decision = entitlement(id, trustDomain, relations, nowMs);
+    const decision = entitlement(id, trustDomain, federationState, nowMs);
     changesAtMs = earlier(changesAtMs, decision.changesAtMs);
     if (decision.bundle === undefined) withheld.push(`${trustDomain}: ${decision.message}`);
     else delivered.push(trustDomain);

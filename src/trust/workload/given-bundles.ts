@@ -4,7 +4,7 @@
 import type { Bundle } from '../../core/identity/bundle.ts';
 import { askedOf, earlier, entitlement } from '../entitlement.ts';
 import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 import { askedTrustDomains, type UsableEntry } from './matching-entries.ts';
 
 export interface GivenBundles {
@@ -24,16 +24,16 @@ interface Given {
 /** Every step is a decision about one trust domain, or its bundle, which `prepare` is told. */
 export function* givenBundles(
   entries: readonly UsableEntry[],
-  relations: Relations,
+  federationState: FederationState,
   nowMs: number,
   prepare: (bundle: Bundle) => void,
 ): Generator<undefined, GivenBundles> {
   const given = new Map<string, Given>();
   let changesAtMs: number | undefined;
   for (const entry of entries) {
-    const asked = askedTrustDomains(entry, relations);
-    for (const trustDomain of askedOf(entry.id, asked, relations)) {
-      const decision = entitlement(entry.id, trustDomain, relations, nowMs);
+    const asked = askedTrustDomains(entry, federationState);
+    for (const trustDomain of askedOf(entry.id, asked, federationState)) {
+      const decision = entitlement(entry.id, trustDomain, federationState, nowMs);
       changesAtMs = earlier(changesAtMs, decision.changesAtMs);
       const { bundle, reason } = decision;
       if (bundle) given.set(trustDomain, { bundle, isPeer: reason !== 'FederatedWithoutPeer' });
@@ -47,7 +47,7 @@ export function* givenBundles(
   const federated: Bundle[] = [];
   const peers = new Map<string, PeerIdentities>();
   for (const [name, { bundle, isPeer }] of inOrder) {
-    if (isPeer) peers.set(name, peerIdentities(ids, name, relations, nowMs));
+    if (isPeer) peers.set(name, peerIdentities(ids, name, federationState, nowMs));
     federated.push(bundle);
     prepare(bundle);
     yield;

@@ -139,7 +139,7 @@ describe('the schema of a WorkloadEntry', () => {
 });
 
 describe('an entry asks', () => {
-  const relations = {
+  const federationState = {
     federations: ['a.example', 'b.example', 'c.example'],
     labels: new Map([
       ['a.example', { zone: 'north' }],
@@ -150,11 +150,12 @@ describe('an entry asks', () => {
   const asked = (spec: object): readonly string[] => {
     const found = usableEntry(object({ ...good, ...spec }), lubeck);
     assert.ok('entry' in found, JSON.stringify(found));
-    const names = askedTrustDomains(found.entry, relations);
+    const names = askedTrustDomains(found.entry, federationState);
     // Whether it asks for one is told without looking at all.
-    for (const name of [...relations.federations, 'other.example', 'stranger.example']) {
-      const isAsked = names.includes(name) || (names.includes('*') && relations.labels.has(name));
-      assert.equal(asksFor(found.entry, name, relations), isAsked, name);
+    for (const name of [...federationState.federations, 'other.example', 'stranger.example']) {
+      const isAsked =
+        names.includes(name) || (names.includes('*') && federationState.labels.has(name));
+      assert.equal(asksFor(found.entry, name, federationState), isAsked, name);
     }
     return names;
   };
@@ -166,7 +167,7 @@ describe('an entry asks', () => {
 
   test('for the trust domains that it names and those whose labels match', () => {
     assert.deepEqual(asked({}), []);
-    assert.deepEqual(asked({ federatesWithSelector: {} }), relations.federations);
+    assert.deepEqual(asked({ federatesWithSelector: {} }), federationState.federations);
     assert.deepEqual(
       asked({
         federatesWith: ['c.example', 'other.example'],

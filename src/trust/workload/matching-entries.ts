@@ -12,7 +12,7 @@ import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import { defaultJwtTtlSeconds } from '../../core/identity/sign-jwt-svid.ts';
-import type { Relations } from '../relations.ts';
+import type { FederationState } from '../federation-state.ts';
 
 export type WorkloadEntry = ResourceOf<typeof workloadEntryKind>;
 
@@ -143,7 +143,7 @@ function selectorOf(
 /** Which trust domains an entry asks for: those that it names (`*` among them) and those that its selector finds. */
 export function askedTrustDomains(
   { federatesWith, federatesWithSelector: selector }: UsableEntry,
-  { federations, labels }: Pick<Relations, 'federations' | 'labels'>,
+  { federations, labels }: Pick<FederationState, 'federations' | 'labels'>,
 ): readonly string[] {
   if (selector === undefined || federatesWith.includes('*')) return federatesWith;
   const found = federations.filter((name) => selector.matches(labels.get(name)));
@@ -154,7 +154,7 @@ export function askedTrustDomains(
 export function asksFor(
   { federatesWith, federatesWithSelector: selector }: UsableEntry,
   trustDomain: string,
-  { labels }: Pick<Relations, 'labels'>,
+  { labels }: Pick<FederationState, 'labels'>,
 ): boolean {
   if (federatesWith.includes(trustDomain)) return true;
   if (!labels.has(trustDomain)) return false;

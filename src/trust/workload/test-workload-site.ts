@@ -35,7 +35,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
-import { StoreRelations } from '../relations.ts';
+import { StoreFederationState } from '../federation-state.ts';
 import { MemoryVault } from '../../core/identity/test-vault.ts';
 import { EnforcementPoints } from '../../core/plane/enforcement.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -124,7 +124,7 @@ export async function startTestSite(limits: Partial<WorkloadLimits> = {}) {
       },
       authority,
       bundles,
-      relations: new StoreRelations(store, bundles),
+      federationState: new StoreFederationState(store, bundles),
       dataDir,
       enforcement: new EnforcementPoints(),
       // Nothing is reconciled in these tests.

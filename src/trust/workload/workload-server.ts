@@ -21,7 +21,7 @@ import { healthDefinition, healthService } from './health-service.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { OccasionalLog } from './occasional-log.ts';
 import { reflection, reflectionDefinitions, servedServices } from './reflection.ts';
-import { RequestWatch } from './request-pieces.ts';
+import { RequestMemoryMeter } from './request-memory.ts';
 import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
 import { workloadApi, workloadApiDefinition } from './workload-api.ts';
 import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
@@ -84,7 +84,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // Whoever connects and ends at once can cause as many of these as he likes.
   const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
-  const requests = new RequestWatch();
+  const requests = new RequestMemoryMeter();
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const socket = await openWorkloadSocket({
     path,

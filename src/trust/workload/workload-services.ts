@@ -12,7 +12,7 @@ import { trustProblem } from '../entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { grantCheckRoute } from '../grant-check.ts';
 import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
-import type { Relations, StoreRelations } from '../relations.ts';
+import type { FederationState, StoreFederationState } from '../federation-state.ts';
 import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from './entry-controller.ts';
@@ -57,7 +57,7 @@ export type WorkloadContext = Pick<
   | 'dataDir'
   | 'resources'
 > & {
-  readonly relations: StoreRelations;
+  readonly federationState: StoreFederationState;
   /** The `iss` of JWT-SVIDs; undefined: they have none. */
   readonly jwtIssuer?: string | undefined;
   /** The DNS names of the site itself, which no workload gets. */
@@ -76,7 +76,7 @@ export async function workloadServices(
   const connections = new WorkloadConnections(limits, clock);
   const count = counters(context, connections);
   const refuse = refusalLog(context, log);
-  const { relations, siteNames = [] } = context;
+  const { federationState, siteNames = [] } = context;
   let issuingProblem: string | undefined;
   const supply = new SvidSupply({
     authority,
@@ -129,7 +129,7 @@ export async function workloadServices(
     trustDomain,
     siteNames,
     bundles,
-    relations,
+    federationState,
     supply,
     pushed: count.pushed,
   });
@@ -176,7 +176,7 @@ export async function workloadServices(
     authorization: {
       delivery,
       connections,
-      relations,
+      federationState,
       bundles,
       clock,
       decided: (decision, question, asker) => {
@@ -186,11 +186,11 @@ export async function workloadServices(
     },
   });
   delivery.start();
-  const distrusts = (by: Relations | undefined, peer: string): boolean =>
+  const distrusts = (by: FederationState | undefined, peer: string): boolean =>
     by !== undefined && trustProblem(peer, by, clock.now()) !== undefined;
   context.enforcement.register({
     name: 'ext_authz',
-    refuses: (peer) => distrusts(relations.current, peer),
+    refuses: (peer) => distrusts(federationState.current, peer),
   });
   context.enforcement.register({
     name: 'bundle-delivery',
@@ -198,12 +198,12 @@ export async function workloadServices(
   });
   const unhook = authority.onChange(() => delivery.refresh());
   return {
-    controllers: [entryController({ ...context, relations, siteNames })],
+    controllers: [entryController({ ...context, federationState, siteNames })],
     routes: [
       mintRoute(context),
       mintJwtRoute(context),
       validateRoute(context),
-      grantCheckRoute({ relations, bundles, clock }),
+      grantCheckRoute({ federationState, bundles, clock }),
     ],
     admit: (kind, next) => {
       if (kind === workloadEntryKind) admitEntry(next, trustDomain);

@@ -91,7 +91,7 @@ export const envoyTargets: readonly Target[] = [
       const offers = new Map([['db', { spec: { spiffeID: web.toString() } } as never]]);
       const decision = decideAccess(question, {
         askers: [web],
-        relations: {
+        federationState: {
           federations: [],
           labels: new Map(),
           bundleOf: () => undefined,

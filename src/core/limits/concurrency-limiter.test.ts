@@ -1,21 +1,21 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { VirtualClock } from '../../core/clock/virtual.ts';
-import { Turns } from './turns.ts';
+import { ConcurrencyLimiter } from './concurrency-limiter.ts';
 
 function scene(atOnce: number, mostWaiting = 100) {
   const clock = new VirtualClock();
-  const turns = new Turns({ clock, atOnce, patienceMs: 500, mostWaiting });
+  const limiter = new ConcurrencyLimiter({ clock, atOnce, patienceMs: 500, mostWaiting });
   const begun: string[] = [];
   const begin = (name: string) => {
     const { promise, resolve, reject } = Promise.withResolvers<string>();
-    const result = turns.run(() => {
+    const result = limiter.run(() => {
       begun.push(name);
       return promise;
     });
     return { result, end: () => resolve(name), fail: () => reject(new Error(name)) };
   };
-  return { clock, turns, begun, begin };
+  return { clock, limiter, begun, begin };
 }
 
 suite('turns', () => {
@@ -34,7 +34,7 @@ suite('turns', () => {
   });
 
   test('pass from one that takes long to the next, once', async () => {
-    const { clock, turns, begun, begin } = scene(1);
+    const { clock, limiter, begun, begin } = scene(1);
     const [slow] = ['a', 'b', 'c', 'd'].map(begin);
     await clock.advance(499);
     assert.deepEqual(begun, ['a']);
@@ -47,13 +47,13 @@ suite('turns', () => {
     assert.deepEqual(begun, ['a', 'b']);
     await clock.advance(1000);
     assert.deepEqual(begun, ['a', 'b', 'c', 'd']);
-    assert.equal(turns.isFree, false);
+    assert.equal(limiter.isFree, false);
     await clock.advance(500);
-    assert.equal(turns.isFree, true);
+    assert.equal(limiter.isFree, true);
   });
 
   test('that end badly are given back too', async () => {
-    const { clock, turns, begun, begin } = scene(1);
+    const { clock, limiter, begun, begin } = scene(1);
     const [bad, next] = ['a', 'b'].map(begin);
     bad?.fail();
     await assert.rejects(bad?.result as Promise<string>, /^Error: a$/);
@@ -61,16 +61,16 @@ suite('turns', () => {
     assert.deepEqual(begun, ['a', 'b']);
     next?.end();
     await next?.result;
-    assert.equal(turns.isFree, true);
+    assert.equal(limiter.isFree, true);
   });
 
   test('have room for so many who wait', async () => {
-    const { clock, turns, begin } = scene(1, 2);
+    const { clock, limiter, begin } = scene(1, 2);
     ['a', 'b'].forEach(begin);
-    assert.equal(turns.isFull, false);
+    assert.equal(limiter.isFull, false);
     begin('c');
-    assert.equal(turns.isFull, true);
+    assert.equal(limiter.isFull, true);
     await clock.advance(500);
-    assert.equal(turns.isFull, false);
+    assert.equal(limiter.isFull, false);
   });
 });

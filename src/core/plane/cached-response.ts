@@ -2,19 +2,19 @@
 // so that whoever has it already is told no more than that.
 
 import { createHash } from 'node:crypto';
-import type { AnyRequest, PlaneResponse } from '../core/plane/route.ts';
+import type { AnyRequest, PlaneResponse } from './route.ts';
 
-export interface ReadyAnswerOptions {
+export interface CachedResponseOptions {
   readonly contentType: string;
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-export class ReadyAnswer {
+export class CachedResponse {
   readonly #etag: string;
   readonly #whole: PlaneResponse;
   readonly #unchanged: PlaneResponse;
 
-  constructor(body: Buffer, options: ReadyAnswerOptions) {
+  constructor(body: Buffer, options: CachedResponseOptions) {
     const { contentType } = options;
     this.#etag = etagOf(body);
     const headers = {

@@ -17,9 +17,9 @@ import {
 } from '../../core/reconcile/source.ts';
 import { valueOf } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import { relationCollections } from '../relations.ts';
+import { federationStateCollections } from '../federation-state.ts';
 
-export interface RelationChangesOptions {
+export interface FederationStateChangesOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly bundles: BundleSource;
@@ -35,7 +35,7 @@ interface Stored {
 }
 
 /** Costs one reading of each object that is committed. Returns how to end it. */
-export function watchRelations(options: RelationChangesOptions): () => void {
+export function watchFederationState(options: FederationStateChangesOptions): () => void {
   const { store, clock, bundles, changed, ended } = options;
   const concerns = new Map<string, string>();
   const look = (collection: string, name: string): void => {
@@ -47,7 +47,7 @@ export function watchRelations(options: RelationChangesOptions): () => void {
     else concerns.set(key, concern);
     changed();
   };
-  const sources = relationCollections.map((collection) =>
+  const sources = federationStateCollections.map((collection) =>
     new StoreSource({ store, clock, collection }).start({
       add: (name) => look(collection, name),
       ended: (error) => ended(error, collection),
@@ -59,12 +59,12 @@ export function watchRelations(options: RelationChangesOptions): () => void {
 }
 
 /** Every key of a collection, whenever a relation changed: for what depends on all of them at once. */
-export class RelationSource implements Source {
-  readonly #options: Pick<RelationChangesOptions, 'store' | 'clock' | 'bundles'>;
+export class FederationStateSource implements Source {
+  readonly #options: Pick<FederationStateChangesOptions, 'store' | 'clock' | 'bundles'>;
   readonly #collection: string;
 
   constructor(
-    options: Pick<RelationChangesOptions, 'store' | 'clock' | 'bundles'>,
+    options: Pick<FederationStateChangesOptions, 'store' | 'clock' | 'bundles'>,
     collection: string,
   ) {
     this.#options = options;
@@ -77,7 +77,7 @@ export class RelationSource implements Source {
       for (const { name } of store.list(this.#collection).entries) sink.add(name);
     };
     let soon: Timer | undefined;
-    const stop = watchRelations({
+    const stop = watchFederationState({
       ...this.#options,
       // After this turn: a commit that touches several objects, or the list at the start, is one change.
       changed: () => {

@@ -15,7 +15,7 @@ const fewPieces = 32;
 const usualPieceBytes = 4096;
 
 /** What one call has brought. */
-export class RequestPieces {
+export class RequestMemory {
   #pieces = 0;
   #size = 0;
   #headLeft = frameHeadBytes;
@@ -71,7 +71,7 @@ export class RequestPieces {
 }
 
 /** Who pays for what is held of a connection's requests. */
-export interface RequestAccount {
+export interface MemoryAccount {
   /** Adds what may be negative; false where it is too much. */
   hold(bytes: number): boolean;
   /** Ends the connection. */
@@ -82,7 +82,7 @@ export interface RequestAccount {
 const created = channel('http2.server.stream.created').name;
 
 /** Watches the connections of one server. */
-export class RequestWatch {
+export class RequestMemoryMeter {
   /** Of our own, so that nobody else's connections are taken for ours. */
   readonly #account = Symbol('account');
 
@@ -91,7 +91,7 @@ export class RequestWatch {
   }
 
   /** To be called before the server has the connection. */
-  add(connection: Duplex, account: RequestAccount): void {
+  add(connection: Duplex, account: MemoryAccount): void {
     Object.defineProperty(connection, this.#account, { value: account });
   }
 
@@ -102,13 +102,13 @@ export class RequestWatch {
   readonly #onStream = (message: unknown): void => {
     const { stream } = message as { readonly stream: ServerHttp2Stream };
     const socket = stream.session?.socket as { readonly [key: symbol]: unknown } | undefined;
-    const account = socket?.[this.#account] as RequestAccount | undefined;
+    const account = socket?.[this.#account] as MemoryAccount | undefined;
     if (account !== undefined) watch(stream, account);
   };
 }
 
-function watch(stream: ServerHttp2Stream, account: RequestAccount): void {
-  const pieces = new RequestPieces();
+function watch(stream: ServerHttp2Stream, account: MemoryAccount): void {
+  const pieces = new RequestMemory();
   let held = 0;
   const settle = (now: number): boolean => {
     const more = now - held;

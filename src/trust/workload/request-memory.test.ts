@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { RequestPieces } from './request-pieces.ts';
+import { RequestMemory } from './request-memory.ts';
 
 function message(length: number): Buffer {
   const framed = Buffer.alloc(5 + length, 1);
@@ -17,8 +17,8 @@ function cut(bytes: Buffer, pieceLength: number): Buffer[] {
   return pieces;
 }
 
-function brought(pieces: readonly Buffer[]): RequestPieces {
-  const request = new RequestPieces();
+function brought(pieces: readonly Buffer[]): RequestMemory {
+  const request = new RequestMemory();
   for (const piece of pieces) request.add(piece);
   return request;
 }
@@ -42,7 +42,7 @@ suite('pieces of a request', () => {
   });
 
   test('of messages that were read cost nothing, however many came', () => {
-    const request = new RequestPieces();
+    const request = new RequestMemory();
     for (let index = 0; index < 10_000; index++) {
       for (const piece of cut(message(100), 60)) request.add(piece);
       assert.equal(request.areTooMany, false);

@@ -1,10 +1,9 @@
-// Turns of those who wait for others: so many at once, but one that takes long counts no more after a
-// while, and the next has its turn. So whoever is silent keeps nobody waiting, and what costs CPU time
-// (all that happens before an answer is late) is bounded all the same.
+// Concurrency limiter. A task stops counting after `patienceMs`, so a silent endpoint delays no other
+// task. CPU time stays bounded, because a task spends it before its answer is late.
 
 import type { Clock } from '../../core/clock/clock.ts';
 
-export interface TurnsOptions {
+export interface ConcurrencyLimiterOptions {
   readonly clock: Clock;
   readonly atOnce: number;
   /** How long one counts among these. */
@@ -14,12 +13,12 @@ export interface TurnsOptions {
 }
 
 /** In the order of the calls. Every operation costs O(1). */
-export class Turns {
-  readonly #options: TurnsOptions;
+export class ConcurrencyLimiter {
+  readonly #options: ConcurrencyLimiterOptions;
   readonly #waiting = new Set<() => void>();
   #counted = 0;
 
-  constructor(options: TurnsOptions) {
+  constructor(options: ConcurrencyLimiterOptions) {
     this.#options = options;
   }
 

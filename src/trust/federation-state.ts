@@ -13,7 +13,7 @@ import type { BundleFacts } from './entitlement.ts';
 import { type FederatedBundles, federationSummaries } from './federated-bundles.ts';
 
 /** Whatever of these changes may change what a workload gets. */
-export const relationCollections: readonly string[] = [
+export const federationStateCollections: readonly string[] = [
   spiffeFederationKind.plural,
   federationPeerKind.plural,
   federationGrantKind.plural,
@@ -25,7 +25,7 @@ interface Named {
 }
 
 /** As of one moment, but for `bundleOf`, whose life grows whenever an endpoint confirms the bundle. Immutable. */
-export interface Relations {
+export interface FederationState {
   /** The trust domains that this site federates with, in order. */
   readonly federations: readonly string[];
   /** Of the federations, by trust domain. */
@@ -43,21 +43,23 @@ const peersReader = kindReader(federationPeerKind);
 const grantsReader = kindReader(federationGrantKind);
 const offersReader = kindReader(serviceOfferKind);
 
-/** Makes a new `Relations` only after a change. */
-export class StoreRelations {
+/** Makes a new `FederationState` only after a change. */
+export class StoreFederationState {
   readonly #store: Pick<Store, 'list'>;
   readonly #bundles: Pick<FederatedBundles, 'factsOf'>;
   #listings: readonly (readonly Entry[])[] = [];
-  #current: Relations | undefined;
+  #current: FederationState | undefined;
 
   constructor(store: Pick<Store, 'list'>, bundles: Pick<FederatedBundles, 'factsOf'>) {
     this.#store = store;
     this.#bundles = bundles;
   }
 
-  get current(): Relations {
+  get current(): FederationState {
     // A listing hands out the same array until the collection changes (see Store.list).
-    const listings = relationCollections.map((collection) => this.#store.list(collection).entries);
+    const listings = federationStateCollections.map(
+      (collection) => this.#store.list(collection).entries,
+    );
     if (
       this.#current === undefined ||
       listings.some((entries, index) => entries !== this.#listings[index])
@@ -68,7 +70,7 @@ export class StoreRelations {
     return this.#current;
   }
 
-  #read(): Relations {
+  #read(): FederationState {
     const [federations = [], peers = [], grants = [], offers = []] = this.#listings;
     const grantsByPeer = new Map<string, FederationGrant[]>();
     for (const grant of grants.map((entry) => grantsReader.of(entry)).filter(remains)) {

@@ -3,7 +3,7 @@ import { describe, type TestContext, test } from 'node:test';
 import { systemClock } from '../../core/clock/system.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
-import { RelationSource, watchRelations } from './relation-changes.ts';
+import { FederationStateSource, watchFederationState } from './federation-state-changes.ts';
 import { openAuthority, put, putEntry, putFederation, remove } from './test-workload-site.ts';
 
 async function scene(t: TestContext) {
@@ -25,7 +25,7 @@ describe('a change of relations', () => {
     const { store, clock, bundles, spire } = await scene(t);
     let told = 0;
     t.after(
-      watchRelations({
+      watchFederationState({
         store,
         clock,
         bundles,
@@ -68,7 +68,7 @@ describe('a change of relations', () => {
     await putEntry(store, 'b');
     const asked: string[] = [];
     const { promise, resolve } = Promise.withResolvers<void>();
-    const source = new RelationSource({ store, clock, bundles }, 'workloadentries').start({
+    const source = new FederationStateSource({ store, clock, bundles }, 'workloadentries').start({
       add: (name) => {
         asked.push(name);
         resolve();
