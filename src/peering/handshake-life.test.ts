@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { withErrorCode } from '../core/store/conformance/harness.ts';
 import type { Acceptor } from './acceptor.ts';
 import { peeringError } from './errors.ts';
-import { peerFinalizer } from './peer-book.ts';
+import { peerFinalizer } from './peer-repository.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
 import { confirmPollMs, confirmWithinMs } from './timing.ts';

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { HansaError } from '../core/errors/error.ts';
 import type { Acceptor } from './acceptor.ts';
-import { contestCondition, peeringWrites } from './peer-book.ts';
+import { contestCondition, peeringWrites } from './peer-repository.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
 import { peeringError } from './errors.ts';

@@ -15,7 +15,7 @@ import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
 import { fingerprintOf } from '../core/identity/fingerprint.ts';
-import { type PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
+import { type PeerRepository, peeringWrites, peersCollection } from './peer-repository.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import {
@@ -34,7 +34,7 @@ export interface HandshakeParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly sealer: Sealer;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
   readonly redemptions: Redemptions;

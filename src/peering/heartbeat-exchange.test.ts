@@ -12,7 +12,7 @@ import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import { HeartbeatExchange } from './heartbeat-exchange.ts';
 import { contractVersion, type Heartbeat } from './messages.ts';
-import { PeerBook, peeringWrites, peersCollection } from './peer-book.ts';
+import { PeerRepository, peeringWrites, peersCollection } from './peer-repository.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { documentOf, testIdentity } from './test-handshake.ts';
 import { newsLimit, silentAfterMs } from './timing.ts';
@@ -29,7 +29,10 @@ async function scene() {
   const auditRow = () => ({ encode: () => Buffer.from('{}') });
   const writer = new ResourceWriter({ store, clock, random, admit: () => [], auditRow });
   const parts = { store, writer, clock };
-  const peers = new PeerBook(resourceClient<FederationPeer>(federationPeerKind, parts), clock);
+  const peers = new PeerRepository(
+    resourceClient<FederationPeer>(federationPeerKind, parts),
+    clock,
+  );
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   /** As after a restart: nothing is remembered but what is stored. */
   const restart = () =>

@@ -32,7 +32,7 @@ import {
   paths,
 } from './messages.ts';
 import { PeerRate } from './peer-rate.ts';
-import { type PeerBook, type PeerStatus, peersCollection } from './peer-book.ts';
+import { type PeerRepository, type PeerStatus, peersCollection } from './peer-repository.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { isLive } from './peer-states.ts';
@@ -45,7 +45,7 @@ export interface HeartbeatParts {
   readonly clock: Clock;
   readonly transport: Transport;
   readonly bundles: BundleSource;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly offersFor: (peer: string) => readonly OfferTold[];
 }

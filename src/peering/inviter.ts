@@ -23,7 +23,7 @@ import {
   secretDigest,
   shortId,
 } from './invitation.ts';
-import { mentionOf } from './mentions.ts';
+import { existingReferenceTo } from './existing-references.ts';
 import {
   agreeOnVersion,
   contractVersion,
@@ -31,7 +31,7 @@ import {
   type PreviewRequest,
   type RedeemRequest,
 } from './messages.ts';
-import type { PeerBook } from './peer-book.ts';
+import type { PeerRepository } from './peer-repository.ts';
 import {
   isBoundTo,
   isSameRedeemer,
@@ -60,7 +60,7 @@ export interface InviterParts {
   readonly audit: Pick<Audit, 'record' | 'deny'>;
   readonly own: { readonly bundle: Bundle };
   readonly bundles: BundleSource;
-  readonly peers: Pick<PeerBook, 'get'>;
+  readonly peers: Pick<PeerRepository, 'get'>;
   readonly advertiseURL: () => string;
   /** Fingerprints of the leaf certificates that the federation listener presents now, or did a moment ago. */
   readonly ownLeaves: () => readonly string[];
@@ -329,7 +329,7 @@ export class Inviter {
 
   #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
     if (record.for === undefined) return 'the invitation was not made for one trust domain';
-    return mentionOf(this.#parts.store, claimed.name);
+    return existingReferenceTo(this.#parts.store, claimed.name);
   }
 
   #checkUsable(record: InvitationRecord, claimed: TrustDomain, deny: Deny): void {

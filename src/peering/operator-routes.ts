@@ -28,7 +28,7 @@ import { type Handshake, secretPlace } from './handshake.ts';
 import { type Invitation, invitationId, parseInvitation, secretDigest } from './invitation.ts';
 import { invitationRoutes } from './invitation-routes.ts';
 import type { Inviter } from './inviter.ts';
-import { contestCondition, type PeerBook, peersCollection } from './peer-book.ts';
+import { contestCondition, type PeerRepository, peersCollection } from './peer-repository.ts';
 import type { PeerCause } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';
 import { partOf } from './redeemer.ts';
@@ -48,7 +48,7 @@ export interface OperatorRoutesParts {
   readonly clock: Clock;
   readonly sealer: Sealer;
   readonly audit: Pick<Audit, 'record' | 'deny'>;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly federations: PeerFederations;
   readonly inviter: Inviter;
   readonly redemptions: Redemptions;

@@ -14,7 +14,7 @@ import type { LivePeer, PeerDirectory, Refused } from '../core/plane/route.ts';
 import { kindReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
 import { peeringError } from './errors.ts';
-import { peersCollection } from './peer-book.ts';
+import { peersCollection } from './peer-repository.ts';
 import { isLive } from './peer-states.ts';
 
 export interface PeerDirectoryParts {

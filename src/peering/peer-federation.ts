@@ -7,7 +7,7 @@ import { peerLabel, spiffeFederationKind } from '../api/kinds/spiffe-federation.
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
-import { peeringWrites } from './peer-book.ts';
+import { peeringWrites } from './peer-repository.ts';
 
 export const federationsCollection = spiffeFederationKind.plural;
 

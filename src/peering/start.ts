@@ -27,7 +27,7 @@ import { Inviter } from './inviter.ts';
 import type { OfferTold } from './messages.ts';
 import { offersFor } from './offers.ts';
 import { operatorRoutes } from './operator-routes.ts';
-import { PeerBook, peersCollection } from './peer-book.ts';
+import { PeerRepository, peersCollection } from './peer-repository.ts';
 import { peerDirectory } from './peer-directory.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import { isLive, peerTransitions } from './peer-states.ts';
@@ -39,7 +39,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
   // A peer whose bundle could not be refreshed for long may still call, and be called.
   const { heldBundles: bundles, transport, advertiseURL } = context;
   const publisher = new BundlePublisher(store, authority);
-  const peers = new PeerBook(context.resources<FederationPeer>(federationPeerKind), clock);
+  const peers = new PeerRepository(context.resources<FederationPeer>(federationPeerKind), clock);
   const federations = new PeerFederations(
     context.resources<SpiffeFederation>(spiffeFederationKind),
     clock,

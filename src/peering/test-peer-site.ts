@@ -17,7 +17,7 @@ import type { Acceptor } from './acceptor.ts';
 import { Handshake, secretPlace } from './handshake.ts';
 import { Inviter } from './inviter.ts';
 import type { OperatorRoutesParts } from './operator-routes.ts';
-import { PeerBook } from './peer-book.ts';
+import { PeerRepository } from './peer-repository.ts';
 import { PeerFederations, type SpiffeFederation } from './peer-federation.ts';
 import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.ts';
 import { Redemptions } from './redemptions.ts';
@@ -30,7 +30,7 @@ export interface TestPeerSite {
   readonly store: Store;
   readonly clock: VirtualClock;
   readonly writer: ResourceWriter;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly federations: ResourceClient<SpiffeFederation>;
   readonly peerObjects: ResourceClient<FederationPeer>;
   readonly inviter: Inviter;
@@ -78,7 +78,7 @@ export async function testPeerSite(
   });
   const parts = { store, writer, clock };
   const peerObjects = resourceClient<FederationPeer>(federationPeerKind, parts);
-  const peers = new PeerBook(peerObjects, clock);
+  const peers = new PeerRepository(peerObjects, clock);
   const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
   const { trustDomain, authority } = await testIdentity('lubeck.example');
   const audit = { record, deny: (draft: AuditDraft) => void denials.push(draft) };

@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { type AuditEvent, parseEvent } from '../../src/core/audit/event.ts';
 import type { Batch, ChangeRow } from '../../src/core/store/driver.ts';
-import { peerFinalizer, peersCollection } from '../../src/peering/peer-book.ts';
+import { peerFinalizer, peersCollection } from '../../src/peering/peer-repository.ts';
 import { type PeerState, peerTransitions } from '../../src/peering/peer-states.ts';
 import {
   type AcceptanceRecord,

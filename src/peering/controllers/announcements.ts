@@ -7,7 +7,7 @@ import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
-import { type PeerBook, peersCollection } from '../peer-book.ts';
+import { type PeerRepository, peersCollection } from '../peer-repository.ts';
 import { isLive } from '../peer-states.ts';
 import { callTimeoutMs } from '../timing.ts';
 import { peeringLease } from './peers.ts';
@@ -15,7 +15,7 @@ import { peeringLease } from './peers.ts';
 export function announcementController(parts: {
   readonly store: Store;
   readonly clock: Clock;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly heartbeats: HeartbeatExchange;
 }): Controller {
   const { store, clock, peers, heartbeats } = parts;

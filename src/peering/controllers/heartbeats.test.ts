@@ -6,7 +6,7 @@ import { VirtualClock } from '../../core/clock/virtual.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
-import type { PeerBook } from '../peer-book.ts';
+import type { PeerRepository } from '../peer-repository.ts';
 import { heartbeatIntervalMs, tellEveryMs } from '../timing.ts';
 import { heartbeatController } from './heartbeats.ts';
 
@@ -23,7 +23,7 @@ async function scene() {
     store: await openStore({ driver: 'memory' }, { clock }),
     clock,
     random: new SeededRandom('heartbeats'),
-    peers: { get: async () => peer as FederationPeer } as unknown as PeerBook,
+    peers: { get: async () => peer as FederationPeer } as unknown as PeerRepository,
     heartbeats: {
       message: () => ({ offers: site.offers }),
       silentForMs: () => site.silentMs,

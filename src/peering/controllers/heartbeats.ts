@@ -9,7 +9,7 @@ import type { Counter } from '../../core/metrics/metrics.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { HeartbeatExchange } from '../heartbeat-exchange.ts';
-import { type PeerBook, peersCollection } from '../peer-book.ts';
+import { type PeerRepository, peersCollection } from '../peer-repository.ts';
 import { PeerRate } from '../peer-rate.ts';
 import { isLive } from '../peer-states.ts';
 import {
@@ -28,7 +28,7 @@ export function heartbeatController(parts: {
   readonly store: Store;
   readonly clock: Clock;
   readonly random: Random;
-  readonly peers: PeerBook;
+  readonly peers: PeerRepository;
   readonly heartbeats: HeartbeatExchange;
   readonly results: Counter<'direction' | 'result'>;
 }): Controller {

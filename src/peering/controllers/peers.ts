@@ -8,7 +8,7 @@ import { StoreSource } from '../../core/reconcile/source.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import type { Handshake } from '../handshake.ts';
-import { peersCollection } from '../peer-book.ts';
+import { peersCollection } from '../peer-repository.ts';
 import { acceptancesCollection, type InvitationRecord, invitationsCollection } from '../records.ts';
 import { handshakeTimeoutMs } from '../timing.ts';
 

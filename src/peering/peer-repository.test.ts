@@ -3,7 +3,13 @@ import { suite, test } from 'node:test';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { withErrorCode } from '../core/store/conformance/harness.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
-import { type NewPeer, PeerBook, peerFinalizer, peeringWrites, positionOf } from './peer-book.ts';
+import {
+  type NewPeer,
+  PeerRepository,
+  peerFinalizer,
+  peeringWrites,
+  positionOf,
+} from './peer-repository.ts';
 import { type TestPeerSite, testPeerSite } from './test-peer-site.ts';
 
 const name = 'bruges.example';
@@ -80,7 +86,7 @@ suite('a peer is proposed', () => {
   test('once, however often and by however many', async () => {
     const site = await testPeerSite();
     const binding = new Binding();
-    const other = new PeerBook(clientOf(site), site.clock);
+    const other = new PeerRepository(clientOf(site), site.clock);
     const found = await Promise.all(
       [site.peers, other, site.peers, other].map((peers) => peers.propose(newPeer(binding))),
     );
@@ -192,7 +198,7 @@ suite('a step', () => {
 
   test('is taken once where many try it at once', async () => {
     const site = await proposed();
-    const other = new PeerBook(clientOf(site), site.clock);
+    const other = new PeerRepository(clientOf(site), site.clock);
     await Promise.all(
       [site.peers, other, site.peers, other].map((peers) => peers.step(name, 'accept', 'x')),
     );
@@ -204,7 +210,7 @@ suite('a step', () => {
       const site = await proposed();
       if (event !== 'accept') await site.peers.step(name, 'accept', 'x');
       if (event === 'suspend') await site.peers.step(name, 'enroll', 'x');
-      const other = new PeerBook(clientOf(site), site.clock);
+      const other = new PeerRepository(clientOf(site), site.clock);
       await Promise.all([
         other.step(name, event, 'x'),
         site.peers.step(name, 'revoke', 'x'),

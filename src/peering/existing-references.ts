@@ -10,7 +10,7 @@ const grants = kindReader(federationGrantKind);
 const workloads = kindReader(workloadEntryKind);
 
 /** What mentions it first, in words; undefined where nothing does. O(objects of these kinds). */
-export function mentionOf(
+export function existingReferenceTo(
   store: Pick<Store, 'get' | 'list'>,
   trustDomain: string,
 ): string | undefined {

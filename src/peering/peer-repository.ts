@@ -50,7 +50,7 @@ export interface NewPeer {
 /** A status that was overtaken is looked at again; more often than this only where something is ill. */
 const maxAttempts = 16;
 
-export class PeerBook {
+export class PeerRepository {
   readonly #peers: ResourceClient<FederationPeer>;
   readonly #clock: Clock;
 
