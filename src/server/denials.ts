@@ -5,16 +5,16 @@ import { anonymous } from '../core/access/identity.ts';
 import type { KindName } from '../core/access/presets.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { HansaError } from '../core/errors/error.ts';
-import type { FederationFrontParts } from './federation-listener.ts';
-import type { FrontParts } from './http/front.ts';
+import type { FederationDispatcherParts } from './federation-listener.ts';
+import type { RequestDispatcherParts } from './http/request-dispatcher.ts';
 
 /** `kinds` turns the resource that a refusal names into the word that other records have for it. */
 export function denials(
   audit: Pick<Audit, 'deny'>,
   kinds: readonly KindName[] = [],
 ): {
-  readonly ofCallers: FrontParts['denied'];
-  readonly ofPeers: FederationFrontParts['denied'];
+  readonly ofCallers: RequestDispatcherParts['denied'];
+  readonly ofPeers: FederationDispatcherParts['denied'];
 } {
   const objectOf = ({ details }: HansaError): { kind?: string; name?: string } => {
     if (details?.kind === undefined) return {};

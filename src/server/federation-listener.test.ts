@@ -18,7 +18,7 @@ import type { Connection } from '../core/identity/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { ApiRequest, FederationRoute } from '../core/plane/route.ts';
-import { FederationFront } from './federation-listener.ts';
+import { FederationDispatcher } from './federation-listener.ts';
 import { Limits } from './http/limits.ts';
 
 const lubeck = forgeRoot('lubeck.example');
@@ -102,7 +102,7 @@ after(() => {
 async function scene() {
   const bundles = new BundleTable().set('bruges.example', bruges);
   const denials: Denial[] = [];
-  const front = new FederationFront({
+  const dispatcher = new FederationDispatcher({
     clock: systemClock,
     random: systemRandom,
     log: silent,
@@ -118,7 +118,7 @@ async function scene() {
   });
   const server = createSecureServer(
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
-    front.listener,
+    dispatcher.listener,
   );
   guardServer(server);
   server.listen(0, '127.0.0.1');

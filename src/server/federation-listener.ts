@@ -15,11 +15,11 @@ import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
 import type { Exchange, Request, Response } from './http/exchange.ts';
 import type { Limits } from './http/limits.ts';
 import { peerOf } from './http/plane-exchange.ts';
-import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
-import { isRpc, RpcFront } from './http/rpc.ts';
-import { Shares } from './http/shares.ts';
+import { PlaneDispatcher, type PlaneDispatcherParts } from './http/plane-dispatcher.ts';
+import { isRpc, RpcDispatcher } from './http/rpc.ts';
+import { CallerQuota } from './http/caller-quota.ts';
 
-export interface FederationFrontParts extends PlaneFrontParts {
+export interface FederationDispatcherParts extends PlaneDispatcherParts {
   readonly routes: readonly FederationRoute[];
   readonly bundles: BundleSource;
   readonly rpcs?: readonly PlaneRpc[];
@@ -37,25 +37,25 @@ const mostOfOneAddress = 16;
 /** A site or an agent needs one stream of each kind, and a second one while it reconnects. */
 const mostStreamsOfOneIdentity = 16;
 
-export class FederationFront {
+export class FederationDispatcher {
   readonly #peers: PeerAuthenticator;
-  readonly #front: PlaneFront;
-  readonly #rpcs: RpcFront;
+  readonly #dispatcher: PlaneDispatcher;
+  readonly #rpcs: RpcDispatcher;
   /** Peers by trust domain, strangers by address. Only half of all there is can be held by strangers. */
-  readonly #peerShares: Shares;
-  readonly #strangerShares: Shares;
+  readonly #peerShares: CallerQuota;
+  readonly #strangerShares: CallerQuota;
   /** Streams, by identity and by address. All shares are per process: each replica bounds what it serves. */
-  readonly #knownStreams: Shares;
-  readonly #strangerStreams: Shares;
+  readonly #knownStreams: CallerQuota;
+  readonly #strangerStreams: CallerQuota;
 
-  constructor(parts: FederationFrontParts) {
+  constructor(parts: FederationDispatcherParts) {
     this.#peers = new PeerAuthenticator(parts.bundles);
     const all = parts.limits.maxConcurrentRequests;
-    this.#peerShares = new Shares({ each: mostOfOnePeer, all });
-    this.#strangerShares = new Shares({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
-    this.#knownStreams = new Shares({ each: mostStreamsOfOneIdentity, all });
-    this.#strangerStreams = new Shares({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
-    this.#front = new PlaneFront(parts, {
+    this.#peerShares = new CallerQuota({ each: mostOfOnePeer, all });
+    this.#strangerShares = new CallerQuota({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
+    this.#knownStreams = new CallerQuota({ each: mostStreamsOfOneIdentity, all });
+    this.#strangerStreams = new CallerQuota({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
+    this.#dispatcher = new PlaneDispatcher(parts, {
       name: 'federation',
       whose: 'other sites',
       peers: this.#peers,
@@ -66,7 +66,7 @@ export class FederationFront {
         parts.denied(peer, error, { route, address: exchange.address });
       },
     });
-    this.#rpcs = new RpcFront({
+    this.#rpcs = new RpcDispatcher({
       ...parts,
       rpcs: parts.rpcs ?? [],
       directories: parts.directories ?? {},
@@ -79,13 +79,13 @@ export class FederationFront {
 
   /** From now on every answer asks its client to close the connection. */
   drain(): void {
-    this.#front.drain();
+    this.#dispatcher.drain();
     this.#rpcs.drain();
   }
 
   readonly listener = (request: Request, response: Response): void => {
     if (isRpc(request)) this.#rpcs.listener(request, response);
-    else this.#front.listener(request, response);
+    else this.#dispatcher.listener(request, response);
   };
 
   #svidOf(request: Request, clock: Clock): ValidatedSvid | undefined {

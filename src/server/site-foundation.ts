@@ -24,7 +24,7 @@ import {
   settleTrustDomain,
 } from './secret-records.ts';
 import { serverNames } from './server-names.ts';
-import type { Undo } from './undo.ts';
+import type { CleanupStack } from './cleanup-stack.ts';
 
 export interface FoundationOptions {
   readonly config: ServerConfig;
@@ -45,8 +45,11 @@ export interface Foundation {
   readonly credentials: SiteCredentials;
 }
 
-/** Whatever it started is stopped by `undo`, also where it fails half-way. */
-export async function layFoundation(options: FoundationOptions, undo: Undo): Promise<Foundation> {
+/** Whatever it started is stopped by `cleanup`, also where it fails half-way. */
+export async function layFoundation(
+  options: FoundationOptions,
+  cleanup: CleanupStack,
+): Promise<Foundation> {
   const { config, clock, random, log, metrics } = options;
   // Checked before anything is made: a mistyped --data-dir must not leave a folder.
   const isNew = !existsSync(dataFolderAt(config.dataDir).store);
@@ -55,7 +58,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
   const health = new Health();
 
   const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock, log, metrics });
-  undo.add(() => store.close());
+  cleanup.add(() => store.close());
   health.add('store', () => store.problem?.message);
   const sealer = createSealer(
     await loadOrCreateKey(config.keyFile ?? folder.keyFile, random),
@@ -66,7 +69,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
   const signer = noteSigner(trustDomain.name, await checkpointKey(store, sealer, random));
   const audit = new Audit({ store, clock, signer, log, metrics });
   await audit.start();
-  undo.add(() => audit.stop());
+  cleanup.add(() => audit.stop());
   health.add('audit', () => audit.problem?.message);
 
   const authority = await SiteAuthority.open({
@@ -89,7 +92,7 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     log,
     ...serverNames(config, trustDomain.name),
   });
-  undo.add(() => credentials.stop());
+  cleanup.add(() => credentials.stop());
   health.add('certificate', () =>
     credentials.current.notAfterMs > clock.now() ? undefined : 'the SVID of the site has expired',
   );
@@ -106,8 +109,8 @@ export async function layFoundation(options: FoundationOptions, undo: Undo): Pro
     }
   };
   writeAuthorities();
-  undo.add(authority.onChange(writeAuthorities));
+  cleanup.add(authority.onChange(writeAuthorities));
   // Where that failed (a full disk, say), it is tried again.
-  undo.add(credentials.onRenewal(writeAuthorities));
+  cleanup.add(credentials.onRenewal(writeAuthorities));
   return { folder, health, store, sealer, trustDomain, audit, authority, credentials };
 }

@@ -38,11 +38,11 @@ import { ResourceWriter } from './resources/writer.ts';
 import { auditKind } from './routes/audit-routes.ts';
 import { metricsListener } from './routes/health-routes.ts';
 import { type Foundation, layFoundation } from './site-foundation.ts';
-import { createFronts, type SiteAccess, type SiteFronts } from './site-fronts.ts';
+import { createDispatchers, type SiteAccess, type SiteDispatchers } from './site-dispatchers.ts';
 import { SiteListeners, urlOf } from './site-listeners.ts';
 import { admitSite, advertisedURL, ensureSite, siteClient, siteController } from './site-object.ts';
 import { OpenStreams } from './stranger-limits.ts';
-import { Undo } from './undo.ts';
+import { CleanupStack } from './cleanup-stack.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
@@ -78,19 +78,19 @@ export interface RunningSite {
 const leaseMs = 10_000;
 
 export async function startSite(options: SiteOptions): Promise<RunningSite> {
-  const undo = new Undo();
+  const cleanup = new CleanupStack();
   try {
-    return await assemble(options, undo);
+    return await assemble(options, cleanup);
   } catch (error) {
-    await undo.run(options.log);
+    await cleanup.run(options.log);
     throw error;
   }
 }
 
-async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> {
+async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<RunningSite> {
   const { config, clock, log, metrics, version } = options;
   const startedAtMs = clock.now();
-  const foundation = await layFoundation(options, undo);
+  const foundation = await layFoundation(options, cleanup);
   const { folder, health, store, trustDomain, authority, credentials } = foundation;
   const access = await prepareAccess(options, foundation);
   const ownBundle: BundleSource = {
@@ -100,25 +100,25 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   const writer = createWriter(options, foundation, access, planes);
   // The port is known when the listener is open.
   let advertise = config.advertise ?? `https://${trustDomain.name}`;
-  undo.add(() => planes.stop());
+  cleanup.add(() => planes.stop());
   await startPlanes(options, foundation, access, planes, writer, () => advertise);
   planes.addHealth(health);
-  const fronts = createFronts(options, foundation, access, planes, writer);
-  undo.add(() => fronts.guard.stop());
+  const dispatchers = createDispatchers(options, foundation, access, planes, writer);
+  cleanup.add(() => dispatchers.guard.stop());
   const processMetrics = registerProcessMetrics(metrics, clock, { version });
-  undo.add(() => processMetrics.stop());
+  cleanup.add(() => processMetrics.stop());
   const drainMs = config.limits.drainSeconds * 1000;
   const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
-  undo.add(() => listeners.close(drainMs));
+  cleanup.add(() => listeners.close(drainMs));
   const opened = await openListeners(options, foundation, access, planes, {
     listeners,
-    fronts,
+    dispatchers,
     ownBundle,
   });
   const { endpoints } = opened;
   advertise = config.advertise ?? `https://${trustDomain.name}:${opened.federationPort ?? 8443}`;
   const facts = { startedAtMs, advertiseURL: advertise, endpoints };
-  await startControllers(options, foundation, planes, writer, undo, facts);
+  await startControllers(options, foundation, planes, writer, cleanup, facts);
   replaceFile(
     folder.endpointsFile,
     `${JSON.stringify({ trustDomain: trustDomain.name, pid: process.pid, advertise, ...endpoints }, null, 2)}\n`,
@@ -128,15 +128,15 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
   let draining = false;
   let stopped: Promise<void> | undefined;
   health.add('shutdown', () => (draining ? 'the site is stopping' : undefined));
-  undo.add(() => {
+  cleanup.add(() => {
     // Last in, so first out: watchers are told to come back, and what is in flight is finished
     // while everything that it may need still runs.
     draining = true;
-    fronts.api.drain();
-    fronts.federation.drain();
-    fronts.web.drain();
+    dispatchers.api.drain();
+    dispatchers.federation.drain();
+    dispatchers.web.drain();
     const closed = listeners.close(drainMs);
-    fronts.watches.drain();
+    dispatchers.watches.drain();
     return closed;
   });
   return {
@@ -145,9 +145,9 @@ async function assemble(options: SiteOptions, undo: Undo): Promise<RunningSite> 
     endpoints,
     planeEndpoints: planes.endpoints,
     store,
-    routes: routeRows(fronts.apiRoutes, planes),
+    routes: routeRows(dispatchers.apiRoutes, planes),
     stop: () => {
-      stopped ??= undo.run(log);
+      stopped ??= cleanup.run(log);
       return stopped;
     },
   };
@@ -238,36 +238,36 @@ async function openListeners(
   planes: PlaneHost,
   parts: {
     readonly listeners: SiteListeners;
-    readonly fronts: SiteFronts;
+    readonly dispatchers: SiteDispatchers;
     readonly ownBundle: BundleSource;
   },
 ): Promise<Opened> {
-  const { listeners, fronts, ownBundle } = parts;
+  const { listeners, dispatchers, ownBundle } = parts;
   // Users are of this trust domain: another one's SVIDs mean nothing to the API.
   const peers = new PeerAuthenticator(ownBundle);
   const api = await listeners.api(
     config.api,
     // Watches of users are many and long; answers that refuse somebody are neither.
-    fronts.api.listener(
+    dispatchers.api.listener(
       identifyTls(peers, authenticator, clock),
-      fronts.limits,
+      dispatchers.limits,
       new OpenStreams(clock),
     ),
   );
   const admin = await listeners.socket(
     folder.adminSocket,
-    fronts.api.listener(identifyAdmin(authenticator), fronts.adminLimits),
+    dispatchers.api.listener(identifyAdmin(authenticator), dispatchers.adminLimits),
     planes.adminCalls,
   );
   const federation =
     config.federation === 'off'
       ? undefined
-      : await listeners.federation(config.federation, fronts.federation.listener);
+      : await listeners.federation(config.federation, dispatchers.federation.listener);
   const { webCertificate } = planes;
   const webListener =
     config.web === 'off' || webCertificate === undefined
       ? undefined
-      : await listeners.web(config.web, webCertificate, fronts.web.listener);
+      : await listeners.web(config.web, webCertificate, dispatchers.web.listener);
   const scraped =
     config.metrics === 'off'
       ? undefined
@@ -289,7 +289,7 @@ async function startControllers(
   { health, store, trustDomain, authority }: Foundation,
   planes: PlaneHost,
   writer: ResourceWriter,
-  undo: Undo,
+  cleanup: CleanupStack,
   facts: Pick<Opened, 'endpoints'> & {
     readonly startedAtMs: number;
     readonly advertiseURL: string;
@@ -312,7 +312,7 @@ async function startControllers(
       metrics: new LeaseMetrics(metrics),
     }),
   });
-  undo.add(() => runtime.stop());
+  cleanup.add(() => runtime.stop());
   runtime.start(
     siteController({
       store,

@@ -15,7 +15,7 @@ import type { WebCertificate } from '../core/plane/plane.ts';
 import type { ApiRequest, PeerRequest, WebRoute } from '../core/plane/route.ts';
 import { Limits } from './http/limits.ts';
 import { listenTls } from './listeners.ts';
-import { followCertificate, webFront, webServerOptions } from './web-listener.ts';
+import { followCertificate, webDispatcher, webServerOptions } from './web-listener.ts';
 
 const root = forge({ ca: true });
 const certificateFor = (name: string): Forged =>
@@ -105,7 +105,7 @@ const limits = {
 async function scene(first: Forged | undefined, requestsPerSecond = 0) {
   const certificate = new Kept(first);
   const metrics = new MetricsRegistry();
-  const front = webFront({
+  const dispatcher = webDispatcher({
     clock: systemClock,
     random: systemRandom,
     log: silent,
@@ -119,7 +119,7 @@ async function scene(first: Forged | undefined, requestsPerSecond = 0) {
     { host: '127.0.0.1', port: 0 },
     webServerOptions(certificate),
     limits,
-    front.listener,
+    dispatcher.listener,
     systemClock,
   );
   followCertificate(listener.server, certificate);

@@ -6,13 +6,13 @@ import type { Server } from 'node:net';
 import { createSecureContext, type Server as TlsServer, type TLSSocket } from 'node:tls';
 import { contextOptionsOf } from '../core/identity/tls-options.ts';
 import type { WebCertificate } from '../core/plane/plane.ts';
-import { PlaneFront, type PlaneFrontParts } from './http/plane-front.ts';
+import { PlaneDispatcher, type PlaneDispatcherParts } from './http/plane-dispatcher.ts';
 
 /** RFC 8737 §6.2: the protocol in which a challenge is answered. */
 const acmeProtocol = 'acme-tls/1';
 
-export function webFront(parts: PlaneFrontParts): PlaneFront {
-  return new PlaneFront(parts, { name: 'web', whose: 'whoever asks the web listener' });
+export function webDispatcher(parts: PlaneDispatcherParts): PlaneDispatcher {
+  return new PlaneDispatcher(parts, { name: 'web', whose: 'whoever asks the web listener' });
 }
 
 /**

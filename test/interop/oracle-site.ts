@@ -12,7 +12,7 @@ import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import { openStore } from '../../src/core/store/open.ts';
 import { loadConfig } from '../../src/server/config.ts';
-import { Front } from '../../src/server/http/front.ts';
+import { RequestDispatcher } from '../../src/server/http/request-dispatcher.ts';
 import { Limits } from '../../src/server/http/limits.ts';
 import { listenPlain } from '../../src/server/listeners.ts';
 import { ResourceHandler } from '../../src/server/resources/handler.ts';
@@ -54,7 +54,7 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   });
   const allowed = () => ({ allowed: true, reason: '' });
   const everyoneMay = { authorize: allowed, authorizePath: allowed };
-  const front = new Front({
+  const front = new RequestDispatcher({
     authorizer: everyoneMay,
     clock,
     random,

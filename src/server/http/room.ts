@@ -3,15 +3,15 @@
 // fill.
 
 import { type Limits, once } from './limits.ts';
-import { Shares } from './shares.ts';
+import { CallerQuota } from './caller-quota.ts';
 
 /** What part one caller can have, of the requests that are worked on and of the watches. */
 const share = 4;
 
 export class Room {
   readonly #limits: Limits;
-  readonly #requests: Shares;
-  readonly #watches: Shares;
+  readonly #requests: CallerQuota;
+  readonly #watches: CallerQuota;
 
   constructor(limits: Limits) {
     this.#limits = limits;
@@ -26,6 +26,6 @@ export class Room {
   }
 }
 
-function sharesOf(all: number): Shares {
-  return new Shares({ each: Math.max(1, Math.floor(all / share)), all });
+function sharesOf(all: number): CallerQuota {
+  return new CallerQuota({ each: Math.max(1, Math.floor(all / share)), all });
 }

@@ -26,7 +26,7 @@ import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PeerDirectory } from '../../core/plane/route.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
-import { FederationFront } from '../federation-listener.ts';
+import { FederationDispatcher } from '../federation-listener.ts';
 import { Limits } from './limits.ts';
 
 const minuteMs = 60_000;
@@ -127,7 +127,7 @@ async function scene() {
     { maxConcurrentRequests: 20, maxWatches: 0, requestsPerSecond: 0 },
     clock,
   );
-  const front = new FederationFront({
+  const dispatcher = new FederationDispatcher({
     clock,
     random: systemRandom,
     log: silent,
@@ -151,7 +151,7 @@ async function scene() {
   });
   const server = createSecureServer(
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
-    front.listener,
+    dispatcher.listener,
   );
   guardServer(server);
   server.listen(0, '127.0.0.1');
@@ -168,7 +168,7 @@ async function scene() {
     closing.push(() => session.destroy());
     return session;
   };
-  return { clock, bundles, live, granted, changed, limits, front, dial };
+  return { clock, bundles, live, granted, changed, limits, dispatcher, dial };
 }
 
 /** A stream, with what it answers and how it ends. */
@@ -330,10 +330,10 @@ suite('a stream of a known caller', () => {
   });
 
   test('ends when the site stops, so that its caller goes elsewhere', async () => {
-    const { dial, front } = await scene();
+    const { dial, dispatcher } = await scene();
     const { say, ended } = open(dial(peer), 'Peer');
     await say('one');
-    front.drain();
+    dispatcher.drain();
     assert.equal((await ended).status, '14');
   });
 });

@@ -18,7 +18,7 @@ import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
-import { FederationFront } from '../federation-listener.ts';
+import { FederationDispatcher } from '../federation-listener.ts';
 import { Limits } from './limits.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');
@@ -98,7 +98,7 @@ after(() => {
 
 async function scene() {
   const denials: string[] = [];
-  const front = new FederationFront({
+  const dispatcher = new FederationDispatcher({
     clock: systemClock,
     random: systemRandom,
     log: silent,
@@ -115,7 +115,7 @@ async function scene() {
   });
   const server = createSecureServer(
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
-    front.listener,
+    dispatcher.listener,
   );
   guardServer(server);
   server.listen(0, '127.0.0.1');

@@ -23,7 +23,7 @@ import {
 import type { Request, Response } from './exchange.ts';
 import { beginAnswer, RpcCall } from './rpc-call.ts';
 
-export interface RpcFrontParts {
+export interface RpcDispatcherParts {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -52,15 +52,15 @@ interface Method {
   readonly check: FederationCheck | undefined;
 }
 
-export class RpcFront {
-  readonly #parts: RpcFrontParts;
+export class RpcDispatcher {
+  readonly #parts: RpcDispatcherParts;
   readonly #methods: ReadonlyMap<string, Method>;
   /** Open calls whose callers must be known. Per process: each replica ends the calls that it serves. */
   readonly #known = new Set<RpcCall>();
   readonly #stops: (() => void)[] = [];
   readonly #calls;
 
-  constructor(parts: RpcFrontParts) {
+  constructor(parts: RpcDispatcherParts) {
     this.#parts = parts;
     const { rpcs, directories } = parts;
     this.#methods = new Map(

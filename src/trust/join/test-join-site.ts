@@ -33,7 +33,7 @@ import { decodeStatusMessage } from '../../core/rpc/status.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
 import { auditWrites } from '../../server/audit-writes.ts';
-import { FederationFront } from '../../server/federation-listener.ts';
+import { FederationDispatcher } from '../../server/federation-listener.ts';
 import { Limits } from '../../server/http/limits.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
@@ -160,7 +160,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     monotonic: () => clock.monotonic(),
     timer: () => ({ cancel: () => undefined }),
   };
-  const front = new FederationFront({
+  const front = new FederationDispatcher({
     clock: patient,
     random: systemRandom,
     log: silent,

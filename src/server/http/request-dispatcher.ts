@@ -28,7 +28,7 @@ import { httpStatusOf, statusOf } from './status.ts';
 import { UnreadAnswers } from './unread-answers.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
-export interface FrontParts {
+export interface RequestDispatcherParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -63,8 +63,8 @@ const maxPipelined = 64;
 
 type CheckedRoute = Route & { readonly check: ApiCheck };
 
-export class Front {
-  readonly #parts: FrontParts;
+export class RequestDispatcher {
+  readonly #parts: RequestDispatcherParts;
   readonly #routes: RouteTable<CheckedRoute>;
   readonly #around: ConstructorParameters<typeof Exchange>[5];
   readonly #requests;
@@ -74,7 +74,7 @@ export class Front {
   readonly #queues = new WeakMap<object, { length: number }>();
   #draining = false;
 
-  constructor(parts: FrontParts) {
+  constructor(parts: RequestDispatcherParts) {
     this.#parts = parts;
     const { clock, random, bodyWithinMs = 60_000 } = parts;
     this.#around = { clock, random, bodyWithinMs };

@@ -2,7 +2,7 @@
 
 import type { Log } from '../core/log/log.ts';
 
-export class Undo {
+export class CleanupStack {
   readonly #steps: (() => void | Promise<void>)[] = [];
 
   add(step: () => void | Promise<void>): void {

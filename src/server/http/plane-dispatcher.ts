@@ -24,7 +24,7 @@ import { type Found, type RouteParams, RouteTable } from './routes.ts';
 import { httpStatusOf, statusOf } from './status.ts';
 import { abandonBody, isBeyondLastAnswer } from './unread-body.ts';
 
-export interface PlaneFrontParts {
+export interface PlaneDispatcherParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
@@ -36,7 +36,7 @@ export interface PlaneFrontParts {
   readonly directories?: Directories;
 }
 
-export interface PlaneFrontSettings {
+export interface PlaneDispatcherSettings {
   /** Part of the names of its metrics. */
   readonly name: 'federation' | 'web';
   /** Whose requests they are, for their help. */
@@ -78,16 +78,16 @@ function servedRoute(
   };
 }
 
-export class PlaneFront {
-  readonly #parts: PlaneFrontParts;
-  readonly #settings: PlaneFrontSettings;
+export class PlaneDispatcher {
+  readonly #parts: PlaneDispatcherParts;
+  readonly #settings: PlaneDispatcherSettings;
   readonly #routes: RouteTable<ServedRoute>;
   readonly #durations;
   /** By route; a request only adds to numbers. */
   readonly #served = new Map<string, Served>();
   #draining = false;
 
-  constructor(parts: PlaneFrontParts, settings: PlaneFrontSettings) {
+  constructor(parts: PlaneDispatcherParts, settings: PlaneDispatcherSettings) {
     this.#parts = parts;
     this.#settings = settings;
     const { peers, name, whose } = settings;

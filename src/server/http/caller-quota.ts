@@ -3,20 +3,20 @@
 
 import { tooMany } from './limits.ts';
 
-export interface ShareLimits {
+export interface CallerQuotaLimits {
   /** Of one caller. */
   readonly each: number;
   /** Of all of them together. */
   readonly all: number;
 }
 
-export class Shares {
-  readonly #limits: ShareLimits;
+export class CallerQuota {
+  readonly #limits: CallerQuotaLimits;
   /** As many as are being served. */
   readonly #held = new Map<string, number>();
   #all = 0;
 
-  constructor(limits: ShareLimits) {
+  constructor(limits: CallerQuotaLimits) {
     this.#limits = limits;
   }
 

@@ -1,4 +1,4 @@
-// The fronts of a site: what its listeners hand requests to. One answers the API and the admin socket,
+// The dispatchers of a site: what its listeners hand requests to. One answers the API and the admin socket,
 // one other sites, one the web listener.
 
 import type { Registry } from '../api/registry.ts';
@@ -8,10 +8,10 @@ import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { type KindName, tokenKind } from '../core/access/presets.ts';
 import { type TokenRegister, tokensCollection } from '../core/access/token-register.ts';
 import { denials } from './denials.ts';
-import { FederationFront } from './federation-listener.ts';
-import { Front } from './http/front.ts';
+import { FederationDispatcher } from './federation-listener.ts';
+import { RequestDispatcher } from './http/request-dispatcher.ts';
 import { Limits } from './http/limits.ts';
-import type { PlaneFront } from './http/plane-front.ts';
+import type { PlaneDispatcher } from './http/plane-dispatcher.ts';
 import type { Route } from './http/routes.ts';
 import type { PlaneHost } from './plane-host.ts';
 import type { RecordBudget } from './record-budget.ts';
@@ -27,7 +27,7 @@ import { healthRoutes } from './routes/health-routes.ts';
 import { observeServing } from './serving-metrics.ts';
 import type { Foundation } from './site-foundation.ts';
 import type { SiteOptions } from './site.ts';
-import { webFront } from './web-listener.ts';
+import { webDispatcher } from './web-listener.ts';
 
 /** Who may do what on a site. */
 export interface SiteAccess {
@@ -41,10 +41,10 @@ export interface SiteAccess {
   readonly counted: ReturnType<RecordBudget['counting']>;
 }
 
-export interface SiteFronts {
-  readonly api: Front;
-  readonly federation: FederationFront;
-  readonly web: PlaneFront;
+export interface SiteDispatchers {
+  readonly api: RequestDispatcher;
+  readonly federation: FederationDispatcher;
+  readonly web: PlaneDispatcher;
   readonly watches: Watches;
   readonly guard: WatchGuard;
   /** Of the api listener, and of the admin socket. */
@@ -53,13 +53,13 @@ export interface SiteFronts {
   readonly apiRoutes: readonly Route[];
 }
 
-export function createFronts(
+export function createDispatchers(
   { config, clock, random, log, metrics, version }: SiteOptions,
   { health, store, audit, authority }: Foundation,
   { registry, kindNames, authorizer, tokens, budget, counted }: SiteAccess,
   planes: PlaneHost,
   writer: ResourceWriter,
-): SiteFronts {
+): SiteDispatchers {
   const watches = new Watches({
     store,
     clock,
@@ -88,7 +88,7 @@ export function createFronts(
     ),
     ...planes.apiRoutes,
   ];
-  const api = new Front({
+  const api = new RequestDispatcher({
     clock,
     random,
     log: log.with({ component: 'api' }),
@@ -110,7 +110,7 @@ export function createFronts(
     mayRecord: (caller) => budget.check(caller),
     denied: denials(audit, [...kindNames, tokenKind]).ofCallers,
   });
-  const federation = new FederationFront({
+  const federation = new FederationDispatcher({
     clock,
     random,
     log: log.with({ component: 'federation' }),
@@ -125,7 +125,7 @@ export function createFronts(
     denied: denials(audit).ofPeers,
   });
 
-  const web = webFront({
+  const web = webDispatcher({
     clock,
     random,
     log: log.with({ component: 'web' }),
