@@ -3,7 +3,7 @@
 import { Command } from 'commander';
 import type { Cli } from './cli.ts';
 import { describeObject } from './describe-text.ts';
-import { gather } from './gather.ts';
+import { readObjects } from './read-objects.ts';
 import { parseTargets } from './kind-argument.ts';
 import { usageError } from '../core/command/usage-error.ts';
 
@@ -23,7 +23,7 @@ export function describeCommand(cli: Cli): Command {
         if (options.selector !== undefined && targets.some(({ name }) => name !== undefined)) {
           throw usageError('Give either names or a selector, not both.');
         }
-        const objects = await gather(cli, targets, async (target) =>
+        const objects = await readObjects(cli, targets, async (target) =>
           target.name === undefined
             ? (await client.list(target.kind, { labelSelector: options.selector })).items
             : [await client.get(target.kind, target.name)],

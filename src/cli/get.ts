@@ -4,7 +4,7 @@ import { Command, Option } from 'commander';
 import type { Kind } from '../api/kind.ts';
 import type { Resource } from '../api/object.ts';
 import type { Cli } from './cli.ts';
-import { type Gathered, gather } from './gather.ts';
+import { type ReadObjects, readObjects } from './read-objects.ts';
 import { parseTargets, qualifiedName, type Target } from './kind-argument.ts';
 import { outputOption, renderCustomColumns, renderValue } from './output.ts';
 import { type Compare, compareBy } from './sort-by.ts';
@@ -89,7 +89,7 @@ export async function get(
     await printTables(cli, client, targets, selection, options);
     return;
   }
-  const found = await gather<Resource | List>(cli, targets, ({ kind, name }) =>
+  const found = await readObjects<Resource | List>(cli, targets, ({ kind, name }) =>
     name === undefined ? sortedList(client, kind, selection, options) : client.get(kind, name),
   );
   printObjects(cli, found, options);
@@ -122,7 +122,11 @@ async function sortedTable(
   return { ...table, rows: table.rows.toSorted((a, b) => placeOf(a) - placeOf(b)) };
 }
 
-function printObjects(cli: Cli, { found }: Gathered<Resource | List>, options: GetOptions): void {
+function printObjects(
+  cli: Cli,
+  { found }: ReadObjects<Resource | List>,
+  options: GetOptions,
+): void {
   if (options.output.format === 'name') {
     for (const { target, value } of found) {
       printNames(cli, target.kind, 'items' in value ? value.items : [value]);
@@ -173,7 +177,7 @@ async function printTables(
   const wide = options.output.format === 'wide';
   const byKind = Map.groupBy(targets, (target) => target.kind);
   const several = byKind.size > 1;
-  const gathered = await gather(cli, targets, (target) =>
+  const gathered = await readObjects(cli, targets, (target) =>
     sortedTable(client, target, selection, options),
   );
   let first = true;

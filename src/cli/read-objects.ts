@@ -5,18 +5,18 @@ import type { Cli } from './cli.ts';
 import type { Target } from './kind-argument.ts';
 import { printable } from '../core/command/columns.ts';
 
-export interface Gathered<T> {
+export interface ReadObjects<T> {
   readonly found: readonly { readonly target: Target; readonly value: T }[];
   /** Throws the first refusal, where there was one; the others are noted. */
   refuse(): void;
 }
 
 /** Whatever there is, as kubectl shows it: one missing name does not hide the others. */
-export async function gather<T>(
+export async function readObjects<T>(
   cli: Cli,
   targets: readonly Target[],
   read: (target: Target) => Promise<T>,
-): Promise<Gathered<T>> {
+): Promise<ReadObjects<T>> {
   const answers = await Promise.allSettled(targets.map(read));
   const found = answers.flatMap((answer, index) =>
     answer.status === 'fulfilled'
