@@ -8,11 +8,11 @@ import { type AddressInfo, createServer } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { TrustDomain } from '../src/api/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
-import { SiteAuthority } from '../src/core/identity/authority.ts';
-import { exportPkcs8, generateP256, PublicKey } from '../src/core/identity/keys.ts';
-import { certificatePem } from '../src/core/identity/pem.ts';
-import { encodeSpiffeBundle } from '../src/core/identity/spiffe-bundle.ts';
-import { MemoryVault } from '../src/core/identity/test-vault.ts';
+import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
+import { exportPkcs8, generateP256, PublicKey } from '../src/core/identity/x509/keys.ts';
+import { certificatePem } from '../src/core/identity/x509/pem.ts';
+import { encodeSpiffeBundle } from '../src/core/identity/bundle/spiffe-bundle.ts';
+import { MemoryVault } from '../src/core/identity/authority/test-vault.ts';
 
 export interface Endpoint {
   readonly trustDomain: string;

@@ -5,11 +5,11 @@ import { generateKeyPairSync, sign, verify } from 'node:crypto';
 import { SpiffeId } from '../src/api/spiffe-id.ts';
 import { TrustDomain } from '../src/api/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
-import { SiteAuthority } from '../src/core/identity/authority.ts';
-import { Certificate } from '../src/core/identity/certificate.ts';
-import { generateP256, PublicKey } from '../src/core/identity/keys.ts';
-import { validateChain } from '../src/core/identity/svid-validator.ts';
-import { MemoryVault } from '../src/core/identity/test-vault.ts';
+import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
+import { Certificate } from '../src/core/identity/x509/certificate.ts';
+import { generateP256, PublicKey } from '../src/core/identity/x509/keys.ts';
+import { validateChain } from '../src/core/identity/x509/svid-validator.ts';
+import { MemoryVault } from '../src/core/identity/authority/test-vault.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';
 

@@ -214,11 +214,11 @@ suite('contact with the world is made in named places', () => {
     );
   });
 
-  test('names are looked up only in core/identity/look-up-name.ts', () => {
+  test('names are looked up only in core/identity/tls/look-up-name.ts', () => {
     check(
-      'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/dial.ts) instead.',
+      'node:dns.lookup waits for threads that a dead name server holds: dial (core/identity/tls/dial.ts) instead.',
       badImports(
-        product.filter((file) => file.path !== 'src/core/identity/look-up-name.ts'),
+        product.filter((file) => file.path !== 'src/core/identity/tls/look-up-name.ts'),
         (to) => !/^node:dns(?:\/promises)?$/.test(to),
       ),
     );

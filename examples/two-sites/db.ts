@@ -8,13 +8,13 @@ import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import { PeerAuthenticator } from '../../src/core/identity/peer-authenticator.ts';
-import type { ValidatedSvid } from '../../src/core/identity/svid-validator.ts';
+import { PeerAuthenticator } from '../../src/core/identity/tls/peer-authenticator.ts';
+import type { ValidatedSvid } from '../../src/core/identity/x509/svid-validator.ts';
 import {
   guardServer,
   svidServerOptions,
   swapCertificate,
-} from '../../src/core/identity/tls-server.ts';
+} from '../../src/core/identity/tls/server.ts';
 import { Gatekeeper, type Identity, identities, sourceOf, workloadSocket } from './workload.ts';
 
 const [host = '', port = ''] = (process.argv[2] ?? '127.0.0.1:9443').split(':');

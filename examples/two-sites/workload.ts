@@ -13,11 +13,11 @@ import {
 import type { SpiffeId } from '../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { systemClock } from '../../src/core/clock/system.ts';
-import { Bundle, type BundleSource } from '../../src/core/identity/bundle.ts';
-import { certificatePem, privateKeyPem } from '../../src/core/identity/pem.ts';
-import type { ValidatedSvid } from '../../src/core/identity/svid-validator.ts';
-import { connectSvid } from '../../src/core/identity/tls-client.ts';
-import type { TlsCredential } from '../../src/core/identity/tls-options.ts';
+import { Bundle, type BundleSource } from '../../src/core/identity/bundle/bundle.ts';
+import { certificatePem, privateKeyPem } from '../../src/core/identity/x509/pem.ts';
+import type { ValidatedSvid } from '../../src/core/identity/x509/svid-validator.ts';
+import { connectSvid } from '../../src/core/identity/tls/client.ts';
+import type { TlsCredential } from '../../src/core/identity/tls/options.ts';
 import { followSvids, type ReceivedState } from '../../src/trust/workload/workload-client.ts';
 
 export interface Identity {

@@ -14,7 +14,7 @@ import type { Duplex } from 'node:stream';
 import { humanDuration } from '../api/duration.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import { dial } from '../core/identity/dial.ts';
+import { dial } from '../core/identity/tls/dial.ts';
 import { longestSocketPathBytes } from '../core/config/config-values.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
@@ -296,7 +296,7 @@ const connectWithinMs = 30_000;
 
 type Connected = (error: Error | null, stream?: Duplex) => void;
 
-/** Connects as sites do: see core/identity/dial.ts. */
+/** Connects as sites do: see core/identity/tls/dial.ts. */
 class DialingAgent extends HttpsAgent {
   readonly #clock: Clock;
   readonly #stop = new AbortController();

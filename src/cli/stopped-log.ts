@@ -6,7 +6,7 @@ import { noteSigner, parseCheckpoint } from '../core/audit/checkpoint.ts';
 import { storedCheckpoint } from '../core/audit/log.ts';
 import { type Verified, type VerifyOptions, verifyLog } from '../core/audit/verify.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { importPkcs8 } from '../core/identity/keys.ts';
+import { importPkcs8 } from '../core/identity/x509/keys.ts';
 import { loadOrCreateKey } from '../core/store/key-file.ts';
 import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealer.ts';

@@ -3,7 +3,7 @@ import { before, suite, test } from 'node:test';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { Acceptor } from './acceptor.ts';
-import { keyDigests } from '../core/identity/fingerprint.ts';
+import { keyDigests } from '../core/identity/bundle/fingerprint.ts';
 import {
   type Answering,
   documentOf,

@@ -8,13 +8,13 @@ import type { TrustDomain } from '../api/trust-domain.ts';
 import type { Random } from '../core/clock/clock.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import type { Certificate } from '../core/identity/certificate.ts';
-import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { sharesAuthority } from '../core/identity/shares-authority.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
-import type { Connection, Transport } from '../core/identity/transport.ts';
-import { fingerprintOf } from '../core/identity/fingerprint.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../core/identity/x509/certificate.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { sharesAuthority } from '../core/identity/bundle/shares-authority.ts';
+import { validateChain } from '../core/identity/x509/svid-validator.ts';
+import type { Connection, Transport } from '../core/identity/tls/transport.ts';
+import { fingerprintOf } from '../core/identity/bundle/fingerprint.ts';
 import { invitationId, previewProof, secretDigest } from './invitation.ts';
 import {
   contractVersion,

@@ -8,7 +8,7 @@ import { VirtualClock } from '../core/clock/virtual.ts';
 import { openStore } from '../core/store/open.ts';
 import type { Store } from '../core/store/store.ts';
 import { acceptanceFor, pins, stands } from './crossing.ts';
-import { keyDigests } from '../core/identity/fingerprint.ts';
+import { keyDigests } from '../core/identity/bundle/fingerprint.ts';
 import { parseInvitation } from './invitation.ts';
 import { Inviter } from './inviter.ts';
 import { type AcceptanceRecord, acceptancesCollection, Records } from './records.ts';

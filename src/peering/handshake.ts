@@ -14,7 +14,7 @@ import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';
 import type { Inviter } from './inviter.ts';
-import { fingerprintOf } from '../core/identity/fingerprint.ts';
+import { fingerprintOf } from '../core/identity/bundle/fingerprint.ts';
 import { type PeerRepository, peeringWrites, peersCollection } from './peer-repository.ts';
 import { because, causeOfFailure } from './peer-cause.ts';
 import type { PeerFederations } from './peer-federation.ts';

@@ -12,7 +12,7 @@ import { objectOf } from '../core/json/json-body.ts';
 import { requesterOf } from '../core/plane/requester.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.ts';
 import { ago } from './contest.ts';
-import { parseFingerprint } from '../core/identity/fingerprint.ts';
+import { parseFingerprint } from '../core/identity/bundle/fingerprint.ts';
 import { shortId } from './invitation.ts';
 import type { Inviter, InviteOptions } from './inviter.ts';
 import type { InvitationRecord, Kept } from './records.ts';

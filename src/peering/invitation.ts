@@ -11,7 +11,7 @@ import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { parseSiteURL } from '../api/site-url.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { parseFingerprint } from '../core/identity/fingerprint.ts';
+import { parseFingerprint } from '../core/identity/bundle/fingerprint.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { peeringError } from './errors.ts';
 

@@ -8,7 +8,7 @@ import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { openStore } from '../core/store/open.ts';
 import type { Store } from '../core/store/store.ts';
-import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/bundle/fingerprint.ts';
 import { parseInvitation, previewProof, secretDigest, invitationId } from './invitation.ts';
 import { Inviter } from './inviter.ts';
 import { documentOf, type TestIdentity, testIdentity } from './test-handshake.ts';

@@ -6,13 +6,13 @@ import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
-import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
+import type { Bundle, BundleSource } from '../core/identity/bundle/bundle.ts';
 import { federationsCollection } from './peer-federation.ts';
-import { sharesAuthority } from '../core/identity/shares-authority.ts';
+import { sharesAuthority } from '../core/identity/bundle/shares-authority.ts';
 import type { Store } from '../core/store/store.ts';
 import { ago, type Claim, recordContest } from './contest.ts';
 import { acceptanceFor, acceptingFrom, crossed, stands } from './crossing.ts';
-import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/bundle/fingerprint.ts';
 import {
   defaultInvitationSeconds,
   encodeInvitation,

@@ -9,7 +9,7 @@ import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, errorCatalog, toHansaError } from '../core/errors/error.ts';
 import { objectOf } from '../core/json/json-body.ts';
-import type { Bundle } from '../core/identity/bundle.ts';
+import type { Bundle } from '../core/identity/bundle/bundle.ts';
 import { bundleLife } from '../api/bundle-life.ts';
 import {
   type ApiRequest,

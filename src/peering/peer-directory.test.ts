@@ -4,7 +4,7 @@ import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
+import type { ValidatedSvid } from '../core/identity/x509/svid-validator.ts';
 import { type LivePeer, route } from '../core/plane/route.ts';
 import { callRoute } from '../core/plane/test-request.ts';
 import { openStore } from '../core/store/open.ts';

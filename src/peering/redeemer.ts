@@ -5,11 +5,11 @@ import type { TrustDomain } from '../api/trust-domain.ts';
 import { anonymous } from '../core/access/identity.ts';
 import type { AuditActor } from '../core/audit/event.ts';
 import { toHansaError } from '../core/errors/error.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import type { Certificate } from '../core/identity/certificate.ts';
-import { parseSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
-import { fingerprintOf, keyDigests } from '../core/identity/fingerprint.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../core/identity/x509/certificate.ts';
+import { parseSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { validateChain } from '../core/identity/x509/svid-validator.ts';
+import { fingerprintOf, keyDigests } from '../core/identity/bundle/fingerprint.ts';
 
 /** Who presented what, on a connection to the federation listener. */
 export interface Stranger {

@@ -1,7 +1,7 @@
 // What another site's refusal means here: the reverse of how a site answers errors.
 
 import { HansaError } from '../core/errors/error.ts';
-import type { TransportResponse } from '../core/identity/transport.ts';
+import type { TransportResponse } from '../core/identity/tls/transport.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 import { peeringError, type PeeringErrorCode } from './errors.ts';
 

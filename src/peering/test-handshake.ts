@@ -3,13 +3,13 @@
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
-import type { SiteAuthority } from '../core/identity/authority.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import { Certificate } from '../core/identity/certificate.ts';
-import { generateP256, PublicKey } from '../core/identity/keys.ts';
-import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { testSite } from '../core/identity/test-vault.ts';
-import type { Transport, TransportRequest } from '../core/identity/transport.ts';
+import type { SiteAuthority } from '../core/identity/authority/authority.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import { Certificate } from '../core/identity/x509/certificate.ts';
+import { generateP256, PublicKey } from '../core/identity/x509/keys.ts';
+import { encodeSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { testSite } from '../core/identity/authority/test-vault.ts';
+import type { Transport, TransportRequest } from '../core/identity/tls/transport.ts';
 
 export interface TestIdentity {
   readonly trustDomain: TrustDomain;

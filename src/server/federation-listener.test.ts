@@ -11,10 +11,10 @@ import {
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../core/identity/test-forge.ts';
-import { guardServer, svidServerOptions } from '../core/identity/tls-server.ts';
-import { TlsTransport } from '../core/identity/tls-transport.ts';
-import type { Connection } from '../core/identity/transport.ts';
+} from '../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../core/identity/tls/server.ts';
+import { TlsTransport } from '../core/identity/tls/tls-transport.ts';
+import type { Connection } from '../core/identity/tls/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { ApiRequest, FederationRoute } from '../core/plane/route.ts';

@@ -3,8 +3,8 @@
 import type { TLSSocket } from 'node:tls';
 import type { Authenticator } from '../core/access/authenticator.ts';
 import type { Clock } from '../core/clock/clock.ts';
-import type { PeerAuthenticator } from '../core/identity/peer-authenticator.ts';
-import type { ValidatedSvid } from '../core/identity/svid-validator.ts';
+import type { PeerAuthenticator } from '../core/identity/tls/peer-authenticator.ts';
+import type { ValidatedSvid } from '../core/identity/x509/svid-validator.ts';
 import type { Identify, Request } from './http/exchange.ts';
 
 export function identifyTls(

@@ -18,7 +18,7 @@ import type {
 import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.ts';
 import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
+import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
 import type { Health } from './health.ts';

@@ -7,7 +7,7 @@ import { type Condition, type Resource, timestamp } from '../api/object.ts';
 import { checkSiteURL, parseSiteURL, siteURLRule } from '../api/site-url.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
-import type { SiteAuthority } from '../core/identity/authority.ts';
+import type { SiteAuthority } from '../core/identity/authority/authority.ts';
 import { setCondition } from '../core/reconcile/conditions.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';

@@ -4,7 +4,7 @@
 import type { SecureServerOptions } from 'node:http2';
 import type { Server } from 'node:net';
 import { createSecureContext, type Server as TlsServer, type TLSSocket } from 'node:tls';
-import { contextOptionsOf } from '../core/identity/tls-options.ts';
+import { contextOptionsOf } from '../core/identity/tls/options.ts';
 import type { WebCertificate } from '../core/plane/plane.ts';
 import { PlaneDispatcher, type PlaneDispatcherParts } from './http/plane-dispatcher.ts';
 

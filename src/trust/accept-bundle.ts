@@ -4,9 +4,9 @@
 import { timestamp } from '../api/object.ts';
 import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { Bundle } from '../core/identity/bundle.ts';
-import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { sharesAuthority } from '../core/identity/shares-authority.ts';
+import type { Bundle } from '../core/identity/bundle/bundle.ts';
+import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { sharesAuthority } from '../core/identity/bundle/shares-authority.ts';
 
 export type BundleProblem =
   | 'malformed'

@@ -5,10 +5,10 @@ import { apiVersion, type Resource } from '../api/object.ts';
 import { pruneObject, type Untyped, validateObject } from '../api/resource-schema.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { hasCode } from '../core/errors/error.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import { certificatePem } from '../core/identity/pem.ts';
-import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { forge, type Forged, forgeRoot } from '../core/identity/test-forge.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import { certificatePem } from '../core/identity/x509/pem.ts';
+import { encodeSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { forge, type Forged, forgeRoot } from '../core/identity/x509/test-forge.ts';
 import { admitFederation } from './admit-federation.ts';
 
 const ours = forgeRoot('lubeck.example');

@@ -6,8 +6,8 @@ import { group, type Resource } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { Bundle } from '../core/identity/bundle.ts';
-import { webAuthorities } from '../core/identity/web-transport.ts';
+import type { Bundle } from '../core/identity/bundle/bundle.ts';
+import { webAuthorities } from '../core/identity/tls/web-transport.ts';
 import { acceptBundle } from './accept-bundle.ts';
 
 /**

@@ -5,13 +5,13 @@
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
+import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import { sourceOf } from '../api/bundle-life.ts';
 import {
   parseSpiffeBundle,
   parseSpiffeBundleInSteps,
   type SpiffeBundle,
-} from '../core/identity/spiffe-bundle.ts';
+} from '../core/identity/bundle/spiffe-bundle.ts';
 import { heldDocument } from './federated-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { acceptBundle } from './accept-bundle.ts';

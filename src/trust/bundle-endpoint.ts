@@ -2,7 +2,7 @@
 // the federation listener, which presents the site's SVID, and by https_web on the web listener.
 // Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
 
-import type { BundlePublisher, PublishedBundle } from '../core/identity/published-bundle.ts';
+import type { BundlePublisher, PublishedBundle } from '../core/identity/bundle/published-bundle.ts';
 import {
   type AnyRequest,
   type PlaneResponse,

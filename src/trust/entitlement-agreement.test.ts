@@ -8,9 +8,9 @@ import { peerLabel, spiffeFederationKind } from '../api/kinds/spiffe-federation.
 import { timestamp } from '../api/object.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { TrustDomain } from '../api/trust-domain.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
-import { forgeRoot } from '../core/identity/test-forge.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
+import { forgeRoot } from '../core/identity/x509/test-forge.ts';
 import type { Entry, Store } from '../core/store/store.ts';
 import { bundlesOfTrusted, trustProblem } from './entitlement.ts';
 import { decideAccess } from './ext-authz.ts';

@@ -9,7 +9,7 @@ import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
 import { parseTimestamp } from '../api/schema/date-time.ts';
 import type { SpiffeId } from '../api/spiffe-id.ts';
-import type { Bundle, BundleSource } from '../core/identity/bundle.ts';
+import type { Bundle, BundleSource } from '../core/identity/bundle/bundle.ts';
 import type { BundleLife } from '../api/bundle-life.ts';
 import type { FederationState } from './federation-state.ts';
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { timestamp } from '../api/object.ts';
-import { certificatePem } from '../core/identity/pem.ts';
-import { testSite } from '../core/identity/test-vault.ts';
-import type { TlsCredential } from '../core/identity/tls-options.ts';
+import { certificatePem } from '../core/identity/x509/pem.ts';
+import { testSite } from '../core/identity/authority/test-vault.ts';
+import type { TlsCredential } from '../core/identity/tls/options.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { openStore } from '../core/store/open.ts';
 import { observeExpiry } from './expiry-metrics.ts';

@@ -7,10 +7,10 @@ import { decideGrant, type GrantMiss } from '../api/grants.ts';
 import { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt } from '../api/trust-domain.ts';
 import { toHansaError } from '../core/errors/error.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
-import { parseCertificatesPem } from '../core/identity/pem.ts';
-import { refuse } from '../core/identity/rules.ts';
-import { maxChainLength, validateChain } from '../core/identity/svid-validator.ts';
+import type { BundleSource } from '../core/identity/bundle/bundle.ts';
+import { parseCertificatesPem } from '../core/identity/x509/pem.ts';
+import { refuse } from '../core/identity/x509/rules.ts';
+import { maxChainLength, validateChain } from '../core/identity/x509/svid-validator.ts';
 import type { FederationState } from './federation-state.ts';
 
 /** What an Envoy tells of a request, as far as it matters here. */

@@ -2,16 +2,16 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TrustDomain } from '../api/trust-domain.ts';
 import type { Entry } from '../core/store/store.ts';
-import { Bundle, type JwtAuthority } from '../core/identity/bundle.ts';
+import { Bundle, type JwtAuthority } from '../core/identity/bundle/bundle.ts';
 import { bundleLife, type FederationLike, sourceOf } from '../api/bundle-life.ts';
-import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { encodeSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import {
   FederatedBundles,
   federationSummaries,
   federationsCollection,
 } from './federated-bundles.ts';
-import { sharesAuthority } from '../core/identity/shares-authority.ts';
-import { forgeRoot, type Forged } from '../core/identity/test-forge.ts';
+import { sharesAuthority } from '../core/identity/bundle/shares-authority.ts';
+import { forgeRoot, type Forged } from '../core/identity/x509/test-forge.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
 const bruges = TrustDomain.parse('bruges.example');

@@ -3,7 +3,7 @@
 import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
 import { bundleLife, sourceOf } from '../api/bundle-life.ts';
-import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import type { SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { heldDocument } from './federated-bundles.ts';
 import { findCondition, setCondition } from '../core/reconcile/conditions.ts';
 import { type Failure, isSilence } from './fetch-failure.ts';

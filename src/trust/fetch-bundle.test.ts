@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { systemClock } from '../core/clock/system.ts';
-import type { Transport } from '../core/identity/transport.ts';
+import type { Transport } from '../core/identity/tls/transport.ts';
 import { fetchBundle } from './fetch-bundle.ts';
 import { isLocalAddress } from './local-address.ts';
 

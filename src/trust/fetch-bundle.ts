@@ -6,12 +6,12 @@ import type { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt } from '../api/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
-import type { Certificate } from '../core/identity/certificate.ts';
-import { brokenRule, refuse } from '../core/identity/rules.ts';
-import { maxBundleBytes } from '../core/identity/spiffe-bundle.ts';
-import { validateChain } from '../core/identity/svid-validator.ts';
-import type { Transport, TransportResponse, WebRules } from '../core/identity/transport.ts';
+import type { BundleSource } from '../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../core/identity/x509/certificate.ts';
+import { brokenRule, refuse } from '../core/identity/x509/rules.ts';
+import { maxBundleBytes } from '../core/identity/bundle/spiffe-bundle.ts';
+import { validateChain } from '../core/identity/x509/svid-validator.ts';
+import type { Transport, TransportResponse, WebRules } from '../core/identity/tls/transport.ts';
 import { isLocalAddress } from './local-address.ts';
 
 /** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */

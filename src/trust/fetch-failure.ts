@@ -1,7 +1,7 @@
 // Why a bundle could not be had, in one of few words: for status, metrics and alerts. Pure.
 
 import { type ErrorCode, type HansaError, toHansaError } from '../core/errors/error.ts';
-import { brokenRule } from '../core/identity/rules.ts';
+import { brokenRule } from '../core/identity/x509/rules.ts';
 import { type BundleProblem, bundleProblem } from './accept-bundle.ts';
 import type { FetchProblem } from './fetch-bundle.ts';
 

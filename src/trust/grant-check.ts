@@ -11,7 +11,7 @@ import { SpiffeId } from '../api/spiffe-id.ts';
 import { excerpt } from '../api/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
-import type { BundleSource } from '../core/identity/bundle.ts';
+import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import { type PlaneRoute, route } from '../core/plane/route.ts';
 import { type AccessDecision, decideAccess } from './ext-authz.ts';
 import type { StoreFederationState } from './federation-state.ts';

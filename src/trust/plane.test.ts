@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { FederatedBundles } from './federated-bundles.ts';
-import { credentialOf, forge } from '../core/identity/test-forge.ts';
+import { credentialOf, forge } from '../core/identity/x509/test-forge.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { openStore } from '../core/store/open.ts';

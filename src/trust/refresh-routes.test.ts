@@ -4,7 +4,7 @@ import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { callRoute } from '../core/plane/test-request.ts';
-import { forgeRoot } from '../core/identity/test-forge.ts';
+import { forgeRoot } from '../core/identity/x509/test-forge.ts';
 import { type RefreshAnswer, refreshRoutes } from './refresh-routes.ts';
 import { federationSite, type TestEndpoint } from './test-federation-site.ts';
 

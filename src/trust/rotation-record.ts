@@ -2,7 +2,7 @@
 // which are gone. Pure.
 
 import { excerpt } from '../api/trust-domain.ts';
-import type { Bundle } from '../core/identity/bundle.ts';
+import type { Bundle } from '../core/identity/bundle/bundle.ts';
 
 /** So many are named; the rest is counted. */
 const mostNamed = 8;

@@ -3,8 +3,8 @@
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
-import { Certificate } from '../core/identity/certificate.ts';
-import { BundlePublisher } from '../core/identity/published-bundle.ts';
+import { Certificate } from '../core/identity/x509/certificate.ts';
+import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
 import type { Log } from '../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';

@@ -10,17 +10,17 @@ import type { AuditDraft } from '../core/audit/event.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { Bundle } from '../core/identity/bundle.ts';
-import { encodeSpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import { Bundle } from '../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { FederatedBundles } from './federated-bundles.ts';
-import { type Forged, forgeLeaf, forgeRoot } from '../core/identity/test-forge.ts';
-import { testSite } from '../core/identity/test-vault.ts';
+import { type Forged, forgeLeaf, forgeRoot } from '../core/identity/x509/test-forge.ts';
+import { testSite } from '../core/identity/authority/test-vault.ts';
 import type {
   Transport,
   TransportRequest,
   TransportResponse,
   WebRules,
-} from '../core/identity/transport.ts';
+} from '../core/identity/tls/transport.ts';
 import type { Log } from '../core/log/log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';

@@ -3,7 +3,7 @@
 import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { humanDuration } from '../api/duration.ts';
 import { bundleLife, sourceOf } from '../api/bundle-life.ts';
-import type { SpiffeBundle } from '../core/identity/spiffe-bundle.ts';
+import type { SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 
 export interface TrustRow {

@@ -8,7 +8,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { callAs } from '../../examples/two-sites/workload.ts';
 import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
-import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { parseSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
 import { adminClient, type ApiClient, resources } from './api-client.ts';
 import { ensureTool } from '../tools/build.ts';

@@ -9,9 +9,9 @@ import { type AddressInfo, createServer as createTcpServer, type Server } from '
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
-import { Bundle } from '../../src/core/identity/bundle.ts';
-import { certificatePem } from '../../src/core/identity/pem.ts';
-import { encodeSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
+import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import {
   credentialOf,
   type Forged,
@@ -20,7 +20,7 @@ import {
   forgeRoot,
   hourMs,
   purposes,
-} from '../../src/core/identity/test-forge.ts';
+} from '../../src/core/identity/x509/test-forge.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { freePort } from './free-ports.ts';
 import { PeeringSite } from './peering-pair.ts';

@@ -7,9 +7,14 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
-import { certificatePem } from '../../src/core/identity/pem.ts';
-import { credentialOf, type Forged, forge, purposes } from '../../src/core/identity/test-forge.ts';
-import { pinOf } from '../../src/core/identity/web-transport.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
+import {
+  credentialOf,
+  type Forged,
+  forge,
+  purposes,
+} from '../../src/core/identity/x509/test-forge.ts';
+import { pinOf } from '../../src/core/identity/tls/web-transport.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 
 const root = forge({ ca: true });

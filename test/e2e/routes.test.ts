@@ -12,14 +12,14 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
-import { Bundle } from '../../src/core/identity/bundle.ts';
-import { encodeSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import {
   credentialOf,
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../../src/core/identity/test-forge.ts';
+} from '../../src/core/identity/x509/test-forge.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import { loadConfig } from '../../src/server/config.ts';

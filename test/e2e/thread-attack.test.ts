@@ -7,7 +7,12 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { siteKind } from '../../src/api/kinds/site.ts';
 import type { AuditEvent } from '../../src/core/audit/event.ts';
-import { credentialOf, forge, forgeRoot, purposes } from '../../src/core/identity/test-forge.ts';
+import {
+  credentialOf,
+  forge,
+  forgeRoot,
+  purposes,
+} from '../../src/core/identity/x509/test-forge.ts';
 import { encodeInvitation, parseInvitation } from '../../src/peering/invitation.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';

@@ -7,16 +7,19 @@ import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { systemClock } from '../../src/core/clock/system.ts';
-import { Bundle } from '../../src/core/identity/bundle.ts';
-import { parseSpiffeBundle, encodeSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
+import {
+  parseSpiffeBundle,
+  encodeSpiffeBundle,
+} from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import {
   credentialOf,
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../../src/core/identity/test-forge.ts';
-import type { TlsCredential } from '../../src/core/identity/tls-options.ts';
-import { TlsTransport } from '../../src/core/identity/tls-transport.ts';
+} from '../../src/core/identity/x509/test-forge.ts';
+import type { TlsCredential } from '../../src/core/identity/tls/options.ts';
+import { TlsTransport } from '../../src/core/identity/tls/tls-transport.ts';
 import { parseInvitation } from '../../src/peering/invitation.ts';
 import { encodeMessage, paths } from '../../src/peering/messages.ts';
 import type { WorkloadSite } from '../interop/workload-site.ts';

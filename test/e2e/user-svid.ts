@@ -3,10 +3,10 @@
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
-import { SiteAuthority } from '../../src/core/identity/authority.ts';
-import { PublicKey } from '../../src/core/identity/keys.ts';
-import { certificatePem } from '../../src/core/identity/pem.ts';
-import { MemoryVault } from '../../src/core/identity/test-vault.ts';
+import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
+import { PublicKey } from '../../src/core/identity/x509/keys.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
+import { MemoryVault } from '../../src/core/identity/authority/test-vault.ts';
 import { type ApiClient, Refusal } from './api-client.ts';
 
 export interface ClientCertificate {

@@ -6,8 +6,13 @@ import { mkdirSync, writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { certificatePem } from '../../src/core/identity/pem.ts';
-import { credentialOf, type Forged, forge, purposes } from '../../src/core/identity/test-forge.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
+import {
+  credentialOf,
+  type Forged,
+  forge,
+  purposes,
+} from '../../src/core/identity/x509/test-forge.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { until } from './until.ts';
 

@@ -8,8 +8,12 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
-import { encodeJwtBundle } from '../../src/core/identity/spiffe-bundle.ts';
-import { sampleAudience, tokenBundles, tokenSamples } from '../../src/core/identity/test-tokens.ts';
+import { encodeJwtBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
+import {
+  sampleAudience,
+  tokenBundles,
+  tokenSamples,
+} from '../../src/core/identity/jwt/test-tokens.ts';
 import { missingTools, requireTool } from './tool.ts';
 import { finish, startWorkloadSite, type WorkloadSite } from './workload-site.ts';
 

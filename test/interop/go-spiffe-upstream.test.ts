@@ -7,7 +7,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { credentialOf, forgeRoot } from '../../src/core/identity/test-forge.ts';
+import { credentialOf, forgeRoot } from '../../src/core/identity/x509/test-forge.ts';
 import { type Daemon, execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { missingTools, requireTool } from './tool.ts';
 import { Calls, LineReader } from './workload-site.ts';

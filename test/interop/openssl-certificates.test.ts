@@ -11,22 +11,22 @@ import { SpiffeId } from '../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
-import { SiteAuthority } from '../../src/core/identity/authority.ts';
-import type { Certificate } from '../../src/core/identity/certificate.ts';
-import { clientAuth, keyUsageBits, serverAuth } from '../../src/core/identity/extensions.ts';
+import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
+import type { Certificate } from '../../src/core/identity/x509/certificate.ts';
+import { clientAuth, keyUsageBits, serverAuth } from '../../src/core/identity/x509/extensions.ts';
 import {
   exportPkcs8,
   generateP256,
   type KeyType,
   PublicKey,
-} from '../../src/core/identity/keys.ts';
+} from '../../src/core/identity/x509/keys.ts';
 import {
   certificatePem,
   parseCertificatesPem,
   privateKeyPem,
-} from '../../src/core/identity/pem.ts';
-import { forge } from '../../src/core/identity/test-forge.ts';
-import { MemoryVault } from '../../src/core/identity/test-vault.ts';
+} from '../../src/core/identity/x509/pem.ts';
+import { forge } from '../../src/core/identity/x509/test-forge.ts';
+import { MemoryVault } from '../../src/core/identity/authority/test-vault.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');
 const publicKey = PublicKey.of(await generateP256(new SeededRandom('leaf')));

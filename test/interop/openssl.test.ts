@@ -6,7 +6,7 @@ import { generateKeyPairSync, X509Certificate } from 'node:crypto';
 import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { suite, test } from 'node:test';
-import { credentialOf, extension, forgeRoot } from '../../src/core/identity/test-forge.ts';
+import { credentialOf, extension, forgeRoot } from '../../src/core/identity/x509/test-forge.ts';
 import { execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 
 suite('openssl verify believes an SVID', () => {

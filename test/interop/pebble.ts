@@ -7,8 +7,8 @@ import { writeFileSync } from 'node:fs';
 import { request } from 'node:https';
 import { type AddressInfo, createServer, type Server } from 'node:net';
 import { join } from 'node:path';
-import { certificatePem } from '../../src/core/identity/pem.ts';
-import { credentialOf, forge, purposes } from '../../src/core/identity/test-forge.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
+import { credentialOf, forge, purposes } from '../../src/core/identity/x509/test-forge.ts';
 import { freePort } from '../e2e/free-ports.ts';
 import { requireTool } from './tool.ts';
 

@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
-import { parseSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
+import { parseSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import { type Daemon, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';
 import { type SpireServer, startSpireBeside } from './spire.ts';

@@ -2,14 +2,14 @@
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { certificatePem } from '../../src/core/identity/pem.ts';
+import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import {
   credentialOf,
   type Forged,
   forge,
   forgeLeaf,
   purposes,
-} from '../../src/core/identity/test-forge.ts';
+} from '../../src/core/identity/x509/test-forge.ts';
 
 export interface WebPki {
   /** PEM. */

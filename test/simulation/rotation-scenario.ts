@@ -12,9 +12,9 @@
 import assert from 'node:assert/strict';
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import type { AuthorityKind } from '../../src/core/identity/authority-phases.ts';
-import { brokenRule } from '../../src/core/identity/rules.ts';
-import { parseChain, validateChain } from '../../src/core/identity/svid-validator.ts';
+import type { AuthorityKind } from '../../src/core/identity/authority/phases.ts';
+import { brokenRule } from '../../src/core/identity/x509/rules.ts';
+import { parseChain, validateChain } from '../../src/core/identity/x509/svid-validator.ts';
 import { Receipts } from '../../src/trust/rotation/receipts.ts';
 import { rotationRecord } from '../../src/trust/rotation/rotation-request.ts';
 import { noDiskFaults } from './disk.ts';

@@ -6,17 +6,17 @@ import type { TLSSocket } from 'node:tls';
 import type { JsonObject } from '../../src/api/object.ts';
 import type { Clock } from '../../src/core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../src/core/errors/error.ts';
-import type { BundleSource } from '../../src/core/identity/bundle.ts';
-import { Certificate } from '../../src/core/identity/certificate.ts';
-import { PeerAuthenticator } from '../../src/core/identity/peer-authenticator.ts';
-import { readPeer } from '../../src/core/identity/peer-chain.ts';
+import type { BundleSource } from '../../src/core/identity/bundle/bundle.ts';
+import { Certificate } from '../../src/core/identity/x509/certificate.ts';
+import { PeerAuthenticator } from '../../src/core/identity/tls/peer-authenticator.ts';
+import { readPeer } from '../../src/core/identity/tls/peer-chain.ts';
 import type {
   Connection,
   ConnectOptions,
   Transport,
   TransportRequest,
   TransportResponse,
-} from '../../src/core/identity/transport.ts';
+} from '../../src/core/identity/tls/transport.ts';
 import type { PeerDirectory, PlaneRoute } from '../../src/core/plane/route.ts';
 import { callRoute as callPlaneRoute, type TestCall } from '../../src/core/plane/test-request.ts';
 import { RouteTable } from '../../src/server/http/routes.ts';

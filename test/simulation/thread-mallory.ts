@@ -5,11 +5,11 @@
 import { TrustDomain } from '../../src/api/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { toHansaError } from '../../src/core/errors/error.ts';
-import { SiteAuthority } from '../../src/core/identity/authority.ts';
-import { Bundle } from '../../src/core/identity/bundle.ts';
-import { generateEd25519, PublicKey } from '../../src/core/identity/keys.ts';
-import { encodeSpiffeBundle } from '../../src/core/identity/spiffe-bundle.ts';
-import { MemoryVault } from '../../src/core/identity/test-vault.ts';
+import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
+import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
+import { generateEd25519, PublicKey } from '../../src/core/identity/x509/keys.ts';
+import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
+import { MemoryVault } from '../../src/core/identity/authority/test-vault.ts';
 import { invitationId, parseInvitation, secretDigest } from '../../src/peering/invitation.ts';
 import { encodeMessage, paths } from '../../src/peering/messages.ts';
 import type { Process } from './simulation.ts';

@@ -9,7 +9,7 @@ export type SPIFFEFederation = ResourceOf<typeof spiffeFederationKind>;
 /** The label of federations that peering keeps: their bundles go only where a grant lets them. */
 export const peerLabel = 'hansa.dev/peer';
 
-/** As many characters as a bundle may have bytes; see core/identity/spiffe-bundle.ts. */
+/** As many characters as a bundle may have bytes; see core/identity/bundle/spiffe-bundle.ts. */
 const maxBundleCharacters = 262_144;
 
 const bundleDocument =

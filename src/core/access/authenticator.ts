@@ -4,7 +4,7 @@
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
-import type { ValidatedSvid } from '../identity/svid-validator.ts';
+import type { ValidatedSvid } from '../identity/x509/svid-validator.ts';
 import { unauthorized } from './denial.ts';
 import { FailureLimit } from './failure-limit.ts';
 import {

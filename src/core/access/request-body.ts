@@ -2,7 +2,7 @@
 
 import { createPublicKey } from 'node:crypto';
 import { HansaError } from '../errors/error.ts';
-import { PublicKey } from '../identity/keys.ts';
+import { PublicKey } from '../identity/x509/keys.ts';
 
 export function readFields(
   body: unknown,

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
-import { SiteAuthority } from '../identity/authority.ts';
-import { generateP256 } from '../identity/keys.ts';
-import { parseCertificatesPem } from '../identity/pem.ts';
-import { validateChain } from '../identity/svid-validator.ts';
-import { MemoryVault } from '../identity/test-vault.ts';
+import { SiteAuthority } from '../identity/authority/authority.ts';
+import { generateP256 } from '../identity/x509/keys.ts';
+import { parseCertificatesPem } from '../identity/x509/pem.ts';
+import { validateChain } from '../identity/x509/svid-validator.ts';
+import { MemoryVault } from '../identity/authority/test-vault.ts';
 import { type Caller, controllerCaller, socketOwner, tokenCaller } from './identity.ts';
 import { lubeck, openScene, person, type Scene } from './test-scene.ts';
 import { createToken, revokeToken } from './token-operations.ts';

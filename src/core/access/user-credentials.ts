@@ -10,9 +10,9 @@
 import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
-import { maxTtlSeconds } from '../identity/authority-phases.ts';
-import type { ReservedIssuer } from '../identity/authority.ts';
-import { certificatePem } from '../identity/pem.ts';
+import { maxTtlSeconds } from '../identity/authority/phases.ts';
+import type { ReservedIssuer } from '../identity/authority/authority.ts';
+import { certificatePem } from '../identity/x509/pem.ts';
 import type { Store } from '../store/store.ts';
 import { type AccessAudit, changeDraft, type Origin } from './audit-draft.ts';
 import {

@@ -1,7 +1,7 @@
 // Which network an address belongs to, as coarse as one party usually holds it: by address a single
 // host could be thousands of sources.
 
-import { ipAddressBytes, ipAddressText } from '../identity/ip-address.ts';
+import { ipAddressBytes, ipAddressText } from '../identity/x509/ip-address.ts';
 
 /** A usual customer or office: /24 of IPv4, and /48 of IPv6 (RFC 6177 section 2). */
 const ipv4Bits = 24;

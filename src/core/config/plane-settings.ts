@@ -1,8 +1,8 @@
 // How a plane declares its settings: its configuration keys, and a pure function from their values
 // to the one value that the plane is started with.
 
-import type { KeyType } from '../identity/keys.ts';
-import type { UpstreamFiles } from '../identity/upstream.ts';
+import type { KeyType } from '../identity/x509/keys.ts';
+import type { UpstreamFiles } from '../identity/authority/upstream.ts';
 import type { ConfigKeys, ValuesOf } from './config-key.ts';
 import type { ListenAddress } from './config-values.ts';
 

@@ -7,8 +7,8 @@ import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Caller } from '../access/identity.ts';
 import type { KindName } from '../access/presets.ts';
 import type { HansaError } from '../errors/error.ts';
-import type { Certificate } from '../identity/certificate.ts';
-import type { ValidatedSvid } from '../identity/svid-validator.ts';
+import type { Certificate } from '../identity/x509/certificate.ts';
+import type { ValidatedSvid } from '../identity/x509/svid-validator.ts';
 
 /** The names in braces of a path such as `/hansa/v1/tokens/{name}`. Each stands for one segment. */
 export type ParamNames<P extends string> = string extends P

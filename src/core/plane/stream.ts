@@ -2,7 +2,7 @@
 
 import type { ServerHttp2Stream } from 'node:http2';
 import type { GrantScope } from '../../api/kinds/federation-grant.ts';
-import type { ValidatedSvid } from '../identity/svid-validator.ts';
+import type { ValidatedSvid } from '../identity/x509/svid-validator.ts';
 import type { JoinedAgent, LivePeer } from './route.ts';
 
 /** One call of a bidirectional gRPC method. Messages are bytes: the plane gives them a meaning. */

@@ -2,7 +2,7 @@
 // the next heartbeat.
 
 import type { Clock } from '../../core/clock/clock.ts';
-import { lastPublished, publishedCollection } from '../../core/identity/published-bundle.ts';
+import { lastPublished, publishedCollection } from '../../core/identity/bundle/published-bundle.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';

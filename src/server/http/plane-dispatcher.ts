@@ -5,7 +5,7 @@
 import { anonymous } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
-import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.ts';
+import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { FederationRoute, WebRoute } from '../../core/plane/route.ts';

@@ -3,11 +3,11 @@
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { Caller } from '../../core/access/identity.ts';
-import { readPeer } from '../../core/identity/peer-chain.ts';
-import type { PeerAuthenticator } from '../../core/identity/peer-authenticator.ts';
-import { brokenRule } from '../../core/identity/rules.ts';
-import type { Certificate } from '../../core/identity/certificate.ts';
-import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
+import { readPeer } from '../../core/identity/tls/peer-chain.ts';
+import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
+import { brokenRule } from '../../core/identity/x509/rules.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type {
   AgentRequest,
   AnyRequest,

@@ -19,8 +19,8 @@ import {
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../../core/identity/test-forge.ts';
-import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
+} from '../../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PeerDirectory } from '../../core/plane/route.ts';

@@ -12,8 +12,13 @@ import { after, suite, test } from 'node:test';
 import { Client, credentials, type ServiceError } from '@grpc/grpc-js';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { BundleTable, credentialOf, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
-import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
+import {
+  BundleTable,
+  credentialOf,
+  forgeLeaf,
+  forgeRoot,
+} from '../../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';

@@ -5,7 +5,7 @@
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from 'node:http2';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
-import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import {

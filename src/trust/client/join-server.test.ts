@@ -3,8 +3,8 @@ import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { Bundle } from '../../core/identity/bundle.ts';
-import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { readBundle } from './join-server.ts';
 
 test('a bundle by which no connection could be verified is refused, before it takes the place of one', () => {

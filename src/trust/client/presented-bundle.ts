@@ -5,11 +5,11 @@
 import type { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { Bundle, BundleSource } from '../../core/identity/bundle.ts';
-import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { validateChain } from '../../core/identity/svid-validator.ts';
-import { TlsTransport } from '../../core/identity/tls-transport.ts';
-import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { validateChain } from '../../core/identity/x509/svid-validator.ts';
+import { TlsTransport } from '../../core/identity/tls/tls-transport.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
 
 const fetchMs = 10_000;

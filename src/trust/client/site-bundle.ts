@@ -3,8 +3,8 @@
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
-import { parseSpiffeBundle, type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import { parseSpiffeBundle, type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { heldDocument } from '../federated-bundles.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OwnBundle } from '../bundle-endpoint.ts';

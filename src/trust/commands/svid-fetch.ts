@@ -3,7 +3,7 @@
 
 import { Command, Option } from 'commander';
 import { timestamp } from '../../api/object.ts';
-import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import type { ReceivedJwtSvid, ReceivedState } from '../workload/workload-client.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { socketOf } from './workload-socket.ts';

@@ -3,7 +3,7 @@
 import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { sleep } from '../../core/clock/clock.ts';
-import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import type { AuthorityStatus, KindStatus, RotationStatus } from '../rotation/rotation.ts';
 import type { StepRequest } from '../rotation/rotation-routes.ts';
 import { usageError } from '../../core/command/usage-error.ts';

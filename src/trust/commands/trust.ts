@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander';
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
-import { fingerprintOf, keyDigests } from '../../core/identity/fingerprint.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import { bundleOf } from '../client/site-bundle.ts';
 import { bootstrapCommand, verifyCommand } from './trust-bundle.ts';
 import { refreshCommand } from './trust-refresh.ts';

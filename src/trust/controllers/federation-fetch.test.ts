@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, suite, test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
-import { Bundle, type JwtAuthority } from '../../core/identity/bundle.ts';
-import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
-import { forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { Bundle, type JwtAuthority } from '../../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
 
 const name = 'bruges.example';

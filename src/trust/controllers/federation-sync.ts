@@ -7,7 +7,7 @@
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { sourceOf } from '../../api/bundle-life.ts';
 import { refreshAfterSeconds } from '../../api/refresh-hint.ts';
-import { type SpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { heldDocument } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';

@@ -3,7 +3,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
-import type { ValidatedSvid } from '../../core/identity/svid-validator.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import { openStore } from '../../core/store/open.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { StoreFederationState } from '../federation-state.ts';

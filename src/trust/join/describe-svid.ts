@@ -1,7 +1,7 @@
 // A certificate in words, for the audit log: subject, alternative names, serial number and issuer.
 
 import { X509Certificate } from 'node:crypto';
-import type { Certificate } from '../../core/identity/certificate.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
 
 /** Of each part: an audit row holds four of them. */
 const longest = 160;

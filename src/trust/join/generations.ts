@@ -1,7 +1,7 @@
 // What makes somebody who comes again the same one: for a join whose answer was lost, and for a
 // renewal. Pure.
 
-import type { PublicKey } from '../../core/identity/keys.ts';
+import type { PublicKey } from '../../core/identity/x509/keys.ts';
 import type { ProvenSvid, Refusal } from './judge-join.ts';
 import type { KeptMember, Member } from './members.ts';
 

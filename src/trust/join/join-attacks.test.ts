@@ -4,8 +4,14 @@ import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { systemRandom } from '../../core/clock/system.ts';
-import { PublicKey } from '../../core/identity/keys.ts';
-import { ecKey, forge, type Forged, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { PublicKey } from '../../core/identity/x509/keys.ts';
+import {
+  ecKey,
+  forge,
+  type Forged,
+  forgeLeaf,
+  forgeRoot,
+} from '../../core/identity/x509/test-forge.ts';
 import { signTranscript } from './proof.ts';
 import {
   type Attempt,

@@ -4,9 +4,9 @@ import { createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { after, before, test } from 'node:test';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/keys.ts';
-import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
-import { svidServerOptions } from '../../core/identity/tls-server.ts';
+import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
+import { svidServerOptions } from '../../core/identity/tls/server.ts';
 import { joinBySecret } from './join-client.ts';
 import { joinSite, ownKey, type TestJoinSite } from './test-join-site.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import crypto, { generateKeyPairSync } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { after, before, suite, test } from 'node:test';
-import { forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import type { RefusalRates } from './refusal-limit.ts';
 import {
   attemptJoin,

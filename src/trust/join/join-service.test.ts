@@ -4,8 +4,8 @@ import { after, before, suite, test } from 'node:test';
 import { socketOwner } from '../../core/access/identity.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { hasCode } from '../../core/errors/error.ts';
-import { generateP256 } from '../../core/identity/keys.ts';
-import { forge, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
+import { generateP256 } from '../../core/identity/x509/keys.ts';
+import { forge, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { joinBySecret, joinBySvid, renewSvid } from './join-client.ts';
 import { decodeSecret } from './secret.ts';
 import {
@@ -171,7 +171,7 @@ suite('joining', () => {
 
   test('is refused to a client that finds another server than it trusts', async () => {
     const other = forgeRoot('lubeck.example');
-    const { Bundle } = await import('../../core/identity/bundle.ts');
+    const { Bundle } = await import('../../core/identity/bundle/bundle.ts');
     const bundle = new Bundle(site.authority.trustDomain, [other.certificate]);
     await assert.rejects(
       joinBySvid({ ...(await parts()), server: { url: site.url, bundle } }, bot, svid),

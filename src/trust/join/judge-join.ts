@@ -5,11 +5,11 @@ import { type KeyObject, timingSafeEqual } from 'node:crypto';
 import { maxAllowRules } from '../../api/kinds/join-token.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { KeyAlgorithm } from '../../core/identity/algorithms.ts';
-import type { BundleSource } from '../../core/identity/bundle.ts';
-import type { Certificate } from '../../core/identity/certificate.ts';
-import { brokenRule, refuse } from '../../core/identity/rules.ts';
-import { parseChain, validateChainWith } from '../../core/identity/svid-validator.ts';
+import type { KeyAlgorithm } from '../../core/identity/x509/algorithms.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
+import { parseChain, validateChainWith } from '../../core/identity/x509/svid-validator.ts';
 import { allows, parseAllowRule } from './allow-rules.ts';
 import {
   checkTranscript,

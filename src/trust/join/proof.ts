@@ -11,10 +11,10 @@ import {
   type SignKeyObjectInput,
   verify,
 } from 'node:crypto';
-import type { KeyAlgorithm } from '../../core/identity/algorithms.ts';
-import type { Certificate } from '../../core/identity/certificate.ts';
-import { PublicKey } from '../../core/identity/keys.ts';
-import type { SignatureCheck } from '../../core/identity/svid-validator.ts';
+import type { KeyAlgorithm } from '../../core/identity/x509/algorithms.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import { PublicKey } from '../../core/identity/x509/keys.ts';
+import type { SignatureCheck } from '../../core/identity/x509/svid-validator.ts';
 
 /** Checks one signature, away from the main thread. */
 export type Verify = (

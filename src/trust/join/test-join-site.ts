@@ -20,11 +20,16 @@ import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { systemRandom } from '../../core/clock/system.ts';
-import { BundleTable, type Forged, forgeLeaf, forgeRoot } from '../../core/identity/test-forge.ts';
-import { BundlePublisher } from '../../core/identity/published-bundle.ts';
-import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/keys.ts';
-import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
-import { guardServer, svidServerOptions } from '../../core/identity/tls-server.ts';
+import {
+  BundleTable,
+  type Forged,
+  forgeLeaf,
+  forgeRoot,
+} from '../../core/identity/x509/test-forge.ts';
+import { BundlePublisher } from '../../core/identity/bundle/published-bundle.ts';
+import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/x509/keys.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { FederationRoute } from '../../core/plane/route.ts';

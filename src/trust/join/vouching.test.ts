@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { socketOwner } from '../../core/access/identity.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { generateP256 } from '../../core/identity/keys.ts';
+import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { joinBySecret, joinBySvid, renewSvid } from './join-client.ts';
 import { memberController } from './member-controller.ts';
 import { membersCollection } from './members.ts';

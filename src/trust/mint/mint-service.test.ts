@@ -18,8 +18,8 @@ import {
 } from '../../../proto/gen/mint_pb.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
-import { testSite } from '../../core/identity/test-vault.ts';
+import { parseChain, validateChain } from '../../core/identity/x509/svid-validator.ts';
+import { testSite } from '../../core/identity/authority/test-vault.ts';
 import { mintCalls } from './mint-service.ts';
 import { forge, p256 } from './test-signing-request.ts';
 

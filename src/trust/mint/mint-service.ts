@@ -5,8 +5,8 @@
 import { timestamp } from '../../api/object.ts';
 import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
-import type { IssuedSvid } from '../../core/identity/authority.ts';
-import { maxTtlSeconds } from '../../core/identity/authority-phases.ts';
+import type { IssuedSvid } from '../../core/identity/authority/authority.ts';
+import { maxTtlSeconds } from '../../core/identity/authority/phases.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
 import { grpcStatus } from '../workload/grpc-status.ts';

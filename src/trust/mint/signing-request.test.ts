@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { describe, test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError } from '../../core/errors/error.ts';
-import { brokenRule, type Rule } from '../../core/identity/rules.ts';
+import { brokenRule, type Rule } from '../../core/identity/x509/rules.ts';
 import { maxRequestBytes, readSigningRequest } from './signing-request.ts';
 import { forge, type Forged, p256 } from './test-signing-request.ts';
 

@@ -10,12 +10,16 @@ import {
   matches,
   readSignatureAlgorithm,
   type SignatureAlgorithm,
-} from '../../core/identity/algorithms.ts';
-import { assertDer, DerReader } from '../../core/identity/der-reader.ts';
-import { contextConstructed, tags } from '../../core/identity/der.ts';
-import { type Extensions, keyUsageBits, readExtensions } from '../../core/identity/extensions.ts';
-import { PublicKey } from '../../core/identity/keys.ts';
-import { refuse } from '../../core/identity/rules.ts';
+} from '../../core/identity/x509/algorithms.ts';
+import { assertDer, DerReader } from '../../core/identity/x509/der-reader.ts';
+import { contextConstructed, tags } from '../../core/identity/x509/der.ts';
+import {
+  type Extensions,
+  keyUsageBits,
+  readExtensions,
+} from '../../core/identity/x509/extensions.ts';
+import { PublicKey } from '../../core/identity/x509/keys.ts';
+import { refuse } from '../../core/identity/x509/rules.ts';
 
 /** With an RSA key of 8,192 bits and a SPIFFE ID of full length there are 5 KiB. */
 export const maxRequestBytes = 8 * 1024;

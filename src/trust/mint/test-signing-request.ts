@@ -1,7 +1,12 @@
 // For tests only: signing requests of every make, good and bad.
 
 import { createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { contextConstructed, contextPrimitive, DerWriter, tags } from '../../core/identity/der.ts';
+import {
+  contextConstructed,
+  contextPrimitive,
+  DerWriter,
+  tags,
+} from '../../core/identity/x509/der.ts';
 
 export interface Forged {
   readonly uris?: readonly string[];

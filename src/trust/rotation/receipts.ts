@@ -3,7 +3,7 @@
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../../api/schema/date-time.ts';
-import { lastPublished } from '../../core/identity/published-bundle.ts';
+import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 

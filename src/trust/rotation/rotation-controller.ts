@@ -2,9 +2,9 @@
 // Every step is compare-and-set on the record of the authorities, so that a replica that lost its
 // lease unnoticed can take none that another has taken already.
 
-import { authorityAudit, rotationActor } from '../../core/identity/authority-audit.ts';
-import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
-import type { BundlePublisher } from '../../core/identity/published-bundle.ts';
+import { authorityAudit, rotationActor } from '../../core/identity/authority/audit.ts';
+import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
+import type { BundlePublisher } from '../../core/identity/bundle/published-bundle.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';

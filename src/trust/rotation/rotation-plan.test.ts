@@ -8,7 +8,7 @@ import {
   maxTtlSeconds,
   prepare,
   prune,
-} from '../../core/identity/authority-phases.ts';
+} from '../../core/identity/authority/phases.ts';
 import {
   lastMomentMs,
   planRotation,

@@ -7,7 +7,7 @@
 // Here live when a step is due (this file, pure), who holds the bundle (receipts.ts), whether the clock
 // is to be believed (clock-jumps.ts), the controller that takes the steps by itself
 // (rotation-controller.ts), and the steps by hand (rotation-routes.ts).
-// What a step does to the authorities is in core/identity/authority-phases.ts, and how peers tell
+// What a step does to the authorities is in core/identity/authority/phases.ts, and how peers tell
 // what they hold is for peering: the two meet in the status of FederationPeers.
 
 import {
@@ -16,7 +16,7 @@ import {
   hasLapsed,
   maxTtlSeconds,
   signedUntilMs,
-} from '../../core/identity/authority-phases.ts';
+} from '../../core/identity/authority/phases.ts';
 
 /** What is to be done with the authorities of one kind, or what is waited for. */
 export type RotationPlan =

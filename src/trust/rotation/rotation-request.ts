@@ -1,7 +1,7 @@
 // What an operator asked for and what became of it, one record for each kind of authority: whoever
 // runs the rotation finds it in the store, also after a restart.
 
-import type { AuthorityKind } from '../../core/identity/authority-phases.ts';
+import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';

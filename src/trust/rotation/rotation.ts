@@ -1,15 +1,15 @@
 // The authorities of this site as rotation sees them: what is due now, and what is told of it.
 
 import { timestamp } from '../../api/object.ts';
-import type { AuthorityView } from '../../core/identity/authority-state.ts';
+import type { AuthorityView } from '../../core/identity/authority/state.ts';
 import {
   type AuthorityKind,
   clockDoubt,
   isValidAt,
   signedUntilMs,
   sinceMsOf,
-} from '../../core/identity/authority-phases.ts';
-import { lastPublished } from '../../core/identity/published-bundle.ts';
+} from '../../core/identity/authority/phases.ts';
+import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { federationsCollection } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { RotationSettings } from '../trust-settings.ts';

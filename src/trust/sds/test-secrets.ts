@@ -9,9 +9,9 @@ import {
   SPIFFECertValidatorConfigSchema,
 } from '../../../proto/gen/sds_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { Bundle } from '../../core/identity/bundle.ts';
-import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/keys.ts';
-import { testSite } from '../../core/identity/test-vault.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
+import { testSite } from '../../core/identity/authority/test-vault.ts';
 import type { PeerIdentities } from '../peer-identities.ts';
 import { WorkloadState } from '../workload/workload-state.ts';
 import { WorkloadSecrets } from './workload-secrets.ts';

@@ -19,8 +19,8 @@ import {
   SubjectAltNameMatcherSchema,
 } from '../../../proto/gen/sds_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { Bundle } from '../../core/identity/bundle.ts';
-import { certificatePem, privateKeyPem } from '../../core/identity/pem.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import type { SuppliedSvid } from '../workload/svid-supply.ts';
 import type { WorkloadState } from '../workload/workload-state.ts';
 import type { PeerIdentities } from '../peer-identities.ts';

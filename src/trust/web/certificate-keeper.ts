@@ -2,7 +2,7 @@
 // wrong. Whoever obtains certificates sets it; the listener follows.
 
 import type { Clock } from '../../core/clock/clock.ts';
-import type { TlsCredential } from '../../core/identity/tls-options.ts';
+import type { TlsCredential } from '../../core/identity/tls/options.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { WebCertificate } from '../../core/plane/plane.ts';
 import type { WebCredential } from './check-credential.ts';

@@ -2,7 +2,7 @@
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
-import type { TlsCredential } from '../../core/identity/tls-options.ts';
+import type { TlsCredential } from '../../core/identity/tls/options.ts';
 
 export interface WebCredential extends TlsCredential {
   readonly notBeforeMs: number;

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
-import { Bundle, type JwtAuthority } from '../../core/identity/bundle.ts';
-import { forgeRoot } from '../../core/identity/test-forge.ts';
+import { Bundle, type JwtAuthority } from '../../core/identity/bundle/bundle.ts';
+import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import type { AnyRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';
 import { oidcDiscoveryRoutes } from './oidc-discovery.ts';
 

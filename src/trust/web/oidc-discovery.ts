@@ -2,9 +2,9 @@
 // (a cloud, Vault, a web framework) can verify this site's JWT-SVIDs: where the keys are, and the keys.
 // Only what a verifier needs: there is nothing to log in to.
 
-import type { Bundle } from '../../core/identity/bundle.ts';
-import { jwtAuthorityMembers } from '../../core/identity/jwk.ts';
-import { algorithmOfKey } from '../../core/identity/jws.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { jwtAuthorityMembers } from '../../core/identity/jwt/jwk.ts';
+import { algorithmOfKey } from '../../core/identity/jwt/jws.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
 import { CachedResponse } from '../../core/plane/cached-response.ts';
 

@@ -3,9 +3,9 @@ import { describe, type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { systemRandom } from '../../core/clock/system.ts';
-import type { SiteAuthority } from '../../core/identity/authority.ts';
-import { generateP256, PublicKey } from '../../core/identity/keys.ts';
-import { certificatePem } from '../../core/identity/pem.ts';
+import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
+import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
+import { certificatePem } from '../../core/identity/x509/pem.ts';
 import {
   check,
   openAuthority,

@@ -13,7 +13,7 @@ import {
   CheckResponseSchema,
 } from '../../../proto/gen/ext_authz_pb.ts';
 import { type AccessDecision, type AccessQuestion, decideAccess } from '../ext-authz.ts';
-import type { BundleSource } from '../../core/identity/bundle.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { StoreFederationState } from '../federation-state.ts';
 import type { Delivery } from './delivery.ts';

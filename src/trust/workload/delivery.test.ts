@@ -3,7 +3,7 @@ import { afterEach, test, type TestContext } from 'node:test';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import { systemRandom as random } from '../../core/clock/system.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
-import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { StoreFederationState } from '../federation-state.ts';

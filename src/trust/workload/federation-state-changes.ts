@@ -7,7 +7,7 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
-import type { BundleSource } from '../../core/identity/bundle.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { federationSummaries } from '../federated-bundles.ts';
 import {
   type RunningSource,

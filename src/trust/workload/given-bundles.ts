@@ -1,7 +1,7 @@
 // Which bundles of others go into the state of a workload. There may be ten thousand: it is computed
 // in small steps, between which whoever asks may let others run. Pure.
 
-import type { Bundle } from '../../core/identity/bundle.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { askedOf, earlier, entitlement } from '../entitlement.ts';
 import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
 import type { FederationState } from '../federation-state.ts';

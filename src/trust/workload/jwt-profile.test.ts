@@ -18,10 +18,10 @@ import {
   ValidateJWTSVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import { Bundle } from '../../core/identity/bundle.ts';
-import { validateJwtSvid } from '../../core/identity/jwt-svid.ts';
-import { signJwtSvid } from '../../core/identity/sign-jwt-svid.ts';
-import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { validateJwtSvid } from '../../core/identity/jwt/svid-validator.ts';
+import { signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import {
   fetchBundles,
   openAuthority,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SpiffeId } from '../../api/spiffe-id.ts';
-import { testSite } from '../../core/identity/test-vault.ts';
+import { testSite } from '../../core/identity/authority/test-vault.ts';
 import { type JwtRecord, JwtSupply } from './jwt-supply.ts';
 import type { UsableEntry } from './matching-entries.ts';
 

@@ -4,8 +4,8 @@
 
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import type { SiteAuthority } from '../../core/identity/authority.ts';
-import { type IssuedJwtSvid, signJwtSvid } from '../../core/identity/sign-jwt-svid.ts';
+import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
+import { type IssuedJwtSvid, signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
 import type { UsableEntry } from './matching-entries.ts';
 
 export interface JwtSupplyOptions {

@@ -11,7 +11,7 @@ import {
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import type { TrustDomain } from '../../api/trust-domain.ts';
 import { toHansaError } from '../../core/errors/error.ts';
-import { defaultJwtTtlSeconds } from '../../core/identity/sign-jwt-svid.ts';
+import { defaultJwtTtlSeconds } from '../../core/identity/jwt/sign-svid.ts';
 import type { FederationState } from '../federation-state.ts';
 
 export type WorkloadEntry = ResourceOf<typeof workloadEntryKind>;

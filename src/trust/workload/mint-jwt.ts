@@ -5,7 +5,7 @@ import { timestamp } from '../../api/object.ts';
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
-import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/sign-jwt-svid.ts';
+import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { notMinter } from './mint.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { encodeSpiffeBundle } from '../../core/identity/spiffe-bundle.ts';
+import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { fetchBundles, openAuthority, put, putEntry, startTestSite } from './test-workload-site.ts';
 
 const name = 'spire.example';

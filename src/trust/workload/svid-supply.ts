@@ -3,8 +3,8 @@
 // Keys live in memory only, and in the processes that they are given to.
 
 import type { Clock, Random } from '../../core/clock/clock.ts';
-import type { IssuedSvid, SiteAuthority } from '../../core/identity/authority.ts';
-import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/keys.ts';
+import type { IssuedSvid, SiteAuthority } from '../../core/identity/authority/authority.ts';
+import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import type { UsableEntry } from './matching-entries.ts';
 
 export interface SuppliedSvid extends IssuedSvid {

@@ -5,9 +5,13 @@ import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
 import { readFields, readString } from '../../core/access/request-body.ts';
 import { type CoreErrorCode, HansaError } from '../../core/errors/error.ts';
-import { type Claims, maxTokenBytes, validateJwtSvid } from '../../core/identity/jwt-svid.ts';
-import { parseCertificatesPem } from '../../core/identity/pem.ts';
-import { maxChainLength, validateChain } from '../../core/identity/svid-validator.ts';
+import {
+  type Claims,
+  maxTokenBytes,
+  validateJwtSvid,
+} from '../../core/identity/jwt/svid-validator.ts';
+import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
+import { maxChainLength, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../core/plane/route.ts';
 import { trustPaths } from '../paths.ts';

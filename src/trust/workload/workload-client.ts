@@ -19,9 +19,9 @@ import {
 import { SpiffeId } from '../../api/spiffe-id.ts';
 import { type Clock, sleep } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { Certificate } from '../../core/identity/certificate.ts';
-import { DerReader } from '../../core/identity/der-reader.ts';
-import { tags } from '../../core/identity/der.ts';
+import { Certificate } from '../../core/identity/x509/certificate.ts';
+import { DerReader } from '../../core/identity/x509/der-reader.ts';
+import { tags } from '../../core/identity/x509/der.ts';
 import { errorOfStatus } from './grpc-status.ts';
 
 export interface ReceivedSvid {

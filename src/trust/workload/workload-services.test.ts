@@ -7,7 +7,7 @@ import { readFileSync, realpathSync, statSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import { describe, type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
-import { parseChain, validateChain } from '../../core/identity/svid-validator.ts';
+import { parseChain, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import {
   fetchBundles,
   fetchSvids,

@@ -6,7 +6,7 @@ import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
 import { excerpt } from '../../api/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
-import type { JwtRule } from '../../core/identity/jwt-rules.ts';
+import type { JwtRule } from '../../core/identity/jwt/rules.ts';
 import type { Log } from '../../core/log/log.ts';
 import { trustProblem } from '../entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';

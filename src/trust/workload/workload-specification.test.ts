@@ -6,7 +6,7 @@ import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto'
 import { describe, type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
 import { X509SVIDResponseSchema } from '../../../proto/gen/workload_pb.ts';
-import { parseChain } from '../../core/identity/svid-validator.ts';
+import { parseChain } from '../../core/identity/x509/svid-validator.ts';
 import {
   fetchSvids,
   openAuthority,

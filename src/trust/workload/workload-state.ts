@@ -9,9 +9,9 @@ import {
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import type { Bundle } from '../../core/identity/bundle.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { unpooledCopy } from '../../core/memory/unpooled-copy.ts';
-import { encodeJwtBundle } from '../../core/identity/spiffe-bundle.ts';
+import { encodeJwtBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import type { PeerIdentities } from '../peer-identities.ts';
 import type { UsableEntry } from './matching-entries.ts';
 import type { SuppliedSvid } from './svid-supply.ts';

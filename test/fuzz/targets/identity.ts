@@ -3,14 +3,14 @@
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { SpiffeId } from '../../../src/api/spiffe-id.ts';
 import { TrustDomain } from '../../../src/api/trust-domain.ts';
-import { Bundle } from '../../../src/core/identity/bundle.ts';
-import { Certificate } from '../../../src/core/identity/certificate.ts';
-import { assertDer, DerReader } from '../../../src/core/identity/der-reader.ts';
-import { validateJwtSvid } from '../../../src/core/identity/jwt-svid.ts';
-import { tags } from '../../../src/core/identity/der.ts';
-import { parseCertificatesPem } from '../../../src/core/identity/pem.ts';
-import { parseSpiffeBundle } from '../../../src/core/identity/spiffe-bundle.ts';
-import { parseChain, validateChain } from '../../../src/core/identity/svid-validator.ts';
+import { Bundle } from '../../../src/core/identity/bundle/bundle.ts';
+import { Certificate } from '../../../src/core/identity/x509/certificate.ts';
+import { assertDer, DerReader } from '../../../src/core/identity/x509/der-reader.ts';
+import { validateJwtSvid } from '../../../src/core/identity/jwt/svid-validator.ts';
+import { tags } from '../../../src/core/identity/x509/der.ts';
+import { parseCertificatesPem } from '../../../src/core/identity/x509/pem.ts';
+import { parseSpiffeBundle } from '../../../src/core/identity/bundle/spiffe-bundle.ts';
+import { parseChain, validateChain } from '../../../src/core/identity/x509/svid-validator.ts';
 import { readCorpus } from '../corpus.ts';
 import type { Target } from '../target.ts';
 

@@ -6,8 +6,8 @@ import {
   encodeStatusMessage,
   parseTimeout,
 } from '../../../src/core/rpc/status.ts';
-import { PublicKey } from '../../../src/core/identity/keys.ts';
-import { parseChain } from '../../../src/core/identity/svid-validator.ts';
+import { PublicKey } from '../../../src/core/identity/x509/keys.ts';
+import { parseChain } from '../../../src/core/identity/x509/svid-validator.ts';
 import { decodeSecret } from '../../../src/trust/join/secret.ts';
 import { encodeTranscript } from '../../../src/trust/join/transcript.ts';
 import {

@@ -3,7 +3,7 @@
 // HansaError of each.
 
 import { HansaError } from '../../../src/core/errors/error.ts';
-import { webAuthorities } from '../../../src/core/identity/web-transport.ts';
+import { webAuthorities } from '../../../src/core/identity/tls/web-transport.ts';
 import {
   parseAuthorization,
   parseDirectory,

@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import type { KeyObject } from 'node:crypto';
 import { HansaError, hasCode } from '../../../core/errors/error.ts';
-import { generateP256 } from '../../../core/identity/keys.ts';
+import { generateP256 } from '../../../core/identity/x509/keys.ts';
 import type { PlaneContext } from '../../../core/plane/plane.ts';
 import type {
   Controller,

@@ -6,7 +6,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import type { Clock } from '../../../core/clock/clock.ts';
-import type { Transport, TransportResponse } from '../../../core/identity/transport.ts';
+import type { Transport, TransportResponse } from '../../../core/identity/tls/transport.ts';
 import { publicJwk, signRequest } from './acme-jws.ts';
 import {
   type Authorization,

@@ -3,7 +3,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../../../core/errors/error.ts';
-import { exportPkcs8, importPkcs8 } from '../../../core/identity/keys.ts';
+import { exportPkcs8, importPkcs8 } from '../../../core/identity/x509/keys.ts';
 import { readSealed } from '../../../core/store/reader.ts';
 import type { Sealer } from '../../../core/store/sealer.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';

@@ -2,15 +2,15 @@
 // challenge (RFC 8737). Both are for one DNS name and signed with the P-256 key that they carry.
 
 import { createHash, type KeyObject, sign } from 'node:crypto';
-import { encodeSignatureAlgorithm } from '../../../core/identity/algorithms.ts';
-import { name as distinguishedName } from '../../../core/identity/build-certificate.ts';
+import { encodeSignatureAlgorithm } from '../../../core/identity/x509/algorithms.ts';
+import { name as distinguishedName } from '../../../core/identity/x509/build-certificate.ts';
 import {
   contextConstructed,
   contextPrimitive,
   DerWriter,
   tags,
-} from '../../../core/identity/der.ts';
-import { PublicKey } from '../../../core/identity/keys.ts';
+} from '../../../core/identity/x509/der.ts';
+import { PublicKey } from '../../../core/identity/x509/keys.ts';
 
 const version1 = Buffer.from('020100', 'hex');
 const version3 = Buffer.from('a003020102', 'hex');

@@ -5,7 +5,7 @@ import { suite, test } from 'node:test';
 import { freePort } from '../../../../test/e2e/free-ports.ts';
 import { systemClock, systemRandom } from '../../../core/clock/system.ts';
 import { hasCode } from '../../../core/errors/error.ts';
-import type { TlsCredential } from '../../../core/identity/tls-options.ts';
+import type { TlsCredential } from '../../../core/identity/tls/options.ts';
 import { httpAnswer, tlsAlpnAnswer } from './challenge-answers.ts';
 
 const token = 'dG9rZW4tb2YtdGhlLWNoYWxsZW5nZQ';

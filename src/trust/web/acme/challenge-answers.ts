@@ -5,8 +5,8 @@
 import { createServer, type Server } from 'node:http';
 import type { Clock, Random } from '../../../core/clock/clock.ts';
 import { HansaError } from '../../../core/errors/error.ts';
-import { exportPkcs8, generateP256 } from '../../../core/identity/keys.ts';
-import { certificatePem, privateKeyPem } from '../../../core/identity/pem.ts';
+import { exportPkcs8, generateP256 } from '../../../core/identity/x509/keys.ts';
+import { certificatePem, privateKeyPem } from '../../../core/identity/x509/pem.ts';
 import type { WebCertificateKeeper } from '../certificate-keeper.ts';
 import { challengeCertificate } from './certificate-request.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { ecKey } from '../../../core/identity/test-forge.ts';
+import { ecKey } from '../../../core/identity/x509/test-forge.ts';
 import { challengeCertificate } from './certificate-request.ts';
 import { parseAuthorization, parseDirectory, parseOrder } from './messages.ts';
 import { AcmeProblem, parseRetryAfter, problemOf } from './problem.ts';

@@ -3,8 +3,8 @@
 
 import { type KeyObject, X509Certificate } from 'node:crypto';
 import { type Clock, type Random, sleep } from '../../../core/clock/clock.ts';
-import { exportPkcs8, generateP256 } from '../../../core/identity/keys.ts';
-import { privateKeyPem } from '../../../core/identity/pem.ts';
+import { exportPkcs8, generateP256 } from '../../../core/identity/x509/keys.ts';
+import { privateKeyPem } from '../../../core/identity/x509/pem.ts';
 import { checkCredential, CredentialProblem, type WebCredential } from '../check-credential.ts';
 import type { AcmeClient, Told } from './acme-client.ts';
 import { keyAuthorization } from './acme-jws.ts';

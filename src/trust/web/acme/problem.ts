@@ -1,7 +1,7 @@
 // Why an ACME server refused (RFC 8555 §6.7, RFC 9457), in words that can be shown.
 
 import { inspect } from 'node:util';
-import type { TransportResponse } from '../../../core/identity/transport.ts';
+import type { TransportResponse } from '../../../core/identity/tls/transport.ts';
 
 /** Its message is for people: what the server said, as far as that can be printed. */
 export class AcmeProblem extends Error {

@@ -4,16 +4,16 @@
 import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../../../core/clock/clock.ts';
 import type { VirtualClock } from '../../../core/clock/virtual.ts';
-import { DerReader } from '../../../core/identity/der-reader.ts';
-import { tags } from '../../../core/identity/der.ts';
-import { certificatePem } from '../../../core/identity/pem.ts';
-import { forge } from '../../../core/identity/test-forge.ts';
+import { DerReader } from '../../../core/identity/x509/der-reader.ts';
+import { tags } from '../../../core/identity/x509/der.ts';
+import { certificatePem } from '../../../core/identity/x509/pem.ts';
+import { forge } from '../../../core/identity/x509/test-forge.ts';
 import type {
   ConnectOptions,
   Transport,
   TransportRequest,
   TransportResponse,
-} from '../../../core/identity/transport.ts';
+} from '../../../core/identity/tls/transport.ts';
 
 interface Scripted {
   readonly status: number;

@@ -1,0 +1,99 @@
+// JSON Web Keys (RFC 7517) as far as trust domains and OpenID providers publish them: public keys,
+// written exactly and read with suspicion. A private part is never imported.
+
+import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
+import { unpooledCopy } from '../../memory/unpooled-copy.ts';
+import type { JwtAuthority } from '../bundle/bundle.ts';
+import { PublicKey, rememberSpki } from '../x509/keys.ts';
+
+/** Longer than any that was seen: SPIRE's have 32 characters. */
+const maxKeyIdLength = 256;
+/** RFC 7518 §6.2.2, §6.3.2: whoever publishes one of these has told everybody how to sign. */
+const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
+
+/** RFC 7518 §6, RFC 8037 §2. */
+export function publicMembers({ kty, crv, x, y, n, e }: JsonWebKey): JsonWebKey {
+  if (kty === 'RSA') return { kty, n, e } as JsonWebKey;
+  return (kty === 'EC' ? { kty, crv, x, y } : { kty, crv, x }) as JsonWebKey;
+}
+
+/** SubjectPublicKeyInfo up to the two coordinates (RFC 5480 §2), and the length of one (RFC 7518 §6.2.1.2). */
+const curves: ReadonlyMap<unknown, { readonly head: Buffer; readonly length: number }> = new Map(
+  (
+    [
+      ['P-256', '3059301306072a8648ce3d020106082a8648ce3d03010703420004', 32],
+      ['P-384', '3076301006072a8648ce3d020106052b8104002203620004', 48],
+      ['P-521', '30819b301006072a8648ce3d020106052b810400230381860004', 66],
+    ] as const
+  ).map(([curve, head, length]) => [curve, { head: Buffer.from(head, 'hex'), length }]),
+);
+
+/** Throws TypeError. Only the public members are looked at. */
+export function importJwk(key: JsonWebKey): KeyObject {
+  try {
+    const spki = ellipticSpki(key);
+    if (spki === undefined) return createPublicKey({ key: publicMembers(key), format: 'jwk' });
+    // Half of the work: nothing has to be exported later. OpenSSL looks whether it is on the curve.
+    const publicKey = createPublicKey({ key: spki, format: 'der', type: 'spki' });
+    rememberSpki(publicKey, unpooledCopy(spki));
+    return publicKey;
+  } catch {
+    throw new TypeError('its key is not readable');
+  }
+}
+
+/** Throws TypeError. To compare bytes, where both are written the same way, spares the import. */
+export function isSameKey(key: JsonWebKey, spki: Buffer, publicKey: KeyObject): boolean {
+  const own = ellipticSpki(key);
+  if (own?.length === spki.length) return own.equals(spki);
+  return importJwk(key).equals(publicKey);
+}
+
+/** Undefined for keys that are none of the three curves, or strange. Coordinates may lack leading zeros. */
+function ellipticSpki({ kty, crv, x, y }: JsonWebKey): Buffer | undefined {
+  const curve = kty === 'EC' ? curves.get(crv) : undefined;
+  if (curve === undefined || typeof x !== 'string' || typeof y !== 'string') return undefined;
+  const { head, length } = curve;
+  const point = [x, y].map((text) => Buffer.from(text, 'base64url'));
+  if (point.some((bytes) => bytes.length === 0 || bytes.length > length)) return undefined;
+  return Buffer.concat([
+    head,
+    ...point.flatMap((bytes) => [Buffer.alloc(length - bytes.length), bytes]),
+  ]);
+}
+
+/** The members of a JWT authority that every form of publishing has; `kid` is what tokens name. */
+export function jwtAuthorityMembers({ keyId, publicKey }: JwtAuthority): JsonWebKey {
+  return { ...publicMembers(publicKey.export({ format: 'jwk' })), kid: keyId };
+}
+
+/** Throws TypeError, or what `PublicKey` refuses, where the key cannot verify JWT-SVIDs (JWT-SVID §2.1, §6.1). */
+export function readJwtAuthority(key: Readonly<Record<string, unknown>>): JwtAuthority {
+  const { kty, kid } = key;
+  if (typeof kid !== 'string' || kid === '') throw new TypeError('it has no kid');
+  if (kid.length > maxKeyIdLength) {
+    throw new TypeError(`its kid has ${kid.length} characters, and ${maxKeyIdLength} are accepted`);
+  }
+  if (kty !== 'EC' && kty !== 'RSA') {
+    throw new TypeError('its kty is neither EC nor RSA, which alone sign JWT-SVIDs');
+  }
+  if (privateMembers.some((member) => Object.hasOwn(key, member))) {
+    throw new TypeError('it holds its private part, so that anybody could sign with it');
+  }
+  for (const member of kty === 'EC' ? ['x', 'y'] : ['n', 'e']) {
+    if (!isBase64url(key[member])) throw new TypeError(`its ${member} is not base64url`);
+  }
+  const publicKey = importJwk(key);
+  // Refuses weak keys and curves that no algorithm of JWT-SVIDs has.
+  PublicKey.of(publicKey);
+  return { keyId: kid, publicKey };
+}
+
+/** RFC 7515 §2: without padding, line ends or blanks; and in the one spelling that its bytes have. */
+function isBase64url(text: unknown): boolean {
+  return (
+    typeof text === 'string' &&
+    text !== '' &&
+    Buffer.from(text, 'base64url').toString('base64url') === text
+  );
+}

@@ -1,0 +1,116 @@
+// JWT-SVIDs for the workloads of this trust domain. Whether a workload may have one is decided above.
+
+import { timestamp } from '../../../api/object.ts';
+import type { SpiffeId } from '../../../api/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/trust-domain.ts';
+import { HansaError } from '../../errors/error.ts';
+import { maxTtlSeconds } from '../authority/phases.ts';
+import type { JwtSigner } from '../authority/state.ts';
+import { algorithmOfSigner, signCompact } from './jws.ts';
+
+/** As SPIRE: what is stolen is worthless within minutes (JWT-SVID §7.1). */
+export const defaultJwtTtlSeconds = 300;
+/** An old key is published for as long as what it signed can live, and no longer. */
+export const maxJwtTtlSeconds = maxTtlSeconds;
+/** One is what the specification recommends (§3.2); nobody needs more than this. */
+const maxAudiences = 32;
+const maxAudienceLength = 2048;
+/** Of all together, so that what is made here is never larger than what is read (svid-validator.ts). */
+const maxAudiencesLength = 4096;
+
+export interface JwtSvidRequest {
+  readonly key: JwtSigner;
+  /** Of the issuing site: it speaks for no other. */
+  readonly trustDomain: TrustDomain;
+  readonly subject: SpiffeId;
+  readonly audience: readonly string[];
+  readonly ttlSeconds?: number | undefined;
+  /** The `iss`, where relying parties find the keys by OIDC discovery. */
+  readonly issuer?: string | undefined;
+  readonly nowMs: number;
+}
+
+export interface IssuedJwtSvid {
+  readonly id: SpiffeId;
+  /** A secret until it expires. */
+  readonly token: string;
+  readonly keyId: string;
+  readonly issuedAtMs: number;
+  readonly expiresAtMs: number;
+}
+
+/**
+ * Throws HANSA_BAD_REQUEST for an audience or a lifetime that is not accepted, HANSA_FORBIDDEN for a
+ * subject of another trust domain or below `/hansa`, HANSA_UNAVAILABLE where the key has expired.
+ */
+export async function signJwtSvid(request: JwtSvidRequest): Promise<IssuedJwtSvid> {
+  const { key, subject, audience, issuer, ttlSeconds = defaultJwtTtlSeconds, nowMs } = request;
+  checkSubject(subject, request.trustDomain);
+  checkRequest(subject, audience, ttlSeconds);
+  const issuedAt = Math.floor(nowMs / 1000);
+  const expiresAt = Math.min(issuedAt + Math.floor(ttlSeconds), Math.floor(key.notAfterMs / 1000));
+  if (expiresAt <= issuedAt) {
+    throw new HansaError(
+      'HANSA_UNAVAILABLE',
+      `Cannot issue a JWT-SVID for ${subject.toString()}: the key that signs them expired at ${timestamp(key.notAfterMs)}. Check the clock, or rotate it.`,
+    );
+  }
+  const token = await signCompact(
+    key.signer,
+    { alg: algorithmOfSigner(key.signer), kid: key.keyId, typ: 'JWT' },
+    {
+      ...(issuer === undefined ? {} : { iss: issuer }),
+      sub: subject.toString(),
+      aud: audience,
+      iat: issuedAt,
+      exp: expiresAt,
+    },
+  );
+  return {
+    id: subject,
+    token,
+    keyId: key.keyId,
+    issuedAtMs: issuedAt * 1000,
+    expiresAtMs: expiresAt * 1000,
+  };
+}
+
+function checkSubject(subject: SpiffeId, trustDomain: TrustDomain): void {
+  const why = !subject.memberOf(trustDomain)
+    ? `this site speaks for ${trustDomain.name} alone`
+    : subject.path === ''
+      ? 'it names a trust domain, and no workload'
+      : subject.isReserved
+        ? '/hansa and everything below it is reserved'
+        : undefined;
+  if (why !== undefined) {
+    throw new HansaError(
+      'HANSA_FORBIDDEN',
+      `Cannot issue a JWT-SVID for ${subject.toString()}: ${why}. Choose another ID.`,
+    );
+  }
+}
+
+function checkRequest(subject: SpiffeId, audience: readonly string[], ttlSeconds: number): void {
+  const refuse = (why: string): HansaError =>
+    new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot issue a JWT-SVID for ${subject.toString()}: ${why}.`,
+    );
+  if (audience.length === 0) throw refuse('it needs an audience: who is to accept it');
+  if (audience.length > maxAudiences) {
+    throw refuse(`it has ${audience.length} audiences, and ${maxAudiences} are accepted`);
+  }
+  for (const one of audience) {
+    if (one === '' || one.length > maxAudienceLength || !one.isWellFormed()) {
+      throw refuse(`an audience is a text of 1 to ${maxAudienceLength} characters`);
+    }
+  }
+  const length = audience.reduce((sum, one) => sum + Buffer.byteLength(one), 0);
+  if (length > maxAudiencesLength) {
+    throw refuse(`its audiences have ${length} bytes, and ${maxAudiencesLength} are accepted`);
+  }
+  if (!(ttlSeconds >= 1 && ttlSeconds <= maxJwtTtlSeconds)) {
+    throw refuse(`it would live ${ttlSeconds} seconds, and 1 to ${maxJwtTtlSeconds} are accepted`);
+  }
+}

@@ -1,0 +1,181 @@
+// Servers of the Web PKI: believed for the name that they were called by, as websites are (SPIFFE
+// Federation §5.2.1.4, RFC 6125), by the public authorities or by one that an operator names, and
+// where keys are pinned only with one of those. OpenSSL judges the chain, by the time of the machine;
+// what it found is told in the words of our own rules.
+
+import { createHash, X509Certificate } from 'node:crypto';
+import {
+  checkServerIdentity,
+  createSecureContext,
+  type DetailedPeerCertificate,
+  type PeerCertificate,
+  rootCertificates,
+  type SecureContext,
+  type TLSSocket,
+} from 'node:tls';
+import { HansaError } from '../../errors/error.ts';
+import { refuse, type Rule } from '../x509/rules.ts';
+import { contextOptions } from './options.ts';
+import type { WebRules } from './transport.ts';
+
+/** More than any chain of the Web PKI has. */
+const maxChainLength = 10;
+
+/** TLS 1.2 at least, no certificate of ours, and no session to resume. */
+export function webContext({ caBundle }: WebRules): SecureContext {
+  // Without `ca`, node takes the public authorities that it was built with.
+  return createSecureContext({
+    ...contextOptions,
+    ...(caBundle !== undefined && { ca: caBundle }),
+  });
+}
+
+/** Judges one connection. `check` is for node:tls, which calls it where the chain itself is sound. */
+export class WebJudge {
+  readonly #rules: WebRules;
+  readonly #nowMs: () => number;
+  #refusal: HansaError | undefined;
+
+  constructor(rules: WebRules, nowMs: () => number) {
+    this.#rules = rules;
+    this.#nowMs = nowMs;
+  }
+
+  readonly check = (host: string, certificate: PeerCertificate): Error | undefined => {
+    const misnamed = checkServerIdentity(host, certificate);
+    this.#refusal =
+      misnamed === undefined
+        ? this.#checkPins(certificate as DetailedPeerCertificate)
+        : refuse('server-name', `it is not for ${host}: ${namesOf(certificate)}`, misnamed);
+    return this.#refusal;
+  };
+
+  /** Throws HANSA_CERTIFICATE_INVALID unless the server is to be believed. To be called after the handshake. */
+  judge(socket: TLSSocket): void {
+    if (this.#refusal !== undefined) throw this.#refusal;
+    if (socket.authorized) return;
+    const code = String(socket.authorizationError);
+    throw refuse(ruleOf(code), wordsOf(code));
+  }
+
+  #checkPins(leaf: DetailedPeerCertificate): HansaError | undefined {
+    const { pinnedKeys, caBundle } = this.#rules;
+    if (pinnedKeys.length === 0) return undefined;
+    let keys: string[];
+    try {
+      keys = vouchingKeys(leaf, caBundle, this.#nowMs());
+    } catch (error) {
+      // What a server sends may have a key of any kind, and node:tls expects nothing to be thrown.
+      return refuse('pinned-key', 'one of the keys above it cannot be read', error);
+    }
+    return keys.some((key) => pinnedKeys.includes(key))
+      ? undefined
+      : refuse('pinned-key', `none of its keys is pinned: ${keys.join(', ')}`);
+  }
+}
+
+/**
+ * The keys of the certificate and of those that signed for it. node puts a chain together by names
+ * alone, and a server may send what it likes: only a signature shows that a key stands above another,
+ * and only in the time of the certificate that says so. The chain that OpenSSL found sound may be
+ * another than the one that was sent: it leaves out cross-signatures that have expired.
+ */
+function vouchingKeys(
+  leaf: DetailedPeerCertificate,
+  caBundle: string | undefined,
+  nowMs: number,
+): string[] {
+  let current = new X509Certificate(leaf.raw);
+  const keys = [pinOf(current)];
+  let above: DetailedPeerCertificate | undefined = leaf.issuerCertificate;
+  while (above !== undefined && keys.length < maxChainLength) {
+    const issuer = new X509Certificate(above.raw);
+    if (issuer.raw.equals(current.raw)) break;
+    if (!issuer.ca || !current.verify(issuer.publicKey)) break;
+    if (!isValid(issuer, nowMs)) {
+      // An authority whose cross-signature has ended may be accepted by itself; nobody above it is.
+      if (isAccepted(issuer, caBundle, nowMs)) keys.push(pinOf(issuer));
+      break;
+    }
+    keys.push(pinOf(issuer));
+    current = issuer;
+    above = above.issuerCertificate;
+  }
+  return keys;
+}
+
+function isValid({ validFromDate, validToDate }: X509Certificate, nowMs: number): boolean {
+  return validFromDate.getTime() <= nowMs && nowMs <= validToDate.getTime();
+}
+
+/** Whether the same authority is among those that need nobody above them. Rare: reads all of them. */
+function isAccepted(
+  { subject, publicKey }: X509Certificate,
+  caBundle: string | undefined,
+  nowMs: number,
+): boolean {
+  const accepted =
+    caBundle === undefined
+      ? rootCertificates.map((pem) => new X509Certificate(pem))
+      : webAuthorities(caBundle);
+  return accepted.some(
+    (one) => one.subject === subject && one.publicKey.equals(publicKey) && isValid(one, nowMs),
+  );
+}
+
+/** As `pinnedKeys` are written: `sha256/` and the base64 of the digest of its SubjectPublicKeyInfo. */
+export function pinOf({ publicKey }: X509Certificate): string {
+  const spki = publicKey.export({ format: 'der', type: 'spki' });
+  return `sha256/${createHash('sha256').update(spki).digest('base64')}`;
+}
+
+function namesOf({ subjectaltname }: PeerCertificate): string {
+  return subjectaltname === undefined
+    ? 'it has no alternative name'
+    : `its names are ${subjectaltname.slice(0, 256)}`;
+}
+
+function ruleOf(code: string): Rule {
+  if (code === 'CERT_HAS_EXPIRED') return 'expired';
+  if (code === 'CERT_NOT_YET_VALID') return 'not-yet-valid';
+  return 'web-authority';
+}
+
+function wordsOf(code: string): string {
+  switch (code) {
+    case 'CERT_HAS_EXPIRED':
+      return 'it, or one above it, has expired';
+    case 'CERT_NOT_YET_VALID':
+      return 'it, or one above it, is not valid yet';
+    default:
+      return `no authority that is accepted for this endpoint signed it (${code}); a private one has to be given as caBundle`;
+  }
+}
+
+/** Throws a TypeError that says why a text is not what `caBundle` must be. */
+export function webAuthorities(pem: string): readonly X509Certificate[] {
+  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
+  if (blocks.length === 0) throw new TypeError('it holds no certificate in PEM');
+  if (blocks.length > maxWebAuthorities) {
+    throw new TypeError(
+      `it holds ${blocks.length} certificates, and ${maxWebAuthorities} are accepted`,
+    );
+  }
+  if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
+    throw new TypeError('it holds a private key, which must not be told to anybody');
+  }
+  return blocks.map((block, index) => {
+    let certificate: X509Certificate;
+    try {
+      certificate = new X509Certificate(block);
+    } catch {
+      throw new TypeError(`certificate ${index + 1} in it cannot be read`);
+    }
+    if (!certificate.ca) {
+      throw new TypeError(`certificate ${index + 1} in it is not that of an authority`);
+    }
+    return certificate;
+  });
+}
+
+const maxWebAuthorities = 64;

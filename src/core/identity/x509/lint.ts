@@ -1,0 +1,87 @@
+// Every certificate is linted before it is signed: a wrong one, once out, cannot be called back.
+// Stricter than the validator, which must take what other issuers make.
+
+import type { SpiffeId } from '../../../api/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/trust-domain.ts';
+import { readSignatureAlgorithm, readSubjectPublicKey } from './algorithms.ts';
+import type { CertificateFields } from './certificate.ts';
+import type { PublicKey } from './keys.ts';
+import { refuse } from './rules.ts';
+import { checkLeaf, checkSigning } from './svid-rules.ts';
+
+/** 64 bits of it must be random (CA/Browser Forum BR §7.1); ours have 126. */
+const minSerialBytes = 8;
+
+/** Labels of letters, digits and hyphens; a wildcard may stand for the first (RFC 5280 §4.2.1.6). */
+const dnsName =
+  /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/;
+
+/** What a leaf was to say. */
+export interface IntendedLeaf {
+  readonly id: SpiffeId;
+  readonly publicKey: PublicKey;
+}
+
+/**
+ * A leaf of this trust domain. Throws HANSA_CERTIFICATE_INVALID naming the rule. Where it says what it
+ * was `intended` to, its identity and key, which were read before, are not read again.
+ */
+export function lintLeaf(
+  fields: CertificateFields,
+  trustDomain: TrustDomain,
+  intended?: IntendedLeaf,
+): void {
+  const id = checkLeaf(fields, intended?.id);
+  if (!id.trustDomain.equals(trustDomain)) {
+    throw refuse(
+      'trust-domain',
+      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+    );
+  }
+  if (fields.extensions.basicConstraints === undefined) {
+    throw refuse('leaf-not-ca', 'it does not say that it is no CA');
+  }
+  if (fields.extensions.extendedKeyUsage === undefined) {
+    throw refuse('extended-key-usage', 'it has no extended key usage');
+  }
+  if (fields.extensions.authorityKeyId === undefined) {
+    throw refuse('key-identifier', 'it does not name the key that signs it');
+  }
+  for (const name of fields.extensions.subjectAlternativeName?.dnsNames ?? []) {
+    if (!dnsName.test(name)) {
+      throw refuse('subject-alternative-name', `${JSON.stringify(name)} is not a DNS name`);
+    }
+  }
+  lintCommon(fields, intended?.publicKey);
+}
+
+/** A signing certificate of this trust domain: in ours, always an SVID itself. */
+export function lintSigning(fields: CertificateFields, trustDomain: TrustDomain): void {
+  const id = checkSigning(fields);
+  if (id === undefined) throw refuse('exactly-one-uri', 'it has no URI');
+  if (!id.trustDomain.equals(trustDomain)) {
+    throw refuse(
+      'trust-domain',
+      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+    );
+  }
+  if (fields.extensions.basicConstraints?.pathLength !== 0) {
+    throw refuse('path-length', 'it could sign other signing certificates');
+  }
+  lintCommon(fields);
+}
+
+function lintCommon(fields: CertificateFields, intended?: PublicKey): void {
+  if (fields.serial.length < minSerialBytes) {
+    throw refuse('serial-number', `its serial number has less than ${minSerialBytes} bytes`);
+  }
+  if (fields.extensions.subjectKeyId === undefined) {
+    throw refuse('key-identifier', 'it does not name its key');
+  }
+  if (fields.extensions.subjectAlternativeName?.others !== 0) {
+    throw refuse('subject-alternative-name', 'it has names other than URI, DNS and IP');
+  }
+  readSignatureAlgorithm(fields.signatureIdentifier);
+  // A key that is one already needs no second look: it is the very same bytes.
+  if (intended?.spki.equals(fields.spki) !== true) readSubjectPublicKey(fields.spki);
+}
