@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
 import { systemClock } from '../src/core/clock/system.ts';
 import { openStore } from '../src/core/store/open.ts';
-import { migrate } from '../src/core/store/sqlite-schema.ts';
+import { migrate } from '../src/core/store/sqlite/schema.ts';
 import type { Store } from '../src/core/store/store.ts';
 import { type Figure, median, rounded } from './figure.ts';
 import { sized } from './size.ts';

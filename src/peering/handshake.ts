@@ -9,7 +9,7 @@ import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { Requester } from '../core/access/audit-draft.ts';
 import type { ReconcileResult } from '../core/reconcile/controller.ts';
-import type { Sealer } from '../core/store/sealer.ts';
+import type { Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import { contestText } from './contest.ts';

@@ -20,7 +20,7 @@ import {
 import { requesterOf } from '../core/plane/requester.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
 import { kindReader } from '../core/store/reader.ts';
-import type { Sealer } from '../core/store/sealer.ts';
+import type { Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { Acceptor } from './acceptor.ts';
 import type { Enforcement } from './enforcement.ts';

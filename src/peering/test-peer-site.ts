@@ -8,7 +8,7 @@ import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { openStore } from '../core/store/open.ts';
-import { createSealer } from '../core/store/sealer.ts';
+import { createSealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import { auditWrites } from '../server/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';

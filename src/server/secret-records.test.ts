@@ -4,7 +4,7 @@ import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { openStore } from '../core/store/open.ts';
-import { createSealer } from '../core/store/sealer.ts';
+import { createSealer } from '../core/store/sealing/sealer.ts';
 import { foundingSecret } from './secret-records.ts';
 
 async function scene() {

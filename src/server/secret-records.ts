@@ -4,7 +4,7 @@ import type { KeyObject } from 'node:crypto';
 import type { Random } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { exportPkcs8, generateEd25519, importPkcs8 } from '../core/identity/x509/keys.ts';
-import type { Sealer } from '../core/store/sealer.ts';
+import type { Sealer } from '../core/store/sealing/sealer.ts';
 import type { AuditRow, Store, Watch } from '../core/store/store.ts';
 
 const collection = 'site.secrets';

@@ -26,7 +26,7 @@ import type { PlaneRoute } from '../../src/core/plane/route.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
 import type { ResourceClient } from '../../src/core/reconcile/resource-client.ts';
 import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
-import { createSealer } from '../../src/core/store/sealer.ts';
+import { createSealer } from '../../src/core/store/sealing/sealer.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
 import { auditWrites } from '../../src/server/audit-writes.ts';

@@ -5,7 +5,7 @@ import { VirtualClock } from '../clock/virtual.ts';
 import { HansaError, hasCode } from '../errors/error.ts';
 import { createLog } from '../log/json-log.ts';
 import { MetricsRegistry } from '../metrics/registry.ts';
-import { MemoryDatabase } from '../store/memory.ts';
+import { MemoryDatabase } from '../store/memory/driver.ts';
 import { openStore } from '../store/open.ts';
 import type { Store } from '../store/store.ts';
 import { noteSigner, verifyCheckpoint } from './checkpoint.ts';

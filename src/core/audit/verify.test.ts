@@ -3,7 +3,7 @@ import { createPrivateKey } from 'node:crypto';
 import { before, describe, test } from 'node:test';
 import { VirtualClock } from '../clock/virtual.ts';
 import { hasCode } from '../errors/error.ts';
-import { MemoryDatabase } from '../store/memory.ts';
+import { MemoryDatabase } from '../store/memory/driver.ts';
 import { openStore } from '../store/open.ts';
 import type { AuditLog, Store } from '../store/store.ts';
 import { noteSigner, type SignedCheckpoint, signCheckpoint } from './checkpoint.ts';

@@ -19,7 +19,7 @@ import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Controller } from '../reconcile/controller.ts';
 import type { ResourceClient } from '../reconcile/resource-client.ts';
-import type { Sealer } from '../store/sealer.ts';
+import type { Sealer } from '../store/sealing/sealer.ts';
 import type { Commit, Expectation, Store } from '../store/store.ts';
 import type { EnforcementPoints } from './enforcement.ts';
 import type { PlaneCommandLine } from './command-line.ts';

@@ -4,11 +4,11 @@ import type { Clock } from '../clock/clock.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { Driver } from './driver.ts';
-import type { HistoryLimits } from './history.ts';
-import { defaultHistoryLimits } from './history.ts';
-import { MemoryDatabase, MemoryDriver } from './memory.ts';
+import type { HistoryLimits } from './current/history.ts';
+import { defaultHistoryLimits } from './current/history.ts';
+import { MemoryDatabase, MemoryDriver } from './memory/driver.ts';
 import { Replica } from './replica.ts';
-import { SqliteDriver } from './sqlite.ts';
+import { SqliteDriver } from './sqlite/driver.ts';
 import type { Store } from './store.ts';
 
 export type StoreLocation =

@@ -9,7 +9,7 @@
 
 import type { Kind, ResourceOf } from '../../api/kind.ts';
 import { HansaError } from '../errors/error.ts';
-import type { SealedPlace, Sealer } from './sealer.ts';
+import type { SealedPlace, Sealer } from './sealing/sealer.ts';
 import type { Entry, Store } from './store.ts';
 
 /**

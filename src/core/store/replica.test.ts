@@ -8,8 +8,8 @@ import { MetricsRegistry } from '../metrics/registry.ts';
 import { audit, put, Recorder, turn, withErrorCode } from './conformance/harness.ts';
 import type { Base, Batch } from './driver.ts';
 import { TransactionFailed } from './driver.ts';
-import { defaultHistoryLimits } from './history.ts';
-import { MemoryDatabase, MemoryDriver } from './memory.ts';
+import { defaultHistoryLimits } from './current/history.ts';
+import { MemoryDatabase, MemoryDriver } from './memory/driver.ts';
 import { openStore } from './open.ts';
 import { Replica } from './replica.ts';
 

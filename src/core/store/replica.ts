@@ -4,18 +4,18 @@ import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
-import { StoredAuditLog } from './audit-log.ts';
-import { checkCommit } from './check-commit.ts';
-import { Collections } from './collections.ts';
-import { closedError, Committer } from './committer.ts';
-import { TransactionDraft } from './transaction-draft.ts';
+import { StoredAuditLog } from './current/audit-log.ts';
+import { checkCommit } from './commit/check-commit.ts';
+import { Collections } from './current/collections.ts';
+import { closedError, Committer } from './commit/committer.ts';
+import { TransactionDraft } from './commit/transaction-draft.ts';
 import type { Base, Batch, Driver, FactRow, Foreign, Head } from './driver.ts';
-import { FactTable } from './facts.ts';
-import type { HistoryLimits } from './history.ts';
-import { History } from './history.ts';
-import { CommittedLeases } from './lease-table.ts';
-import type { Loaded } from './load.ts';
-import { changeOfRow, checkComplete, loadState } from './load.ts';
+import { FactTable } from './current/facts.ts';
+import type { HistoryLimits } from './current/history.ts';
+import { History } from './current/history.ts';
+import { CommittedLeases } from './commit/lease-table.ts';
+import type { Loaded } from './current/load.ts';
+import { changeOfRow, checkComplete, loadState } from './current/load.ts';
 import { forgetValue } from './reader.ts';
 import type {
   AuditLog,
@@ -32,7 +32,7 @@ import type {
   Watcher,
 } from './store.ts';
 import { StoreMetrics } from './store-metrics.ts';
-import { Watchers } from './watchers.ts';
+import { Watchers } from './current/watchers.ts';
 
 export interface ReplicaOptions {
   readonly clock: Clock;

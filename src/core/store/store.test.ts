@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { systemClock } from '../clock/system.ts';
 import { storeConformance } from './conformance/conformance.ts';
-import { MemoryDatabase } from './memory.ts';
+import { MemoryDatabase } from './memory/driver.ts';
 import { openStore } from './open.ts';
 
 storeConformance(

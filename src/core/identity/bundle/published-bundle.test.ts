@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { TrustDomain } from '../../../api/trust-domain.ts';
 import { VirtualClock } from '../../clock/virtual.ts';
-import { MemoryDatabase } from '../../store/memory.ts';
+import { MemoryDatabase } from '../../store/memory/driver.ts';
 import { openStore } from '../../store/open.ts';
 import { Bundle } from './bundle.ts';
 import { BundlePublisher, lastPublished } from './published-bundle.ts';

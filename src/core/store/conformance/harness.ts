@@ -7,7 +7,7 @@ import type { Clock } from '../../clock/clock.ts';
 import type { ErrorCode } from '../../errors/error.ts';
 import { hasCode } from '../../errors/error.ts';
 import type { Log } from '../../log/log.ts';
-import type { HistoryLimits } from '../history.ts';
+import type { HistoryLimits } from '../current/history.ts';
 import type { AuditRow, Change, Put, Store, Watcher } from '../store.ts';
 
 export interface PlaceOptions {

@@ -5,7 +5,7 @@ import { VirtualClock } from '../../../core/clock/virtual.ts';
 import type { Log } from '../../../core/log/log.ts';
 import { MetricsRegistry } from '../../../core/metrics/registry.ts';
 import { openStore } from '../../../core/store/open.ts';
-import { createSealer, type Sealer } from '../../../core/store/sealer.ts';
+import { createSealer, type Sealer } from '../../../core/store/sealing/sealer.ts';
 import type { Store } from '../../../core/store/store.ts';
 import { WebCertificateKeeper } from '../certificate-keeper.ts';
 import { AcmeCertificate, type AcmeSettings } from './acme-certificate.ts';

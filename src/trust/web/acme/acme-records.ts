@@ -5,7 +5,7 @@ import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../../../core/errors/error.ts';
 import { exportPkcs8, importPkcs8 } from '../../../core/identity/x509/keys.ts';
 import { readSealed } from '../../../core/store/reader.ts';
-import type { Sealer } from '../../../core/store/sealer.ts';
+import type { Sealer } from '../../../core/store/sealing/sealer.ts';
 import type { Commit, Store } from '../../../core/store/store.ts';
 
 export const acmeCollection = 'trust.acme';

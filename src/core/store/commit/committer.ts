@@ -1,0 +1,306 @@
+// The one writer of a replica. Commits that wait share a transaction, in the order of the calls:
+// under load they share the cost of a durable write, and a lone commit does not wait for others.
+//
+// Where the driver allows it, the next transaction is planned and handed over while one is being
+// written. It is planned on the one ahead of it and fails with it. Transactions are settled in
+// order: readers, watchers and callers learn of one only when it and all ahead of it are durable.
+
+import type { Clock } from '../../clock/clock.ts';
+import { sleep } from '../../clock/clock.ts';
+import { HansaError, toHansaError } from '../../errors/error.ts';
+import type { Log } from '../../log/log.ts';
+import type { Base, Batch, Driver } from '../driver.ts';
+import { TransactionFailed } from '../driver.ts';
+import type { TransactionDraft } from './transaction-draft.ts';
+import type { StoreMetrics } from '../store-metrics.ts';
+
+/** Bounds of one transaction: what the loop may hold up other work for, and how long a commit may wait. */
+const maxBatchRows = 1024;
+const maxBatchBytes = 4 * 1024 * 1024;
+/** Commits that may wait at once. */
+const maxWaiting = 16_384;
+/** How long to wait before asking the database again whether it holds a batch. */
+const askAgainMs = 250;
+
+/** Commits are spread over several transactions only where each gets this many. */
+const minShare = 8;
+
+/** What the committer needs of the store around it. */
+export interface CommitterHost {
+  /** A new draft on what is current and being written, after the changes of other replicas have been taken over. */
+  draft(base: Base): TransactionDraft;
+  /** Adds what is written when there is time: facts, compaction. */
+  housekeep(draft: TransactionDraft): void;
+  /** Whether `housekeep` has something that should not wait for the next commit. */
+  needsHousekeeping(): boolean;
+  /** The database has the batch (undefined where nothing changed): make it current. */
+  written(draft: TransactionDraft, batch: Batch | undefined): void;
+  /** The database does not have it; undefined where nothing was planned. */
+  notWritten(draft: TransactionDraft | undefined): void;
+}
+
+interface Job {
+  /** Adds to the draft, or throws what this job alone is rejected with. */
+  readonly plan: (draft: TransactionDraft) => () => void;
+  readonly reject: (error: HansaError) => void;
+  readonly sinceMs: number;
+}
+
+/** One transaction, from the call of the driver until its callers know. */
+interface Flight {
+  readonly jobs: { readonly job: Job; readonly finish: () => void }[];
+  readonly startedMs: number;
+  /** Undefined until the driver has called for the batch. */
+  draft: TransactionDraft | undefined;
+  batch: Batch | undefined;
+  /** Nothing may be planned on it: the driver reported an error, whose outcome may be open. */
+  failing: boolean;
+  /** Why it cannot be written: one ahead of it was not. */
+  doom: HansaError | undefined;
+}
+
+export interface CommitterOptions {
+  readonly driver: Driver;
+  readonly host: CommitterHost;
+  readonly clock: Clock;
+  readonly log: Log | undefined;
+  readonly metrics: StoreMetrics | undefined;
+}
+
+export class Committer {
+  readonly #options: CommitterOptions;
+  #problem: HansaError | undefined;
+  #waiting: Job[] = [];
+  /** Oldest first. */
+  #flights: Flight[] = [];
+  /** Resolves when the last flight so far is settled. */
+  #settled: Promise<void> = Promise.resolve();
+  #settledMs = 0;
+  #scheduled = false;
+  /** Housekeeping alone is not repeated after a failure: the next commit tries again. */
+  #healthy = true;
+  #closing = false;
+  readonly #closed = new AbortController();
+
+  constructor(options: CommitterOptions) {
+    this.#options = options;
+  }
+
+  get waiting(): number {
+    return this.#waiting.length;
+  }
+
+  /** Resolves with what `plan` returned, once that is durable and current. */
+  run<T>(plan: (draft: TransactionDraft) => T): Promise<T> {
+    if (this.#closing) return Promise.reject(closedError());
+    if (this.#waiting.length >= maxWaiting) {
+      return Promise.reject(
+        new HansaError(
+          'HANSA_TOO_MANY_REQUESTS',
+          `Cannot write: ${maxWaiting} writes are waiting already. Try again shortly.`,
+          { details: { retryAfterSeconds: 1 } },
+        ),
+      );
+    }
+    return new Promise<T>((resolve, reject) => {
+      this.#waiting.push({
+        plan: (draft) => {
+          const result = plan(draft);
+          return () => resolve(result);
+        },
+        reject,
+        sinceMs: this.#options.clock.monotonic(),
+      });
+      this.wake();
+    });
+  }
+
+  /** Starts writing where something waits and the driver takes more. */
+  wake(): void {
+    this.#healthy = true;
+    this.#schedule();
+  }
+
+  /** Finishes what waits; refuses what comes later. */
+  async close(): Promise<void> {
+    this.#closing = true;
+    this.wake();
+    while (this.#scheduled || this.#flights.length > 0) await this.#settled;
+    this.#closed.abort(closedError());
+  }
+
+  /** Gives up on a batch whose fate the database does not tell. Only after `close` was called. */
+  giveUp(): void {
+    this.#closed.abort(closedError());
+  }
+
+  /** Why the last transaction was not written; undefined where it was. */
+  get problem(): HansaError | undefined {
+    return this.#problem;
+  }
+
+  /** In a microtask, so that the commits of one turn share a transaction. */
+  #schedule(): void {
+    if (this.#scheduled) return;
+    this.#scheduled = true;
+    queueMicrotask(() => {
+      this.#scheduled = false;
+      while (this.#mayBegin()) this.#begin();
+    });
+  }
+
+  #mayBegin(): boolean {
+    const { driver, host } = this.#options;
+    const first = this.#flights.length === 0;
+    if (!first) {
+      if (this.#waiting.length === 0 || this.#flights.length >= driver.maxInFlight) return false;
+      return this.#flights.every(
+        ({ draft, failing, doom }) => draft !== undefined && !failing && doom === undefined,
+      );
+    }
+    return this.#waiting.length > 0 || (this.#healthy && host.needsHousekeeping());
+  }
+
+  #begin(): void {
+    const flight: Flight = {
+      jobs: [],
+      startedMs: this.#options.clock.monotonic(),
+      draft: undefined,
+      batch: undefined,
+      failing: false,
+      doom: undefined,
+    };
+    this.#flights.push(flight);
+    const answer = this.#options.driver
+      .transact((base) => this.#build(flight, base))
+      .then(
+        () => undefined,
+        (error: unknown) => {
+          flight.failing = true;
+          return { error };
+        },
+      );
+    this.#settled = this.#settle(flight, answer, this.#settled);
+  }
+
+  #build(flight: Flight, base: Base): Batch | undefined {
+    const { driver, host } = this.#options;
+    const draft = host.draft(base);
+    flight.draft = draft;
+    let left = shareOf(
+      this.#waiting.length,
+      this.#flights.reduce((sum, { jobs }) => sum + jobs.length, 0),
+      driver.maxInFlight,
+    );
+    while (left-- > 0 && draft.rows < maxBatchRows && draft.bytes < maxBatchBytes) {
+      const job = this.#waiting.shift() as Job;
+      flight.jobs.push({ job, finish: this.#plan(job, draft) });
+    }
+    host.housekeep(draft);
+    flight.batch = draft.batch();
+    this.#schedule();
+    return flight.batch;
+  }
+
+  async #settle(
+    flight: Flight,
+    answer: Promise<{ readonly error: unknown } | undefined>,
+    ahead: Promise<void>,
+  ): Promise<void> {
+    await ahead;
+    const failed = await answer;
+    // One that is doomed is not in the database, as its base is not; also one that changes nothing
+    // was decided on what did not come to be.
+    const failure =
+      flight.doom ??
+      (failed === undefined ? undefined : await this.#failureOf(failed.error, flight.batch));
+    this.#flights.shift();
+    if (failure === undefined) this.#succeed(flight);
+    else this.#fail(flight, failure);
+    this.#settledMs = this.#options.clock.monotonic();
+    this.#schedule();
+  }
+
+  #succeed({ draft, batch, jobs, startedMs }: Flight): void {
+    const { host, metrics, clock } = this.#options;
+    if (batch !== undefined) this.#problem = undefined;
+    if (draft !== undefined) host.written(draft, batch);
+    // The time that it waited for the one ahead belongs to that one.
+    const sinceMs = Math.max(startedMs, this.#settledMs);
+    metrics?.written(jobs.length, batch, clock.monotonic() - sinceMs);
+    for (const { finish } of jobs) finish();
+    this.#healthy = true;
+  }
+
+  #fail({ draft, jobs }: Flight, failure: HansaError): void {
+    this.#problem = failure;
+    this.#healthy = false;
+    for (const flight of this.#flights) flight.doom ??= failure;
+    this.#options.host.notWritten(draft);
+    for (const { job } of jobs) {
+      this.#options.metrics?.failed(failure);
+      job.reject(failure);
+    }
+  }
+
+  /**
+   * Also what was refused is told only when the transaction is done: a caller that reads again then
+   * finds what stood in its way.
+   */
+  #plan(job: Job, draft: TransactionDraft): () => void {
+    const { metrics, clock } = this.#options;
+    try {
+      const resolve = job.plan(draft);
+      return () => {
+        metrics?.committed(clock.monotonic() - job.sinceMs);
+        resolve();
+      };
+    } catch (thrown) {
+      const error = toHansaError(thrown);
+      return () => {
+        metrics?.failed(error);
+        job.reject(error);
+      };
+    }
+  }
+
+  /** What the callers are told, or undefined where the batch turned out to be written. */
+  async #failureOf(error: unknown, batch: Batch | undefined): Promise<HansaError | undefined> {
+    const { driver, clock, log } = this.#options;
+    if (!(error instanceof TransactionFailed)) {
+      log?.error('store driver failed in an unforeseen way', { error });
+      return toHansaError(error);
+    }
+    log?.warn('store transaction failed', { error: error.error, outcome: error.outcome });
+    if (error.outcome === 'none' || batch === undefined) return error.error;
+    // To reject a commit that is on disk would be a lie, as would the contrary: the database is
+    // asked until it answers.
+    for (;;) {
+      try {
+        return (await driver.holds(batch)) ? undefined : error.error;
+      } catch (cause) {
+        log?.warn('store cannot tell whether a transaction was written; asking again', {
+          error: cause,
+        });
+        try {
+          await sleep(clock, askAgainMs, this.#closed.signal);
+        } catch {
+          return error.error;
+        }
+      }
+    }
+  }
+}
+
+/** An equal share of the commits that wait or are being written, so that no transaction is starved. */
+function shareOf(waiting: number, inFlight: number, flights: number): number {
+  const share = Math.max(minShare, Math.ceil((waiting + inFlight) / flights));
+  return Math.min(waiting, flights > 1 ? share : waiting);
+}
+
+export function closedError(): HansaError {
+  return new HansaError(
+    'HANSA_UNAVAILABLE',
+    'Cannot use the store: it was closed. The site is stopping; try again when it is back.',
+  );
+}

@@ -1,0 +1,115 @@
+// The key-encryption key in its file: one line of text, readable by its owner only.
+
+import { constants } from 'node:fs';
+import type { FileHandle } from 'node:fs/promises';
+import { link, open, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import type { Random } from '../../clock/clock.ts';
+import { HansaError } from '../../errors/error.ts';
+import { keyBytes } from './sealer.ts';
+
+const prefix = 'hansa-key-1 ';
+/** The line and its end; whatever is longer is something else. */
+const maxFileBytes = 128;
+
+/**
+ * Reads the key, or makes one where the file does not exist. Two processes that make it at once
+ * agree on one. Rejects with HANSA_CONFIG_INVALID where the file is open to others, belongs to
+ * another user, or holds something else.
+ */
+export async function loadOrCreateKey(path: string, random: Random): Promise<Buffer> {
+  const present = await readKey(path);
+  if (present !== undefined) return present;
+  const key = Buffer.from(await random.bytes(keyBytes));
+  const temporary = `${path}.${random.uuid()}.new`;
+  try {
+    const file = await open(temporary, 'wx', 0o600);
+    try {
+      await file.writeFile(`${prefix}${key.toString('base64url')}\n`);
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    // Unlike rename, link does not replace what another process put there meanwhile.
+    await link(temporary, path).catch((error: unknown) => {
+      if (!hasErrno(error, 'EEXIST')) throw error;
+    });
+    await syncFolder(dirname(path));
+  } catch (cause) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot make the key file ${path}: ${messageOf(cause)}. Check that its folder exists and belongs to this user.`,
+      { cause },
+    );
+  } finally {
+    await rm(temporary, { force: true });
+  }
+  const made = await readKey(path);
+  if (made === undefined) throw refused(path, 'it vanished while it was made');
+  return made;
+}
+
+/** Undefined where there is no such file. */
+async function readKey(path: string): Promise<Buffer | undefined> {
+  let file: FileHandle;
+  try {
+    // A fifo in its place must not hold up the start.
+    file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
+  } catch (cause) {
+    if (hasErrno(cause, 'ENOENT')) return undefined;
+    throw refused(path, messageOf(cause), cause);
+  }
+  try {
+    const { mode, uid, size } = await checkedStat(file, path);
+    const own = process.getuid?.();
+    if (own !== undefined && uid !== own) {
+      throw refused(path, `it belongs to user ${uid}, and Hansa runs as user ${own}`);
+    }
+    if ((mode & 0o077) !== 0) {
+      const octal = (mode & 0o777).toString(8).padStart(4, '0');
+      throw refused(path, `others may use it (mode ${octal}). Run: chmod 600 ${path}`);
+    }
+    if (size > maxFileBytes) throw refused(path, 'it is too long for a key');
+    return parseKey(await file.readFile('utf8'), path);
+  } finally {
+    await file.close();
+  }
+}
+
+async function checkedStat(
+  file: FileHandle,
+  path: string,
+): Promise<{ mode: number; uid: number; size: number }> {
+  const stat = await file.stat();
+  if (!stat.isFile()) throw refused(path, 'it is not a regular file');
+  return stat;
+}
+
+function parseKey(text: string, path: string): Buffer {
+  const encoded = /^hansa-key-1 ([A-Za-z0-9_-]{43})\n?$/.exec(text)?.[1];
+  if (encoded === undefined) throw refused(path, 'it does not hold a key of Hansa');
+  return Buffer.from(encoded, 'base64url');
+}
+
+async function syncFolder(path: string): Promise<void> {
+  const folder = await open(path, 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function refused(path: string, why: string, cause?: unknown): HansaError {
+  return new HansaError('HANSA_CONFIG_INVALID', `Cannot use the key file ${path}: ${why}.`, {
+    cause,
+  });
+}
+
+function hasErrno(error: unknown, code: string): boolean {
+  return error instanceof Error && 'code' in error && error.code === code;
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

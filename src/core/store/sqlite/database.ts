@@ -1,0 +1,345 @@
+// SQLite's side of the driver: SQL and nothing else. It runs in a thread of its own, because every
+// call blocks until the disk has answered.
+
+import type { StatementSync } from 'node:sqlite';
+import { DatabaseSync } from 'node:sqlite';
+import type { Clock } from '../../clock/clock.ts';
+import { corrupt } from '../current/load.ts';
+import { hashBytes } from '../../merkle/tree.ts';
+import { edgeCounts } from '../commit/subtree-hashes.ts';
+import { makePrivateFile } from '../sealing/private-file.ts';
+import { erased, sealedCollections } from '../sealing/sealed-collections.ts';
+import type { Answers, Packed, Questions, WireBatch, WireHead } from './messages.ts';
+import { pack, unpack } from './messages.ts';
+import { migrate } from './schema.ts';
+
+/** A page of changes at start. */
+const pageRows = 2000;
+const pageBytes = 4 * 1024 * 1024;
+
+/** Only a reader or an operator's own sqlite3 can stand in the way, and briefly. */
+const busyTimeoutMs = 5000;
+
+/** Readers of this process are done sooner. */
+const emptyLogWithinMs = 200;
+
+const writerPragmas = [
+  'journal_mode = WAL',
+  // Flushes the log with every commit: an acknowledged write survives loss of power.
+  'synchronous = FULL',
+  'temp_store = MEMORY',
+  // 16 MiB: the tail of both tables and all inner pages.
+  'cache_size = -16384',
+  // After a burst the log is cut back, so that it does not hold on to the disk's space.
+  'journal_size_limit = 16777216',
+];
+
+/** Thrown where COMMIT itself failed for another reason than a lack of space. */
+export class CommitUncertain extends Error {
+  override readonly name = 'CommitUncertain';
+}
+
+export class SqliteDatabase {
+  readonly #database: DatabaseSync;
+  readonly #statements = new Map<string, StatementSync>();
+  /** Something was erased that the write-ahead log still holds. */
+  #logHoldsErased = false;
+  /** Why COMMIT failed. Only a database that is opened again tells what was written. */
+  #uncertain: { readonly cause: unknown } | undefined;
+  readonly #clock: Clock;
+
+  private constructor(database: DatabaseSync, clock: Clock) {
+    this.#database = database;
+    this.#clock = clock;
+  }
+
+  /** Makes the file where there is none, and brings its schema up to date. */
+  static open(path: string, clock: Clock): SqliteDatabase {
+    // SQLite gives its other files the mode of this one.
+    makePrivateFile(path);
+    const database = new DatabaseSync(path, { timeout: busyTimeoutMs });
+    try {
+      for (const pragma of writerPragmas) database.exec(`PRAGMA ${pragma}`);
+      migrate(database);
+      vacuumIfDue(database);
+      // A process that was killed may have left an erased value in the log.
+      emptyLog(database, busyTimeoutMs);
+    } catch (error) {
+      database.close();
+      throw error;
+    }
+    return new SqliteDatabase(database, clock);
+  }
+
+  static openReader(path: string, clock: Clock): SqliteDatabase {
+    const database = new DatabaseSync(path, { readOnly: true, timeout: busyTimeoutMs });
+    return new SqliteDatabase(database, clock);
+  }
+
+  opened(): Answers['open'] {
+    const head = this.#head();
+    const beyond = this.#get('SELECT count(*) AS count FROM audit WHERE idx >= ?', head.treeSize);
+    if (beyond['count'] !== 0) throw corrupt('the audit log has rows beyond its recorded size');
+    const edges = edgeCounts(head.treeSize).map((count, level) => {
+      const from = Math.floor(head.treeSize / 256 ** level) - count;
+      return level === 0
+        ? this.leafHashes({ from, count }).bytes
+        : this.subtreeHashes({ level, from, count }).bytes;
+    });
+    return {
+      head,
+      leases: this.#all(
+        'SELECT name, holder, epoch, expires_at_ms AS expiresAtMs FROM lease',
+      ) as never,
+      facts: this.#all('SELECT collection, name, value FROM fact') as never,
+      edges: pack(edges),
+    };
+  }
+
+  changes({ after }: Questions['changes']): Answers['changes'] {
+    const revisions: number[] = [];
+    const collections: string[] = [];
+    const names: string[] = [];
+    const previous: number[] = [];
+    const values: (Uint8Array | undefined)[] = [];
+    let bytes = 0;
+    const rows = this.#statement(
+      'SELECT revision, collection, name, previous, coalesce(sealed.value, changes.value) AS value FROM changes LEFT JOIN sealed USING (revision) WHERE revision > ? ORDER BY revision LIMIT ?',
+    ).iterate(after, pageRows);
+    for (const row of rows) {
+      const value = (row['value'] as Uint8Array | null) ?? undefined;
+      revisions.push(row['revision'] as number);
+      collections.push(row['collection'] as string);
+      names.push(row['name'] as string);
+      previous.push(row['previous'] as number);
+      values.push(value);
+      bytes += value?.byteLength ?? 0;
+      if (bytes > pageBytes) break;
+    }
+    return { revisions, collections, names, previous, packed: pack(values) };
+  }
+
+  write(batch: WireBatch): Answers['write'] {
+    if (this.#uncertain !== undefined) throw this.#uncertain.cause;
+    const seals = batch.changes.collections.some((collection) => sealedCollections.has(collection));
+    // Not always: zeroing every page that history frees would cost each commit.
+    if (seals) this.#database.exec('PRAGMA secure_delete = ON');
+    let commitMs: number;
+    try {
+      commitMs = this.#transact(batch);
+    } finally {
+      if (seals) this.#database.exec('PRAGMA secure_delete = OFF');
+    }
+    this.#logHoldsErased ||= seals;
+    if (this.#logHoldsErased) {
+      // A reader of another program, a backup say, must not hold up every commit.
+      this.#logHoldsErased = !emptyLog(this.#database, seals ? emptyLogWithinMs : 0);
+    }
+    return { commitMs };
+  }
+
+  /** Returns how long COMMIT took, in milliseconds. */
+  #transact(batch: WireBatch): number {
+    this.#statement('BEGIN IMMEDIATE').run();
+    try {
+      this.#insert(batch);
+    } catch (error) {
+      this.#rollback();
+      throw error;
+    }
+    const startedMs = this.#clock.monotonic();
+    try {
+      this.#statement('COMMIT').run();
+      return this.#clock.monotonic() - startedMs;
+    } catch (error) {
+      this.#rollback();
+      // SQLITE_FULL comes from write(2), before the frame that makes the transaction valid is
+      // whole. After any other error that frame may be in the log, and nobody knows whether it
+      // reached the disk.
+      if (resultCode(error) === sqliteFull) throw error;
+      this.#uncertain = { cause: error };
+      throw new CommitUncertain('COMMIT failed', { cause: error });
+    }
+  }
+
+  audit({ from, limit, maxBytes }: Questions['audit']): Packed {
+    const bodies: Uint8Array[] = [];
+    let bytes = 0;
+    const rows = this.#statement(
+      'SELECT body FROM audit WHERE idx >= ? ORDER BY idx LIMIT ?',
+    ).iterate(from, limit);
+    for (const row of rows) {
+      const body = row['body'] as Uint8Array;
+      bytes += body.byteLength;
+      if (bodies.length > 0 && bytes > maxBytes) break;
+      bodies.push(body);
+    }
+    return pack(bodies);
+  }
+
+  leafHashes({ from, count }: Questions['leafHashes']): Packed {
+    const sql = 'SELECT leaf_hash AS hash FROM audit WHERE idx >= ? ORDER BY idx LIMIT ?';
+    return this.#hashes(this.#all(sql, from, count), count);
+  }
+
+  subtreeHashes({ level, from, count }: Questions['subtreeHashes']): Packed {
+    const sql =
+      'SELECT hash FROM audit_subtree WHERE level = ? AND number >= ? ORDER BY number LIMIT ?';
+    return this.#hashes(this.#all(sql, level, from, count), count);
+  }
+
+  close(): undefined {
+    if (this.#database.isOpen) this.#database.close();
+    return undefined;
+  }
+
+  #insert(batch: WireBatch): void {
+    const { head, changes, packed } = batch;
+    const parts = unpack(packed);
+    const next = (): Uint8Array | null => parts.next().value ?? null;
+    const moved = this.#statement(
+      'UPDATE head SET sequence = ?, revision = ?, compacted_revision = ?, tree_size = ?, frontier = ? WHERE id = 1 AND sequence = ?',
+    ).run(
+      head.sequence,
+      head.revision,
+      head.compactedRevision,
+      head.treeSize,
+      head.frontier,
+      batch.baseSequence,
+    );
+    if (moved.changes !== 1) throw corrupt('someone else wrote to it since it was opened');
+    const insertChange = this.#statement('INSERT INTO changes VALUES (?, ?, ?, ?, ?)');
+    for (let at = 0; at < changes.revisions.length; at++) {
+      const revision = changes.revisions[at] as number;
+      const collection = changes.collections[at] as string;
+      const previous = changes.previous[at] as number;
+      const value = next();
+      const kept = sealedCollections.has(collection)
+        ? this.#insertSealed(revision, previous, value)
+        : value;
+      insertChange.run(revision, collection, changes.names[at] as string, previous, kept);
+    }
+    const insertAudit = this.#statement('INSERT INTO audit VALUES (?, ?, ?)');
+    for (let at = 0; at < batch.auditRows; at++) {
+      insertAudit.run(batch.auditFrom + at, next(), next());
+    }
+    const insertSubtree = this.#statement('INSERT INTO audit_subtree VALUES (?, ?, ?)');
+    for (const { level, number } of batch.subtrees) insertSubtree.run(level, number, next());
+    const deleteChange = this.#statement('DELETE FROM changes WHERE revision = ?');
+    for (const revision of batch.superseded) deleteChange.run(revision);
+    this.#insertBeside(batch);
+  }
+
+  /** Erases the version before. Returns what the row in changes holds instead. */
+  #insertSealed(revision: number, previous: number, value: Uint8Array | null): Uint8Array | null {
+    this.#statement('DELETE FROM sealed WHERE revision = ?').run(previous);
+    if (value === null) return null;
+    this.#statement('INSERT INTO sealed VALUES (?, ?)').run(revision, value);
+    return erased;
+  }
+
+  /** What lives beside the resources. */
+  #insertBeside(batch: WireBatch): void {
+    const upsertLease = this.#statement('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)');
+    for (const lease of batch.leases) {
+      upsertLease.run(lease.name, lease.holder, lease.epoch, lease.expiresAtMs);
+    }
+    for (const { collection, name, value } of batch.facts) {
+      if (value === undefined) {
+        this.#statement('DELETE FROM fact WHERE collection = ? AND name = ?').run(collection, name);
+      } else {
+        this.#statement('INSERT OR REPLACE INTO fact VALUES (?, ?, ?)').run(
+          collection,
+          name,
+          value,
+        );
+      }
+    }
+  }
+
+  #head(): WireHead {
+    return this.#get(
+      'SELECT sequence, revision, compacted_revision AS compactedRevision, tree_size AS treeSize, frontier FROM head',
+    ) as unknown as WireHead;
+  }
+
+  #hashes(rows: readonly Record<string, unknown>[], count: number): Packed {
+    if (rows.length !== count) throw corrupt('hashes of the audit log are missing');
+    const bytes = new Uint8Array(new ArrayBuffer(count * hashBytes));
+    rows.forEach((row, at) => bytes.set(row['hash'] as Uint8Array, at * hashBytes));
+    return { bytes, lengths: [bytes.byteLength] };
+  }
+
+  #rollback(): void {
+    // Some errors roll back by themselves.
+    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
+  }
+
+  #get(sql: string, ...values: (number | string)[]): Record<string, unknown> {
+    const row = this.#statement(sql).get(...values);
+    if (row === undefined) throw corrupt('a row is missing');
+    return row;
+  }
+
+  #all(sql: string, ...values: (number | string)[]): Record<string, unknown>[] {
+    return this.#statement(sql).all(...values);
+  }
+
+  #statement(sql: string): StatementSync {
+    let statement = this.#statements.get(sql);
+    if (statement === undefined) {
+      statement = this.#database.prepare(sql);
+      this.#statements.set(sql, statement);
+    }
+    return statement;
+  }
+}
+
+/** Moves the write-ahead log into the database and cuts it to nothing. False while a reader needs it. */
+function emptyLog(database: DatabaseSync, withinMs: number): boolean {
+  try {
+    database.exec(`PRAGMA busy_timeout = ${withinMs}`);
+    return database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
+  } catch {
+    // A full disk, say. Everything is in the log, and the next write tries again.
+    return false;
+  } finally {
+    database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
+  }
+}
+
+/** Once, after a schema step that erased values: it leaves no free pages, and no stale bytes in others. */
+function vacuumIfDue(database: DatabaseSync): void {
+  const due = `SELECT 1 FROM meta WHERE key = 'vacuum_due'`;
+  if (database.prepare(due).get() === undefined) return;
+  try {
+    // A copy of the whole database, which may be larger than memory.
+    database.exec('PRAGMA temp_store = FILE');
+    database.exec('VACUUM');
+    database.exec(`DELETE FROM meta WHERE key = 'vacuum_due'`);
+  } catch (error) {
+    // There is no room for the copy: the next start tries again.
+    if (!isFull(error)) throw error;
+  } finally {
+    database.exec('PRAGMA temp_store = MEMORY');
+  }
+}
+
+/** The result code of SQLite, extended or not; undefined where the error is not SQLite's. */
+function extendedCode(error: unknown): number | undefined {
+  if (!(error instanceof Error) || !('errcode' in error)) return undefined;
+  return typeof error.errcode === 'number' ? error.errcode : undefined;
+}
+
+/** Its last eight bits say what kind it is: https://sqlite.org/rescode.html */
+export function resultCode(error: unknown): number | undefined {
+  const code = extendedCode(error);
+  return code === undefined ? undefined : code & 0xff;
+}
+
+const sqliteFull = 13;
+
+/** SQLITE_FULL, or no room for the index of the log (SQLITE_IOERR_SHMSIZE). */
+export function isFull(error: unknown): boolean {
+  return resultCode(error) === sqliteFull || extendedCode(error) === 4874;
+}

@@ -1,0 +1,163 @@
+// What the SQLite driver and its threads say to each other. Bytes travel in one block that is
+// moved, not copied: a Buffer that is a window on a larger one would take all of it along.
+
+import type { CoreErrorCode } from '../../errors/error.ts';
+import { unpooledCopy } from '../../memory/unpooled-copy.ts';
+import type { Batch, ChangeRow, FactRow, Head } from '../driver.ts';
+import type { LeaseState } from '../store.ts';
+
+/** Byte strings back to back; a length of -1 stands for "none". */
+export interface Packed {
+  readonly bytes: Uint8Array<ArrayBuffer>;
+  readonly lengths: readonly number[];
+}
+
+export function pack(parts: readonly (Uint8Array | undefined)[]): Packed {
+  const lengths = parts.map((part) => part?.byteLength ?? -1);
+  let total = 0;
+  for (const length of lengths) total += Math.max(0, length);
+  const bytes = new Uint8Array(new ArrayBuffer(total));
+  let at = 0;
+  for (const part of parts) {
+    if (part === undefined) continue;
+    bytes.set(part, at);
+    at += part.byteLength;
+  }
+  return { bytes, lengths };
+}
+
+/** Windows on the packed bytes, one after the other. */
+export function* unpack({ bytes, lengths }: Packed): Generator<Uint8Array | undefined, undefined> {
+  let at = 0;
+  for (const length of lengths) {
+    if (length < 0) yield undefined;
+    else yield bytes.subarray(at, at + length);
+    at += Math.max(0, length);
+  }
+  return undefined;
+}
+
+export interface WireHead extends Omit<Head, 'frontier'> {
+  readonly frontier: Uint8Array;
+}
+
+export interface WireChanges {
+  readonly revisions: readonly number[];
+  readonly collections: readonly string[];
+  readonly names: readonly string[];
+  readonly previous: readonly number[];
+}
+
+export interface WireBatch {
+  readonly baseSequence: number;
+  readonly head: WireHead;
+  readonly changes: WireChanges;
+  readonly superseded: readonly number[];
+  readonly auditFrom: number;
+  readonly auditRows: number;
+  readonly subtrees: readonly { readonly level: number; readonly number: number }[];
+  readonly leases: readonly LeaseState[];
+  readonly facts: readonly FactRow[];
+  /** Values of the changes, then leaf hash and body of each audit row, then subtree hashes. */
+  readonly packed: Packed;
+}
+
+export function packBatch(batch: Batch): WireBatch {
+  const parts: (Uint8Array | undefined)[] = [];
+  for (const row of batch.changes) parts.push(row.value);
+  for (const row of batch.audit) parts.push(row.leafHash, row.body);
+  for (const row of batch.subtrees) parts.push(row.hash);
+  return {
+    baseSequence: batch.base.sequence,
+    // A copy: the frontier may be a window on something larger.
+    head: { ...batch.head, frontier: new Uint8Array(batch.head.frontier) },
+    changes: {
+      revisions: batch.changes.map((row) => row.revision),
+      collections: batch.changes.map((row) => row.collection),
+      names: batch.changes.map((row) => row.name),
+      previous: batch.changes.map((row) => row.previous),
+    },
+    superseded: batch.superseded,
+    auditFrom: batch.base.treeSize,
+    auditRows: batch.audit.length,
+    subtrees: batch.subtrees.map(({ level, number }) => ({ level, number })),
+    leases: batch.leases,
+    facts: batch.facts,
+    packed: pack(parts),
+  };
+}
+
+export interface WireChangePage extends WireChanges {
+  readonly packed: Packed;
+}
+
+export function unpackChanges(page: WireChangePage): ChangeRow[] {
+  const values = unpack(page.packed);
+  return page.revisions.map((revision, at) => {
+    const value = values.next().value;
+    return {
+      revision,
+      collection: page.collections[at] as string,
+      name: page.names[at] as string,
+      previous: page.previous[at] as number,
+      // A copy, so that one record that lives long does not keep its whole page alive.
+      value: value === undefined ? undefined : unpooledCopy(value),
+    };
+  });
+}
+
+export interface WireOpened {
+  readonly head: WireHead;
+  readonly leases: readonly LeaseState[];
+  readonly facts: readonly FactRow[];
+  readonly edges: Packed;
+}
+
+export interface Written {
+  /** How long COMMIT took: what a transaction costs however many rows it has, roughly. */
+  readonly commitMs: number;
+}
+
+/** What each request is answered with. */
+export interface Answers {
+  open: WireOpened;
+  openReader: undefined;
+  changes: WireChangePage;
+  write: Written;
+  audit: Packed;
+  leafHashes: Packed;
+  subtreeHashes: Packed;
+  close: undefined;
+}
+
+export interface Questions {
+  open: { readonly path: string };
+  /** Opens what a writer has brought up to date; only reads of the audit log may follow. */
+  openReader: { readonly path: string };
+  changes: { readonly after: number };
+  write: WireBatch;
+  audit: { readonly from: number; readonly limit: number; readonly maxBytes: number };
+  leafHashes: { readonly from: number; readonly count: number };
+  subtreeHashes: { readonly level: number; readonly from: number; readonly count: number };
+  close: undefined;
+}
+
+export type RequestKind = keyof Questions;
+
+export interface Request<Kind extends RequestKind = RequestKind> {
+  readonly id: number;
+  readonly kind: Kind;
+  readonly question: Questions[Kind];
+}
+
+export interface WireError {
+  readonly code: CoreErrorCode;
+  readonly message: string;
+  /** What the database said. */
+  readonly cause: string;
+  readonly outcome: 'none' | 'unknown';
+}
+
+export type Answer =
+  | { readonly id: number; readonly answer: Answers[RequestKind] }
+  | { readonly id: number; readonly error: WireError };
