@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
-import { TrustDomain } from '../src/api/trust-domain.ts';
+import { TrustDomain } from '../src/api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
 import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
 import { exportPkcs8, generateP256, PublicKey } from '../src/core/identity/x509/keys.ts';

@@ -2,8 +2,8 @@
 // `node bench/identity.ts` prints one JSON object a line.
 
 import { generateKeyPairSync, sign, verify } from 'node:crypto';
-import { SpiffeId } from '../src/api/spiffe-id.ts';
-import { TrustDomain } from '../src/api/trust-domain.ts';
+import { SpiffeId } from '../src/api/values/spiffe-id.ts';
+import { TrustDomain } from '../src/api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
 import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
 import { Certificate } from '../src/core/identity/x509/certificate.ts';

@@ -13,7 +13,7 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
-import { TrustDomain } from '../src/api/trust-domain.ts';
+import { TrustDomain } from '../src/api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../src/core/clock/system.ts';
 import { SiteAuthority } from '../src/core/identity/authority/authority.ts';
 import { encodeSpiffeBundle } from '../src/core/identity/bundle/spiffe-bundle.ts';

@@ -5,7 +5,7 @@
 //
 // With SPIFFE_ENDPOINT_SOCKET.
 
-import { SpiffeId } from '../../src/api/spiffe-id.ts';
+import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import { callAs, identities, workloadSocket } from './workload.ts';
 
 const url = new URL(process.argv[2] ?? '');

@@ -10,8 +10,8 @@ import {
   CheckRequestSchema,
   CheckResponseSchema,
 } from '../../proto/gen/ext_authz_pb.ts';
-import type { SpiffeId } from '../../src/api/spiffe-id.ts';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import type { SpiffeId } from '../../src/api/values/spiffe-id.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { systemClock } from '../../src/core/clock/system.ts';
 import { Bundle, type BundleSource } from '../../src/core/identity/bundle/bundle.ts';
 import { certificatePem, privateKeyPem } from '../../src/core/identity/x509/pem.ts';

@@ -3,7 +3,7 @@
 // be asked, and then withheld, for by then the keys in it may have been revoked. Never is it used
 // past the expiry of its authorities. Pure.
 
-import { refreshAfterSeconds } from './refresh-hint.ts';
+import { refreshAfterSeconds } from './values/refresh-hint.ts';
 
 /** What is read of a SPIFFEFederation here. */
 export interface FederationLike {

@@ -10,9 +10,9 @@ import {
   grantScopes,
 } from './kinds/federation-grant.ts';
 import type { FederationPeer } from './kinds/federation-peer.ts';
-import { Prefix } from './prefix.ts';
-import { parseTimestamp } from './schema/date-time.ts';
-import { excerpt } from './trust-domain.ts';
+import { Prefix } from './values/prefix.ts';
+import { parseTimestamp } from './values/date-time.ts';
+import { excerpt } from './values/trust-domain.ts';
 
 export interface GrantQuestion {
   /** The trust domain of the peer. */

@@ -3,7 +3,7 @@
 // validation, OpenAPI, discovery, tables, CRDs and reference pages. It is pure: no I/O, no clock,
 // no store; and it imports nothing of Hansa but core/errors.
 
-import { compileJsonPath } from './json-path.ts';
+import { compileJsonPath } from './selectors/json-path.ts';
 import type { Column, Kind } from './kind.ts';
 import { fieldAt } from './resource-schema.ts';
 import { checkSchema } from './schema/check-schema.ts';

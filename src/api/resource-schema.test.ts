@@ -5,8 +5,8 @@ import { roleKind } from './kinds/role.ts';
 import { roleBindingKind } from './kinds/role-binding.ts';
 import { siteKind } from './kinds/site.ts';
 import { apiVersion } from './object.ts';
-import { finalizerWarnings } from './metadata-rules.ts';
-import { dropDuplicateOwners } from './owner-references.ts';
+import { finalizerWarnings } from './metadata/metadata-rules.ts';
+import { dropDuplicateOwners } from './metadata/owner-references.ts';
 import {
   defaultObject,
   fieldAt,

@@ -3,10 +3,10 @@
 
 import { HansaError } from '../core/errors/error.ts';
 import type { Kind } from './kind.ts';
-import { type CoercedMetadata, coerceMetadata } from './metadata.ts';
-import { validateChangedMetadata, validateNewMetadata } from './metadata-rules.ts';
+import { type CoercedMetadata, coerceMetadata } from './metadata/metadata.ts';
+import { validateChangedMetadata, validateNewMetadata } from './metadata/metadata-rules.ts';
 import { apiVersion, group, type ObjectMeta, version } from './object.ts';
-import { objectMetaSchema } from './object-meta.ts';
+import { objectMetaSchema } from './metadata/object-meta.ts';
 import { applyDefaults } from './schema/default.ts';
 import { optional, s } from './schema/dsl.ts';
 import { type FieldError, invalid, wholeObject } from './schema/field-error.ts';

@@ -11,7 +11,7 @@ import {
 } from 'node:https';
 import { join, resolve } from 'node:path';
 import type { Duplex } from 'node:stream';
-import { humanDuration } from '../api/duration.ts';
+import { humanDuration } from '../api/values/duration.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode } from '../core/errors/error.ts';
 import { dial } from '../core/identity/tls/dial.ts';

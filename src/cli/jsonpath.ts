@@ -1,6 +1,6 @@
 // Output templates of `-o jsonpath=…`, as in kubectl: text with expressions in braces, such as
 // `{.metadata.name}`, `{.items[*].metadata.name}`, `{range .items[*]}{.metadata.name}{"\n"}{end}`
-// and filters `[?(@.type=="Ready")]`. The paths themselves are api/json-path.ts.
+// and filters `[?(@.type=="Ready")]`. The paths themselves are api/selectors/json-path.ts.
 
 import {
   allValues,
@@ -9,7 +9,7 @@ import {
   parseJsonPath,
   type Refuse,
   unquote,
-} from '../api/json-path.ts';
+} from '../api/selectors/json-path.ts';
 import { HansaError } from '../core/errors/error.ts';
 
 type Part =

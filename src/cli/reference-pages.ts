@@ -1,7 +1,7 @@
 // The pages of docs/reference, written from the code that they describe. Pure.
 
 import type { Command } from 'commander';
-import { referencePage } from '../api/reference.ts';
+import { referencePage } from '../api/documents/reference.ts';
 import type { Registry } from '../api/registry.ts';
 import {
   presetDescriptions,

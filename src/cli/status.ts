@@ -1,7 +1,7 @@
 // hansa status: the site at a glance. Each plane adds a part.
 
 import { Command } from 'commander';
-import { humanDuration } from '../api/duration.ts';
+import { humanDuration } from '../api/values/duration.ts';
 import { siteKind } from '../api/kinds/site.ts';
 import type { Condition } from '../api/object.ts';
 import { printable, renderColumns } from '../core/command/columns.ts';

@@ -3,7 +3,7 @@
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { Command } from 'commander';
-import { humanDuration } from '../api/duration.ts';
+import { humanDuration } from '../api/values/duration.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { type AccessGrant, listGrants, listTokens } from './access.ts';
 import { type Cli, globalOptions } from './cli.ts';

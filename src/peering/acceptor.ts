@@ -3,8 +3,8 @@
 // against a key that the invitation pins.
 
 import { createHash } from 'node:crypto';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Random } from '../core/clock/clock.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';

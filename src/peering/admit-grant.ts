@@ -5,8 +5,8 @@ import { type FederationGrant, federationGrantKind } from '../api/kinds/federati
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { group, type Resource } from '../api/object.ts';
-import { Prefix } from '../api/prefix.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
+import { Prefix } from '../api/values/prefix.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Store } from '../core/store/store.ts';
 

@@ -2,7 +2,7 @@
 // both are told.
 
 import { timestamp } from '../api/object.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, suite, test } from 'node:test';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { socketOwner } from '../core/access/identity.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';

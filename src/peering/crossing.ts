@@ -3,7 +3,7 @@
 // An acceptance counts only for a site that proves itself by a key which the accepted invitation pins.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { AcceptanceRecord, Records } from './records.ts';
 import { peeringError } from './errors.ts';

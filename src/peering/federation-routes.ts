@@ -1,6 +1,6 @@
 // The federation API: what other sites may ask of this one.
 
-import type { TrustDomain } from '../api/trust-domain.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Counter } from '../core/metrics/metrics.ts';

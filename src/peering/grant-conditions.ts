@@ -4,8 +4,8 @@
 import { knownScopes, peerDistrust } from '../api/grants.ts';
 import { type FederationGrant, grantScopes } from '../api/kinds/federation-grant.ts';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import { parseTimestamp } from '../api/schema/date-time.ts';
-import { excerpt } from '../api/trust-domain.ts';
+import { parseTimestamp } from '../api/values/date-time.ts';
+import { excerpt } from '../api/values/trust-domain.ts';
 import type { ConditionUpdate } from '../core/reconcile/conditions.ts';
 
 export interface GrantFacts {

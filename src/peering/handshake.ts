@@ -3,7 +3,7 @@
 // and begun again; whatever it does twice is done once.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { controllerCaller } from '../core/access/identity.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { type FederationPeer, federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { FederatedBundles } from '../trust/federated-bundles.ts';

@@ -4,10 +4,10 @@
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
-import { parseTimestamp } from '../api/schema/date-time.ts';
+import { parseTimestamp } from '../api/values/date-time.ts';
 import { jsonEquals } from '../api/schema/json.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';

@@ -8,8 +8,8 @@
 // This file is the invitation itself: one line of text, pure.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
-import { parseSiteURL } from '../api/site-url.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { parseSiteURL } from '../api/values/site-url.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseFingerprint } from '../core/identity/bundle/fingerprint.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';

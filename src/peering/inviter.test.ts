@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { before, beforeEach, suite, test } from 'node:test';
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { socketOwner } from '../core/access/identity.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';

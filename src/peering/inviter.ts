@@ -1,7 +1,7 @@
 // The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
 // once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
 
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';

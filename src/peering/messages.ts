@@ -1,9 +1,9 @@
 // What two sites say to each other, version 1: parsed once, bounded, into types. Unknown fields are
 // ignored, so that a later version can add some.
 
-import { parseSiteURL } from '../api/site-url.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { parseSiteURL } from '../api/values/site-url.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 

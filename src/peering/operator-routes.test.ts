@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { setImmediate as turn } from 'node:timers/promises';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { socketOwner } from '../core/access/identity.ts';
 import type { ErrorCode } from '../core/errors/error.ts';
 import { callRoute } from '../core/plane/test-request.ts';

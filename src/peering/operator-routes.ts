@@ -3,7 +3,7 @@
 
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { actorOf, requestedBy, type Requester } from '../core/access/audit-draft.ts';
 import type { Audit } from '../core/audit/log.ts';
 import type { Clock } from '../core/clock/clock.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import type { ValidatedSvid } from '../core/identity/x509/svid-validator.ts';

@@ -1,6 +1,6 @@
 // Peers as rows and lines for people. Pure.
 
-import { humanDuration } from '../api/duration.ts';
+import { humanDuration } from '../api/values/duration.ts';
 import type { PeerSummary } from './operator-routes.ts';
 import { peerHint } from './peer-hints.ts';
 

@@ -1,7 +1,7 @@
 // Who redeems an invitation: a site that proves its name with keys that it brings itself. Pure.
 
-import { SpiffeId } from '../api/spiffe-id.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import { anonymous } from '../core/access/identity.ts';
 import type { AuditActor } from '../core/audit/event.ts';
 import { toHansaError } from '../core/errors/error.ts';

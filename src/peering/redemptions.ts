@@ -2,7 +2,7 @@
 // how it meets an acceptance that crosses it.
 
 import type { FederationPeer } from '../api/kinds/federation-peer.ts';
-import type { TrustDomain } from '../api/trust-domain.ts';
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Store } from '../core/store/store.ts';
 import { acceptingFrom, pins, stands } from './crossing.ts';
 import {

@@ -6,7 +6,7 @@ import { type FederationPeer, federationPeerKind } from '../api/kinds/federation
 import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
-import { checkSiteURL } from '../api/site-url.ts';
+import { checkSiteURL } from '../api/values/site-url.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';

@@ -1,7 +1,7 @@
 // For tests only: sites that present what they are told to, and a transport that leads to them.
 
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import type { SiteAuthority } from '../core/identity/authority/authority.ts';
 import { Bundle } from '../core/identity/bundle/bundle.ts';

@@ -3,7 +3,7 @@
 // `hansa server`, `hansa config` and the reference page all come from it.
 
 import { timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { type ConfigKey, configKey, optionalConfigKey } from '../core/config/config-key.ts';
 import {
   formatListenAddress,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { createRegistry } from '../api/registry.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { Bundle, type BundleSource } from '../core/identity/bundle/bundle.ts';
 import type { Plane, PlaneContext, RunningPlane, SiteBundles } from '../core/plane/plane.ts';
 import { PlaneHost } from './plane-host.ts';

@@ -1,7 +1,7 @@
 // What everything else of a site stands on: its folder, its store, its audit log, and who it is.
 
 import { existsSync } from 'node:fs';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { noteSigner } from '../core/audit/checkpoint.ts';
 import { Audit } from '../core/audit/log.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';

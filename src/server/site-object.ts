@@ -4,7 +4,7 @@
 import type { Kind, ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
 import { type Condition, type Resource, timestamp } from '../api/object.ts';
-import { checkSiteURL, parseSiteURL, siteURLRule } from '../api/site-url.ts';
+import { checkSiteURL, parseSiteURL, siteURLRule } from '../api/values/site-url.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { hasCode } from '../core/errors/error.ts';
 import type { SiteAuthority } from '../core/identity/authority/authority.ts';

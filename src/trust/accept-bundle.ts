@@ -2,7 +2,7 @@
 // of the one that is held. Pure.
 
 import { timestamp } from '../api/object.ts';
-import { excerpt, type TrustDomain } from '../api/trust-domain.ts';
+import { excerpt, type TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle/bundle.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';

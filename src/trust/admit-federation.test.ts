@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { apiVersion, type Resource } from '../api/object.ts';
 import { pruneObject, type Untyped, validateObject } from '../api/resource-schema.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle/bundle.ts';
 import { certificatePem } from '../core/identity/x509/pem.ts';

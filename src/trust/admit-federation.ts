@@ -3,8 +3,8 @@
 
 import { spiffeFederationKind, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { group, type Resource } from '../api/object.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { Bundle } from '../core/identity/bundle/bundle.ts';
 import { webAuthorities } from '../core/identity/tls/web-transport.ts';

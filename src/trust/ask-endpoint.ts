@@ -3,8 +3,8 @@
 // to tell where it fails.
 
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import { sourceOf } from '../api/bundle-life.ts';
 import {

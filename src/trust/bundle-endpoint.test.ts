@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { Bundle } from '../core/identity/bundle/bundle.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';

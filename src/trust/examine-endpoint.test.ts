@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { adminsGroup, type Caller } from '../core/access/identity.ts';
 import { hasCode } from '../core/errors/error.ts';
 import { Bundle } from '../core/identity/bundle/bundle.ts';

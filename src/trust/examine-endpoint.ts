@@ -6,7 +6,7 @@ import { siteKind } from '../api/kinds/site.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { withLiveStatus } from '../api/live-status.ts';
 import { timestamp } from '../api/object.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { type FederationSource, sourceOf } from '../api/bundle-life.ts';

@@ -4,8 +4,8 @@
 // caller hears no more than that it is. Pure.
 
 import { decideGrant, type GrantMiss } from '../api/grants.ts';
-import { SpiffeId } from '../api/spiffe-id.ts';
-import { excerpt } from '../api/trust-domain.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
+import { excerpt } from '../api/values/trust-domain.ts';
 import { toHansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import { parseCertificatesPem } from '../core/identity/x509/pem.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Entry } from '../core/store/store.ts';
 import { Bundle, type JwtAuthority } from '../core/identity/bundle/bundle.ts';
 import { bundleLife, type FederationLike, sourceOf } from '../api/bundle-life.ts';

@@ -5,7 +5,7 @@
 
 import { hash } from 'node:crypto';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import type { Bundle, BundleSource } from '../core/identity/bundle/bundle.ts';
 import { type BundleLife, bundleLife, type FederationLike, sourceOf } from '../api/bundle-life.ts';

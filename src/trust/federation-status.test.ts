@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import { Bundle } from '../core/identity/bundle/bundle.ts';
 import { encodeSpiffeBundle, parseSpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { forgeRoot } from '../core/identity/x509/test-forge.ts';

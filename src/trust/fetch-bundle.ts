@@ -2,8 +2,8 @@
 // is verified before the request is sent. Redirects are followed for this fetch only, and whoever
 // they lead to must be the same as the first (§5.2.1.4, §5.2.2.4, §7.5.1).
 
-import type { SpiffeId } from '../api/spiffe-id.ts';
-import { excerpt } from '../api/trust-domain.ts';
+import type { SpiffeId } from '../api/values/spiffe-id.ts';
+import { excerpt } from '../api/values/trust-domain.ts';
 import type { Clock } from '../core/clock/clock.ts';
 import { HansaError } from '../core/errors/error.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';

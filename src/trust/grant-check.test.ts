@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, type TestContext, test } from 'node:test';
-import { SpiffeId } from '../api/spiffe-id.ts';
+import { SpiffeId } from '../api/values/spiffe-id.ts';
 import { anonymous, type Caller, socketOwner } from '../core/access/identity.ts';
 import { systemClock } from '../core/clock/system.ts';
 import { hasCode } from '../core/errors/error.ts';

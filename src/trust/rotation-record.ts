@@ -1,7 +1,7 @@
 // A change of another trust domain's authorities, in words for the audit log: which are new, and
 // which are gone. Pure.
 
-import { excerpt } from '../api/trust-domain.ts';
+import { excerpt } from '../api/values/trust-domain.ts';
 import type { Bundle } from '../core/identity/bundle/bundle.ts';
 
 /** So many are named; the rest is counted. */

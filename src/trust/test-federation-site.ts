@@ -5,7 +5,7 @@ import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe
 import type { Kind } from '../api/kind.ts';
 import { withLiveStatus } from '../api/live-status.ts';
 import type { Resource } from '../api/object.ts';
-import { TrustDomain } from '../api/trust-domain.ts';
+import { TrustDomain } from '../api/values/trust-domain.ts';
 import type { AuditDraft } from '../core/audit/event.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';

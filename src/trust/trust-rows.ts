@@ -1,7 +1,7 @@
 // The rows of hansa trust status. Pure.
 
 import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
-import { humanDuration } from '../api/duration.ts';
+import { humanDuration } from '../api/values/duration.ts';
 import { bundleLife, sourceOf } from '../api/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';

@@ -8,7 +8,7 @@ import { createServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
 import { certificatePem } from '../../src/core/identity/x509/pem.ts';
 import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';

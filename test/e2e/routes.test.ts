@@ -10,7 +10,7 @@ import { connect as connectSocket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
 import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';

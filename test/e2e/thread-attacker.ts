@@ -5,7 +5,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { systemClock } from '../../src/core/clock/system.ts';
 import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
 import {

@@ -1,7 +1,7 @@
 // Client certificates for the end-to-end tests: good ones from the site, and ones that look good.
 
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';
 import { PublicKey } from '../../src/core/identity/x509/keys.ts';

@@ -1,6 +1,6 @@
 // The CRDs that make kube-apiserver serve what a site serves.
 
-import { crdOf } from '../../src/api/crd.ts';
+import { crdOf } from '../../src/api/documents/crd.ts';
 import type { Kind } from '../../src/api/kind.ts';
 import { allKinds } from '../../src/test-planes.ts';
 import type { CustomResourceDefinition } from './kube-apiserver.ts';

@@ -6,14 +6,14 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import fc from 'fast-check';
-import { crdOf } from '../../src/api/crd.ts';
-import { discoveryDocuments } from '../../src/api/discovery.ts';
-import { parseFieldSelector } from '../../src/api/field-selector.ts';
+import { crdOf } from '../../src/api/documents/crd.ts';
+import { discoveryDocuments } from '../../src/api/documents/discovery.ts';
+import { parseFieldSelector } from '../../src/api/selectors/field-selector.ts';
 import { allKinds } from '../../src/test-planes.ts';
 import type { Kind } from '../../src/api/kind.ts';
-import { parseLabelSelector } from '../../src/api/label-selector.ts';
+import { parseLabelSelector } from '../../src/api/selectors/label-selector.ts';
 import { apiVersion } from '../../src/api/object.ts';
-import { dropDuplicateOwners } from '../../src/api/owner-references.ts';
+import { dropDuplicateOwners } from '../../src/api/metadata/owner-references.ts';
 import { createRegistry } from '../../src/api/registry.ts';
 import {
   defaultObject,
@@ -23,7 +23,12 @@ import {
   validateObject,
   validateStatus,
 } from '../../src/api/resource-schema.ts';
-import { type Cell, type TableColumn, tableColumns, tableRow } from '../../src/api/table.ts';
+import {
+  type Cell,
+  type TableColumn,
+  tableColumns,
+  tableRow,
+} from '../../src/api/documents/table.ts';
 import { invalidObject } from '../../src/api/schema/field-error.ts';
 import { HansaError } from '../../src/core/errors/error.ts';
 import { type KubeApiserver, startKubeApiserver } from './kube-apiserver.ts';

@@ -5,7 +5,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../../src/api/kinds/spiffe-federation.ts';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import { type Daemon, execute, hansa, startDaemon, temporaryFolder } from '../e2e/daemon.ts';
 import { until } from '../e2e/until.ts';

@@ -10,7 +10,7 @@
 // healed by a new invitation.
 
 import assert from 'node:assert/strict';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import type { AuthorityKind } from '../../src/core/identity/authority/phases.ts';
 import { brokenRule } from '../../src/core/identity/x509/rules.ts';

@@ -2,7 +2,7 @@
 // leaked, or with the name of a peer and keys of his own. He sees what is sent to him and must learn
 // nothing from it; what he sends must be refused.
 
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { toHansaError } from '../../src/core/errors/error.ts';
 import { SiteAuthority } from '../../src/core/identity/authority/authority.ts';

@@ -15,7 +15,7 @@ import { federationGrantKind, type FederationGrant } from '../../src/api/kinds/f
 import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';
 import { serviceOfferKind, type ServiceOffer } from '../../src/api/kinds/service-offer.ts';
 import { jsonEquals } from '../../src/api/schema/json.ts';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { verifyLog } from '../../src/core/audit/verify.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { offersFor } from '../../src/peering/offers.ts';

@@ -8,7 +8,7 @@ import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
 import type { Kind } from '../../src/api/kind.ts';
 import type { Resource } from '../../src/api/object.ts';
 import { createRegistry } from '../../src/api/registry.ts';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { Authorizer } from '../../src/core/access/authorizer.ts';
 import { checkEscalation } from '../../src/core/access/escalation.ts';
 import { socketOwner } from '../../src/core/access/identity.ts';

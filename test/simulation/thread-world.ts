@@ -2,9 +2,9 @@
 // before and after any commit or message, partitions, clocks that are set, names that lead elsewhere.
 
 import assert from 'node:assert/strict';
-import { TrustDomain } from '../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
-import { SpiffeId } from '../../src/api/spiffe-id.ts';
+import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { isLive, type PeerState } from '../../src/peering/peer-states.ts';

@@ -5,7 +5,7 @@ import assert from 'node:assert/strict';
 import fc from 'fast-check';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Json, JsonObject, ManagedFieldsEntry } from '../object.ts';
-import { objectMetaSchema } from '../object-meta.ts';
+import { objectMetaSchema } from '../metadata/object-meta.ts';
 import { optional, required, s } from '../schema/dsl.ts';
 import type { ObjectSchema, Schema } from '../schema/schema.ts';
 import { listPaths } from './field-set.ts';

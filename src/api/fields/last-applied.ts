@@ -2,7 +2,7 @@
 // `kubectl apply` wrote, fields that the annotation vouches for change hands without a conflict, and
 // the annotation is kept up to date so that the old way still works.
 
-import { annotationsBytes, maxAnnotationsBytes } from '../metadata-rules.ts';
+import { annotationsBytes, maxAnnotationsBytes } from '../metadata/metadata-rules.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { stringifyGo } from '../schema/go-text.ts';
 import type { ObjectSchema } from '../schema/schema.ts';

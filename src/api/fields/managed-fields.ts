@@ -2,7 +2,7 @@
 // kube-apiserver writes it.
 
 import { type Json, type ManagedFieldsEntry, timestamp } from '../object.ts';
-import { parseTimestamp } from '../schema/date-time.ts';
+import { parseTimestamp } from '../values/date-time.ts';
 import type { FieldSet } from './field-set.ts';
 import { decodeFieldsV1, encodeFieldsV1 } from './fields-v1.ts';
 import { compareBytes, stringifyGo } from '../schema/go-text.ts';

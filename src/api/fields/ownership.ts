@@ -15,7 +15,7 @@
 // (sigs.k8s.io/structured-merge-diff v6, k8s.io/apimachinery/pkg/util/managedfields).
 
 import { HansaError } from '../../core/errors/error.ts';
-import { coerceMetadata } from '../metadata.ts';
+import { coerceMetadata } from '../metadata/metadata.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { jsonEquals } from '../schema/json.ts';
 import type { ObjectSchema } from '../schema/schema.ts';

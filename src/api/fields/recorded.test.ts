@@ -10,7 +10,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { Json, JsonObject } from '../object.ts';
 import { applyDefaults } from '../schema/default.ts';
 import { prune } from '../schema/prune.ts';
-import { coerceMetadata } from '../metadata.ts';
+import { coerceMetadata } from '../metadata/metadata.ts';
 import { keepTimesIfUnchanged, recordUpdate, serverSideApply } from './ownership.ts';
 import { apiVersion, kind, sampleSchema } from './conformance-sample.ts';
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { apiVersion } from '../object.ts';
 import { defaultObject, pruneObject, type Untyped, validateObject } from '../resource-schema.ts';
-import { tableColumns, tableRow } from '../table.ts';
+import { tableColumns, tableRow } from '../documents/table.ts';
 import { federationGrantKind } from './federation-grant.ts';
 
 const spec = {

@@ -8,7 +8,7 @@
 // Work grows with the size of the value; comparing with `old` happens only after an error. After
 // `mostErrors` it looks no further: a body of a few megabytes can be wrong in a million places.
 
-import { validateDateTime } from './date-time.ts';
+import { validateDateTime } from '../values/date-time.ts';
 import {
   type FieldError,
   type FieldErrorType,

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Authenticator, PeerSvid, Presented } from './authenticator.ts';
 import { FailureLimit, sourceOf } from './failure-limit.ts';

@@ -1,7 +1,7 @@
 // From what a connection presents to a caller, on every request: a certificate that was good when
 // the connection began may have expired since, and a token may have been revoked.
 
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { ValidatedSvid } from '../identity/x509/svid-validator.ts';

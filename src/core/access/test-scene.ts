@@ -1,6 +1,6 @@
 // A site with access and nothing else, on the real store: the stage of this folder's tests.
 
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { type AuditDraft, encodeEvent } from '../audit/event.ts';
 import { SeededRandom } from '../clock/seeded-random.ts';
 import { VirtualClock } from '../clock/virtual.ts';

@@ -4,7 +4,7 @@
 // Each class of actors has a pool of its own, so that none pushes out the denials of another. Within
 // a pool each source has a share. What is beyond is counted in a record that says so.
 
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { type AuditActor, type AuditDraft, cutDraft } from './event.ts';
 import { networkOf } from './source-network.ts';
 

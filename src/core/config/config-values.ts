@@ -3,8 +3,8 @@
 
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
-import { parseTimestamp } from '../../api/schema/date-time.ts';
-import { parseSiteURL, siteURLRule } from '../../api/site-url.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
+import { parseSiteURL, siteURLRule } from '../../api/values/site-url.ts';
 
 /** Why a value is not accepted; the caller adds key, value and source. */
 export class ValueProblem extends Error {}

@@ -1,7 +1,7 @@
 // The checks that a plane adds to `hansa doctor`, and the findings that they return. Several planes may
 // add checks to one subject, such as a peer.
 
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
 import type { SiteClient } from './site-client.ts';
 

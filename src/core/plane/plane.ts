@@ -3,7 +3,7 @@
 
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
 import type { PresetAdditions } from '../access/presets.ts';
 import type { Audit } from '../audit/log.ts';

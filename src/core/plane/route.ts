@@ -3,7 +3,7 @@
 // handler authorizes its caller.
 
 import type { GrantScope } from '../../api/kinds/federation-grant.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Caller } from '../access/identity.ts';
 import type { KindName } from '../access/presets.ts';
 import type { HansaError } from '../errors/error.ts';

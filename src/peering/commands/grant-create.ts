@@ -11,7 +11,7 @@ import {
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
 import { apiVersion, type JsonObject, type Resource, timestamp } from '../../api/object.ts';
-import { parseTimestamp } from '../../api/schema/date-time.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
 import { usageError } from '../../core/command/usage-error.ts';

@@ -1,7 +1,7 @@
 // hansa peer invite and hansa peer invitation: make, list and cancel invitations of this site.
 
 import { Command, Option } from 'commander';
-import { humanDuration } from '../../api/duration.ts';
+import { humanDuration } from '../../api/values/duration.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { InvitationSummary } from '../invitation-routes.ts';
 import { shortId } from '../invitation.ts';

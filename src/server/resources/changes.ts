@@ -3,7 +3,7 @@
 import { recordUpdate, serverSideApply } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json, type JsonObject } from '../../api/object.ts';
-import { withoutUnreadable } from '../../api/metadata.ts';
+import { withoutUnreadable } from '../../api/metadata/metadata.ts';
 import { applyJsonPatch, decodeJsonPatch, maxOperations } from '../../api/patch/json-patch.ts';
 import { applyMergePatch } from '../../api/patch/merge-patch.ts';
 import { invalidPatch, patchedResource } from '../../api/patch/patched-resource.ts';

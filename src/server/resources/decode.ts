@@ -3,7 +3,7 @@
 
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json } from '../../api/object.ts';
-import { dropDuplicateOwners } from '../../api/owner-references.ts';
+import { dropDuplicateOwners } from '../../api/metadata/owner-references.ts';
 import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-schema.ts';
 import { goKind } from '../../api/schema/go-text.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';

@@ -1,8 +1,8 @@
 // Lists: whole, selected, or in chunks that all show the same moment.
 
-import { type FieldSelector, parseFieldSelector } from '../../api/field-selector.ts';
+import { type FieldSelector, parseFieldSelector } from '../../api/selectors/field-selector.ts';
 import type { Kind } from '../../api/kind.ts';
-import { type LabelSelector, parseLabelSelector } from '../../api/label-selector.ts';
+import { type LabelSelector, parseLabelSelector } from '../../api/selectors/label-selector.ts';
 import { withLiveStatus } from '../../api/live-status.ts';
 import { apiVersion } from '../../api/object.ts';
 import type { Clock } from '../../core/clock/clock.ts';

@@ -4,7 +4,7 @@
 import { stringify } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import type { Json } from '../../api/object.ts';
-import { tableColumns, tableRow } from '../../api/table.ts';
+import { tableColumns, tableRow } from '../../api/documents/table.ts';
 import { notAcceptable, notAcceptableForm } from './errors.ts';
 import type { ObjectDraft } from './object-of.ts';
 

@@ -4,7 +4,7 @@
 import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, group, type JsonObject, timestamp } from '../../api/object.ts';
-import { finalizerWarnings } from '../../api/metadata-rules.ts';
+import { finalizerWarnings } from '../../api/metadata/metadata-rules.ts';
 import { objectSchema, validateObject, validateStatus } from '../../api/resource-schema.ts';
 import { invalid, invalidObject } from '../../api/schema/field-error.ts';
 import { jsonEquals } from '../../api/schema/json.ts';

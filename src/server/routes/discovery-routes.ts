@@ -6,8 +6,8 @@ import {
   aggregatedDiscovery,
   aggregatedMediaType,
   discoveryDocuments,
-} from '../../api/discovery.ts';
-import { openApiDocuments, openApiIndex } from '../../api/openapi.ts';
+} from '../../api/documents/discovery.ts';
+import { openApiDocuments, openApiIndex } from '../../api/documents/openapi.ts';
 import type { Registry } from '../../api/registry.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
 import type { Caller } from '../../core/access/identity.ts';

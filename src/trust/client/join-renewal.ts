@@ -3,7 +3,7 @@
 
 import { createPrivateKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { sleep } from '../../core/clock/clock.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { type ErrorCode, HansaError, toHansaError } from '../../core/errors/error.ts';

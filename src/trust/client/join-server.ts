@@ -2,12 +2,12 @@
 // here, or by the fingerprint of the bundle that the site publishes.
 
 import { readFileSync } from 'node:fs';
-import { SpiffeId } from '../../api/spiffe-id.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { Bundle, maxAuthorities } from '../../core/identity/bundle/bundle.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
-import { refreshAfterSeconds } from '../../api/refresh-hint.ts';
+import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
 import { parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import type { JoinServer } from '../join/join-client.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';

@@ -2,8 +2,8 @@
 // people compare by a way that is safe, and who answered by that very bundle. A stranger could pass on
 // the true bundle, but not present a certificate under it.
 
-import type { SpiffeId } from '../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
 import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';

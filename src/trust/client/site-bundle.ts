@@ -1,7 +1,7 @@
 // Asks a running site for its own bundle, or for the one that it holds of another trust domain.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';

@@ -4,7 +4,7 @@ import { resolve } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
 import { Command } from 'commander';
 import { timestamp } from '../../api/object.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { printable } from '../../core/command/columns.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { JoinFolder } from '../client/join-folder.ts';

@@ -1,7 +1,7 @@
 // hansa trust refresh: ask the endpoint of another trust domain now, and not when it is due.
 
 import { Command, Option } from 'commander';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { RefreshAnswer } from '../refresh-routes.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { Bundle, type JwtAuthority } from '../../core/identity/bundle/bundle.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';

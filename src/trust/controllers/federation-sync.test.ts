@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { maxBundleBytes } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { forge, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { federationSite, type TestEndpoint } from '../test-federation-site.ts';

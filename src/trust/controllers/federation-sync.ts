@@ -6,7 +6,7 @@
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { sourceOf } from '../../api/bundle-life.ts';
-import { refreshAfterSeconds } from '../../api/refresh-hint.ts';
+import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
 import { type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { heldDocument } from '../federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';

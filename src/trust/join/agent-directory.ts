@@ -2,7 +2,7 @@
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';

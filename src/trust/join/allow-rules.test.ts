@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { allows, parseAllowRule } from './allow-rules.ts';
 

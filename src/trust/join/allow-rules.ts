@@ -10,8 +10,8 @@
 // what comes before and what comes after, and there is one in a place, so that a match takes time
 // in proportion to the ID, whatever rule and ID are made of.
 
-import { isReservedPath, SpiffeId } from '../../api/spiffe-id.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { isReservedPath, SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 
 /** One segment of a path: a text, or what stands before and after the `*`. */

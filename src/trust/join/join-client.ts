@@ -8,8 +8,8 @@ import {
   RegisterUsingSPIFFEMethodRequestSchema,
   RenewSVIDRequestSchema,
 } from '../../../proto/gen/join_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';

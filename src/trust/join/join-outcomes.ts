@@ -1,7 +1,7 @@
 // What a join or a renewal ended with: counted, told to the operator in the audit log, and answered.
 
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
-import { excerpt, type TrustDomain } from '../../api/trust-domain.ts';
+import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';

@@ -3,7 +3,7 @@
 
 import { type KeyObject, timingSafeEqual } from 'node:crypto';
 import { maxAllowRules } from '../../api/kinds/join-token.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { KeyAlgorithm } from '../../core/identity/x509/algorithms.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';

@@ -1,7 +1,7 @@
 // Is the trust domain that vouched for a member still trusted? A member that joined with an SVID of
 // another trust domain renews only while that domain is trusted. Pure.
 
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { isWithoutPeer, trustProblem } from '../entitlement.ts';
 import type { FederationState } from '../federation-state.ts';
 import type { Member } from './members.ts';

@@ -3,7 +3,7 @@
 // extensions are read over: they say nothing that an SVID says.
 
 import { verify } from 'node:crypto';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import {
   digestOf,

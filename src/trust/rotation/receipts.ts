@@ -2,7 +2,7 @@
 // tells into the status of its FederationPeer; here it is only read.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { parseTimestamp } from '../../api/schema/date-time.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
 import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';

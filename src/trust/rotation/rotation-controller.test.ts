@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { type Bundle } from '../../core/identity/bundle/bundle.ts';
 import type { IssuedSvid } from '../../core/identity/authority/authority.ts';

@@ -11,7 +11,7 @@ import {
   type DiscoveryRequest,
   DiscoveryResponseSchema,
 } from '../../../proto/gen/sds_pb.ts';
-import { excerpt } from '../../api/trust-domain.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { type NamedSecret, secretType, type WorkloadSecrets } from './workload-secrets.ts';
 

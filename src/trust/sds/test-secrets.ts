@@ -8,7 +8,7 @@ import {
   SecretSchema,
   SPIFFECertValidatorConfigSchema,
 } from '../../../proto/gen/sds_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { testSite } from '../../core/identity/authority/test-vault.ts';

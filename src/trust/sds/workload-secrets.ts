@@ -18,7 +18,7 @@ import {
   SPIFFECertValidatorConfigSchema,
   SubjectAltNameMatcherSchema,
 } from '../../../proto/gen/sds_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import type { SuppliedSvid } from '../workload/svid-supply.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';
 import { test } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { Bundle, type JwtAuthority } from '../../core/identity/bundle/bundle.ts';
 import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import type { AnyRequest, PlaneResponse, PlaneRoute } from '../../core/plane/route.ts';

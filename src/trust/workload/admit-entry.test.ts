@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { type ErrorCode, hasCode } from '../../core/errors/error.ts';
 import { admitEntry, admitNames } from './admit-entry.ts';
 

@@ -3,7 +3,7 @@
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { group, type Resource } from '../../api/object.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import { forbiddenObject } from '../../core/access/denial.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import {

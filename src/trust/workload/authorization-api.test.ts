@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import { status } from '@grpc/grpc-js';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';

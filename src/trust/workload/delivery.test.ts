@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, test, type TestContext } from 'node:test';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { systemRandom as random } from '../../core/clock/system.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';

@@ -3,7 +3,7 @@
 // and whoever was told something else is told. Level-triggered: a change says "look", never what.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { toHansaError } from '../../core/errors/error.ts';

@@ -4,7 +4,7 @@
 
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HansaError } from '../../core/errors/error.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';

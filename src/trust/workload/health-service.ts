@@ -13,7 +13,7 @@ import {
   HealthCheckRequestSchema,
   HealthCheckResponseSchema,
 } from '../../../proto/gen/health_pb.ts';
-import { excerpt } from '../../api/trust-domain.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
 import { grpcMethod } from './grpc-method.ts';
 
 export const healthDefinition: ServiceDefinition = {

@@ -17,7 +17,7 @@ import {
   ValidateJWTSVIDRequestSchema,
   ValidateJWTSVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { validateJwtSvid } from '../../core/identity/jwt/svid-validator.ts';
 import { signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';

@@ -13,7 +13,7 @@ import {
   type ValidateJWTSVIDRequest,
   ValidateJWTSVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';

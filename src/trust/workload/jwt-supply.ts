@@ -2,7 +2,7 @@
 // life is over, so that a program that asks before each request costs neither a signature nor a
 // record. Tokens live in memory only, and in the processes that they are given to.
 
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { type IssuedJwtSvid, signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';

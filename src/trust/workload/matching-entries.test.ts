@@ -4,8 +4,8 @@ import fc from 'fast-check';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { apiVersion } from '../../api/object.ts';
 import { pruneObject, type Untyped, validateObject } from '../../api/resource-schema.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { admitEntry } from './admit-entry.ts';
 import {
   askedTrustDomains,

@@ -7,9 +7,9 @@ import {
   type LabelSelector,
   labelSelectorText,
   parseLabelSelector,
-} from '../../api/label-selector.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+} from '../../api/selectors/label-selector.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import { defaultJwtTtlSeconds } from '../../core/identity/jwt/sign-svid.ts';
 import type { FederationState } from '../federation-state.ts';

@@ -2,7 +2,7 @@
 // speak to the workload socket.
 
 import { timestamp } from '../../api/object.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import { invalidField, readFields, readSeconds } from '../../core/access/request-body.ts';
 import { maxJwtTtlSeconds, signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';

@@ -2,7 +2,7 @@
 // workload socket. The key is made by whoever asks and never comes here.
 
 import { timestamp } from '../../api/object.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import { readFields, readPublicKey, readSeconds } from '../../core/access/request-body.ts';

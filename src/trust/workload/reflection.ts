@@ -20,7 +20,7 @@ import {
 } from '../../../proto/gen/reflection_pb.ts';
 import { file_sds } from '../../../proto/gen/sds_pb.ts';
 import { file_workload } from '../../../proto/gen/workload_pb.ts';
-import { excerpt } from '../../api/trust-domain.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
 import { grpcMethod } from './grpc-method.ts';
 
 type Answer = NonNullable<

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, type TestContext, test } from 'node:test';
 import fc from 'fast-check';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { systemClock } from '../../core/clock/system.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';

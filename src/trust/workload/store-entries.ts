@@ -3,7 +3,7 @@
 // costs what one entry costs, and a walk over pointers.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import type { TrustDomain } from '../../api/trust-domain.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
 import { EntryIndex, type UsableEntry, usableEntry } from './matching-entries.ts';

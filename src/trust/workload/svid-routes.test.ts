@@ -7,7 +7,7 @@ import { hasCode, type ErrorCode } from '../../core/errors/error.ts';
 import { certificatePem } from '../../core/identity/x509/pem.ts';
 import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { systemRandom } from '../../core/clock/system.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
 import type { MintedJwtSvid } from './mint-jwt.ts';
 import { startTestSite, type TestWorkloadSite } from './test-workload-site.ts';

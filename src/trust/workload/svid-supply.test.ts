@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { Certificate } from '../../core/identity/x509/certificate.ts';
 import { testSite } from '../../core/identity/authority/test-vault.ts';
 import type { UsableEntry } from './matching-entries.ts';

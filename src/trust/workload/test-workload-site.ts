@@ -26,8 +26,8 @@ import {
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import type { LabelSelectorObject } from '../../api/label-selector.ts';
-import { TrustDomain } from '../../api/trust-domain.ts';
+import type { LabelSelectorObject } from '../../api/selectors/label-selector.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';

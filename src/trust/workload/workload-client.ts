@@ -16,7 +16,7 @@ import {
   type X509SVIDResponse,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
-import { SpiffeId } from '../../api/spiffe-id.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { type Clock, sleep } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { Certificate } from '../../core/identity/x509/certificate.ts';

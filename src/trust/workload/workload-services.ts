@@ -4,7 +4,7 @@
 import { join } from 'node:path';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { timestamp } from '../../api/object.ts';
-import { excerpt } from '../../api/trust-domain.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { JwtRule } from '../../core/identity/jwt/rules.ts';
 import type { Log } from '../../core/log/log.ts';

@@ -3,7 +3,7 @@
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import { CheckRequestSchema } from '../../../proto/gen/ext_authz_pb.ts';
 import { DeltaDiscoveryRequestSchema, DiscoveryRequestSchema } from '../../../proto/gen/sds_pb.ts';
-import { SpiffeId } from '../../../src/api/spiffe-id.ts';
+import { SpiffeId } from '../../../src/api/values/spiffe-id.ts';
 import { HansaError } from '../../../src/core/errors/error.ts';
 import { decideAccess } from '../../../src/trust/ext-authz.ts';
 import { Delta, fetched, StateOfTheWorld } from '../../../src/trust/sds/secret-stream.ts';

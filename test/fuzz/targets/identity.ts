@@ -1,8 +1,8 @@
 // Parsers of core/identity and of the values of api: what certificates, bundles and names are made of.
 
 import { createPublicKey, X509Certificate } from 'node:crypto';
-import { SpiffeId } from '../../../src/api/spiffe-id.ts';
-import { TrustDomain } from '../../../src/api/trust-domain.ts';
+import { SpiffeId } from '../../../src/api/values/spiffe-id.ts';
+import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
 import { Bundle } from '../../../src/core/identity/bundle/bundle.ts';
 import { Certificate } from '../../../src/core/identity/x509/certificate.ts';
 import { assertDer, DerReader } from '../../../src/core/identity/x509/der-reader.ts';

@@ -1,7 +1,7 @@
 // Parsers of what other sites and whoever wants to join send.
 
 import { createHash } from 'node:crypto';
-import { TrustDomain } from '../../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
 import { parseInvitation } from '../../../src/peering/invitation.ts';
 import {
   parseAnnouncement,

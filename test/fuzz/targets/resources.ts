@@ -1,9 +1,9 @@
 // Parsers of the resource API: bodies, manifests, selectors and reviews.
 
 import { allKinds, allPlanes } from '../../../src/test-planes.ts';
-import { parseFieldSelector } from '../../../src/api/field-selector.ts';
+import { parseFieldSelector } from '../../../src/api/selectors/field-selector.ts';
 import type { Kind } from '../../../src/api/kind.ts';
-import { parseLabelSelector } from '../../../src/api/label-selector.ts';
+import { parseLabelSelector } from '../../../src/api/selectors/label-selector.ts';
 import { decodeJsonPatch } from '../../../src/api/patch/json-patch.ts';
 import { createRegistry } from '../../../src/api/registry.ts';
 import { validateObject } from '../../../src/api/resource-schema.ts';

@@ -6,7 +6,7 @@ import { controlGroupOf, systemdUnitOf } from '../../../src/trust/workload/contr
 import { workloadEntryKind } from '../../../src/api/kinds/workload-entry.ts';
 import { apiVersion } from '../../../src/api/object.ts';
 import { validateObject } from '../../../src/api/resource-schema.ts';
-import { TrustDomain } from '../../../src/api/trust-domain.ts';
+import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
 import { HansaError } from '../../../src/core/errors/error.ts';
 import {
   EntryIndex,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { HansaError, hasCode } from '../../errors/error.ts';
 import type { AuthorityAudit } from './audit.ts';

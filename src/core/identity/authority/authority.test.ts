@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { systemClock, systemRandom } from '../../clock/system.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { VirtualClock } from '../../clock/virtual.ts';

@@ -9,8 +9,8 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { timestamp } from '../../../api/object.ts';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import type { Clock } from '../../clock/clock.ts';
 import { HansaError, hasCode, toHansaError } from '../../errors/error.ts';
 import type { AuthorityAudit, AuthorityStep } from './audit.ts';

@@ -2,7 +2,7 @@
 // authority above the site.
 
 import { createPublicKey, type KeyObject } from 'node:crypto';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import type { Clock, Random } from '../../clock/clock.ts';
 import { clockSkewMs } from './phases.ts';
 import type { JwtEntry, X509Entry } from './record.ts';

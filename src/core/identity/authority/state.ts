@@ -1,6 +1,6 @@
 // What a record of authorities comes to: who signs, what is published, and what everybody may see.
 
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
 import type { AuthorityKind, AuthorityPhase } from './phases.ts';
 import type { AuthorityRecord, JwtEntry, X509Entry } from './record.ts';

@@ -1,6 +1,6 @@
 // For tests only: an authority's record in memory, and an authority on it.
 
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { VirtualClock } from '../../clock/virtual.ts';
 import type { AuditRow } from '../../store/store.ts';

@@ -4,8 +4,8 @@
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { open } from 'node:fs/promises';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
 import { clockSkewMs, maxTtlSeconds } from './phases.ts';
 import { buildCertificate, type CertificateRequest, emptyName } from '../x509/build-certificate.ts';

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { Bundle, maxAuthorities } from './bundle.ts';
 import { parseCertificatesPem } from '../x509/pem.ts';
 import { forgeRoot } from '../x509/test-forge.ts';

@@ -2,7 +2,7 @@
 // else's.
 
 import { createHash, type KeyObject } from 'node:crypto';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { Certificate } from '../x509/certificate.ts';
 import { spkiOf } from '../x509/keys.ts';
 import { certificatePem } from '../x509/pem.ts';

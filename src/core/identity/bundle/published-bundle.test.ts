@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { VirtualClock } from '../../clock/virtual.ts';
 import { MemoryDatabase } from '../../store/memory/driver.ts';
 import { openStore } from '../../store/open.ts';

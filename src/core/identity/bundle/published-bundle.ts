@@ -5,7 +5,7 @@ import { hasCode } from '../../errors/error.ts';
 import { recordReader } from '../../store/reader.ts';
 import type { Entry, Store } from '../../store/store.ts';
 import type { Bundle } from './bundle.ts';
-import { defaultRefreshHintSeconds } from '../../../api/refresh-hint.ts';
+import { defaultRefreshHintSeconds } from '../../../api/values/refresh-hint.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
 
 /** Whoever wants to know that the bundle changed watches this collection. */

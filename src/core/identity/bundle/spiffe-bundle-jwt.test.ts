@@ -4,7 +4,7 @@ import assert from 'node:assert/strict';
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { hasCode } from '../../errors/error.ts';
 import { Bundle } from './bundle.ts';
 import { encodeJwtBundle, encodeSpiffeBundle, parseSpiffeBundle } from './spiffe-bundle.ts';

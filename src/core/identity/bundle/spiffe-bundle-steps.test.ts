@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { settle } from '../../clock/virtual.ts';
 import { Bundle, maxAuthorities } from './bundle.ts';
 import {

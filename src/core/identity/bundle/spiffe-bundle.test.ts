@@ -3,7 +3,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { hasCode } from '../../errors/error.ts';
 import { Bundle } from './bundle.ts';
 import { encodeSpiffeBundle, maxBundleBytes, parseSpiffeBundle } from './spiffe-bundle.ts';

@@ -4,7 +4,7 @@
 // safe, because to leave an authority out only ever means to believe less.
 
 import type { JsonWebKey } from 'node:crypto';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { yieldToEventLoop } from '../../clock/yield-to-event-loop.ts';
 import { HansaError } from '../../errors/error.ts';
 import { duplicateFields, jsonExcess } from '../../json/strict-json.ts';

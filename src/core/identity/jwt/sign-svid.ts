@@ -1,8 +1,8 @@
 // JWT-SVIDs for the workloads of this trust domain. Whether a workload may have one is decided above.
 
 import { timestamp } from '../../../api/object.ts';
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
 import { maxTtlSeconds } from '../authority/phases.ts';
 import type { JwtSigner } from '../authority/state.ts';

@@ -5,7 +5,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import { duplicateFields, jsonExcess } from '../../json/strict-json.ts';
 import type { Bundle, BundleSource } from '../bundle/bundle.ts';
 import {

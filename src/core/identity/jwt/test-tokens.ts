@@ -9,7 +9,7 @@ import {
   sign,
   type SignKeyObjectInput,
 } from 'node:crypto';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { Bundle, type BundleSource, type JwtAuthority } from '../bundle/bundle.ts';
 import type { JwtRule } from './rules.ts';
 

@@ -9,7 +9,7 @@ import {
 } from 'node:net';
 import { after, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import { systemClock } from '../../clock/system.ts';
 import { VirtualClock } from '../../clock/virtual.ts';
 import { hasCode } from '../../errors/error.ts';

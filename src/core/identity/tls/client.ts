@@ -4,7 +4,7 @@
 
 import { isIP } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { Clock } from '../../clock/clock.ts';
 import { HansaError } from '../../errors/error.ts';
 import type { BundleSource } from '../bundle/bundle.ts';

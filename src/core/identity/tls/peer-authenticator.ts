@@ -3,7 +3,7 @@
 // connection stands.
 
 import type { TLSSocket } from 'node:tls';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import type { Bundle, BundleSource } from '../bundle/bundle.ts';
 import { readPeer, type Peer } from './peer-chain.ts';
 import { brokenRule } from '../x509/rules.ts';

@@ -4,7 +4,7 @@
 // the authority that signed it is tainted or gone, it is renewed at once.
 
 import type { KeyObject } from 'node:crypto';
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { Clock, Random, Timer } from '../../clock/clock.ts';
 import type { Log } from '../../log/log.ts';
 import type { SiteAuthority } from '../authority/authority.ts';

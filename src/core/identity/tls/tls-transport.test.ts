@@ -5,7 +5,7 @@ import { createServer } from 'node:https';
 import { type AddressInfo, createServer as createTcpServer, type Server } from 'node:net';
 import { after, suite, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import { systemClock } from '../../clock/system.ts';
 import { HansaError, hasCode } from '../../errors/error.ts';
 import { readPeerChain } from './peer-chain.ts';

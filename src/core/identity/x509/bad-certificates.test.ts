@@ -5,7 +5,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
 import { keyUsageBits } from './extensions.ts';
 import { lintLeaf, lintSigning } from './lint.ts';

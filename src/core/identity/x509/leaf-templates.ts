@@ -2,8 +2,8 @@
 // encoded and read back once; for each leaf these fields are written over where the reader found
 // them, and the linter reads them from the very bytes that are signed then.
 
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
 import type { KeyAlgorithm } from './algorithms.ts';
 import { emptyName, encodeTbs } from './build-certificate.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { SpiffeId } from '../../../api/spiffe-id.ts';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
 import { buildCertificate, type CertificateRequest, emptyName, name } from './build-certificate.ts';
 import { Certificate } from './certificate.ts';

@@ -1,8 +1,8 @@
 // Every certificate is linted before it is signed: a wrong one, once out, cannot be called back.
 // Stricter than the validator, which must take what other issuers make.
 
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { readSignatureAlgorithm, readSubjectPublicKey } from './algorithms.ts';
 import type { CertificateFields } from './certificate.ts';
 import type { PublicKey } from './keys.ts';

@@ -1,7 +1,7 @@
 // The rules of X.509-SVID for one certificate on its own, shared by the linter (what we sign) and
 // the validator (what others present). Paths, signatures and time are not looked at here.
 
-import { SpiffeId } from '../../../api/spiffe-id.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { CertificateFields } from './certificate.ts';
 import { clientAuth, keyUsageBits, serverAuth } from './extensions.ts';
 import { refuse } from './rules.ts';

@@ -4,8 +4,8 @@
 
 import { type KeyObject, verify } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';
-import type { SpiffeId } from '../../../api/spiffe-id.ts';
-import type { TrustDomain } from '../../../api/trust-domain.ts';
+import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { digestOf, matches } from './algorithms.ts';
 import type { Bundle, BundleSource } from '../bundle/bundle.ts';
 import { Certificate } from './certificate.ts';

@@ -2,7 +2,7 @@
 // asks for. Nothing here is linted.
 
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
-import { TrustDomain } from '../../../api/trust-domain.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { encodeSignatureAlgorithm, type SignatureAlgorithm } from './algorithms.ts';
 import { digestOf } from './algorithms.ts';
 import { name } from './build-certificate.ts';

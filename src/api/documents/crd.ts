@@ -1,0 +1,69 @@
+// A kind as a CustomResourceDefinition: for clusters that are to hold objects of it, and for the
+// tests that compare our answers with those of a real kube-apiserver.
+
+import type { Kind } from '../kind.ts';
+import { group, type JsonObject, version } from '../object.ts';
+import { toJsonSchema } from '../schema/json-schema.ts';
+import { printerColumns } from './table.ts';
+
+export const category = 'hansa';
+
+export type CustomResourceDefinition = JsonObject & {
+  readonly metadata: { readonly name: string };
+};
+
+export function crdOf(kind: Kind): CustomResourceDefinition {
+  const properties: Record<string, JsonObject> = {
+    apiVersion: { type: 'string' },
+    kind: { type: 'string' },
+    metadata: { type: 'object' },
+    spec: toJsonSchema(kind.spec),
+  };
+  if (kind.status !== undefined) properties['status'] = toJsonSchema(kind.status);
+  return {
+    apiVersion: 'apiextensions.k8s.io/v1',
+    kind: 'CustomResourceDefinition',
+    metadata: { name: `${kind.plural}.${group}` },
+    spec: {
+      group,
+      scope: 'Cluster',
+      names: {
+        kind: kind.kind,
+        listKind: `${kind.kind}List`,
+        plural: kind.plural,
+        singular: kind.singular,
+        shortNames: kind.shortNames,
+        categories: [category],
+      },
+      versions: [
+        {
+          name: version,
+          served: true,
+          storage: true,
+          schema: {
+            openAPIV3Schema: {
+              description: kind.description,
+              type: 'object',
+              properties,
+              ...(kind.specRequired ? { required: ['spec'] } : {}),
+            },
+          },
+          ...(kind.status === undefined ? {} : { subresources: { status: {} } }),
+          additionalPrinterColumns: printerColumns(kind).map((column) => ({
+            name: column.name,
+            // A date that is still to come would show as <invalid>.
+            type: column.counts === 'down' ? 'string' : column.type,
+            jsonPath: column.jsonPath,
+            description: column.description,
+            ...(column.priority === undefined ? {} : { priority: column.priority }),
+          })),
+          ...(kind.selectableFields === undefined || kind.selectableFields.length === 0
+            ? {}
+            : {
+                selectableFields: kind.selectableFields.map((path) => ({ jsonPath: `.${path}` })),
+              }),
+        },
+      ],
+    },
+  };
+}

@@ -1,0 +1,198 @@
+// Discovery: what a client asks first, to learn which kinds there are and what can be done with
+// them. Both dialects are served: the old one (a document a group) and the aggregated one
+// (apidiscovery.k8s.io/v2), which kubectl prefers.
+
+import { category } from './crd.ts';
+import type { Kind } from '../kind.ts';
+import { group, type JsonObject, version } from '../object.ts';
+import type { Registry } from '../registry.ts';
+import { reviewGroups } from './review-types.ts';
+
+export type Verb =
+  | 'create'
+  | 'delete'
+  | 'deletecollection'
+  | 'get'
+  | 'list'
+  | 'patch'
+  | 'update'
+  | 'watch';
+
+/** In the order in which kube-apiserver lists them for custom resources. */
+const allVerbs: readonly Verb[] = [
+  'delete',
+  'deletecollection',
+  'get',
+  'list',
+  'patch',
+  'create',
+  'update',
+  'watch',
+];
+
+/** What the API can do with objects of a kind. The one object of a singleton is neither made nor deleted. */
+export function verbsOf(kind: Kind): readonly Verb[] {
+  if (kind.singleton === undefined) return allVerbs;
+  return allVerbs.filter((verb) => !['create', 'delete', 'deletecollection'].includes(verb));
+}
+
+const statusVerbs: readonly Verb[] = ['get', 'patch', 'update'];
+
+interface ServedResource {
+  readonly plural: string;
+  readonly singular: string;
+  readonly kind: string;
+  readonly verbs: readonly string[];
+  readonly shortNames?: readonly string[];
+  readonly categories?: readonly string[];
+  readonly status: boolean;
+}
+
+interface ServedGroup {
+  readonly name: string;
+  readonly version: string;
+  readonly resources: readonly ServedResource[];
+}
+
+function servedGroups(registry: Registry): readonly ServedGroup[] {
+  const own: ServedGroup = {
+    name: group,
+    version,
+    resources: registry.kinds.map((kind) => ({
+      plural: kind.plural,
+      singular: kind.singular,
+      kind: kind.kind,
+      verbs: verbsOf(kind),
+      shortNames: kind.shortNames,
+      categories: [category],
+      status: kind.status !== undefined,
+    })),
+  };
+  const reviews = reviewGroups.map((review) => ({
+    name: review.group,
+    version: review.version,
+    resources: review.kinds.map((kind) => ({
+      plural: kind.plural,
+      singular: kind.singular,
+      kind: kind.kind,
+      verbs: ['create'],
+      status: false,
+    })),
+  }));
+  return [own, ...reviews];
+}
+
+/** Documents by their path: `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
+export function discoveryDocuments(registry: Registry): ReadonlyMap<string, JsonObject> {
+  const documents = new Map<string, JsonObject>();
+  const groups = servedGroups(registry);
+  documents.set('/api', { kind: 'APIVersions', versions: [], serverAddressByClientCIDRs: [] });
+  documents.set('/apis', {
+    kind: 'APIGroupList',
+    apiVersion: 'v1',
+    groups: groups.map(groupSummary),
+  });
+  for (const served of groups) {
+    documents.set(`/apis/${served.name}`, {
+      kind: 'APIGroup',
+      apiVersion: 'v1',
+      ...groupSummary(served),
+    });
+    documents.set(`/apis/${served.name}/${served.version}`, {
+      kind: 'APIResourceList',
+      apiVersion: 'v1',
+      groupVersion: `${served.name}/${served.version}`,
+      resources: served.resources.flatMap(resourceEntries),
+    });
+  }
+  return documents;
+}
+
+function groupSummary(served: ServedGroup): JsonObject {
+  const groupVersion = {
+    groupVersion: `${served.name}/${served.version}`,
+    version: served.version,
+  };
+  return { name: served.name, versions: [groupVersion], preferredVersion: groupVersion };
+}
+
+function resourceEntries(resource: ServedResource): JsonObject[] {
+  const entries: JsonObject[] = [
+    {
+      name: resource.plural,
+      singularName: resource.singular,
+      namespaced: false,
+      kind: resource.kind,
+      verbs: resource.verbs,
+      ...namesOf(resource),
+    },
+  ];
+  if (resource.status) {
+    entries.push({
+      name: `${resource.plural}/status`,
+      singularName: '',
+      namespaced: false,
+      kind: resource.kind,
+      verbs: statusVerbs,
+    });
+  }
+  return entries;
+}
+
+function namesOf({ shortNames, categories }: ServedResource): JsonObject {
+  return {
+    ...(shortNames === undefined || shortNames.length === 0 ? {} : { shortNames }),
+    ...(categories === undefined ? {} : { categories }),
+  };
+}
+
+/** The media type that asks for, and labels, the aggregated documents. */
+export const aggregatedMediaType =
+  'application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList';
+
+/** Aggregated documents by their path: `/api` (nothing: there is no core group) and `/apis`. */
+export function aggregatedDiscovery(registry: Registry): ReadonlyMap<string, JsonObject> {
+  return new Map([
+    ['/api', aggregatedList([])],
+    ['/apis', aggregatedList(servedGroups(registry).map(aggregatedGroup))],
+  ]);
+}
+
+function aggregatedList(items: readonly JsonObject[]): JsonObject {
+  return {
+    kind: 'APIGroupDiscoveryList',
+    apiVersion: 'apidiscovery.k8s.io/v2',
+    metadata: {},
+    items,
+  };
+}
+
+function aggregatedGroup(served: ServedGroup): JsonObject {
+  return {
+    metadata: { name: served.name },
+    versions: [
+      {
+        version: served.version,
+        freshness: 'Current',
+        resources: served.resources.map((resource) => {
+          const responseKind = {
+            group: served.name,
+            version: served.version,
+            kind: resource.kind,
+          };
+          return {
+            resource: resource.plural,
+            responseKind,
+            scope: 'Cluster',
+            singularResource: resource.singular,
+            verbs: resource.verbs,
+            ...namesOf(resource),
+            ...(resource.status
+              ? { subresources: [{ subresource: 'status', responseKind, verbs: statusVerbs }] }
+              : {}),
+          };
+        }),
+      },
+    ],
+  };
+}
