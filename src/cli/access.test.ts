@@ -10,7 +10,7 @@ import { allKinds, allPlanes } from '../test-planes.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import { loadConfig } from '../server/config.ts';
+import { loadConfig } from '../server/config/config.ts';
 import { type RunningSite, startSite } from '../server/site.ts';
 import { accessRows } from './access-rows.ts';
 import { runCli } from './program.ts';

@@ -2,8 +2,8 @@
 
 import { Command } from 'commander';
 import { stringify } from 'yaml';
-import { type LoadedConfig, sourceText } from '../server/config.ts';
-import { flagOf, variableOf } from '../server/config-keys.ts';
+import { type LoadedConfig, sourceText } from '../server/config/config.ts';
+import { flagOf, variableOf } from '../server/config/keys.ts';
 import type { Cli } from './cli.ts';
 import { wrap } from './explain.ts';
 import { outputOption, renderValue } from './output.ts';

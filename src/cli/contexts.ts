@@ -15,8 +15,8 @@ import {
 import { join } from 'node:path';
 import { stringify } from 'yaml';
 import { HansaError } from '../core/errors/error.ts';
-import { maxConfigFileBytes, parseConfigFile } from '../server/config-file.ts';
-import { nearest } from '../server/config-nearest.ts';
+import { maxConfigFileBytes, parseConfigFile } from '../server/config/file.ts';
+import { nearest } from '../server/config/nearest.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import { usageError } from '../core/command/usage-error.ts';
 

@@ -6,7 +6,7 @@ import { dirname, join, resolve } from 'node:path';
 import { Command } from 'commander';
 import { createLog } from '../core/log/json-log.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
-import { loadConfig } from '../server/config.ts';
+import { loadConfig } from '../server/config/config.ts';
 import type { Cli } from './cli.ts';
 import type { ReferenceSources } from './reference-pages.ts';
 

@@ -9,7 +9,7 @@ import { connect } from 'node:tls';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../core/errors/error.ts';
 import { openStore } from '../core/store/open.ts';
-import type { ServerConfig, Setting } from '../server/config.ts';
+import type { ServerConfig, Setting } from '../server/config/config.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
 import { checkAdvertised } from '../core/plane/advertised-url.ts';
 import { type Finding, inOrder, ok, problem, warning } from '../core/plane/doctor.ts';

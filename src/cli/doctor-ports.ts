@@ -3,7 +3,7 @@
 // `hansa doctor` was not given.
 
 import { createServer } from 'node:net';
-import type { Setting } from '../server/config.ts';
+import type { Setting } from '../server/config/config.ts';
 import {
   formatListenAddress,
   type ListenAddress,

@@ -6,7 +6,7 @@ import { group, version } from '../api/object.ts';
 import { objectSchema } from '../api/resource-schema.ts';
 import type { Field, ObjectSchema, Schema } from '../api/schema/schema.ts';
 import type { ErrorCatalog } from '../core/errors/plane-errors.ts';
-import { nearest } from '../server/config-nearest.ts';
+import { nearest } from '../server/config/nearest.ts';
 import type { Cli } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { findKind } from './kind-argument.ts';

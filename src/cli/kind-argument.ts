@@ -5,7 +5,7 @@ import type { Kind } from '../api/kind.ts';
 import { group } from '../api/object.ts';
 import type { Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { nearest } from '../server/config-nearest.ts';
+import { nearest } from '../server/config/nearest.ts';
 
 export function findKind(registry: Registry, text: string): Kind {
   const word = text.toLowerCase().replace(`.${group}`, '');

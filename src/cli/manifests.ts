@@ -9,7 +9,7 @@ import { apiVersion, type JsonObject } from '../api/object.ts';
 import type { ManifestConverter } from '../core/plane/command-line.ts';
 import type { Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
-import { nearest } from '../server/config-nearest.ts';
+import { nearest } from '../server/config/nearest.ts';
 import type { Cli } from './cli.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import { usageError } from '../core/command/usage-error.ts';

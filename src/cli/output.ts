@@ -3,7 +3,7 @@
 import { Option } from 'commander';
 import { stringify } from 'yaml';
 import { HansaError } from '../core/errors/error.ts';
-import { nearest } from '../server/config-nearest.ts';
+import { nearest } from '../server/config/nearest.ts';
 import { compileTemplate } from './jsonpath.ts';
 import { printable, renderColumns } from '../core/command/columns.ts';
 import type { CustomColumn, FormatName, OutputFormat } from '../core/plane/command-kit.ts';

@@ -12,8 +12,8 @@ import {
 import { everything, type Rule } from '../core/access/rules.ts';
 import { catalogOf } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import { configTable, flagOf, variableOf } from '../server/config-keys.ts';
-import { type RouteRow, whoMayCall } from '../server/route-rows.ts';
+import { configTable, flagOf, variableOf } from '../server/config/keys.ts';
+import { type RouteRow, whoMayCall } from '../server/routes/route-rows.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
 import { withoutGlobalOptionsLine } from './help-page.ts';
 

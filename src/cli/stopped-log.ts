@@ -12,7 +12,7 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import { dataFolderAt } from '../server/data-folder.ts';
-import { readRemembered } from '../server/remembered-settings.ts';
+import { readRemembered } from '../server/config/remembered-settings.ts';
 import { secretRecord, settleTrustDomain } from '../server/secret-records.ts';
 import type { Io } from '../core/plane/command-kit.ts';
 

@@ -5,7 +5,7 @@ import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
 import { EnforcementPoints } from '../core/plane/enforcement.ts';
 import { openStore } from '../core/store/open.ts';
-import { auditWrites } from '../server/audit-writes.ts';
+import { auditWrites } from '../server/audit/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import { enforcementController } from './controllers/enforcement.ts';

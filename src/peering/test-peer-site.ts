@@ -10,7 +10,7 @@ import type { ResourceClient } from '../core/reconcile/resource-client.ts';
 import { openStore } from '../core/store/open.ts';
 import { createSealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
-import { auditWrites } from '../server/audit-writes.ts';
+import { auditWrites } from '../server/audit/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import type { Acceptor } from './acceptor.ts';

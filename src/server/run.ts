@@ -6,9 +6,13 @@ import type { Log } from '../core/log/log.ts';
 import { shrinkWhenIdle } from '../core/memory/shrink-when-idle.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import type { ServerConfig, Setting } from './config.ts';
-import { flagOf } from './config-keys.ts';
-import { rememberedFile, rememberSettings, type SettingChange } from './remembered-settings.ts';
+import type { ServerConfig, Setting } from './config/config.ts';
+import { flagOf } from './config/keys.ts';
+import {
+  rememberedFile,
+  rememberSettings,
+  type SettingChange,
+} from './config/remembered-settings.ts';
 import { type RunningSite, startSite } from './site.ts';
 
 export interface RunOptions {

@@ -7,14 +7,14 @@ import type { Authorizer } from '../core/access/authorizer.ts';
 import { bindingsCollection, rolesCollection } from '../core/access/policy.ts';
 import { type KindName, tokenKind } from '../core/access/presets.ts';
 import { type TokenRegister, tokensCollection } from '../core/access/token-register.ts';
-import { denials } from './denials.ts';
-import { FederationDispatcher } from './federation-listener.ts';
+import { denials } from './audit/denials.ts';
+import { FederationDispatcher } from './listeners/federation-listener.ts';
 import { RequestDispatcher } from './http/request-dispatcher.ts';
 import { Limits } from './http/limits.ts';
 import type { PlaneDispatcher } from './http/plane-dispatcher.ts';
 import type { Route } from './http/routes.ts';
 import type { PlaneHost } from './plane-host.ts';
-import type { RecordBudget } from './record-budget.ts';
+import type { RecordBudget } from './audit/record-budget.ts';
 import { ResourceHandler } from './resources/handler.ts';
 import { Lister } from './resources/lister.ts';
 import { WatchGuard } from './resources/watch-guard.ts';
@@ -24,10 +24,10 @@ import { accessRoutes } from './routes/access-routes.ts';
 import { auditRoutes } from './routes/audit-routes.ts';
 import { discoveryRoutes } from './routes/discovery-routes.ts';
 import { healthRoutes } from './routes/health-routes.ts';
-import { observeServing } from './serving-metrics.ts';
+import { observeServing } from './listeners/serving-metrics.ts';
 import type { Foundation } from './site-foundation.ts';
 import type { SiteOptions } from './site.ts';
-import { webDispatcher } from './web-listener.ts';
+import { webDispatcher } from './listeners/web-listener.ts';
 
 /** Who may do what on a site. */
 export interface SiteAccess {

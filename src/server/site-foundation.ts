@@ -14,7 +14,7 @@ import { loadOrCreateKey } from '../core/store/sealing/key-file.ts';
 import { openStore } from '../core/store/open.ts';
 import { createSealer, type Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
-import type { ServerConfig } from './config.ts';
+import type { ServerConfig } from './config/config.ts';
 import { dataFolderAt, type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
 import { Health } from './health.ts';
 import {
@@ -23,7 +23,7 @@ import {
   noTrustDomain,
   settleTrustDomain,
 } from './secret-records.ts';
-import { serverNames } from './server-names.ts';
+import { serverNames } from './listeners/server-names.ts';
 import type { CleanupStack } from './cleanup-stack.ts';
 
 export interface FoundationOptions {

@@ -26,7 +26,7 @@ import { MetricsRegistry } from '../core/metrics/registry.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../core/reconcile/runtime.ts';
 import { openStore } from '../core/store/open.ts';
-import { auditWrites } from '../server/audit-writes.ts';
+import { auditWrites } from '../server/audit/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';

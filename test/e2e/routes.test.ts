@@ -22,8 +22,8 @@ import {
 } from '../../src/core/identity/x509/test-forge.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
-import { loadConfig } from '../../src/server/config.ts';
-import { type RouteRow, whoMayCall } from '../../src/server/route-rows.ts';
+import { loadConfig } from '../../src/server/config/config.ts';
+import { type RouteRow, whoMayCall } from '../../src/server/routes/route-rows.ts';
 import { type RunningSite, startSite } from '../../src/server/site.ts';
 import { allPlanes } from '../../src/test-planes.ts';
 import { until } from './until.ts';

@@ -13,7 +13,7 @@ import { allKinds } from '../../src/test-planes.ts';
 import { systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
-import { loadConfig } from '../../src/server/config.ts';
+import { loadConfig } from '../../src/server/config/config.ts';
 import { type RunningSite, startSite } from '../../src/server/site.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { temporaryFolder } from '../e2e/daemon.ts';

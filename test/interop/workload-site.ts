@@ -17,7 +17,7 @@ import { createLog } from '../../src/core/log/json-log.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane } from '../../src/core/plane/plane.ts';
 import { isConditionTrue } from '../../src/core/reconcile/conditions.ts';
-import { loadConfig } from '../../src/server/config.ts';
+import { loadConfig } from '../../src/server/config/config.ts';
 import { startSite } from '../../src/server/site.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { adminClient, type Answer, resources } from '../e2e/api-client.ts';

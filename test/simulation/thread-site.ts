@@ -29,7 +29,7 @@ import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
 import { createSealer } from '../../src/core/store/sealing/sealer.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
-import { auditWrites } from '../../src/server/audit-writes.ts';
+import { auditWrites } from '../../src/server/audit/audit-writes.ts';
 import { PlaneHost } from '../../src/server/plane-host.ts';
 import { resourceClient } from '../../src/server/resources/resource-client.ts';
 import { ResourceWriter } from '../../src/server/resources/writer.ts';

@@ -1,4 +1,4 @@
-// Declarations of configuration keys. The site declares its own keys (server/config-keys.ts) and
+// Declarations of configuration keys. The site declares its own keys (server/config/keys.ts) and
 // every plane declares the keys that it reads. This folder holds the form of these declarations and
 // the parsers of values; it knows no key.
 

@@ -11,7 +11,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { createLog } from '../../core/log/json-log.ts';
 import { catalogOf } from '../../core/errors/plane-errors.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import { loadConfig } from '../../server/config.ts';
+import { loadConfig } from '../../server/config/config.ts';
 import { type RunningSite, startSite } from '../../server/site.ts';
 import { createClient } from '../../cli/client.ts';
 import { openConnection } from '../../cli/connection.ts';

@@ -11,7 +11,7 @@ import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import { type ApiCheck, apiCheck } from '../../core/plane/route-access.ts';
 import type { ResourceHandler, ResourceRequest } from '../resources/handler.ts';
-import type { OpenStreams } from '../stranger-limits.ts';
+import type { OpenStreams } from '../listeners/stranger-limits.ts';
 import {
   Exchange,
   type Identify,

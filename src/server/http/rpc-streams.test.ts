@@ -26,7 +26,7 @@ import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PeerDirectory } from '../../core/plane/route.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
-import { FederationDispatcher } from '../federation-listener.ts';
+import { FederationDispatcher } from '../listeners/federation-listener.ts';
 import { Limits } from './limits.ts';
 
 const minuteMs = 60_000;

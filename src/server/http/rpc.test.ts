@@ -23,7 +23,7 @@ import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
-import { FederationDispatcher } from '../federation-listener.ts';
+import { FederationDispatcher } from '../listeners/federation-listener.ts';
 import { Limits } from './limits.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');

@@ -6,7 +6,7 @@ import type { Resource } from '../../api/object.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { FederatedBundles } from '../federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
-import { auditWrites } from '../../server/audit-writes.ts';
+import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { StoreFederationState } from '../federation-state.ts';

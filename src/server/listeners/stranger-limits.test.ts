@@ -8,10 +8,10 @@ import {
 } from 'node:http2';
 import { type AddressInfo, connect as connectTcp } from 'node:net';
 import { after, suite, test } from 'node:test';
-import type { Clock } from '../core/clock/clock.ts';
-import { systemClock } from '../core/clock/system.ts';
-import { credentialOf, forgeLeaf, forgeRoot } from '../core/identity/x509/test-forge.ts';
-import { guardServer, svidServerOptions } from '../core/identity/tls/server.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { systemClock } from '../../core/clock/system.ts';
+import { credentialOf, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import { OpenStreams, shareConnections, type StreamLimits } from './stranger-limits.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');

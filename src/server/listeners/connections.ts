@@ -5,7 +5,7 @@ import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Session } from 'node:http2';
 import type { Server, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
-import type { Clock } from '../core/clock/clock.ts';
+import type { Clock } from '../../core/clock/clock.ts';
 
 /** Where node:http keeps the answer in the making; there is no public way to ask for it. */
 const answerInTheMaking = '_httpMessage';

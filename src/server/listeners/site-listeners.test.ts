@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict';
 import { after, test } from 'node:test';
 import { connect } from 'node:tls';
-import { systemClock } from '../core/clock/system.ts';
+import { systemClock } from '../../core/clock/system.ts';
 import {
   credentialOf,
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../core/identity/x509/test-forge.ts';
-import type { SiteCredential } from '../core/identity/tls/site-credentials.ts';
+} from '../../core/identity/x509/test-forge.ts';
+import type { SiteCredential } from '../../core/identity/tls/site-credentials.ts';
 import { SiteListeners } from './site-listeners.ts';
 
 const root = forgeRoot('lubeck.example');

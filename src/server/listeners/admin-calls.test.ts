@@ -7,8 +7,8 @@ import { connect as connectSocket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { describe, test, type TestContext } from 'node:test';
-import { systemClock } from '../core/clock/system.ts';
-import type { AdminCall } from '../core/plane/stream.ts';
+import { systemClock } from '../../core/clock/system.ts';
+import type { AdminCall } from '../../core/plane/stream.ts';
 import { listenSocket } from './listeners.ts';
 
 const limits = { maxHeaderBytes: 8192, maxConnections: 16, requestSeconds: 10 };

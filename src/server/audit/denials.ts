@@ -1,12 +1,12 @@
 // How a refused request becomes a record of the audit log.
 
-import { actorOf } from '../core/access/audit-draft.ts';
-import { anonymous } from '../core/access/identity.ts';
-import type { KindName } from '../core/access/presets.ts';
-import type { Audit } from '../core/audit/log.ts';
-import type { HansaError } from '../core/errors/error.ts';
-import type { FederationDispatcherParts } from './federation-listener.ts';
-import type { RequestDispatcherParts } from './http/request-dispatcher.ts';
+import { actorOf } from '../../core/access/audit-draft.ts';
+import { anonymous } from '../../core/access/identity.ts';
+import type { KindName } from '../../core/access/presets.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { HansaError } from '../../core/errors/error.ts';
+import type { FederationDispatcherParts } from '../listeners/federation-listener.ts';
+import type { RequestDispatcherParts } from '../http/request-dispatcher.ts';
 
 /** `kinds` turns the resource that a refusal names into the word that other records have for it. */
 export function denials(

@@ -1,9 +1,9 @@
 // What the listeners have in hand, read when somebody scrapes.
 
-import type { Kind } from '../api/kind.ts';
-import type { Metrics } from '../core/metrics/metrics.ts';
-import type { Limits } from './http/limits.ts';
-import type { Watches } from './resources/watches.ts';
+import type { Kind } from '../../api/kind.ts';
+import type { Metrics } from '../../core/metrics/metrics.ts';
+import type { Limits } from '../http/limits.ts';
+import type { Watches } from '../resources/watches.ts';
 
 export function observeServing(
   metrics: Metrics,

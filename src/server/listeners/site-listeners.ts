@@ -1,12 +1,12 @@
 // The listeners of a site: opened one by one, given each new certificate, closed together.
 
 import type { RequestListener } from 'node:http';
-import type { Clock } from '../core/clock/clock.ts';
-import type { SiteCredentials } from '../core/identity/tls/site-credentials.ts';
-import { guardServer, svidServerOptions, swapCertificate } from '../core/identity/tls/server.ts';
-import type { WebCertificate } from '../core/plane/plane.ts';
-import type { AdminCall } from '../core/plane/stream.ts';
-import type { ListenAddress } from '../core/config/config-values.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { SiteCredentials } from '../../core/identity/tls/site-credentials.ts';
+import { guardServer, svidServerOptions, swapCertificate } from '../../core/identity/tls/server.ts';
+import type { WebCertificate } from '../../core/plane/plane.ts';
+import type { AdminCall } from '../../core/plane/stream.ts';
+import type { ListenAddress } from '../../core/config/config-values.ts';
 import {
   type Listener,
   type ListenerLimits,

@@ -1,16 +1,16 @@
-// The configuration of a site: one table of keys (config-keys.ts) for flags, HANSA_* variables, a YAML file
+// The configuration of a site: one table of keys (keys.ts) for flags, HANSA_* variables, a YAML file
 // and the settings that the data folder remembers, in this order of precedence, with defaults below.
 // Pure: the caller reads the files.
 
 import { dirname } from 'node:path';
-import { HansaError } from '../core/errors/error.ts';
-import { type ConfigKey, needs, type ValuesOf } from '../core/config/config-key.ts';
-import { type ListenAddress, ValueProblem } from '../core/config/config-values.ts';
-import type { SiteSettings } from '../core/config/plane-settings.ts';
-import type { Plane } from '../core/plane/plane.ts';
-import type { ConfigFile } from './config-file.ts';
-import { type ConfigTable, configTable, flagOf, siteKeys, variableOf } from './config-keys.ts';
-import { nearest } from './config-nearest.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { type ConfigKey, needs, type ValuesOf } from '../../core/config/config-key.ts';
+import { type ListenAddress, ValueProblem } from '../../core/config/config-values.ts';
+import type { SiteSettings } from '../../core/config/plane-settings.ts';
+import type { Plane } from '../../core/plane/plane.ts';
+import type { ConfigFile } from './file.ts';
+import { type ConfigTable, configTable, flagOf, siteKeys, variableOf } from './keys.ts';
+import { nearest } from './nearest.ts';
 
 export interface ServerConfig extends SiteSettings {
   /** Undefined: the one of the data folder. */

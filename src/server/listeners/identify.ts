@@ -1,11 +1,11 @@
 // Who sent a request, by the listener that it came through.
 
 import type { TLSSocket } from 'node:tls';
-import type { Authenticator } from '../core/access/authenticator.ts';
-import type { Clock } from '../core/clock/clock.ts';
-import type { PeerAuthenticator } from '../core/identity/tls/peer-authenticator.ts';
-import type { ValidatedSvid } from '../core/identity/x509/svid-validator.ts';
-import type { Identify, Request } from './http/exchange.ts';
+import type { Authenticator } from '../../core/access/authenticator.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import type { Identify, Request } from '../http/exchange.ts';
 
 export function identifyTls(
   peers: PeerAuthenticator,

@@ -3,23 +3,23 @@ import { once } from 'node:events';
 import { connect as connectHttp2, createSecureServer } from 'node:http2';
 import type { AddressInfo } from 'node:net';
 import { after, suite, test } from 'node:test';
-import { systemClock, systemRandom } from '../core/clock/system.ts';
-import { HansaError } from '../core/errors/error.ts';
+import { systemClock, systemRandom } from '../../core/clock/system.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import {
   BundleTable,
   credentialOf,
   type Forged,
   forgeLeaf,
   forgeRoot,
-} from '../core/identity/x509/test-forge.ts';
-import { guardServer, svidServerOptions } from '../core/identity/tls/server.ts';
-import { TlsTransport } from '../core/identity/tls/tls-transport.ts';
-import type { Connection } from '../core/identity/tls/transport.ts';
-import type { Log } from '../core/log/log.ts';
-import { MetricsRegistry } from '../core/metrics/registry.ts';
-import type { ApiRequest, FederationRoute } from '../core/plane/route.ts';
+} from '../../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
+import { TlsTransport } from '../../core/identity/tls/tls-transport.ts';
+import type { Connection } from '../../core/identity/tls/transport.ts';
+import type { Log } from '../../core/log/log.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import type { ApiRequest, FederationRoute } from '../../core/plane/route.ts';
 import { FederationDispatcher } from './federation-listener.ts';
-import { Limits } from './http/limits.ts';
+import { Limits } from '../http/limits.ts';
 
 const lubeck = forgeRoot('lubeck.example');
 const site = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/site');

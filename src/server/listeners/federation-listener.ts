@@ -3,21 +3,21 @@
 // now. So are callers of gRPC methods that declare who may call; callers of others are strangers.
 
 import type { TLSSocket } from 'node:tls';
-import { sourceOf } from '../core/access/failure-limit.ts';
-import type { Clock } from '../core/clock/clock.ts';
-import type { HansaError } from '../core/errors/error.ts';
-import type { FederationRoute } from '../core/plane/route.ts';
-import type { PlaneRpc } from '../core/plane/stream.ts';
-import type { BundleSource } from '../core/identity/bundle/bundle.ts';
-import { PeerAuthenticator } from '../core/identity/tls/peer-authenticator.ts';
-import { brokenRule } from '../core/identity/x509/rules.ts';
-import type { ValidatedSvid } from '../core/identity/x509/svid-validator.ts';
-import type { Exchange, Request, Response } from './http/exchange.ts';
-import type { Limits } from './http/limits.ts';
-import { peerOf } from './http/plane-exchange.ts';
-import { PlaneDispatcher, type PlaneDispatcherParts } from './http/plane-dispatcher.ts';
-import { isRpc, RpcDispatcher } from './http/rpc.ts';
-import { CallerQuota } from './http/caller-quota.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { HansaError } from '../../core/errors/error.ts';
+import type { FederationRoute } from '../../core/plane/route.ts';
+import type { PlaneRpc } from '../../core/plane/stream.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
+import { brokenRule } from '../../core/identity/x509/rules.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import type { Exchange, Request, Response } from '../http/exchange.ts';
+import type { Limits } from '../http/limits.ts';
+import { peerOf } from '../http/plane-exchange.ts';
+import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispatcher.ts';
+import { isRpc, RpcDispatcher } from '../http/rpc.ts';
+import { CallerQuota } from '../http/caller-quota.ts';
 
 export interface FederationDispatcherParts extends PlaneDispatcherParts {
   readonly routes: readonly FederationRoute[];

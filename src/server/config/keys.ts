@@ -2,9 +2,9 @@
 // that the planes declare, they make one table: the YAML file, the HANSA_* variables, the flags of
 // `hansa server`, `hansa config` and the reference page all come from it.
 
-import { timestamp } from '../api/object.ts';
-import { TrustDomain } from '../api/values/trust-domain.ts';
-import { type ConfigKey, configKey, optionalConfigKey } from '../core/config/config-key.ts';
+import { timestamp } from '../../api/object.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { type ConfigKey, configKey, optionalConfigKey } from '../../core/config/config-key.ts';
 import {
   formatListenAddress,
   type ListenAddress,
@@ -17,8 +17,8 @@ import {
   parsePath,
   parseTime,
   ValueProblem,
-} from '../core/config/config-values.ts';
-import type { Plane } from '../core/plane/plane.ts';
+} from '../../core/config/config-values.ts';
+import type { Plane } from '../../core/plane/plane.ts';
 
 function parseListener(text: string): ListenAddress | 'off' {
   if (text === 'off') return 'off';

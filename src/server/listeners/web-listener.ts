@@ -4,9 +4,9 @@
 import type { SecureServerOptions } from 'node:http2';
 import type { Server } from 'node:net';
 import { createSecureContext, type Server as TlsServer, type TLSSocket } from 'node:tls';
-import { contextOptionsOf } from '../core/identity/tls/options.ts';
-import type { WebCertificate } from '../core/plane/plane.ts';
-import { PlaneDispatcher, type PlaneDispatcherParts } from './http/plane-dispatcher.ts';
+import { contextOptionsOf } from '../../core/identity/tls/options.ts';
+import type { WebCertificate } from '../../core/plane/plane.ts';
+import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispatcher.ts';
 
 /** RFC 8737 §6.2: the protocol in which a challenge is answered. */
 const acmeProtocol = 'acme-tls/1';

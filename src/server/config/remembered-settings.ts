@@ -5,10 +5,10 @@
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { type Document, isMap, parseDocument } from 'yaml';
-import { HansaError } from '../core/errors/error.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { Setting } from './config.ts';
-import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './config-file.ts';
-import { replaceFile } from './data-folder.ts';
+import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './file.ts';
+import { replaceFile } from '../data-folder.ts';
 
 const heading = ` Settings that hansa server remembers: it needs no flag for them at the next start.
  A flag, a HANSA_* variable or a --config file goes before a line here.

@@ -4,12 +4,12 @@
 // The budget counts records, not requests: a request that changes nothing costs nothing.
 // A caller beyond its budget is refused before its next request is worked on.
 
-import { adminsGroup, type Caller } from '../core/access/identity.ts';
-import type { AuditActor, AuditDraft } from '../core/audit/event.ts';
-import type { Audit } from '../core/audit/log.ts';
-import type { Clock } from '../core/clock/clock.ts';
-import { HansaError } from '../core/errors/error.ts';
-import { TokenBuckets } from '../core/limits/token-buckets.ts';
+import { adminsGroup, type Caller } from '../../core/access/identity.ts';
+import type { AuditActor, AuditDraft } from '../../core/audit/event.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
 /** A full bucket holds this many seconds of records: 30,000 by default, more than a GitOps controller writes at its first sync. */
 const burstSeconds = 300;

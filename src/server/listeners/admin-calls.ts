@@ -10,8 +10,8 @@ import {
   type ServerHttp2Stream,
 } from 'node:http2';
 import type { Socket } from 'node:net';
-import type { AdminCall } from '../core/plane/stream.ts';
-import { rpcStatus } from '../core/rpc/status.ts';
+import type { AdminCall } from '../../core/plane/stream.ts';
+import { rpcStatus } from '../../core/rpc/status.ts';
 
 const preface = 'PRI * HTTP/2.0';
 /** These tell: methods of HTTP/1.1 that are served here begin with POST, PUT or PATCH, but none with PRI. */

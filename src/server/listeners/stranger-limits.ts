@@ -6,9 +6,9 @@
 import type { Http2ServerRequest, ServerHttp2Stream } from 'node:http2';
 import type { Server, Socket } from 'node:net';
 import { constants } from 'node:http2';
-import { sourceOf } from '../core/access/failure-limit.ts';
-import type { Clock } from '../core/clock/clock.ts';
-import type { Request, Response } from './http/exchange.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { Request, Response } from '../http/exchange.ts';
 
 export interface StreamLimits {
   /** Of one address. */

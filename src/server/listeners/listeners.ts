@@ -5,12 +5,12 @@ import { createServer, type RequestListener, type Server } from 'node:http';
 import { createSecureServer, type Http2SecureServer } from 'node:http2';
 import type { Server as NetServer } from 'node:net';
 import type { SecureServerOptions } from 'node:http2';
-import type { Clock } from '../core/clock/clock.ts';
-import { HansaError } from '../core/errors/error.ts';
-import { removeStaleSocket } from '../core/plane/stale-socket.ts';
-import type { AdminCall } from '../core/plane/stream.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
+import type { AdminCall } from '../../core/plane/stream.ts';
 import { serveAdminCalls } from './admin-calls.ts';
-import type { ListenAddress } from '../core/config/config-values.ts';
+import type { ListenAddress } from '../../core/config/config-values.ts';
 import { Connections } from './connections.ts';
 
 export interface ListenerLimits {

@@ -6,10 +6,10 @@ import {
   personCaller,
   socketOwner,
   tokenCaller,
-} from '../core/access/identity.ts';
-import { changeDraft } from '../core/access/audit-draft.ts';
-import { VirtualClock } from '../core/clock/virtual.ts';
-import { hasCode } from '../core/errors/error.ts';
+} from '../../core/access/identity.ts';
+import { changeDraft } from '../../core/access/audit-draft.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import { RecordBudget } from './record-budget.ts';
 
 const ci = tokenCaller('ci');

@@ -6,9 +6,9 @@ import { once } from 'node:events';
 import { connect as connectHttp2 } from 'node:http2';
 import { after, before, suite, test } from 'node:test';
 import { connect, type TLSSocket } from 'node:tls';
-import { systemClock } from '../core/clock/system.ts';
-import { credentialOf, forgeLeaf, forgeRoot } from '../core/identity/x509/test-forge.ts';
-import { guardServer, svidServerOptions } from '../core/identity/tls/server.ts';
+import { systemClock } from '../../core/clock/system.ts';
+import { credentialOf, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
+import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
 import { type Listener, listenTls } from './listeners.ts';
 
 const site = forgeLeaf(forgeRoot('lubeck.example'), 'spiffe://lubeck.example/hansa/site');

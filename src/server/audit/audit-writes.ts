@@ -1,12 +1,12 @@
 // How a write becomes a record of the audit log.
 
-import type { Kind } from '../api/kind.ts';
-import { actorOf } from '../core/access/audit-draft.ts';
-import { changedFields } from '../core/audit/changed-fields.ts';
-import type { Audit } from '../core/audit/log.ts';
-import type { AuditRow } from '../core/store/store.ts';
-import type { ObjectDraft } from './resources/object-of.ts';
-import type { WriteRecord } from './resources/writer.ts';
+import type { Kind } from '../../api/kind.ts';
+import { actorOf } from '../../core/access/audit-draft.ts';
+import { changedFields } from '../../core/audit/changed-fields.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { AuditRow } from '../../core/store/store.ts';
+import type { ObjectDraft } from '../resources/object-of.ts';
+import type { WriteRecord } from '../resources/writer.ts';
 
 export function auditWrites(
   audit: Pick<Audit, 'record'>,

@@ -1,13 +1,13 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { type ConfigKeys, configKey } from '../core/config/config-key.ts';
-import { parseChoice } from '../core/config/config-values.ts';
-import { definePlaneSettings } from '../core/config/plane-settings.ts';
-import { HansaError } from '../core/errors/error.ts';
-import { parseConfigFile } from './config-file.ts';
-import { configTable, flagOf, variableOf } from './config-keys.ts';
-import { allPlanes } from '../test-planes.ts';
-import type { TrustSettings } from '../trust/trust-settings.ts';
+import { type ConfigKeys, configKey } from '../../core/config/config-key.ts';
+import { parseChoice } from '../../core/config/config-values.ts';
+import { definePlaneSettings } from '../../core/config/plane-settings.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { parseConfigFile } from './file.ts';
+import { configTable, flagOf, variableOf } from './keys.ts';
+import { allPlanes } from '../../test-planes.ts';
+import type { TrustSettings } from '../../trust/trust-settings.ts';
 import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
 
 function load(inputs: Partial<ConfigInputs> & { yaml?: string }): LoadedConfig {

@@ -1,9 +1,9 @@
 // Every route of a site with who may call it, from what the routes declare: for docs/reference, and for
 // the test that calls each of them.
 
-import type { ApiAccess, FederationAccess } from '../core/plane/route.ts';
-import type { Route } from './http/routes.ts';
-import type { PlaneHost } from './plane-host.ts';
+import type { ApiAccess, FederationAccess } from '../../core/plane/route.ts';
+import type { Route } from '../http/routes.ts';
+import type { PlaneHost } from '../plane-host.ts';
 
 export interface RouteRow {
   readonly listener: 'api' | 'federation' | 'web' | 'metrics' | 'admin socket';

@@ -1,7 +1,7 @@
 // The names under which clients that know no SPIFFE find the site's listeners.
 
 import { isIP } from 'node:net';
-import type { ServerConfig } from './config.ts';
+import type { ServerConfig } from '../config/config.ts';
 
 export interface ServerNames {
   readonly dnsNames: readonly string[];

@@ -3,8 +3,8 @@ import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync }
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { suite, type TestContext, test } from 'node:test';
-import { HansaError } from '../core/errors/error.ts';
-import { allPlanes } from '../test-planes.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { allPlanes } from '../../test-planes.ts';
 import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
 import { readRemembered, rememberedFile, rememberSettings } from './remembered-settings.ts';
 
