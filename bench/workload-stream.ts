@@ -1,6 +1,6 @@
 // A workload that waits for a bundle, at a site or at a SPIRE agent: both speak the Workload API.
 
-import { type ReceivedState, watchSvids } from '../src/trust/workload/workload-client.ts';
+import { type ReceivedState, watchSvids } from '../src/trust/client/workload-client.ts';
 
 /** What a workload holds now. */
 export class WorkloadStream {

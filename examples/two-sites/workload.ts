@@ -18,7 +18,7 @@ import { certificatePem, privateKeyPem } from '../../src/core/identity/x509/pem.
 import type { ValidatedSvid } from '../../src/core/identity/x509/svid-validator.ts';
 import { connectSvid } from '../../src/core/identity/tls/client.ts';
 import type { TlsCredential } from '../../src/core/identity/tls/options.ts';
-import { followSvids, type ReceivedState } from '../../src/trust/workload/workload-client.ts';
+import { followSvids, type ReceivedState } from '../../src/trust/client/workload-client.ts';
 
 export interface Identity {
   readonly id: string;

@@ -15,7 +15,12 @@ import {
 import { heldDocument } from './federated-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { acceptBundle } from './accept-bundle.ts';
-import { fetchBundle, type FetchProgress, type Profile, type Validator } from './fetch-bundle.ts';
+import {
+  fetchBundle,
+  type FetchProgress,
+  type Profile,
+  type Validator,
+} from './client/fetch-bundle.ts';
 
 export type EndpointParts = Pick<PlaneContext, 'clock' | 'transport' | 'heldBundles' | 'authority'>;
 

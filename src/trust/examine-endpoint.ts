@@ -16,7 +16,7 @@ import { heldDocument } from './federated-bundles.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../core/plane/route.ts';
 import { askEndpoint, endpointOf, type EndpointParts, readHeld } from './ask-endpoint.ts';
-import { fetchBundle, type FetchProgress } from './fetch-bundle.ts';
+import { fetchBundle, type FetchProgress } from './client/fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
 import { trustPaths } from './paths.ts';
 

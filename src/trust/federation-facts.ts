@@ -7,7 +7,7 @@ import { withLiveStatus } from '../api/live-status.ts';
 import { jsonEquals } from '../api/schema/json.ts';
 import type { Facts, Store } from '../core/store/store.ts';
 import type { FederationStatus } from './federation-status.ts';
-import type { Validator } from './fetch-bundle.ts';
+import type { Validator } from './client/fetch-bundle.ts';
 
 const collection = spiffeFederationKind.plural;
 const liveFields: readonly string[] = spiffeFederationKind.liveStatus ?? [];

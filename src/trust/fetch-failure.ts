@@ -3,7 +3,7 @@
 import { type ErrorCode, type HansaError, toHansaError } from '../core/errors/error.ts';
 import { brokenRule } from '../core/identity/x509/rules.ts';
 import { type BundleProblem, bundleProblem } from './accept-bundle.ts';
-import type { FetchProblem } from './fetch-bundle.ts';
+import type { FetchProblem } from './client/fetch-bundle.ts';
 
 export type FailureClass =
   | 'dns'

@@ -9,7 +9,7 @@ import type { Log } from '../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { admitFederation } from './admit-federation.ts';
 import { bundleRoutes } from './bundle-endpoint.ts';
-import { federationSync } from './controllers/federation-sync.ts';
+import { federationController } from './controllers/federation-controller.ts';
 import { examineRoutes } from './examine-endpoint.ts';
 import { observeExpiry } from './expiry-metrics.ts';
 import { FederatedBundles } from './federated-bundles.ts';
@@ -21,7 +21,7 @@ import { mintCalls } from './mint/mint-service.ts';
 import { refreshRoutes } from './refresh-routes.ts';
 import { StoreFederationState } from './federation-state.ts';
 import { Rotation } from './rotation/rotation.ts';
-import { rotationController } from './rotation/rotation-controller.ts';
+import { rotationController } from './controllers/rotation-controller.ts';
 import { rotationRoutes } from './rotation/rotation-routes.ts';
 import type { TrustSettings } from './trust-settings.ts';
 import { oidcDiscoveryRoutes } from './web/oidc-discovery.ts';
@@ -68,7 +68,7 @@ export async function startTrust(
   const joins = joining({ ...context, federationState });
   return {
     controllers: [
-      federationSync(context, new FederationMetrics(metrics, maxFederations)),
+      federationController(context, new FederationMetrics(metrics, maxFederations)),
       rotationController(rotationParts),
       ...workloads.controllers,
       ...joins.controllers,

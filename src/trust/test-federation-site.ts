@@ -30,7 +30,7 @@ import { auditWrites } from '../server/audit/audit-writes.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
-import { federationSync } from './controllers/federation-sync.ts';
+import { federationController } from './controllers/federation-controller.ts';
 import { FederationMetrics, observeFederations } from './federation-metrics.ts';
 import { refreshCollection, type RefreshRequest } from './refresh-request.ts';
 
@@ -179,7 +179,7 @@ export async function federationSite() {
     }),
   });
   runtime.start(
-    federationSync(
+    federationController(
       {
         store,
         clock,

@@ -36,11 +36,11 @@ import { ResourceWriter } from '../../src/server/resources/writer.ts';
 import { checkpointKey, foundingSecret } from '../../src/server/secret-records.ts';
 import { admitFederation } from '../../src/trust/admit-federation.ts';
 import { bundleRoutes } from '../../src/trust/bundle-endpoint.ts';
-import { federationSync } from '../../src/trust/controllers/federation-sync.ts';
+import { federationController } from '../../src/trust/controllers/federation-controller.ts';
 import { FederationMetrics } from '../../src/trust/federation-metrics.ts';
 import { Rotation } from '../../src/trust/rotation/rotation.ts';
 import type { RotationSettings } from '../../src/trust/trust-settings.ts';
-import { rotationController } from '../../src/trust/rotation/rotation-controller.ts';
+import { rotationController } from '../../src/trust/controllers/rotation-controller.ts';
 import { rotationRoutes } from '../../src/trust/rotation/rotation-routes.ts';
 import type { SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
@@ -76,7 +76,7 @@ const trustOfSites = (settings: RotationSettings): Plane => ({
     });
     return {
       controllers: [
-        federationSync(context, new FederationMetrics(metrics, 50)),
+        federationController(context, new FederationMetrics(metrics, 50)),
         rotationController(parts),
       ],
       routes: [...bundleRoutes(publisher), ...rotationRoutes(parts)],

@@ -9,7 +9,7 @@ import type { Random } from '../../core/clock/clock.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { exportPkcs8, generateP256 } from '../../core/identity/x509/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
-import type { Joined } from '../join/join-client.ts';
+import type { Joined } from './join-client.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { readOwnFile, writeNewFile } from '../../core/command/new-file.ts';
 import { removeMade } from './svid-files.ts';

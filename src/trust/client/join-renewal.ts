@@ -10,7 +10,7 @@ import { type ErrorCode, HansaError, toHansaError } from '../../core/errors/erro
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { maxChainLength } from '../../core/identity/x509/svid-validator.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
-import type { Joined, JoinServer } from '../join/join-client.ts';
+import type { Joined, JoinServer } from './join-client.ts';
 import type { JoinFolder, Membership } from './join-folder.ts';
 import { parseServer, readBundle, refreshBundle } from './join-server.ts';
 
@@ -40,7 +40,7 @@ export async function renewOnce(parts: RenewalParts): Promise<Joined> {
   const { clock, random, interruption } = parts.io;
   const membership = membershipOf(folder);
   const server = serverOf(parts);
-  const { renewSvid } = await import('../join/join-client.ts');
+  const { renewSvid } = await import('./join-client.ts');
   const key = await folder.nextKey(random);
   const joined = await renewSvid(
     { server, clock, random, key, signal: interruption() },

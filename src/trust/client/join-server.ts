@@ -9,7 +9,7 @@ import { Bundle, maxAuthorities } from '../../core/identity/bundle/bundle.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
 import { parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import type { JoinServer } from '../join/join-client.ts';
+import type { JoinServer } from './join-client.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
@@ -76,7 +76,7 @@ export async function refreshBundle(
   { url, bundle }: JoinServer,
 ): Promise<{ readonly bundle: Bundle; readonly againAfterMs: number }> {
   const { trustDomain } = bundle;
-  const { fetchBundle } = await import('../fetch-bundle.ts');
+  const { fetchBundle } = await import('./fetch-bundle.ts');
   const { asNobody, onlyBundle } = await import('./presented-bundle.ts');
   const { document } = await fetchBundle({
     url: new URL('/', url),

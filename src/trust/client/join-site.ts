@@ -4,11 +4,11 @@ import { createPrivateKey } from 'node:crypto';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
-import type { Joined, JoinServer, SvidCredential } from '../join/join-client.ts';
+import type { Joined, JoinServer, SvidCredential } from './join-client.ts';
 import type { JoinFolder } from './join-folder.ts';
 import { isPassing } from './join-renewal.ts';
 
-type JoinBySvid = typeof import('../join/join-client.ts')['joinBySvid'];
+type JoinBySvid = typeof import('./join-client.ts')['joinBySvid'];
 
 /** Which member to become, by which token. */
 export type JoinWish = Parameters<JoinBySvid>[1];
@@ -47,7 +47,7 @@ export async function joinSite(
 
 /** The first SVID that the Workload API gives to this process. */
 export async function svidFromSocket(socket: string, signal: AbortSignal): Promise<SvidCredential> {
-  const { watchSvids } = await import('../workload/workload-client.ts');
+  const { watchSvids } = await import('./workload-client.ts');
   for await (const { svids } of watchSvids(socket, signal)) {
     const [first] = svids;
     if (first === undefined) continue;

@@ -6,7 +6,7 @@ import { Readable, Writable } from 'node:stream';
 import { after, before, suite, test } from 'node:test';
 import type { Clock } from '../../core/clock/clock.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { answerMs, joinBySvid } from '../join/join-client.ts';
+import { answerMs, joinBySvid } from '../client/join-client.ts';
 import { ciToken, joinSite, putObject, runner, type TestJoinSite } from '../join/test-join-site.ts';
 import { JoinFolder } from '../client/join-folder.ts';
 import { runCli } from '../../cli/program.ts';

@@ -10,7 +10,7 @@ import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { JoinFolder } from '../client/join-folder.ts';
 import { keepFresh, membershipOf, renewOnce } from '../client/join-renewal.ts';
 import { readBundle, readGiven } from '../client/join-server.ts';
-import type { Joined } from '../join/join-client.ts';
+import type { Joined } from '../client/join-client.ts';
 
 interface RenewOptions {
   readonly server?: string;

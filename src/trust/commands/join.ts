@@ -9,7 +9,7 @@ import { apiVersion, timestamp } from '../../api/object.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { maxChainLength } from '../../core/identity/x509/svid-validator.ts';
-import type { SvidCredential } from '../join/join-client.ts';
+import type { SvidCredential } from '../client/join-client.ts';
 import type { MemberSummary } from '../join/join-routes.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
 import {
@@ -128,7 +128,7 @@ async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
     );
   }
   // Loaded here, so that no other command waits for it.
-  const client = await import('../join/join-client.ts');
+  const client = await import('../client/join-client.ts');
   if (secretFile !== undefined) {
     const { decodeSecret } = await import('../join/secret.ts');
     const seed = decodeSecret(readGiven(resolve(kit.io.cwd, secretFile), '--secret-file'));

@@ -4,7 +4,7 @@
 import { Command, Option } from 'commander';
 import { timestamp } from '../../api/object.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
-import type { ReceivedJwtSvid, ReceivedState } from '../workload/workload-client.ts';
+import type { ReceivedJwtSvid, ReceivedState } from '../client/workload-client.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { socketOf } from './workload-socket.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
@@ -55,7 +55,7 @@ Examples:
       const socket = socketOf(kit, command, options.socket);
       const signal = kit.io.interruption();
       // Loaded here, so that no other command waits for gRPC.
-      const client = await import('../workload/workload-client.ts');
+      const client = await import('../client/workload-client.ts');
       if (audience !== undefined) {
         showTokens(kit, await client.fetchJwtSvids(socket, { audience, spiffeId }, signal), output);
         return;

@@ -9,14 +9,10 @@ import { timestamp } from '../../api/object.ts';
 import { toHansaError } from '../../core/errors/error.ts';
 import { exportPkcs8, generateP256 } from '../../core/identity/x509/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
-import { type OnRenewal, onRenewal, parseSignal } from '../workload/apply/on-renewal.ts';
+import { type OnRenewal, onRenewal, parseSignal } from '../apply/on-renewal.ts';
 import type { MintedSvid } from '../workload/mint.ts';
 import type { MintedJwtSvid } from '../workload/mint-jwt.ts';
-import type {
-  ReceivedIdentities,
-  ReceivedState,
-  ReceivedSvid,
-} from '../workload/workload-client.ts';
+import type { ReceivedIdentities, ReceivedState, ReceivedSvid } from '../client/workload-client.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
 import { svidFetchCommand } from './svid-fetch.ts';
 import { type SvidFiles, writeSvidFiles } from '../client/svid-files.ts';
@@ -88,7 +84,7 @@ Examples:
     )
     .action(async (options: WatchOptions, command: Command) => {
       // Loaded here, so that no other command waits for gRPC.
-      const { followIdentities } = await import('../workload/workload-client.ts');
+      const { followIdentities } = await import('../client/workload-client.ts');
       const socket = socketOf(kit, command, options.socket);
       const renewal = renewalOf(kit, options);
       const states = followIdentities({

@@ -6,7 +6,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { forge, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import { joinBySecret, joinBySvid, renewSvid } from './join-client.ts';
+import { joinBySecret, joinBySvid, renewSvid } from '../client/join-client.ts';
 import { decodeSecret } from './secret.ts';
 import {
   attemptJoin,

@@ -5,10 +5,10 @@ import type { StoreFederationState } from '../federation-state.ts';
 import { agentDirectory } from './agent-directory.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';
-import { memberController } from './member-controller.ts';
+import { memberController } from '../controllers/member-controller.ts';
 import { Members } from './members.ts';
 import { TokenBook } from './token-book.ts';
-import { tokenController } from './token-controller.ts';
+import { tokenController } from '../controllers/token-controller.ts';
 import { judgeVouching } from './vouching.ts';
 
 export function joining(

@@ -10,7 +10,7 @@ import { objectOf } from '../../core/json/json-body.ts';
 import { authorityAudit } from '../../core/identity/authority/audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import { type PlaneResponse, type PlaneRoute, route } from '../../core/plane/route.ts';
-import type { RotationParts } from './rotation-controller.ts';
+import type { RotationParts } from '../controllers/rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';
 import { trustPaths } from '../paths.ts';
 

@@ -14,7 +14,7 @@ import { openStore } from '../../core/store/open.ts';
 import { peersCollection } from './receipts.ts';
 import type { RotationSettings } from '../trust-settings.ts';
 import { Rotation } from './rotation.ts';
-import { rotationController } from './rotation-controller.ts';
+import { rotationController } from '../controllers/rotation-controller.ts';
 import { rotationRoutes } from './rotation-routes.ts';
 
 const silent: Log = {

@@ -5,7 +5,7 @@
 import type { PlaneContext, WebCertificate } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import type { WebCertificateSettings } from '../trust-settings.ts';
-import { AcmeCertificate } from './acme/acme-certificate.ts';
+import { AcmeController } from '../controllers/acme-controller.ts';
 import { WebCertificateKeeper } from './certificate-keeper.ts';
 import { ServingCertificate } from './serving-certificate.ts';
 
@@ -32,7 +32,7 @@ export async function startWebCertificate(
   if (settings === undefined) return undefined;
   const health = new Map([['web-certificate', () => keeper.problem]]);
   if (settings.from === 'acme') {
-    const acme = await AcmeCertificate.start(settings, keeper, context);
+    const acme = await AcmeController.start(settings, keeper, context);
     return {
       certificate: keeper,
       controllers: [acme.controller],

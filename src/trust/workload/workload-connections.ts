@@ -4,7 +4,7 @@
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
-import type { PeerProcess } from './apply/peer-credentials.ts';
+import type { PeerProcess } from '../apply/peer-credentials.ts';
 import type { WorkloadProcess } from './workload-process.ts';
 
 export interface WorkloadLimits {

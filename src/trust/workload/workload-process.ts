@@ -10,9 +10,9 @@ import {
   type ExecutableHashes,
   type FileVersion,
   fileVersionKey,
-} from './apply/executable-hash.ts';
-import type { AccountFile } from './apply/account-files.ts';
-import type { PeerProcess } from './apply/peer-credentials.ts';
+} from '../apply/executable-hash.ts';
+import type { AccountFile } from '../apply/account-files.ts';
+import type { PeerProcess } from '../apply/peer-credentials.ts';
 import { controlGroupOf, systemdUnitOf } from './control-group.ts';
 
 /** A process as attested, in the words of selectors (those of SPIRE's unix and systemd attestors). */

@@ -9,9 +9,9 @@ import {
   secretServiceDefinition,
   type SecretServiceOptions,
 } from '../sds/secret-service.ts';
-import { AccountFile } from './apply/account-files.ts';
-import { ExecutableHashes } from './apply/executable-hash.ts';
-import { openWorkloadSocket } from './apply/workload-socket.ts';
+import { AccountFile } from '../apply/account-files.ts';
+import { ExecutableHashes } from '../apply/executable-hash.ts';
+import { openWorkloadSocket } from '../apply/workload-socket.ts';
 import {
   type AuthorizationApiOptions,
   authorizationApi,

@@ -15,7 +15,7 @@ import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
 import type { FederationState, StoreFederationState } from '../federation-state.ts';
 import { admitEntry } from './admit-entry.ts';
 import { Delivery } from './delivery.ts';
-import { entryController } from './entry-controller.ts';
+import { entryController } from '../controllers/entry-controller.ts';
 import { JwtSupply } from './jwt-supply.ts';
 import { mintRoute } from './mint.ts';
 import { mintJwtRoute } from './mint-jwt.ts';

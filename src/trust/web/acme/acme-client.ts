@@ -1,7 +1,7 @@
 // A client of ACME (RFC 8555), for one name and one certificate at a time. Here live the protocol
 // (this file, acme-jws.ts, messages.ts, problem.ts), what proves control of the name, the order as a
 // whole (order-certificate.ts), what is kept of it (acme-records.ts), and who does it when
-// (acme-certificate.ts). The ACME server is an outsider: https only, no redirects, every answer is
+// (acme-controller.ts). The ACME server is an outsider: https only, no redirects, every answer is
 // bounded, parsed once and must come in time.
 
 import type { KeyObject } from 'node:crypto';

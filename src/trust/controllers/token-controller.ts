@@ -8,7 +8,7 @@ import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditi
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Commit } from '../../core/store/store.ts';
-import { secretsCollection, type TokenBook, tokensCollection } from './token-book.ts';
+import { secretsCollection, type TokenBook, tokensCollection } from '../join/token-book.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & { readonly tokens: TokenBook };
 

@@ -9,8 +9,8 @@ import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { parseChain, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { ReconcileRuntime } from '../../core/reconcile/runtime.ts';
-import { noteRotation } from './rotation-request.ts';
-import { rotationSite } from './test-rotation-site.ts';
+import { noteRotation } from '../rotation/rotation-request.ts';
+import { rotationSite } from '../rotation/test-rotation-site.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;

@@ -9,8 +9,12 @@ import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { askedOf, earlier, entitlement } from '../entitlement.ts';
 import type { StoreFederationState } from '../federation-state.ts';
-import { askedTrustDomains, usableEntry, type WorkloadEntry } from './matching-entries.ts';
-import { FederationStateSource } from './federation-state-changes.ts';
+import {
+  askedTrustDomains,
+  usableEntry,
+  type WorkloadEntry,
+} from '../workload/matching-entries.ts';
+import { FederationStateSource } from '../workload/federation-state-changes.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 'resources'> & {
   readonly federationState: StoreFederationState;

@@ -10,8 +10,8 @@ import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { AuditRow } from '../../core/store/store.ts';
 import type { FederationState } from '../federation-state.ts';
-import { type KeptMember, type Members, membersCollection } from './members.ts';
-import { judgeVouching, vouchingDomain } from './vouching.ts';
+import { type KeptMember, type Members, membersCollection } from '../join/members.ts';
+import { judgeVouching, vouchingDomain } from '../join/vouching.ts';
 
 export type MemberControllerParts = Pick<
   PlaneContext,

@@ -13,7 +13,7 @@
 import { closeSync, openSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
 import koffi from 'koffi';
-import { HansaError } from '../../../core/errors/error.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { FileVersion } from './executable-hash.ts';
 import { isServedByUsers } from './served-mounts.ts';
 import { numberOfUnknown } from './user-namespace.ts';

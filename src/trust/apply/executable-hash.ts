@@ -5,7 +5,7 @@
 // on, and so do the others.
 
 import { Worker } from 'node:worker_threads';
-import type { Clock, Timer } from '../../../core/clock/clock.ts';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { HashAnswer, HashQuestion } from './executable-hash-worker.ts';
 
 /** What tells one content of a file from another, as far as the kernel can tell. */

@@ -19,7 +19,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, describe, type TestContext, test } from 'node:test';
 import { Worker } from 'node:worker_threads';
-import { systemClock } from '../../../core/clock/system.ts';
+import { systemClock } from '../../core/clock/system.ts';
 import { ExecutableHashes, maxProgramBytes } from './executable-hash.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hansa-hash-'));

@@ -61,7 +61,7 @@ type Parts = Pick<
   'store' | 'clock' | 'random' | 'transport' | 'heldBundles' | 'authority' | 'resources' | 'audit'
 >;
 
-export function federationSync(parts: Parts, metrics: FederationMetrics): Controller {
+export function federationController(parts: Parts, metrics: FederationMetrics): Controller {
   const { store, clock } = parts;
   const sync = new FederationSync(parts, metrics);
   return {

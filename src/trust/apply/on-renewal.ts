@@ -4,7 +4,7 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { constants } from 'node:os';
-import { HansaError } from '../../../core/errors/error.ts';
+import { HansaError } from '../../core/errors/error.ts';
 
 export interface OnRenewal {
   /** New files are in place. Never throws: trouble goes to `note`. */

@@ -11,8 +11,8 @@ import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { StoreFederationState } from '../federation-state.ts';
 import { entryController } from './entry-controller.ts';
-import type { WorkloadEntry } from './matching-entries.ts';
-import { openAuthority, put, putFederation } from './test-workload-site.ts';
+import type { WorkloadEntry } from '../workload/matching-entries.ts';
+import { openAuthority, put, putFederation } from '../workload/test-workload-site.ts';
 
 async function scene(t: TestContext, siteNames: readonly string[] = []) {
   const clock = systemClock;

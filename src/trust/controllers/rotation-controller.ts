@@ -10,9 +10,9 @@ import type { Log } from '../../core/log/log.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
 import { changeSource, StoreSource } from '../../core/reconcile/source.ts';
-import { peersCollection } from './receipts.ts';
-import { kinds, type Rotation } from './rotation.ts';
-import { noteRotation, rotationCollection, rotationRecord } from './rotation-request.ts';
+import { peersCollection } from '../rotation/receipts.ts';
+import { kinds, type Rotation } from '../rotation/rotation.ts';
+import { noteRotation, rotationCollection, rotationRecord } from '../rotation/rotation-request.ts';
 
 /** Wall time can jump, timers do not follow: look at least this often. */
 const lookEveryMs = 600_000;

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
-import { TokenBook } from './token-book.ts';
+import { TokenBook } from '../join/token-book.ts';
 import { tokenController } from './token-controller.ts';
-import { ciToken, joinSite } from './test-join-site.ts';
+import { ciToken, joinSite } from '../join/test-join-site.ts';
 
 suite('the status of a token', () => {
   const look = async (

@@ -1,16 +1,16 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { SeededRandom } from '../../../core/clock/seeded-random.ts';
-import { VirtualClock } from '../../../core/clock/virtual.ts';
-import type { Log } from '../../../core/log/log.ts';
-import { MetricsRegistry } from '../../../core/metrics/registry.ts';
-import { openStore } from '../../../core/store/open.ts';
-import { createSealer, type Sealer } from '../../../core/store/sealing/sealer.ts';
-import type { Store } from '../../../core/store/store.ts';
-import { WebCertificateKeeper } from '../certificate-keeper.ts';
-import { AcmeCertificate, type AcmeSettings } from './acme-certificate.ts';
-import { acmeCollection } from './acme-records.ts';
-import { drive, FakeAcme } from './test-acme-server.ts';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { Log } from '../../core/log/log.ts';
+import { MetricsRegistry } from '../../core/metrics/registry.ts';
+import { openStore } from '../../core/store/open.ts';
+import { createSealer, type Sealer } from '../../core/store/sealing/sealer.ts';
+import type { Store } from '../../core/store/store.ts';
+import { WebCertificateKeeper } from '../web/certificate-keeper.ts';
+import { AcmeController, type AcmeSettings } from './acme-controller.ts';
+import { acmeCollection } from '../web/acme/acme-records.ts';
+import { drive, FakeAcme } from '../web/acme/test-acme-server.ts';
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;
@@ -59,7 +59,7 @@ async function boot(
   change(server);
   const metrics = new MetricsRegistry();
   const keeper = new WebCertificateKeeper(clock, metrics);
-  const acme = await AcmeCertificate.start({ ...settings, ...changes }, keeper, {
+  const acme = await AcmeController.start({ ...settings, ...changes }, keeper, {
     ...around,
     log: silent,
     transport: server.transport,
@@ -223,7 +223,7 @@ suite('a certificate by ACME', () => {
       code: 'HANSA_CONFIG_INVALID',
       message: /^Cannot read acme\.caFile \/nowhere\/ca\.pem: ENOENT/,
     });
-    const caFile = import.meta.filename.replace('acme-certificate.test', 'renewal');
+    const caFile = import.meta.filename.replace('acme-controller.test', 'token-controller');
     await assert.rejects(boot(await world(), undefined, { caFile }), /holds no certificate in PEM/);
   });
 });

@@ -18,9 +18,9 @@ import { PublicKey } from '../../core/identity/x509/keys.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
 import { parseChain, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import { connectSvid, type SvidConnection } from '../../core/identity/tls/client.ts';
-import { signTranscript } from './proof.ts';
+import { signTranscript } from '../join/proof.ts';
 import { RpcClientCall } from './rpc-client.ts';
-import { secretPrivateKey } from './secret.ts';
+import { secretPrivateKey } from '../join/secret.ts';
 import {
   type Conversation,
   credentialDigest,
@@ -31,8 +31,8 @@ import {
   nonceBytes,
   renewTranscript,
   type RenewWish,
-} from './transcript.ts';
-import { type GivenCerts, paths, readAnswer, type RequestSchema } from './wire.ts';
+} from '../join/transcript.ts';
+import { type GivenCerts, paths, readAnswer, type RequestSchema } from '../join/wire.ts';
 
 export interface JoinServer {
   readonly url: URL;

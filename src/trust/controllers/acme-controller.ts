@@ -3,25 +3,25 @@
 
 import { readFileSync } from 'node:fs';
 import type { KeyObject } from 'node:crypto';
-import { HansaError, hasCode } from '../../../core/errors/error.ts';
-import { generateP256 } from '../../../core/identity/x509/keys.ts';
-import type { PlaneContext } from '../../../core/plane/plane.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { generateP256 } from '../../core/identity/x509/keys.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
 import type {
   Controller,
   ReconcileContext,
   ReconcileResult,
-} from '../../../core/reconcile/controller.ts';
-import type { Source } from '../../../core/reconcile/source.ts';
-import type { Commit, Watch } from '../../../core/store/store.ts';
-import type { WebCertificateSettings } from '../../trust-settings.ts';
-import type { WebCertificateKeeper } from '../certificate-keeper.ts';
-import { checkCredential, CredentialProblem } from '../check-credential.ts';
-import { AcmeClient } from './acme-client.ts';
-import { acmeCollection, AcmeRecords, type KeptCertificate } from './acme-records.ts';
-import { type ChallengeAnswer, httpAnswer, tlsAlpnAnswer } from './challenge-answers.ts';
-import { orderCertificate } from './order-certificate.ts';
-import { AcmeProblem } from './problem.ts';
-import { renewAtMs, retryAfterMs } from './renewal.ts';
+} from '../../core/reconcile/controller.ts';
+import type { Source } from '../../core/reconcile/source.ts';
+import type { Commit, Watch } from '../../core/store/store.ts';
+import type { WebCertificateSettings } from '../trust-settings.ts';
+import type { WebCertificateKeeper } from '../web/certificate-keeper.ts';
+import { checkCredential, CredentialProblem } from '../web/check-credential.ts';
+import { AcmeClient } from '../web/acme/acme-client.ts';
+import { acmeCollection, AcmeRecords, type KeptCertificate } from '../web/acme/acme-records.ts';
+import { type ChallengeAnswer, httpAnswer, tlsAlpnAnswer } from '../web/acme/challenge-answers.ts';
+import { orderCertificate } from '../web/acme/order-certificate.ts';
+import { AcmeProblem } from '../web/acme/problem.ts';
+import { renewAtMs, retryAfterMs } from '../web/acme/renewal.ts';
 
 export type AcmeSettings = Extract<WebCertificateSettings, { readonly from: 'acme' }>;
 
@@ -41,7 +41,7 @@ const restMs = 60_000;
 /** Once less than this share of the time for renewals is left, their failure makes the site unready. */
 const urgentShare = 0.5;
 
-export class AcmeCertificate {
+export class AcmeController {
   readonly #settings: AcmeSettings;
   readonly #context: Context;
   readonly #keeper: WebCertificateKeeper;
@@ -71,8 +71,8 @@ export class AcmeCertificate {
     settings: AcmeSettings,
     keeper: WebCertificateKeeper,
     context: Context,
-  ): Promise<AcmeCertificate> {
-    const acme = new AcmeCertificate(settings, keeper, context);
+  ): Promise<AcmeController> {
+    const acme = new AcmeController(settings, keeper, context);
     const { lastAttemptMs } = context.store.facts.get(acmeCollection, onlyKey) ?? {};
     if (typeof lastAttemptMs === 'number' && lastAttemptMs <= context.clock.now()) {
       acme.#retryAt = context.clock.monotonic() + lastAttemptMs + restMs - context.clock.now();

@@ -7,7 +7,7 @@ import { join } from 'node:path';
 import { test } from 'node:test';
 import { hasCode } from '../../core/errors/error.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
-import { putEntry, startTestSite } from './test-workload-site.ts';
+import { putEntry, startTestSite } from '../workload/test-workload-site.ts';
 import { watchIdentities, watchSvids } from './workload-client.ts';
 
 test('a site that stops while nobody asks for the next state is told of when somebody does', async (t) => {

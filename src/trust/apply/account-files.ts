@@ -2,8 +2,8 @@
 // directory service: a question over the network for each connection could wait for ever.
 
 import { readFileSync, statSync } from 'node:fs';
-import type { Clock } from '../../../core/clock/clock.ts';
-import { accountNames, maxAccountFileBytes } from '../account-names.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { accountNames, maxAccountFileBytes } from '../workload/account-names.ts';
 
 /** A change is seen after this long at the latest. */
 const lookEveryMs = 1000;

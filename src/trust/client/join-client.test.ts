@@ -8,7 +8,7 @@ import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/k
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
 import { svidServerOptions } from '../../core/identity/tls/server.ts';
 import { joinBySecret } from './join-client.ts';
-import { joinSite, ownKey, type TestJoinSite } from './test-join-site.ts';
+import { joinSite, ownKey, type TestJoinSite } from '../join/test-join-site.ts';
 
 let site: TestJoinSite;
 before(async () => {

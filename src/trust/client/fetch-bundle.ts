@@ -2,17 +2,17 @@
 // is verified before the request is sent. Redirects are followed for this fetch only, and whoever
 // they lead to must be the same as the first (§5.2.1.4, §5.2.2.4, §7.5.1).
 
-import type { SpiffeId } from '../api/values/spiffe-id.ts';
-import { excerpt } from '../api/values/trust-domain.ts';
-import type { Clock } from '../core/clock/clock.ts';
-import { HansaError } from '../core/errors/error.ts';
-import type { BundleSource } from '../core/identity/bundle/bundle.ts';
-import type { Certificate } from '../core/identity/x509/certificate.ts';
-import { brokenRule, refuse } from '../core/identity/x509/rules.ts';
-import { maxBundleBytes } from '../core/identity/bundle/spiffe-bundle.ts';
-import { validateChain } from '../core/identity/x509/svid-validator.ts';
-import type { Transport, TransportResponse, WebRules } from '../core/identity/tls/transport.ts';
-import { isLocalAddress } from './local-address.ts';
+import type { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
+import { maxBundleBytes } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { validateChain } from '../../core/identity/x509/svid-validator.ts';
+import type { Transport, TransportResponse, WebRules } from '../../core/identity/tls/transport.ts';
+import { isLocalAddress } from '../local-address.ts';
 
 /** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */
 const fetchTimeoutMs = 10_000;

@@ -3,8 +3,8 @@
 
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
-import { HansaError } from '../../../core/errors/error.ts';
-import { removeStaleSocket } from '../../../core/plane/stale-socket.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { removeStaleSocket } from '../../core/plane/stale-socket.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
 /**
