@@ -6,7 +6,7 @@ import { timestamp } from '../api/object.ts';
 import { TrustDomain } from '../api/values/trust-domain.ts';
 import { SeededRandom } from '../core/clock/seeded-random.ts';
 import { VirtualClock } from '../core/clock/virtual.ts';
-import { FederatedBundles } from '../trust/federated-bundles.ts';
+import { FederatedBundles } from '../trust/federation/federated-bundles.ts';
 import { openStore } from '../core/store/open.ts';
 import { resourceClient } from '../server/resources/resource-client.ts';
 import { ResourceWriter } from '../server/resources/writer.ts';

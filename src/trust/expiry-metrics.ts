@@ -7,7 +7,7 @@ import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { tokensCollection } from '../core/access/token-register.ts';
 import { bundleLife } from '../api/bundle-life.ts';
-import { federationSummaries } from './federated-bundles.ts';
+import { federationSummaries } from './federation/federated-bundles.ts';
 import type { TlsCredential } from '../core/identity/tls/options.ts';
 import type { PlaneContext, WebCertificate } from '../core/plane/plane.ts';
 import { recordReader } from '../core/store/reader.ts';

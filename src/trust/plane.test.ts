@@ -4,13 +4,13 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { test } from 'node:test';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
-import { FederatedBundles } from './federated-bundles.ts';
+import { FederatedBundles } from './federation/federated-bundles.ts';
 import { credentialOf, forge } from '../core/identity/x509/test-forge.ts';
 import { MetricsRegistry } from '../core/metrics/registry.ts';
 import type { PlaneContext } from '../core/plane/plane.ts';
 import { openStore } from '../core/store/open.ts';
 import { trustPlane } from './plane.ts';
-import { defaultTrustSettings } from './trust-settings.ts';
+import { defaultTrustSettings } from './settings.ts';
 import { openAuthority } from './workload/test-workload-site.ts';
 
 function nothing(): void {

@@ -19,7 +19,7 @@ import { endpointCheck } from './doctor/endpoint.ts';
 import { federationsCheck } from './doctor/federations.ts';
 import { trustStatus } from './status.ts';
 import { convertTeleport } from './teleport-manifests.ts';
-import { type TrustSettings, trustSettings } from './trust-settings.ts';
+import { type TrustSettings, trustSettings } from './settings.ts';
 
 export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',

@@ -8,7 +8,7 @@ import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { isLive, type PeerState } from '../../src/peering/peer-states.ts';
-import { defaultTrustSettings, type RotationSettings } from '../../src/trust/trust-settings.ts';
+import { defaultTrustSettings, type RotationSettings } from '../../src/trust/settings.ts';
 import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';
 import { leaseMs, startThreadSite, type ThreadSite } from './thread-site.ts';

@@ -19,7 +19,7 @@ const endpointURL = s.string({
   description:
     'The https URL of the endpoint, without user and password, for example https://bruges.example:8443/.',
   maxLength: 2048,
-  // A user and a password are refused by the plane (trust/admit-federation.ts), not here: what does
+  // A user and a password are refused by the plane (trust/federation/admit-federation.ts), not here: what does
   // not match a pattern is repeated to whoever reads the answer.
   pattern: '^https://[^\\s/?#]+(/[^\\s#]*)?$',
   hint: 'write an https URL, such as https://bruges.example:8443/',

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { type CoreErrorCode, HansaError } from '../errors/error.ts';
-import type { Examination } from '../../trust/examine-endpoint.ts';
+import type { Examination } from '../../trust/federation/examine-endpoint.ts';
 import { checkAdvertised, judgeAdvertised, warnUnlessAdvertised } from './advertised-url.ts';
 import type { SiteClient } from './site-client.ts';
 

@@ -7,7 +7,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { parseConfigFile } from './file.ts';
 import { configTable, flagOf, variableOf } from './keys.ts';
 import { allPlanes } from '../../test-planes.ts';
-import type { TrustSettings } from '../../trust/trust-settings.ts';
+import type { TrustSettings } from '../../trust/settings.ts';
 import { type ConfigInputs, type LoadedConfig, loadConfig, sourceText } from './config.ts';
 
 function load(inputs: Partial<ConfigInputs> & { yaml?: string }): LoadedConfig {

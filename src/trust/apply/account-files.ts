@@ -3,7 +3,7 @@
 
 import { readFileSync, statSync } from 'node:fs';
 import type { Clock } from '../../core/clock/clock.ts';
-import { accountNames, maxAccountFileBytes } from '../workload/account-names.ts';
+import { accountNames, maxAccountFileBytes } from '../workload/entries/account-names.ts';
 
 /** A change is seen after this long at the latest. */
 const lookEveryMs = 1000;

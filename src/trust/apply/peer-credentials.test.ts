@@ -18,8 +18,8 @@ import { createServer, type Server, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { controlGroupOf } from '../workload/control-group.ts';
-import { workloadProcess } from '../workload/workload-process.ts';
+import { controlGroupOf } from '../workload/entries/control-group.ts';
+import { workloadProcess } from '../workload/entries/workload-process.ts';
 import { type PeerProcess, peerProcess } from './peer-credentials.ts';
 
 const folder = mkdtempSync(join(tmpdir(), 'hansa-peer-'));

@@ -12,7 +12,7 @@ import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
 import { maxBundleBytes } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { Transport, TransportResponse, WebRules } from '../../core/identity/tls/transport.ts';
-import { isLocalAddress } from '../local-address.ts';
+import { isLocalAddress } from '../federation/local-address.ts';
 
 /** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */
 const fetchTimeoutMs = 10_000;

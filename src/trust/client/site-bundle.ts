@@ -5,9 +5,9 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 import { parseSpiffeBundle, type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import { heldDocument } from '../federated-bundles.ts';
+import { heldDocument } from '../federation/federated-bundles.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
-import type { OwnBundle } from '../bundle-endpoint.ts';
+import type { OwnBundle } from '../federation/bundle-endpoint.ts';
 import { trustPaths } from '../paths.ts';
 
 /** The line that stands for all authorities of this site. */

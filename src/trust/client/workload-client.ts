@@ -22,7 +22,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import { Certificate } from '../../core/identity/x509/certificate.ts';
 import { DerReader } from '../../core/identity/x509/der-reader.ts';
 import { tags } from '../../core/identity/x509/der.ts';
-import { errorOfStatus } from '../workload/grpc-status.ts';
+import { errorOfStatus } from '../workload/socket/grpc-status.ts';
 
 export interface ReceivedSvid {
   readonly id: SpiffeId;

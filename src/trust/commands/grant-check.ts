@@ -3,7 +3,7 @@
 
 import { Command } from 'commander';
 import { HansaError } from '../../core/errors/error.ts';
-import type { GrantCheck } from '../grant-check.ts';
+import type { GrantCheck } from '../authorization/grant-check.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable } from '../../core/command/columns.ts';
 import { trustPaths } from '../paths.ts';

@@ -4,7 +4,7 @@ import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { Command } from 'commander';
 import { HansaError } from '../../core/errors/error.ts';
-import type { GoodSvid, Verdict } from '../workload/validate-svid.ts';
+import type { GoodSvid, Verdict } from '../workload/svids/validate-svid.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';

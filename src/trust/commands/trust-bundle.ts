@@ -12,7 +12,7 @@ import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
 import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
-import { acceptBundle } from '../accept-bundle.ts';
+import { acceptBundle } from '../federation/accept-bundle.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { askRefresh, refreshedLine, refuseFailure } from './trust-refresh.ts';

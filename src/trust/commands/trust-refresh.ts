@@ -3,7 +3,7 @@
 import { Command, Option } from 'commander';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { RefreshAnswer } from '../refresh-routes.ts';
+import type { RefreshAnswer } from '../federation/refresh-routes.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable } from '../../core/command/columns.ts';

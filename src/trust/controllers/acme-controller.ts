@@ -13,7 +13,7 @@ import type {
 } from '../../core/reconcile/controller.ts';
 import type { Source } from '../../core/reconcile/source.ts';
 import type { Commit, Watch } from '../../core/store/store.ts';
-import type { WebCertificateSettings } from '../trust-settings.ts';
+import type { WebCertificateSettings } from '../settings.ts';
 import type { WebCertificateKeeper } from '../web/certificate-keeper.ts';
 import { checkCredential, CredentialProblem } from '../web/check-credential.ts';
 import { AcmeClient } from '../web/acme/acme-client.ts';

@@ -4,14 +4,14 @@ import type { Kind } from '../../api/kind.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import type { Resource } from '../../api/object.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { FederatedBundles } from '../federated-bundles.ts';
+import { FederatedBundles } from '../federation/federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
-import { StoreFederationState } from '../federation-state.ts';
+import { StoreFederationState } from '../authorization/federation-state.ts';
 import { entryController } from './entry-controller.ts';
-import type { WorkloadEntry } from '../workload/matching-entries.ts';
+import type { WorkloadEntry } from '../workload/entries/matching-entries.ts';
 import { openAuthority, put, putFederation } from '../workload/test-workload-site.ts';
 
 async function scene(t: TestContext, siteNames: readonly string[] = []) {

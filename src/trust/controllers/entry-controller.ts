@@ -7,14 +7,14 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
-import { askedOf, earlier, entitlement } from '../entitlement.ts';
-import type { StoreFederationState } from '../federation-state.ts';
+import { askedOf, earlier, entitlement } from '../authorization/entitlement.ts';
+import type { StoreFederationState } from '../authorization/federation-state.ts';
 import {
   askedTrustDomains,
   usableEntry,
   type WorkloadEntry,
-} from '../workload/matching-entries.ts';
-import { FederationStateSource } from '../workload/federation-state-changes.ts';
+} from '../workload/entries/matching-entries.ts';
+import { FederationStateSource } from '../authorization/federation-state-changes.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 'resources'> & {
   readonly federationState: StoreFederationState;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { afterEach, beforeEach, suite, test } from 'node:test';
-import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
+import { federationSite, type TestEndpoint } from '../federation/test-federation-site.ts';
 
 let site: Awaited<ReturnType<typeof federationSite>>;
 

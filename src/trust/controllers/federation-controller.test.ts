@@ -3,7 +3,7 @@ import { afterEach, beforeEach, suite, test } from 'node:test';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { maxBundleBytes } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { forge, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
+import { federationSite, type TestEndpoint } from '../federation/test-federation-site.ts';
 
 const name = 'bruges.example';
 const bruges = TrustDomain.parse(name);

@@ -8,7 +8,7 @@ import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spi
 import { sourceOf } from '../../api/bundle-life.ts';
 import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
 import { type SpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import { heldDocument } from '../federated-bundles.ts';
+import { heldDocument } from '../federation/federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
 import type {
@@ -18,9 +18,9 @@ import type {
 } from '../../core/reconcile/controller.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
-import { acceptFor, type Answer, askEndpoint, readHeld } from '../ask-endpoint.ts';
-import { FederationFacts, sameState } from '../federation-facts.ts';
-import type { FederationMetrics } from '../federation-metrics.ts';
+import { acceptFor, type Answer, askEndpoint, readHeld } from '../federation/ask-endpoint.ts';
+import { FederationFacts, sameState } from '../federation/federation-facts.ts';
+import type { FederationMetrics } from '../federation/federation-metrics.ts';
 import {
   acceptedStatus,
   failedStatus,
@@ -29,10 +29,10 @@ import {
   momentsOf,
   rebootstrappedStatus,
   restingStatus,
-} from '../federation-status.ts';
-import { type Failure, failureOf, isRefusal } from '../fetch-failure.ts';
-import { pendingRefresh, refreshCollection, refreshDone } from '../refresh-request.ts';
-import { describeRotation } from '../rotation-record.ts';
+} from '../federation/federation-status.ts';
+import { type Failure, failureOf, isRefusal } from '../federation/fetch-failure.ts';
+import { pendingRefresh, refreshCollection, refreshDone } from '../federation/refresh-request.ts';
+import { describeRotation } from '../federation/rotation-record.ts';
 import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 
 const controllerName = 'federation-sync';

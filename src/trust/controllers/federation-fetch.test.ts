@@ -5,7 +5,7 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { Bundle, type JwtAuthority } from '../../core/identity/bundle/bundle.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import { federationSite, type TestEndpoint } from '../test-federation-site.ts';
+import { federationSite, type TestEndpoint } from '../federation/test-federation-site.ts';
 
 const name = 'bruges.example';
 const bruges = TrustDomain.parse(name);

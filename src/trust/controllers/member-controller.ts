@@ -9,7 +9,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { AuditRow } from '../../core/store/store.ts';
-import type { FederationState } from '../federation-state.ts';
+import type { FederationState } from '../authorization/federation-state.ts';
 import { type KeptMember, type Members, membersCollection } from '../join/members.ts';
 import { judgeVouching, vouchingDomain } from '../join/vouching.ts';
 

@@ -4,7 +4,7 @@ import { peerLabel } from '../../api/kinds/spiffe-federation.ts';
 import { systemClock } from '../../core/clock/system.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { RequestOptions, SiteClient } from '../../core/plane/site-client.ts';
-import type { Examination } from '../examine-endpoint.ts';
+import type { Examination } from '../federation/examine-endpoint.ts';
 import { endpointCheck, judgeExamination } from './endpoint.ts';
 
 const url = 'https://bruges.example:8443/';

@@ -18,7 +18,7 @@ import {
   warning,
 } from '../../core/plane/doctor.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
-import type { Examination } from '../examine-endpoint.ts';
+import type { Examination } from '../federation/examine-endpoint.ts';
 import { federationRow } from '../trust-rows.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import { trustPaths } from '../paths.ts';

@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { systemClock } from '../../core/clock/system.ts';
 import type { SiteVisit } from '../../core/plane/doctor.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
-import type { TrustSettings } from '../trust-settings.ts';
+import type { TrustSettings } from '../settings.ts';
 import { checkWeb } from './web.ts';
 
 const visit = (more: Partial<SiteVisit<TrustSettings>>): SiteVisit<TrustSettings> => ({

@@ -4,7 +4,7 @@
 import type { X509Certificate } from 'node:crypto';
 import { connect } from 'node:tls';
 import type { Clock } from '../../core/clock/clock.ts';
-import type { TrustSettings } from '../trust-settings.ts';
+import type { TrustSettings } from '../settings.ts';
 import { CredentialProblem } from '../web/check-credential.ts';
 import { readCredential } from '../web/serving-certificate.ts';
 import { type Finding, ok, problem, type SiteVisit, warning } from '../../core/plane/doctor.ts';

@@ -6,7 +6,7 @@ import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
-import type { FederationState } from '../federation-state.ts';
+import type { FederationState } from '../authorization/federation-state.ts';
 import { type Members, membersCollection } from './members.ts';
 import { judgeVouching } from './vouching.ts';
 

@@ -13,7 +13,7 @@ import {
   type PlaneRoute,
   route,
 } from '../../core/plane/route.ts';
-import type { FederationState } from '../federation-state.ts';
+import type { FederationState } from '../authorization/federation-state.ts';
 import type { Members } from './members.ts';
 import { secretDigest } from './proof.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';

@@ -1,7 +1,7 @@
 // Joining, put together: the trust plane starts this and adds what comes back.
 
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
-import type { StoreFederationState } from '../federation-state.ts';
+import type { StoreFederationState } from '../authorization/federation-state.ts';
 import { agentDirectory } from './agent-directory.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService } from './join-service.ts';

@@ -42,9 +42,9 @@ import { FederationDispatcher } from '../../server/listeners/federation-listener
 import { Limits } from '../../server/http/limits.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
-import { bundleRoutes } from '../bundle-endpoint.ts';
-import { FederatedBundles } from '../federated-bundles.ts';
-import { StoreFederationState } from '../federation-state.ts';
+import { bundleRoutes } from '../federation/bundle-endpoint.ts';
+import { FederatedBundles } from '../federation/federated-bundles.ts';
+import { StoreFederationState } from '../authorization/federation-state.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService, type JoinServiceParts } from './join-service.ts';

@@ -2,8 +2,8 @@
 // another trust domain renews only while that domain is trusted. Pure.
 
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
-import { isWithoutPeer, trustProblem } from '../entitlement.ts';
-import type { FederationState } from '../federation-state.ts';
+import { isWithoutPeer, trustProblem } from '../authorization/entitlement.ts';
+import type { FederationState } from '../authorization/federation-state.ts';
 import type { Member } from './members.ts';
 
 export type Vouching =

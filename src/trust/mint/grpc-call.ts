@@ -6,7 +6,7 @@ import { constants, type ServerHttp2Stream } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';
 import { FrameReader } from '../../core/rpc/frames.ts';
 import { encodeStatusMessage } from '../../core/rpc/status.ts';
-import { grpcStatus, type GrpcStatus } from '../workload/grpc-status.ts';
+import { grpcStatus, type GrpcStatus } from '../workload/socket/grpc-status.ts';
 
 export interface CallLimits {
   /** A larger message ends the call with RESOURCE_EXHAUSTED. */

@@ -9,7 +9,7 @@ import type { IssuedSvid } from '../../core/identity/authority/authority.ts';
 import { maxTtlSeconds } from '../../core/identity/authority/phases.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { AdminCall } from '../../core/plane/stream.ts';
-import { grpcStatus } from '../workload/grpc-status.ts';
+import { grpcStatus } from '../workload/socket/grpc-status.ts';
 import { answerEach, answerOnce, type CallLimits } from './grpc-call.ts';
 import {
   frameMinted,

@@ -10,9 +10,9 @@ import {
   sinceMsOf,
 } from '../../core/identity/authority/phases.ts';
 import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
-import { federationsCollection } from '../federated-bundles.ts';
+import { federationsCollection } from '../federation/federated-bundles.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
-import type { RotationSettings } from '../trust-settings.ts';
+import type { RotationSettings } from '../settings.ts';
 import { ClockJumps } from './clock-jumps.ts';
 import { isLive, Receipts } from './receipts.ts';
 import { type NextStep, planRotation, type RotationPlan } from './rotation-plan.ts';

@@ -12,7 +12,7 @@ import { testSite } from '../../core/identity/authority/test-vault.ts';
 import type { Log } from '../../core/log/log.ts';
 import { openStore } from '../../core/store/open.ts';
 import { peersCollection } from './receipts.ts';
-import type { RotationSettings } from '../trust-settings.ts';
+import type { RotationSettings } from '../settings.ts';
 import { Rotation } from './rotation.ts';
 import { rotationController } from '../controllers/rotation-controller.ts';
 import { rotationRoutes } from './rotation-routes.ts';

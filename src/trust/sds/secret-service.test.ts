@@ -22,7 +22,7 @@ import {
   streamsAre,
   streamsExceed,
 } from '../workload/test-workload-site.ts';
-import type { WorkloadLimits } from '../workload/workload-connections.ts';
+import type { WorkloadLimits } from '../workload/socket/workload-connections.ts';
 
 const path = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets';
 type Init = MessageInitShape<typeof DiscoveryRequestSchema>;

@@ -19,15 +19,18 @@ import {
   DiscoveryRequestSchema,
 } from '../../../proto/gen/sds_pb.ts';
 import type { Delivery } from '../workload/delivery.ts';
-import { grpcMethod } from '../workload/grpc-method.ts';
-import { grpcStatus } from '../workload/grpc-status.ts';
+import { grpcMethod } from '../workload/socket/grpc-method.ts';
+import { grpcStatus } from '../workload/socket/grpc-status.ts';
 import {
   anotherProcess,
   connectionGone,
   noIdentity,
   noSvidNow,
-} from '../workload/stream-refusals.ts';
-import type { WorkloadConnection, WorkloadConnections } from '../workload/workload-connections.ts';
+} from '../workload/socket/stream-refusals.ts';
+import type {
+  WorkloadConnection,
+  WorkloadConnections,
+} from '../workload/socket/workload-connections.ts';
 import { Delta, fetched, type SecretStream, StateOfTheWorld } from './secret-stream.ts';
 import { secretsOf, type WorkloadSecrets } from './workload-secrets.ts';
 

@@ -3,7 +3,7 @@ import { describe, test } from 'node:test';
 import { create, type MessageInitShape } from '@bufbuild/protobuf';
 import fc from 'fast-check';
 import { DeltaDiscoveryRequestSchema, DiscoveryRequestSchema } from '../../../proto/gen/sds_pb.ts';
-import { defaultLimits } from '../workload/workload-connections.ts';
+import { defaultLimits } from '../workload/socket/workload-connections.ts';
 import { Delta, fetched, maxNameCharacters, maxNames, StateOfTheWorld } from './secret-stream.ts';
 import { bundles, readDelta, readState, secrets, twoSvids } from './test-secrets.ts';
 import { secretType, type WorkloadSecrets } from './workload-secrets.ts';

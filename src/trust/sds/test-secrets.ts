@@ -12,7 +12,7 @@ import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { exportPkcs8, generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { testSite } from '../../core/identity/authority/test-vault.ts';
-import type { PeerIdentities } from '../peer-identities.ts';
+import type { PeerIdentities } from '../authorization/peer-identities.ts';
 import { WorkloadState } from '../workload/workload-state.ts';
 import { WorkloadSecrets } from './workload-secrets.ts';
 

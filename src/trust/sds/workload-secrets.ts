@@ -21,9 +21,9 @@ import {
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
-import type { SuppliedSvid } from '../workload/svid-supply.ts';
+import type { SuppliedSvid } from '../workload/svids/svid-supply.ts';
 import type { WorkloadState } from '../workload/workload-state.ts';
-import type { PeerIdentities } from '../peer-identities.ts';
+import type { PeerIdentities } from '../authorization/peer-identities.ts';
 
 const tls = 'type.googleapis.com/envoy.extensions.transport_sockets.tls.v3';
 export const secretType = `${tls}.Secret`;

@@ -7,7 +7,7 @@ import { dirname } from 'node:path';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
-import type { WebCertificateSettings } from '../trust-settings.ts';
+import type { WebCertificateSettings } from '../settings.ts';
 import { checkCredential, CredentialProblem, type WebCredential } from './check-credential.ts';
 import type { WebCertificateKeeper } from './certificate-keeper.ts';
 

@@ -4,7 +4,7 @@
 
 import type { PlaneContext, WebCertificate } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
-import type { WebCertificateSettings } from '../trust-settings.ts';
+import type { WebCertificateSettings } from '../settings.ts';
 import { AcmeController } from '../controllers/acme-controller.ts';
 import { WebCertificateKeeper } from './certificate-keeper.ts';
 import { ServingCertificate } from './serving-certificate.ts';

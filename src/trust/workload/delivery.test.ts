@@ -4,13 +4,13 @@ import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { systemRandom as random } from '../../core/clock/system.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import { FederatedBundles } from '../federated-bundles.ts';
+import { FederatedBundles } from '../federation/federated-bundles.ts';
 import { openStore } from '../../core/store/open.ts';
-import { StoreFederationState } from '../federation-state.ts';
+import { StoreFederationState } from '../authorization/federation-state.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
-import { SvidSupply } from './svid-supply.ts';
+import { SvidSupply } from './svids/svid-supply.ts';
 import { openAuthority, put, putEntry, remove } from './test-workload-site.ts';
-import type { WorkloadProcess } from './workload-process.ts';
+import type { WorkloadProcess } from './entries/workload-process.ts';
 import type { WorkloadState } from './workload-state.ts';
 
 const silent = { debug: nothing, info: nothing, warn: nothing, error: nothing, with: () => silent };

@@ -12,14 +12,14 @@ import { publishedCollection } from '../../core/identity/bundle/published-bundle
 import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
-import { earlier, entitlement } from '../entitlement.ts';
-import type { FederationState, StoreFederationState } from '../federation-state.ts';
+import { earlier, entitlement } from '../authorization/entitlement.ts';
+import type { FederationState, StoreFederationState } from '../authorization/federation-state.ts';
 import { givenBundles } from './given-bundles.ts';
-import { asksFor, hintsOf, type UsableEntry } from './matching-entries.ts';
-import { watchFederationState } from './federation-state-changes.ts';
-import { StoreEntries } from './store-entries.ts';
-import type { SvidSupply } from './svid-supply.ts';
-import type { WorkloadProcess } from './workload-process.ts';
+import { asksFor, hintsOf, type UsableEntry } from './entries/matching-entries.ts';
+import { watchFederationState } from '../authorization/federation-state-changes.ts';
+import { StoreEntries } from './entries/store-entries.ts';
+import type { SvidSupply } from './svids/svid-supply.ts';
+import type { WorkloadProcess } from './entries/workload-process.ts';
 import { type HintedSvid, WorkloadState } from './workload-state.ts';
 
 /** One stream. None of these may throw; after `denied` or `failed` nothing more comes. */

@@ -2,10 +2,10 @@
 // in small steps, between which whoever asks may let others run. Pure.
 
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
-import { askedOf, earlier, entitlement } from '../entitlement.ts';
-import { type PeerIdentities, peerIdentities } from '../peer-identities.ts';
-import type { FederationState } from '../federation-state.ts';
-import { askedTrustDomains, type UsableEntry } from './matching-entries.ts';
+import { askedOf, earlier, entitlement } from '../authorization/entitlement.ts';
+import { type PeerIdentities, peerIdentities } from '../authorization/peer-identities.ts';
+import type { FederationState } from '../authorization/federation-state.ts';
+import { askedTrustDomains, type UsableEntry } from './entries/matching-entries.ts';
 
 export interface GivenBundles {
   /** In the order of trust domains. */

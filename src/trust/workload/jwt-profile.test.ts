@@ -35,7 +35,7 @@ import {
   TestStream,
 } from './test-workload-site.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
-import { JwtSupply } from './jwt-supply.ts';
+import { JwtSupply } from './svids/jwt-supply.ts';
 
 async function site(t: TestContext) {
   const started = await startTestSite();

@@ -19,12 +19,12 @@ import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { brokenJwtRule, type JwtRule } from '../../core/identity/jwt/rules.ts';
 import { validateJwtSvid } from '../../core/identity/jwt/svid-validator.ts';
-import { grpcStatus } from './grpc-status.ts';
-import type { JwtSupply } from './jwt-supply.ts';
-import { hintsOf, type UsableEntry } from './matching-entries.ts';
-import { anotherProcess, connectionGone, noIdentity } from './stream-refusals.ts';
+import { grpcStatus } from './socket/grpc-status.ts';
+import type { JwtSupply } from './svids/jwt-supply.ts';
+import { hintsOf, type UsableEntry } from './entries/matching-entries.ts';
+import { anotherProcess, connectionGone, noIdentity } from './socket/stream-refusals.ts';
 import { serveStates, type StateView, type WorkloadApiOptions } from './workload-api.ts';
-import type { WorkloadConnection } from './workload-connections.ts';
+import type { WorkloadConnection } from './socket/workload-connections.ts';
 import { jwtOf } from './workload-state.ts';
 
 export interface JwtProfileOptions extends WorkloadApiOptions {

@@ -9,9 +9,9 @@ import { generateP256, PublicKey } from '../../core/identity/x509/keys.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { callRoute } from '../../core/plane/test-request.ts';
-import type { MintedJwtSvid } from './mint-jwt.ts';
+import type { MintedJwtSvid } from './svids/mint-jwt.ts';
 import { startTestSite, type TestWorkloadSite } from './test-workload-site.ts';
-import type { Verdict } from './validate-svid.ts';
+import type { Verdict } from './svids/validate-svid.ts';
 
 const owner = { user: 'owner', groups: [adminsGroup] } as unknown as Caller;
 const stranger = { user: 'ci', groups: [] } as unknown as Caller;

@@ -34,15 +34,15 @@ import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import { FederatedBundles } from '../federated-bundles.ts';
-import { StoreFederationState } from '../federation-state.ts';
+import { FederatedBundles } from '../federation/federated-bundles.ts';
+import { StoreFederationState } from '../authorization/federation-state.ts';
 import { MemoryVault } from '../../core/identity/authority/test-vault.ts';
 import { EnforcementPoints } from '../../core/plane/enforcement.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
-import { defaultLimits, type WorkloadLimits } from './workload-connections.ts';
+import { defaultLimits, type WorkloadLimits } from './socket/workload-connections.ts';
 import { workloadServices } from './workload-services.ts';
 
 export class MovableClock implements Clock {

@@ -14,11 +14,11 @@ import {
   X509SVIDRequestSchema,
 } from '../../../proto/gen/workload_pb.ts';
 import type { Delivery, Subscriber } from './delivery.ts';
-import { grpcMethod } from './grpc-method.ts';
-import { grpcStatus } from './grpc-status.ts';
-import { LatestWriter } from './latest-writer.ts';
-import { anotherProcess, connectionGone, noIdentity, noSvidNow } from './stream-refusals.ts';
-import type { WorkloadConnection, WorkloadConnections } from './workload-connections.ts';
+import { grpcMethod } from './socket/grpc-method.ts';
+import { grpcStatus } from './socket/grpc-status.ts';
+import { LatestWriter } from './socket/latest-writer.ts';
+import { anotherProcess, connectionGone, noIdentity, noSvidNow } from './socket/stream-refusals.ts';
+import type { WorkloadConnection, WorkloadConnections } from './socket/workload-connections.ts';
 import { type WorkloadState, x509Of } from './workload-state.ts';
 
 export interface WorkloadApiOptions {

@@ -22,7 +22,7 @@ import {
   streamsAre,
   streamsExceed,
 } from './test-workload-site.ts';
-import type { WorkloadLimits } from './workload-connections.ts';
+import type { WorkloadLimits } from './socket/workload-connections.ts';
 
 async function site(t: TestContext, limits: Partial<WorkloadLimits> = {}) {
   const started = await startTestSite(limits);

@@ -8,29 +8,29 @@ import { excerpt } from '../../api/values/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { JwtRule } from '../../core/identity/jwt/rules.ts';
 import type { Log } from '../../core/log/log.ts';
-import { trustProblem } from '../entitlement.ts';
+import { trustProblem } from '../authorization/entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
-import { grantCheckRoute } from '../grant-check.ts';
-import type { AccessDecision, AccessQuestion } from '../ext-authz.ts';
-import type { FederationState, StoreFederationState } from '../federation-state.ts';
-import { admitEntry } from './admit-entry.ts';
+import { grantCheckRoute } from '../authorization/grant-check.ts';
+import type { AccessDecision, AccessQuestion } from '../authorization/ext-authz.ts';
+import type { FederationState, StoreFederationState } from '../authorization/federation-state.ts';
+import { admitEntry } from './entries/admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from '../controllers/entry-controller.ts';
-import { JwtSupply } from './jwt-supply.ts';
-import { mintRoute } from './mint.ts';
-import { mintJwtRoute } from './mint-jwt.ts';
-import { OccasionalLog } from './occasional-log.ts';
-import type { GuardRefusal } from './stream-guard.ts';
-import { SvidSupply } from './svid-supply.ts';
+import { JwtSupply } from './svids/jwt-supply.ts';
+import { mintRoute } from './svids/mint.ts';
+import { mintJwtRoute } from './svids/mint-jwt.ts';
+import { OccasionalLog } from './socket/occasional-log.ts';
+import type { GuardRefusal } from './socket/stream-guard.ts';
+import { SvidSupply } from './svids/svid-supply.ts';
 import {
   defaultLimits,
   type WorkloadConnection,
   WorkloadConnections,
   type WorkloadLimits,
-} from './workload-connections.ts';
-import { validateRoute } from './validate-svid.ts';
-import { toldSelectors, type WorkloadProcess } from './workload-process.ts';
-import { startWorkloadServer } from './workload-server.ts';
+} from './socket/workload-connections.ts';
+import { validateRoute } from './svids/validate-svid.ts';
+import { toldSelectors, type WorkloadProcess } from './entries/workload-process.ts';
+import { startWorkloadServer } from './socket/workload-server.ts';
 
 export interface WorkloadServices extends Omit<RunningPlane, 'endpoints'> {
   readonly endpoints: { readonly workload: string };

@@ -12,9 +12,9 @@ import {
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { unpooledCopy } from '../../core/memory/unpooled-copy.ts';
 import { encodeJwtBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import type { PeerIdentities } from '../peer-identities.ts';
-import type { UsableEntry } from './matching-entries.ts';
-import type { SuppliedSvid } from './svid-supply.ts';
+import type { PeerIdentities } from '../authorization/peer-identities.ts';
+import type { UsableEntry } from './entries/matching-entries.ts';
+import type { SuppliedSvid } from './svids/svid-supply.ts';
 
 export interface HintedSvid {
   /** Unique in a state where it is not empty. */

@@ -5,11 +5,11 @@ import { CheckRequestSchema } from '../../../proto/gen/ext_authz_pb.ts';
 import { DeltaDiscoveryRequestSchema, DiscoveryRequestSchema } from '../../../proto/gen/sds_pb.ts';
 import { SpiffeId } from '../../../src/api/values/spiffe-id.ts';
 import { HansaError } from '../../../src/core/errors/error.ts';
-import { decideAccess } from '../../../src/trust/ext-authz.ts';
+import { decideAccess } from '../../../src/trust/authorization/ext-authz.ts';
 import { Delta, fetched, StateOfTheWorld } from '../../../src/trust/sds/secret-stream.ts';
 import { bundles, readDelta, readState, secrets } from '../../../src/trust/sds/test-secrets.ts';
 import { secretType } from '../../../src/trust/sds/workload-secrets.ts';
-import { questionOf } from '../../../src/trust/workload/authorization-api.ts';
+import { questionOf } from '../../../src/trust/authorization/authorization-api.ts';
 import type { Target } from '../target.ts';
 
 const web = SpiffeId.parse('spiffe://lubeck.example/web');

@@ -2,7 +2,10 @@
 
 import { readMintRequest, readStreamedRequest } from '../../../src/trust/mint/mint-messages.ts';
 import { readSigningRequest } from '../../../src/trust/mint/signing-request.ts';
-import { controlGroupOf, systemdUnitOf } from '../../../src/trust/workload/control-group.ts';
+import {
+  controlGroupOf,
+  systemdUnitOf,
+} from '../../../src/trust/workload/entries/control-group.ts';
 import { workloadEntryKind } from '../../../src/api/kinds/workload-entry.ts';
 import { apiVersion } from '../../../src/api/object.ts';
 import { validateObject } from '../../../src/api/resource-schema.ts';
@@ -12,7 +15,7 @@ import {
   EntryIndex,
   usableEntry,
   type WorkloadEntry,
-} from '../../../src/trust/workload/matching-entries.ts';
+} from '../../../src/trust/workload/entries/matching-entries.ts';
 import type { Target } from '../target.ts';
 
 const lubeck = TrustDomain.parse('lubeck.example');

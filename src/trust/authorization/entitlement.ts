@@ -1,0 +1,251 @@
+// Whether the bundle of another trust domain is used: by the site, and for a workload. The one place
+// that decides it, for the Workload API, SDS, ext_authz, joins and renewals. A workload gets the
+// bundle of a peer only while a grant covers it: without the bundle it cannot verify a single
+// certificate of that peer, whatever the workload itself would allow. Pure.
+
+import { grantees, peerDistrust } from '../../api/grants.ts';
+import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { timestamp } from '../../api/object.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
+import type { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
+import type { BundleLife } from '../../api/bundle-life.ts';
+import type { FederationState } from './federation-state.ts';
+
+/** What the site knows of the bundle of a federation that is not being deleted. */
+export interface BundleFacts {
+  readonly quarantined: boolean;
+  /** As its document says; undefined where there is none, where it cannot be read, and in quarantine. */
+  readonly bundle: Bundle | undefined;
+  /** Whether it holds a key of this site: its holder could speak for both trust domains. */
+  readonly sharesAuthority: boolean;
+  readonly life: BundleLife;
+}
+
+/** Why the site does not use a bundle, whoever asks for it. */
+export type BundleProblem =
+  | 'NotFederated'
+  | 'Quarantined'
+  | 'NoBundle'
+  | 'SharedAuthority'
+  | 'Expired'
+  | 'Stale';
+
+/** Why nothing of a trust domain is trusted. */
+export type TrustProblem = BundleProblem | 'PeerNotTrusted';
+
+export type EntitlementReason =
+  | TrustProblem
+  | 'FederatedWithoutPeer'
+  | 'Granted'
+  | 'GrantedByPeer'
+  | 'NoGrant';
+
+export interface Entitlement {
+  readonly trustDomain: string;
+  /** What the workload is given; undefined where it is withheld. */
+  readonly bundle: Bundle | undefined;
+  readonly reason: EntitlementReason;
+  /** For the operator, who may do something about it. */
+  readonly message: string;
+  /** When time alone may change it: the next end of a grant, or of the life of the bundle. */
+  readonly changesAtMs: number | undefined;
+}
+
+/** Undefined where the site uses the bundle. Asked on every request. */
+export function bundleProblem(
+  facts: BundleFacts | undefined,
+  nowMs: number,
+): BundleProblem | undefined {
+  if (facts === undefined) return 'NotFederated';
+  if (facts.quarantined) return 'Quarantined';
+  if (facts.bundle === undefined) return 'NoBundle';
+  if (facts.sharesAuthority) return 'SharedAuthority';
+  const { staleAtMs, expiredAtMs } = facts.life;
+  if (expiredAtMs !== undefined && nowMs >= expiredAtMs) return 'Expired';
+  return staleAtMs !== undefined && nowMs >= staleAtMs ? 'Stale' : undefined;
+}
+
+/** Why nothing of a trust domain is trusted, for the operator; undefined where it is. */
+export function trustProblem(
+  trustDomain: string,
+  federationState: FederationState,
+  nowMs: number,
+): { readonly reason: TrustProblem; readonly message: string } | undefined {
+  const distrust = peerProblem(trustDomain, federationState);
+  if (distrust !== undefined) return { reason: 'PeerNotTrusted', message: distrust };
+  const facts = federationState.bundleOf(trustDomain);
+  const reason = bundleProblem(facts, nowMs);
+  return reason && { reason, message: messageOf(reason, trustDomain, facts) };
+}
+
+function messageOf(
+  problem: BundleProblem,
+  trustDomain: string,
+  facts: BundleFacts | undefined,
+): string {
+  switch (problem) {
+    case 'NotFederated':
+      return `this site has no SPIFFEFederation ${trustDomain}`;
+    case 'Quarantined':
+      return 'its SPIFFEFederation is quarantined';
+    case 'NoBundle':
+      return 'the site has no bundle of it yet';
+    case 'SharedAuthority':
+      return 'its bundle holds a key of this site';
+    case 'Expired':
+      return 'its authorities have expired';
+    case 'Stale':
+      return `its bundle is stale since ${timestamp(facts?.life.staleAtMs ?? 0)}: the endpoint has not confirmed it`;
+  }
+}
+
+/** The trust domains that are asked for, in order. They may be very many, to be decided in small steps. */
+export function askedOf(
+  id: SpiffeId,
+  federatesWith: readonly string[],
+  federationState: Pick<FederationState, 'federations'>,
+): readonly string[] {
+  const asked = federatesWith.includes('*')
+    ? federationState.federations
+    : federatesWith.toSorted();
+  const own = id.trustDomain.name;
+  return asked.includes(own) ? asked.filter((trustDomain) => trustDomain !== own) : asked;
+}
+
+/** Of one trust domain that is asked for. Linear in the grants to it. */
+export function entitlement(
+  id: SpiffeId,
+  trustDomain: string,
+  federationState: FederationState,
+  nowMs: number,
+): Entitlement {
+  let changesAtMs: number | undefined;
+  const endsAt = (moment: number | undefined): void => {
+    if (moment !== undefined && moment > nowMs) changesAtMs = earlier(changesAtMs, moment);
+  };
+  for (const { spec } of federationState.grantsByPeer.get(trustDomain) ?? []) {
+    endsAt(spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt));
+  }
+  const facts = federationState.bundleOf(trustDomain);
+  endsAt(facts?.life.staleAtMs);
+  endsAt(facts?.life.expiredAtMs);
+  const answer = (reason: EntitlementReason, message: string, bundle?: Bundle): Entitlement => ({
+    trustDomain,
+    bundle,
+    reason,
+    message,
+    changesAtMs,
+  });
+  const problem = bundleProblem(facts, nowMs);
+  if (problem === 'NotFederated') return answer(problem, messageOf(problem, trustDomain, facts));
+  const right = rightTo(id.toString(), trustDomain, federationState, nowMs);
+  // Who has no right to a bundle is told that, and not what is wrong with it.
+  if (!right.given) return answer(right.reason, right.message);
+  return problem === undefined
+    ? answer(right.reason, right.message, facts?.bundle)
+    : answer(problem, messageOf(problem, trustDomain, facts));
+}
+
+export function earlier(one: number | undefined, other: number | undefined): number | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  return Math.min(one, other);
+}
+
+interface Right {
+  readonly given: boolean;
+  readonly reason: EntitlementReason;
+  readonly message: string;
+}
+
+/** What peers and grants say, for a trust domain that is federated. */
+function rightTo(
+  id: string,
+  trustDomain: string,
+  federationState: FederationState,
+  nowMs: number,
+): Right {
+  const answer = (given: boolean, reason: EntitlementReason, message: string): Right => ({
+    given,
+    reason,
+    message,
+  });
+  if (isWithoutPeer(trustDomain, federationState)) {
+    return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
+  }
+  const peer = federationState.peers.get(trustDomain);
+  const distrust = peerDistrust(trustDomain, peer);
+  if (distrust !== undefined) return answer(false, 'PeerNotTrusted', distrust);
+  const grant = federationState.grantsByPeer
+    .get(trustDomain)
+    ?.find((candidate) => opens(candidate, id, federationState, nowMs));
+  if (grant !== undefined) {
+    return answer(true, 'Granted', `grant ${grant.metadata.name} lets ${trustDomain} reach it`);
+  }
+  const offer = peer?.status?.offers?.find(
+    ({ grantedTo }) => grantedTo.includes(id) || grantedTo.includes('*'),
+  );
+  if (offer !== undefined) {
+    return answer(true, 'GrantedByPeer', `${trustDomain} grants it the offer ${offer.name}`);
+  }
+  return answer(
+    false,
+    'NoGrant',
+    `no grant to ${trustDomain} names an offer that ${id} serves, and ${trustDomain} grants it none`,
+  );
+}
+
+/**
+ * The bundles by which somebody of another trust domain may be let in: none of a peer that is
+ * suspended, revoked or not one yet, whoever made its federation.
+ */
+export function bundlesOfTrusted(
+  bundles: BundleSource,
+  federationState: { readonly current: FederationState },
+): BundleSource {
+  return {
+    bundleFor: (trustDomain) =>
+      peerProblem(trustDomain.name, federationState.current) === undefined
+        ? bundles.bundleFor(trustDomain)
+        : undefined,
+  };
+}
+
+function peerProblem(trustDomain: string, federationState: FederationState): string | undefined {
+  if (isWithoutPeer(trustDomain, federationState)) return undefined;
+  return peerDistrust(trustDomain, federationState.peers.get(trustDomain));
+}
+
+/** Federated, and trusted without a peer of that name. */
+export function isWithoutPeer(
+  trustDomain: string,
+  { keptByPeering, peers }: FederationState,
+): boolean {
+  return !keptByPeering.has(trustDomain) && !isPeer(peers.get(trustDomain));
+}
+
+/**
+ * Whoever only asks to be a peer under the name of a federation that was made by hand takes nothing
+ * from those who use it.
+ */
+function isPeer(peer: FederationPeer | undefined): boolean {
+  if (peer?.spec.desiredState === 'suspended') return true;
+  const state = peer?.status?.state;
+  return state !== undefined && state !== 'proposed' && state !== 'accepted';
+}
+
+/** Whether the grant opens an offer of this workload to anybody at all. */
+function opens(
+  grant: FederationGrant,
+  id: string,
+  federationState: FederationState,
+  nowMs: number,
+): boolean {
+  return (
+    grantees(grant, nowMs).length > 0 &&
+    (grant.spec.offers ?? []).some(
+      (offer) => federationState.offers.get(offer)?.spec.spiffeID === id,
+    )
+  );
+}

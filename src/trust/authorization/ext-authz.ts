@@ -1,0 +1,130 @@
+// May this SVID reach this offer now? Envoy's external authorization (v3 Check) asks it for every
+// request that it lets through. Only the workload that serves an offer may ask about it: to anybody
+// else the answers would tell who may do what. Why something is denied is for the operator; the
+// caller hears no more than that it is. Pure.
+
+import { decideGrant, type GrantMiss } from '../../api/grants.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { excerpt } from '../../api/values/trust-domain.ts';
+import { toHansaError } from '../../core/errors/error.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
+import { refuse } from '../../core/identity/x509/rules.ts';
+import { maxChainLength, validateChain } from '../../core/identity/x509/svid-validator.ts';
+import type { FederationState } from './federation-state.ts';
+
+/** What an Envoy tells of a request, as far as it matters here. */
+export interface AccessQuestion {
+  /** The SPIFFE ID of who calls, as Envoy verified it; may be empty where a certificate is given. */
+  readonly principal: string;
+  /** The caller's leaf in PEM, percent-encoded; may be empty. */
+  readonly certificate: string;
+  /** Undefined asks whether there is an address from which the caller may; no Envoy can ask that. */
+  readonly sourceAddress: string | undefined;
+  /** The HTTP method; undefined for a TCP connection. */
+  readonly method: string | undefined;
+  /** From the filter's configuration. */
+  readonly offer: string;
+}
+
+export type AccessDecision =
+  | { readonly allowed: true; readonly id: SpiffeId; readonly grant: string }
+  | {
+      readonly allowed: false;
+      /** Bounded, for metrics. */
+      readonly kind: 'question' | 'offer' | 'asker' | 'caller' | 'grant';
+      /** For the operator's eyes. */
+      readonly reason: string;
+      /** Who called, as far as it was believed. */
+      readonly id: SpiffeId | undefined;
+      /** Where grants deny: what they lack, and which one came closest. */
+      readonly miss?: GrantMiss;
+      readonly grant?: string;
+    };
+
+export interface AccessFacts {
+  /** The identities of the workload that asks. */
+  readonly askers: readonly SpiffeId[];
+  readonly federationState: FederationState;
+  readonly bundles: BundleSource;
+  readonly nowMs: number;
+}
+
+/** Far above a leaf in PEM with percent-encoding. */
+const maxCertificateCharacters = 64 * 1024;
+
+export function decideAccess(question: AccessQuestion, facts: AccessFacts): AccessDecision {
+  const { federationState, nowMs } = facts;
+  const deny = (
+    kind: Extract<AccessDecision, { allowed: false }>['kind'],
+    reason: string,
+    id?: SpiffeId,
+  ): AccessDecision => ({ allowed: false, kind, reason, id });
+  if (question.offer === '') {
+    return deny(
+      'question',
+      'the question names no offer: set context_extensions {offer: NAME} in the filter of Envoy',
+    );
+  }
+  const offer = federationState.offers.get(question.offer);
+  if (offer === undefined) return deny('offer', `this site has no offer ${question.offer}`);
+  if (!facts.askers.some((asker) => asker.toString() === offer.spec.spiffeID)) {
+    return deny(
+      'asker',
+      `only ${offer.spec.spiffeID}, which serves it, may ask about ${question.offer}`,
+    );
+  }
+  let id: SpiffeId;
+  try {
+    id = callerOf(question, facts);
+  } catch (error) {
+    return deny('caller', toHansaError(error).message);
+  }
+  // Whoever may not verify a trust domain any more lets nobody of it in, whatever Envoy still has.
+  if (facts.bundles.bundleFor(id.trustDomain) === undefined) {
+    return deny('caller', `no bundle of ${id.trustDomain.name} is believed now`, id);
+  }
+  const peer = id.trustDomain.name;
+  const decision = decideGrant(
+    {
+      peer,
+      spiffeID: id.toString(),
+      offer: question.offer,
+      sourceAddress: question.sourceAddress,
+      method: question.method,
+      nowMs,
+    },
+    federationState.peers.get(peer),
+    federationState.grantsByPeer.get(peer) ?? [],
+  );
+  if (decision.covered) return { allowed: true, id, grant: decision.grant };
+  const { covered: _denied, ...why } = decision;
+  return { allowed: false, kind: 'grant', id, ...why };
+}
+
+/**
+ * Where the certificate is there, it is believed only by the bundle of its trust domain, and must
+ * be of whom Envoy names. Without it, the asking workload answers for what its Envoy verified: with
+ * a lie it would open but its own door. Throws for the operator to read.
+ */
+function callerOf(question: AccessQuestion, { bundles, nowMs }: AccessFacts): SpiffeId {
+  const { principal, certificate } = question;
+  if (certificate === '') return SpiffeId.parse(principal);
+  if (certificate.length > maxCertificateCharacters) {
+    throw refuse('size-limit', `it has ${certificate.length} characters`);
+  }
+  const chain = parseCertificatesPem(decoded(certificate), maxChainLength);
+  const { id } = validateChain(chain, bundles, nowMs);
+  if (principal !== '' && principal !== id.toString()) {
+    throw refuse('expected-id', `it names ${id.toString()}, but Envoy says ${excerpt(principal)}`);
+  }
+  return id;
+}
+
+function decoded(text: string): string {
+  try {
+    return decodeURIComponent(text);
+  } catch (cause) {
+    throw refuse('no-certificate', 'its percent-encoding is broken', cause);
+  }
+}

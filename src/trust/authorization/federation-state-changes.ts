@@ -1,0 +1,118 @@
+// Tells when something changed that decides what workloads get: federations, peers, grants, offers.
+// Most commits there are the status of a fetch or of a peer that was heard of, and concern nobody
+// here: what matters is kept of each object, and only where that is another, it is told.
+
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Clock, Timer } from '../../core/clock/clock.ts';
+import type { HansaError } from '../../core/errors/error.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import { federationSummaries } from '../federation/federated-bundles.ts';
+import {
+  type RunningSource,
+  type Source,
+  type SourceSink,
+  StoreSource,
+} from '../../core/reconcile/source.ts';
+import { valueOf } from '../../core/store/reader.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import { federationStateCollections } from './federation-state.ts';
+
+export interface FederationStateChangesOptions {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly bundles: BundleSource;
+  /** At every change, and for everything that is there at the start: many in a row are to be gathered. */
+  readonly changed: () => void;
+  readonly ended: (error: HansaError, collection: string) => void;
+}
+
+interface Stored {
+  readonly metadata: { readonly deletionTimestamp?: string };
+  readonly spec?: unknown;
+  readonly status?: { readonly state?: string; readonly offers?: unknown };
+}
+
+/** Costs one reading of each object that is committed. Returns how to end it. */
+export function watchFederationState(options: FederationStateChangesOptions): () => void {
+  const { store, clock, bundles, changed, ended } = options;
+  const concerns = new Map<string, string>();
+  const look = (collection: string, name: string): void => {
+    const key = `${collection}/${name}`;
+    const entry = store.get(collection, name);
+    const concern = entry === undefined ? undefined : concernOf(collection, entry, bundles);
+    if (concern === concerns.get(key)) return;
+    if (concern === undefined) concerns.delete(key);
+    else concerns.set(key, concern);
+    changed();
+  };
+  const sources = federationStateCollections.map((collection) =>
+    new StoreSource({ store, clock, collection }).start({
+      add: (name) => look(collection, name),
+      ended: (error) => ended(error, collection),
+    }),
+  );
+  return () => {
+    for (const source of sources) source.stop();
+  };
+}
+
+/** Every key of a collection, whenever a relation changed: for what depends on all of them at once. */
+export class FederationStateSource implements Source {
+  readonly #options: Pick<FederationStateChangesOptions, 'store' | 'clock' | 'bundles'>;
+  readonly #collection: string;
+
+  constructor(
+    options: Pick<FederationStateChangesOptions, 'store' | 'clock' | 'bundles'>,
+    collection: string,
+  ) {
+    this.#options = options;
+    this.#collection = collection;
+  }
+
+  start(sink: SourceSink): RunningSource {
+    const { store, clock } = this.#options;
+    const resync = (): void => {
+      for (const { name } of store.list(this.#collection).entries) sink.add(name);
+    };
+    let soon: Timer | undefined;
+    const stop = watchFederationState({
+      ...this.#options,
+      // After this turn: a commit that touches several objects, or the list at the start, is one change.
+      changed: () => {
+        soon ??= clock.timer(0, () => {
+          soon = undefined;
+          resync();
+        });
+      },
+      ended: (error) => sink.ended(error),
+    });
+    return {
+      resync,
+      stop: () => {
+        soon?.cancel();
+        stop();
+      },
+    };
+  }
+}
+
+/** Differs where an answer about workloads may differ. */
+function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
+  if (collection === spiffeFederationKind.plural) {
+    const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
+    const { metadata, status } = federationSummaries.of(entry);
+    const conditions = status?.conditions?.map((one) => `${one.type} ${one.status}`);
+    // The spec by its generation: it holds whole bundles.
+    const { generation, labels, deletionTimestamp } = metadata;
+    const going = deletionTimestamp !== undefined;
+    return JSON.stringify([going, generation, labels, bundle?.hash, conditions]);
+  }
+  const { metadata, spec, status } = valueOf(entry) as Stored;
+  const going = metadata.deletionTimestamp !== undefined;
+  if (collection === federationPeerKind.plural) {
+    return JSON.stringify([going, spec, status?.state, status?.offers]);
+  }
+  return JSON.stringify([going, spec]);
+}

@@ -1,0 +1,236 @@
+// The bundles of other trust domains, as the store has them in SPIFFEFederations. Asked on every
+// request, so what an entry means is computed once for each entry; deleting or quarantining a
+// federation shows at the next question, and so does the end of its time. Whether a bundle is used is
+// decided in entitlement.ts.
+
+import { hash } from 'node:crypto';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
+import {
+  type BundleLife,
+  bundleLife,
+  type FederationLike,
+  sourceOf,
+} from '../../api/bundle-life.ts';
+import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts';
+import { parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { recordReader } from '../../core/store/reader.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import { type BundleFacts, bundleProblem } from '../authorization/entitlement.ts';
+
+export const federationsCollection = spiffeFederationKind.plural;
+
+/**
+ * The document that stands for a federation: what was last accepted, and until then what its
+ * operator gave. With another kind of source, what came from the one before stands for nothing.
+ */
+export function heldDocument(federation: FederationLike): string | undefined {
+  const { spec, status } = federation;
+  const { httpsSpiffe, static: fixed } = spec?.bundleSource ?? {};
+  const source = sourceOf(federation);
+  const accepted = (status?.source ?? source) === source ? status?.bundle : undefined;
+  return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
+}
+
+/** A SPIFFEFederation as stored, as far as it is read here. */
+export interface StoredFederation extends FederationLike {
+  readonly metadata?: NonNullable<FederationLike['metadata']> & {
+    readonly generation?: number;
+    readonly labels?: Readonly<Record<string, string>>;
+  };
+  readonly status?: NonNullable<FederationLike['status']> & {
+    readonly conditions?: readonly { readonly type: string; readonly status: string }[];
+  };
+}
+
+/**
+ * What many ask of every federation, without its documents: of its source and its authorities only
+ * which there is, and when they end. To keep each federation parsed would cost most of the memory of
+ * a site that has thousands.
+ */
+export interface FederationSummary extends StoredFederation {
+  readonly metadata: NonNullable<StoredFederation['metadata']> & { readonly name: string };
+  /** Whether there is a bundle at all, accepted or given by its operator. */
+  readonly hasDocument: boolean;
+}
+
+const federations = recordReader<StoredFederation>(federationsCollection);
+
+export const federationSummaries = federations.derive((stored, { name }) =>
+  summaryOf(name, stored),
+);
+
+/** Fields that are missing stay undefined, so that all summaries have one shape. */
+function summaryOf(name: string, stored: StoredFederation): FederationSummary {
+  const { metadata, spec, status } = stored;
+  const { uid, generation, labels, creationTimestamp, deletionTimestamp } = metadata ?? {};
+  const { quarantined, staleAfterSeconds, bundleSource } = spec ?? {};
+  const { source, refreshHintSeconds, syncedAt, bootstrappedAt, authorities, conditions } =
+    status ?? {};
+  const summary = {
+    metadata: { name, uid, generation, labels, creationTimestamp, deletionTimestamp },
+    spec: {
+      quarantined,
+      staleAfterSeconds,
+      bundleSource: Object.fromEntries(Object.keys(bundleSource ?? {}).map((one) => [one, {}])),
+    },
+    status: {
+      source,
+      refreshHintSeconds,
+      syncedAt,
+      bootstrappedAt,
+      authorities: authorities?.map(({ notAfter }) => ({ notAfter })),
+      conditions: conditions?.map((one) => ({ type: one.type, status: one.status })),
+    },
+    hasDocument: heldDocument(stored) !== undefined,
+  };
+  return summary as FederationSummary;
+}
+
+interface Known {
+  readonly entry: Entry;
+  /** The bundle of this site by which it was judged. */
+  readonly own: Bundle;
+  readonly federation: FederationSummary;
+  /** Of the document that is trusted: SHA-256. */
+  readonly digest: string | undefined;
+  /** Of the facts that `facts` was computed with; null before that. */
+  syncedAt: string | undefined | null;
+  facts: BundleFacts;
+}
+
+type Reads = Pick<Store, 'get'> & Partial<Pick<Store, 'facts'>>;
+
+export class FederatedBundles implements BundleSource {
+  readonly #store: Reads;
+  readonly #own: { readonly bundle: Bundle };
+  readonly #clock: Pick<Clock, 'now'> | undefined;
+  /** As many as there are federations: one that is gone is forgotten when it is asked for. */
+  readonly #known = new Map<string, Known>();
+  /**
+   * What is held, also where it is stale: for sites, which recover by it (a fetch authenticates its
+   * endpoint, a peer calls). Nothing of it may reach a workload.
+   */
+  readonly held: BundleSource;
+
+  /** Without a clock nothing goes stale. */
+  constructor(store: Reads, own: { readonly bundle: Bundle }, clock?: Pick<Clock, 'now'>) {
+    this.#store = store;
+    this.#own = own;
+    this.#clock = clock;
+    this.held = { bundleFor: (trustDomain) => this.#find(trustDomain, beforeAllTime) };
+  }
+
+  bundleFor(trustDomain: TrustDomain): Bundle | undefined {
+    return this.#find(trustDomain, this.#clock?.now() ?? beforeAllTime);
+  }
+
+  #find(trustDomain: TrustDomain, nowMs: number): Bundle | undefined {
+    const own = this.#own.bundle;
+    if (trustDomain.equals(own.trustDomain)) return own;
+    const facts = this.factsOf(trustDomain.name);
+    return bundleProblem(facts, nowMs) === undefined ? facts?.bundle : undefined;
+  }
+
+  /** Undefined where there is no federation, or where it is being deleted. The same object until something of it changes. */
+  factsOf(name: string): BundleFacts | undefined {
+    const entry = this.#store.get(federationsCollection, name);
+    let known = this.#known.get(name);
+    if (entry === undefined) {
+      if (known !== undefined) this.#known.delete(name);
+      return undefined;
+    }
+    if (known?.entry !== entry || known.own !== this.#own.bundle) {
+      known = this.#read(entry, known);
+      this.#known.set(name, known);
+    }
+    const { federation } = known;
+    if (federation.metadata.deletionTimestamp !== undefined) return undefined;
+    const syncedAt = liveSyncedAt(federation, this.#store.facts?.get(federationsCollection, name));
+    // Computed again only where the endpoint confirmed the bundle since.
+    if (known.syncedAt !== syncedAt) {
+      known.syncedAt = syncedAt;
+      known.facts = { ...known.facts, life: lifeOf(federation, known.facts.bundle, syncedAt) };
+    }
+    return known.facts;
+  }
+
+  #read(entry: Entry, before: Known | undefined): Known {
+    const own = this.#own.bundle;
+    const { federation, digest, bundle } =
+      before?.entry === entry
+        ? { ...before, bundle: before.facts.bundle }
+        : readEntry(entry, before);
+    return {
+      entry,
+      own,
+      federation,
+      digest,
+      syncedAt: null,
+      facts: {
+        quarantined: federation.spec?.quarantined === true,
+        bundle,
+        sharesAuthority: bundle !== undefined && sharesAuthority(bundle, own),
+        life: bundleLife(federation),
+      },
+    };
+  }
+}
+
+/** A moment at which no bundle is stale or expired. */
+const beforeAllTime = Number.NEGATIVE_INFINITY;
+
+function readDocument(document: string | undefined, name: string): Bundle | undefined {
+  if (document === undefined) return undefined;
+  try {
+    return parseSpiffeBundle(document, TrustDomain.parse(name)).bundle;
+  } catch {
+    // The federation's own status tells why.
+    return undefined;
+  }
+}
+
+function readEntry(
+  entry: Entry,
+  before: Known | undefined,
+): Pick<Known, 'federation' | 'digest'> & Pick<BundleFacts, 'bundle'> {
+  const stored = federations.once(entry);
+  const federation = federationSummaries.of(entry, stored);
+  const document = usableDocument(stored);
+  const digest = document && hash('sha256', document, 'base64');
+  // A status that only tells another time leaves the bundle the same, and its hash with it.
+  const isSame = before !== undefined && before.digest === digest;
+  const bundle = isSame ? before.facts.bundle : readDocument(document, entry.name);
+  return { federation, digest, bundle };
+}
+
+/** When the endpoint last confirmed the bundle: as the facts have it, where they are of this very object. */
+export function liveSyncedAt(
+  { metadata, status }: FederationLike,
+  facts: Readonly<Record<string, unknown>> | undefined,
+): string | undefined {
+  const live =
+    facts !== undefined && facts['uid'] === metadata?.uid ? facts['syncedAt'] : undefined;
+  if (live === null) return undefined;
+  return typeof live === 'string' ? live : status?.syncedAt;
+}
+
+/** By what the bundle itself says, and not what a status says of it: they may be of two moments. */
+function lifeOf(
+  federation: FederationSummary,
+  bundle: Bundle | undefined,
+  syncedAt: string | undefined,
+): BundleLife {
+  const life = bundleLife(federation, syncedAt);
+  const ends = (bundle?.authorities ?? []).map(({ notAfterMs }) => notAfterMs + 1000);
+  return { ...life, expiredAtMs: ends.length === 0 ? undefined : Math.max(...ends) };
+}
+
+/** What cannot be used is not even parsed. */
+function usableDocument(federation: FederationLike): string | undefined {
+  if (federation.spec?.quarantined === true) return undefined;
+  if (federation.metadata?.deletionTimestamp !== undefined) return undefined;
+  return heldDocument(federation);
+}

@@ -1,0 +1,41 @@
+// A log line for something that a stranger can cause as often as he likes: the first few of a
+// minute are written, the rest is counted and told with the next that is.
+
+import type { Clock } from '../../../core/clock/clock.ts';
+import type { Log, LogFields } from '../../../core/log/log.ts';
+
+const windowMs = 60_000;
+const linesInAWindow = 20;
+
+export class OccasionalLog {
+  readonly #log: Log;
+  readonly #clock: Clock;
+  readonly #message: string;
+  #windowEndsMs = -Infinity;
+  #written = 0;
+  #unwritten = 0;
+
+  constructor(log: Log, clock: Clock, message: string) {
+    this.#log = log;
+    this.#clock = clock;
+    this.#message = message;
+  }
+
+  write(fields: LogFields): void {
+    const nowMs = this.#clock.monotonic();
+    if (nowMs >= this.#windowEndsMs) {
+      this.#windowEndsMs = nowMs + windowMs;
+      this.#written = 0;
+    }
+    if (this.#written >= linesInAWindow) {
+      this.#unwritten++;
+      return;
+    }
+    this.#written++;
+    this.#log.info(this.#message, {
+      ...fields,
+      ...(this.#unwritten > 0 && { unwritten: this.#unwritten }),
+    });
+    this.#unwritten = 0;
+  }
+}

@@ -1,0 +1,130 @@
+// The gRPC server on the workload socket. Connections are taken by us, recognized, and only then
+// handed to gRPC, under a name by which every call finds its process again.
+
+import { Server, ServerCredentials } from '@grpc/grpc-js';
+import type { Clock } from '../../../core/clock/clock.ts';
+import type { Log } from '../../../core/log/log.ts';
+import {
+  secretService,
+  secretServiceDefinition,
+  type SecretServiceOptions,
+} from '../../sds/secret-service.ts';
+import { AccountFile } from '../../apply/account-files.ts';
+import { ExecutableHashes } from '../../apply/executable-hash.ts';
+import { openWorkloadSocket } from '../../apply/workload-socket.ts';
+import {
+  type AuthorizationApiOptions,
+  authorizationApi,
+  authorizationApiDefinition,
+} from '../../authorization/authorization-api.ts';
+import { healthDefinition, healthService } from './health-service.ts';
+import { jwtProfile, type JwtProfileOptions } from '../jwt-profile.ts';
+import { OccasionalLog } from './occasional-log.ts';
+import { reflection, reflectionDefinitions, servedServices } from './reflection.ts';
+import { RequestMemoryMeter } from './request-memory.ts';
+import { streamGuard, type StreamGuardOptions } from './stream-guard.ts';
+import { workloadApi, workloadApiDefinition } from '../workload-api.ts';
+import type { WorkloadConnections, WorkloadLimits } from './workload-connections.ts';
+import { workloadProcess } from '../entries/workload-process.ts';
+
+export interface WorkloadServerOptions {
+  readonly path: string;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly limits: WorkloadLimits;
+  readonly connections: WorkloadConnections;
+  readonly refused: StreamGuardOptions['refused'];
+  readonly workloads: JwtProfileOptions;
+  readonly authorization: AuthorizationApiOptions;
+  readonly secrets: SecretServiceOptions;
+  /** Whether workloads get what they ask for, as far as the site knows. */
+  readonly isServing: () => boolean;
+}
+
+export interface WorkloadServer {
+  /** Ends every stream with UNAVAILABLE: clients come back by themselves. */
+  stop(): void;
+}
+
+/** Above any question of an Envoy with a certificate in it; the Workload API's own are empty. */
+const maxRequestBytes = 256 * 1024;
+/** Megabytes that one connection may make us hold; more streams are refused above it. */
+const maxSessionMegabytes = 10;
+/** A process that stopped but did not close is asked for this often. */
+const keepaliveMs = 60_000;
+
+export async function startWorkloadServer(options: WorkloadServerOptions): Promise<WorkloadServer> {
+  const { path, clock, log, limits, connections, refused } = options;
+  const hashes = new ExecutableHashes(clock);
+  const users = new AccountFile('/etc/passwd', clock);
+  const groups = new AccountFile('/etc/group', clock);
+  const server = new Server({
+    'grpc.max_concurrent_streams': limits.streamsPerConnection,
+    'grpc.max_receive_message_length': maxRequestBytes,
+    'grpc-node.max_session_memory': maxSessionMegabytes,
+    'grpc.keepalive_time_ms': keepaliveMs,
+    'grpc.enable_channelz': 0,
+    interceptors: [
+      streamGuard({
+        connections,
+        clock,
+        requestMs: limits.requestMs,
+        needsHash: () => options.workloads.delivery.needsHash,
+        refused,
+      }),
+    ],
+  });
+  server.addService(workloadApiDefinition, {
+    ...workloadApi(options.workloads),
+    ...jwtProfile(options.workloads),
+  });
+  server.addService(authorizationApiDefinition, authorizationApi(options.authorization));
+  server.addService(secretServiceDefinition, secretService(options.secrets));
+  server.addService(healthDefinition, healthService(servedServices(), options.isServing));
+  for (const definition of reflectionDefinitions) server.addService(definition, reflection);
+  // Whoever connects and ends at once can cause as many of these as he likes.
+  const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
+  const requests = new RequestMemoryMeter();
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
+  const socket = await openWorkloadSocket({
+    path,
+    maxConnections: limits.connections,
+    connected: (connected, peer) => {
+      // Without a listener, a connection that breaks before gRPC has it would end the process.
+      connected.on('error', () => undefined);
+      const process = workloadProcess(peer, { hashes, users, groups });
+      const connection = connections.add(connected, peer, process);
+      if (connection === undefined) {
+        refused('limit', process);
+        return;
+      }
+      // What gRPC shows of a call's origin is this property; a Unix socket has no address of its own.
+      Object.defineProperty(connected, 'remoteAddress', { value: connection.name });
+      requests.add(connected, {
+        hold: connection.holdRequest,
+        end: () => {
+          if (connected.destroyed) return;
+          refused('flood', process);
+          connected.destroy();
+        },
+      });
+      injector.injectConnection(connected);
+    },
+    unknown: (error) => {
+      refused('gone', undefined);
+      unknown.write({ error });
+    },
+  }).catch((error: unknown) => {
+    requests.stop();
+    throw error;
+  });
+  return {
+    stop: () => {
+      socket.close();
+      requests.stop();
+      server.forceShutdown();
+      connections.destroy();
+      hashes.stop();
+    },
+  };
+}
