@@ -10,8 +10,8 @@ import { grantCommand } from './commands/grant.ts';
 import { peeringNames } from './commands/names.ts';
 import { peerCommand } from './commands/peer.ts';
 import { peeringErrors } from './errors.ts';
-import { peerCheck } from './peer-doctor.ts';
-import { revocationEffect } from './peer-rows.ts';
+import { peerCheck } from './doctor/peer.ts';
+import { revocationEffect } from './peers/peer-rows.ts';
 import { peeringStatus } from './status.ts';
 
 export const peeringPlane: Plane = {

@@ -6,8 +6,8 @@ import { serviceOfferKind } from '../api/kinds/service-offer.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { listPeers } from './client/peers.ts';
-import { peerHintLines } from './peer-hints.ts';
-import { peerCells, peerHeadings } from './peer-rows.ts';
+import { peerHintLines } from './peers/peer-hints.ts';
+import { peerCells, peerHeadings } from './peers/peer-rows.ts';
 
 export async function peeringStatus(client: SiteClient, nowMs: number): Promise<StatusPart> {
   const [peers, offers, grants] = await Promise.all([

@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { encodeInvitation, parseInvitation } from '../../src/peering/invitation.ts';
+import { encodeInvitation, parseInvitation } from '../../src/peering/handshake/invitation.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 

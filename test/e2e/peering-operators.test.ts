@@ -6,7 +6,7 @@ import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import type { AuditEvent } from '../../src/core/audit/event.ts';
 import { hansa, temporaryFolder } from './daemon.ts';
-import type { InvitationSummary } from '../../src/peering/invitation-routes.ts';
+import type { InvitationSummary } from '../../src/peering/routes/invitation-routes.ts';
 import { type PeeringSite, startPair } from './peering-pair.ts';
 import { until } from './until.ts';
 

@@ -2,7 +2,7 @@
 
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';
-import type { PeerSummary } from '../../src/peering/operator-routes.ts';
+import type { PeerSummary } from '../../src/peering/routes/operator-routes.ts';
 import { type Daemon, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
 import { freePort } from './free-ports.ts';
 import { until } from './until.ts';

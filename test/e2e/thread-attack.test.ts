@@ -13,7 +13,7 @@ import {
   forgeRoot,
   purposes,
 } from '../../src/core/identity/x509/test-forge.ts';
-import { encodeInvitation, parseInvitation } from '../../src/peering/invitation.ts';
+import { encodeInvitation, parseInvitation } from '../../src/peering/handshake/invitation.ts';
 import { paths } from '../../src/peering/messages.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
 import { trustPlane } from '../../src/trust/plane.ts';

@@ -20,7 +20,7 @@ import {
 } from '../../src/core/identity/x509/test-forge.ts';
 import type { TlsCredential } from '../../src/core/identity/tls/options.ts';
 import { TlsTransport } from '../../src/core/identity/tls/tls-transport.ts';
-import { parseInvitation } from '../../src/peering/invitation.ts';
+import { parseInvitation } from '../../src/peering/handshake/invitation.ts';
 import { encodeMessage, paths } from '../../src/peering/messages.ts';
 import type { WorkloadSite } from '../interop/workload-site.ts';
 

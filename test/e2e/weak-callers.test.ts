@@ -6,7 +6,7 @@ import { generateKeyPairSync } from 'node:crypto';
 import { after, before, describe, test } from 'node:test';
 import { siteKind } from '../../src/api/kinds/site.ts';
 import { peeringPlane } from '../../src/peering/plane.ts';
-import { parseInvitation } from '../../src/peering/invitation.ts';
+import { parseInvitation } from '../../src/peering/handshake/invitation.ts';
 import { trustPlane } from '../../src/trust/plane.ts';
 import { startWorkloadSite, type WorkloadSite } from '../interop/workload-site.ts';
 import { ApiClient, createToken, resources, role } from './api-client.ts';

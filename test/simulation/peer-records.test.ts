@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import { acceptancesCollection } from '../../src/peering/records.ts';
+import { acceptancesCollection } from '../../src/peering/handshake/records.ts';
 import { leaseMs } from './thread-site.ts';
 import { bruges, lubeck, TwoSites } from './two-sites.ts';
 

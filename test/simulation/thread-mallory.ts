@@ -10,7 +10,11 @@ import { Bundle } from '../../src/core/identity/bundle/bundle.ts';
 import { generateEd25519, PublicKey } from '../../src/core/identity/x509/keys.ts';
 import { encodeSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import { MemoryVault } from '../../src/core/identity/authority/test-vault.ts';
-import { invitationId, parseInvitation, secretDigest } from '../../src/peering/invitation.ts';
+import {
+  invitationId,
+  parseInvitation,
+  secretDigest,
+} from '../../src/peering/handshake/invitation.ts';
 import { encodeMessage, paths } from '../../src/peering/messages.ts';
 import type { Process } from './simulation.ts';
 import { encodeChain } from './site-transport.ts';

@@ -6,7 +6,7 @@ import { serviceOfferKind } from '../../src/api/kinds/service-offer.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { sleep, type Timer } from '../../src/core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../src/core/errors/error.ts';
-import { peerFinalizer } from '../../src/peering/peer-repository.ts';
+import { peerFinalizer } from '../../src/peering/peers/peer-repository.ts';
 import type { ThreadSite } from './thread-site.ts';
 import type { World } from './thread-world.ts';
 

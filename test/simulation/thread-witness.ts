@@ -6,14 +6,14 @@ import assert from 'node:assert/strict';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';
 import { type AuditEvent, parseEvent } from '../../src/core/audit/event.ts';
 import type { Batch, ChangeRow } from '../../src/core/store/driver.ts';
-import { peerFinalizer, peersCollection } from '../../src/peering/peer-repository.ts';
-import { type PeerState, peerTransitions } from '../../src/peering/peer-states.ts';
+import { peerFinalizer, peersCollection } from '../../src/peering/peers/peer-repository.ts';
+import { type PeerState, peerTransitions } from '../../src/peering/peers/peer-states.ts';
 import {
   type AcceptanceRecord,
   acceptancesCollection,
   type InvitationRecord,
   invitationsCollection,
-} from '../../src/peering/records.ts';
+} from '../../src/peering/handshake/records.ts';
 
 /** As the database of a site has it. */
 export interface SeenPeer {

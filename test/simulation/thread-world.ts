@@ -7,7 +7,7 @@ import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import type { Batch } from '../../src/core/store/driver.ts';
 import { paths } from '../../src/peering/messages.ts';
-import { isLive, type PeerState } from '../../src/peering/peer-states.ts';
+import { isLive, type PeerState } from '../../src/peering/peers/peer-states.ts';
 import { defaultTrustSettings, type RotationSettings } from '../../src/trust/settings.ts';
 import { type DiskFaults, noDiskFaults, SimulatedDatabase } from './disk.ts';
 import type { Process, Simulation } from './simulation.ts';

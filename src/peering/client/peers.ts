@@ -2,7 +2,7 @@
 
 import { HansaError } from '../../core/errors/error.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
-import type { PeerSummary } from '../operator-routes.ts';
+import type { PeerSummary } from '../routes/operator-routes.ts';
 import { peeringPaths } from '../paths.ts';
 
 export async function listPeers(client: SiteClient): Promise<readonly PeerSummary[]> {

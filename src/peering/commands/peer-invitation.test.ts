@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
-import type { InvitationSummary } from '../invitation-routes.ts';
+import type { InvitationSummary } from '../routes/invitation-routes.ts';
 import { findInvitation, invitationRows, inviteHints } from './peer-invitation.ts';
 import { run } from '../../cli/test-io.ts';
 

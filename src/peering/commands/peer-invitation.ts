@@ -3,8 +3,8 @@
 import { Command, Option } from 'commander';
 import { humanDuration } from '../../api/values/duration.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { InvitationSummary } from '../invitation-routes.ts';
-import { shortId } from '../invitation.ts';
+import type { InvitationSummary } from '../routes/invitation-routes.ts';
+import { shortId } from '../handshake/invitation.ts';
 import { warnUnlessAdvertised } from '../../core/plane/advertised-url.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
 import { usageError } from '../../core/command/usage-error.ts';

@@ -5,13 +5,19 @@ import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { siteKind } from '../../api/kinds/site.ts';
 import type { Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { InvitationPreview, PeerSummary } from '../operator-routes.ts';
-import { isLive, nextState, type PeerEvent, type PeerState, refuseStep } from '../peer-states.ts';
+import type { InvitationPreview, PeerSummary } from '../routes/operator-routes.ts';
+import {
+  isLive,
+  nextState,
+  type PeerEvent,
+  type PeerState,
+  refuseStep,
+} from '../peers/peer-states.ts';
 import { readInvitation } from './invitation-input.ts';
 import { findPeer, listPeers } from '../client/peers.ts';
-import { peerHint, peerHintLines } from '../peer-hints.ts';
+import { peerHint, peerHintLines } from '../peers/peer-hints.ts';
 import { invitationCommand, inviteCommand } from './peer-invitation.ts';
-import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peer-rows.ts';
+import { peerCells, peerHeadings, peerLines, revocationEffect } from '../peers/peer-rows.ts';
 import { objectPath, type SiteClient } from '../../core/plane/site-client.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';

@@ -6,8 +6,8 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import { jsonEquals } from '../../api/schema/json.ts';
-import { enforcementOf } from '../enforcement.ts';
-import { peeringLease } from './peers.ts';
+import { enforcementOf } from '../peers/enforcement.ts';
+import { peeringLease } from './peer-controller.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & {
   readonly enforcement: Pick<EnforcementPoints, 'all'>;

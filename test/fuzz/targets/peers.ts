@@ -2,7 +2,7 @@
 
 import { createHash } from 'node:crypto';
 import { TrustDomain } from '../../../src/api/values/trust-domain.ts';
-import { parseInvitation } from '../../../src/peering/invitation.ts';
+import { parseInvitation } from '../../../src/peering/handshake/invitation.ts';
 import {
   parseAnnouncement,
   parseHeartbeat,

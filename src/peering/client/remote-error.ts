@@ -1,0 +1,61 @@
+// What another site's refusal means here: the reverse of how a site answers errors.
+
+import { HansaError } from '../../core/errors/error.ts';
+import type { TransportResponse } from '../../core/identity/tls/transport.ts';
+import { parseBoundedJson } from '../../core/json/strict-json.ts';
+import { peeringError, type PeeringErrorCode } from '../errors.ts';
+
+/** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
+const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
+  Object.entries<PeeringErrorCode>({
+    InvitationInvalid: 'HANSA_INVITATION_INVALID',
+    InvitationExpired: 'HANSA_INVITATION_EXPIRED',
+    InvitationRedeemed: 'HANSA_INVITATION_REDEEMED',
+    InvitationRefused: 'HANSA_INVITATION_REFUSED',
+    PeerState: 'HANSA_PEER_STATE',
+    PeerRefused: 'HANSA_PEER_REFUSED',
+    Unauthorized: 'HANSA_UNAUTHENTICATED',
+    Forbidden: 'HANSA_FORBIDDEN',
+  }),
+);
+
+const longestMessage = 500;
+
+/** Undefined where the answer is no refusal. What a stranger wrote is cut and shown on one line. */
+export function refusalOf(peer: string, response: TransportResponse): HansaError | undefined {
+  if (response.status >= 200 && response.status < 300) return undefined;
+  const { reason, message } = readStatus(response.body);
+  const code = reason === undefined ? undefined : codes.get(reason);
+  const words =
+    message === undefined
+      ? `${peer} answered with HTTP status ${response.status} and no explanation.`
+      : message;
+  if (code !== undefined) return peeringError(code, words);
+  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot answer now: ${words}`);
+}
+
+/** Whether trying again may help. */
+export function isFinal(error: unknown): boolean {
+  return error instanceof HansaError && error.code.startsWith('HANSA_INVITATION_');
+}
+
+function readStatus(body: Buffer): { readonly reason?: string; readonly message?: string } {
+  try {
+    const value = parseBoundedJson(body) as {
+      readonly reason?: unknown;
+      readonly message?: unknown;
+    } | null;
+    return {
+      ...(typeof value?.reason === 'string' ? { reason: value.reason } : {}),
+      ...(typeof value?.message === 'string' ? { message: oneLine(value.message) } : {}),
+    };
+  } catch {
+    return {};
+  }
+}
+
+function oneLine(text: string): string {
+  // oxlint-disable-next-line no-control-regex -- these are what is replaced
+  const clean = text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, ' ');
+  return clean.length > longestMessage ? `${clean.slice(0, longestMessage - 1)}…` : clean;
+}

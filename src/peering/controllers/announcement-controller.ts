@@ -1,0 +1,47 @@
+// Tells every live peer at once that this site has published a new bundle. What gets lost is told by
+// the next heartbeat.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { lastPublished, publishedCollection } from '../../core/identity/bundle/published-bundle.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { HeartbeatExchange } from '../peers/heartbeat-exchange.ts';
+import { type PeerRepository, peersCollection } from '../peers/peer-repository.ts';
+import { isLive } from '../peers/peer-states.ts';
+import { callTimeoutMs } from '../timing.ts';
+import { peeringLease } from './peer-controller.ts';
+
+export function announcementController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly peers: PeerRepository;
+  readonly heartbeats: HeartbeatExchange;
+}): Controller {
+  const { store, clock, peers, heartbeats } = parts;
+  return {
+    name: 'peering-announcements',
+    lease: `${peeringLease}.announcements`,
+    parallelism: 64,
+    timeoutMs: 2 * callTimeoutMs,
+    sources: [
+      new StoreSource({
+        store,
+        clock,
+        collection: publishedCollection,
+        keysOf: () => store.list(peersCollection).entries.map(({ name }) => name),
+      }),
+    ],
+    reconcile: async (name, { signal, log }) => {
+      const peer = await peers.get(name);
+      const bundleSequence = lastPublished(store)?.sequence;
+      if (bundleSequence === undefined || peer === undefined || !isLive(peer.status?.state)) {
+        return undefined;
+      }
+      await heartbeats.announce(peer, { bundleSequence }, signal).catch((error: unknown) => {
+        log.debug('announcement was not taken', { peer: name, error });
+      });
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,68 @@
+// Brings every peer as far as it can go: after a change of its object, of its federation, of an
+// invitation or an acceptance, and after a restart, which is the same.
+
+import type { Clock } from '../../core/clock/clock.ts';
+import { federationsCollection } from '../peers/peer-federation.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import { recordReader } from '../../core/store/reader.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import type { Handshake } from '../handshake/handshake.ts';
+import { peersCollection } from '../peers/peer-repository.ts';
+import {
+  acceptancesCollection,
+  type InvitationRecord,
+  invitationsCollection,
+} from '../handshake/records.ts';
+import { handshakeTimeoutMs } from '../timing.ts';
+
+const invitations = recordReader<InvitationRecord>(invitationsCollection);
+
+/** One replica speaks for the site. Writes carry no epoch: each is compare-and-set along the table. */
+export const peeringLease = 'controller.peering';
+
+export function peerController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly handshake: Handshake;
+}): Controller {
+  const { store, clock, handshake } = parts;
+  const source = (collection: string, keysOf?: (entry: Entry) => readonly string[]) =>
+    new StoreSource({ store, clock, collection, ...(keysOf === undefined ? {} : { keysOf }) });
+  return {
+    name: 'peering',
+    lease: peeringLease,
+    // A handshake with a site that does not answer takes its whole time limit; others go on meanwhile.
+    parallelism: 16,
+    timeoutMs: 3 * handshakeTimeoutMs,
+    backOff: { firstMs: 50, longestMs: 10_000 },
+    sources: [
+      source(peersCollection),
+      source(federationsCollection),
+      source(acceptancesCollection),
+      source(invitationsCollection, (entry) => {
+        const { redeemed } = invitations.of(entry);
+        return redeemed === undefined ? [] : [redeemed.trustDomain];
+      }),
+    ],
+    reconcile: (name, { signal }) => handshake.reconcile(name, signal),
+  };
+}
+
+/** Ends trust as soon as an object says so, also in a process that waits for the lease. */
+export function distrustController(parts: {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly handshake: Handshake;
+}): Controller {
+  const { store, clock, handshake } = parts;
+  return {
+    name: 'peering-distrust',
+    parallelism: 16,
+    sources: [new StoreSource({ store, clock, collection: peersCollection })],
+    reconcile: async (name) => {
+      await handshake.distrust(name);
+      return undefined;
+    },
+  };
+}

@@ -1,0 +1,63 @@
+// Rules for a FederationGrant that its schema cannot express. The site checks them before it stores
+// the grant, so that its author sees the error. A grant that grants nothing yet gets a warning. Pure.
+
+import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
+import { group, type Resource } from '../../api/object.ts';
+import { Prefix } from '../../api/values/prefix.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Store } from '../../core/store/store.ts';
+
+type Spec = FederationGrant['spec'];
+
+/** Throws HANSA_INVALID. What `live` says already is not judged again. */
+export function admitGrant(
+  grant: Pick<Resource, 'metadata' | 'spec'>,
+  live: Pick<Resource, 'spec'> | undefined,
+  store: Pick<Store, 'get'>,
+  warn: (text: string) => void,
+): void {
+  const { name } = grant.metadata;
+  const spec = grant.spec as Spec;
+  const before = live?.spec as Spec | undefined;
+  const samePeer = before?.peer === spec.peer;
+  const refuse = (field: string, why: string): never => {
+    const message = `Invalid value: ${why}`;
+    const { kind } = federationGrantKind;
+    throw new HansaError(
+      'HANSA_INVALID',
+      `${kind}.${group} "${name}" is invalid: ${field}: ${message}`,
+      { details: { group, kind, name, causes: [{ reason: 'FieldValueInvalid', message, field }] } },
+    );
+  };
+  for (const [at, id] of (spec.nodeInstances?.ids ?? []).entries()) {
+    if (samePeer && before.nodeInstances?.ids?.includes(id) === true) continue;
+    const problem = identityProblem(id, spec.peer);
+    if (problem !== undefined) refuse(`spec.nodeInstances.ids[${at}]`, problem);
+  }
+  for (const [at, cidr] of (spec.sourceCIDRs?.cidrs ?? []).entries()) {
+    if (before?.sourceCIDRs?.cidrs?.includes(cidr) === true) continue;
+    const problem = Prefix.problem(cidr);
+    if (problem !== undefined) refuse(`spec.sourceCIDRs.cidrs[${at}]`, `${cidr}: ${problem}`);
+  }
+  if (store.get(federationPeerKind.plural, spec.peer) === undefined) {
+    warn(`spec.peer: this site has no peer ${spec.peer} yet; until then this grants nothing`);
+  }
+  for (const offer of spec.offers ?? []) {
+    if (store.get(serviceOfferKind.plural, offer) !== undefined) continue;
+    warn(`spec.offers: this site has no ServiceOffer ${offer} yet; until then it is not granted`);
+  }
+}
+
+function identityProblem(id: string, peer: string): string | undefined {
+  try {
+    const { trustDomain } = SpiffeId.parse(id);
+    if (trustDomain.name === peer) return undefined;
+    return `${id} is of the trust domain ${trustDomain.name}, and the grant is for ${peer}`;
+  } catch (caught) {
+    if (caught instanceof HansaError) return caught.message;
+    throw caught;
+  }
+}

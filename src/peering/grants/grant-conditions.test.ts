@@ -1,0 +1,82 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { grantConditions } from './grant-conditions.ts';
+
+const nowMs = Date.parse('2026-06-01T00:00:00Z');
+const metadata = {
+  name: 'bruges-db',
+  uid: 'u',
+  resourceVersion: '1',
+  generation: 7,
+  creationTimestamp: '',
+};
+const spec = {
+  peer: 'bruges.example',
+  scopes: ['read'],
+  offers: ['db'],
+  nodeInstances: { ids: ['spiffe://bruges.example/web'] },
+  networks: { unrestricted: true },
+  sourceCIDRs: { unrestricted: true },
+};
+
+/** `Ready` and `ScopesKnown` with their reasons, and all messages. */
+function told(given: object, state = 'active', offers = ['db']) {
+  const grant = { metadata, spec: { ...spec, ...given } } as unknown as FederationGrant;
+  const peer = { spec: { desiredState: 'active' }, status: { state } } as FederationPeer;
+  const conditions = grantConditions(grant, {
+    peer: state === 'unknown' ? undefined : peer,
+    hasOffer: (name) => offers.includes(name),
+    nowMs,
+  });
+  assert.ok(conditions.every(({ observedGeneration }) => observedGeneration === 7));
+  return {
+    reasons: conditions.map(({ type, status, reason }) => `${type} ${status} ${reason}`),
+    text: conditions.map(({ message }) => message).join(' '),
+  };
+}
+
+suite('the status of a grant', () => {
+  test('is ready where it grants something', () => {
+    const { reasons, text } = told({ scopes: ['read', 'write'] });
+    assert.deepEqual(reasons, ['Ready True Granted', 'ScopesKnown True Known']);
+    assert.match(text, /^Workloads of bruges\.example may read and write\./);
+    assert.match(told({}, 'degraded').reasons[0] ?? '', /True/);
+    assert.match(told({ offers: ['db', 'gone'] }).text, /no ServiceOffer gone/);
+  });
+
+  for (const [reason, given, why] of [
+    ['Expired', { expiresAt: '2026-06-01T00:00:00Z' }, /expired at 2026-06-01/],
+    ['Expired', { expiresAt: 'tomorrow' }, /expired/],
+    ['NoScope', { scopes: ['nothing-at-all'] }, /none of the scopes read, write, admin/],
+    ['NoScope', { scopes: [] }, /none of the scopes/],
+    ['NothingMatches', { nodeInstances: undefined }, /spec\.nodeInstances matches nothing/],
+    ['NothingMatches', { nodeInstances: { ids: [] } }, /spec\.nodeInstances matches nothing/],
+    ['NothingMatches', { networks: {} }, /spec\.networks matches nothing/],
+    ['NothingMatches', { sourceCIDRs: { cidrs: [] } }, /spec\.sourceCIDRs matches nothing/],
+    ['NoNetworks', { networks: { ids: ['backbone'] } }, /no networks yet/],
+    ['NoTarget', { offers: undefined }, /names nothing that it grants/],
+    ['OfferNotFound', { offers: ['gone'] }, /no ServiceOffer gone/],
+  ] as const) {
+    test(`is not ready (${reason}) with ${JSON.stringify(given)}`, () => {
+      const { reasons, text } = told(given);
+      assert.equal(reasons[0], `Ready False ${reason}`);
+      assert.match(text, why);
+    });
+  }
+
+  test('is not ready while the peer is not trusted', () => {
+    for (const state of ['suspended', 'revoked', 'unknown']) {
+      assert.equal(told({}, state).reasons[0], 'Ready False PeerNotTrusted', state);
+    }
+  });
+
+  test('names scopes that do not exist, and grants by the others', () => {
+    const { reasons, text } = told({ scopes: ['nothing-at-all', 'read'] });
+    assert.deepEqual(reasons, ['Ready True Granted', 'ScopesKnown False UnknownScope']);
+    assert.match(text, /do not exist and grant nothing: nothing-at-all\. Accepted are read/);
+    const many = told({ scopes: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'x'.repeat(999)] }).text;
+    assert.match(many, /a, b, c, d, e and 4 more/);
+  });
+});

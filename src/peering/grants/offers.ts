@@ -1,0 +1,54 @@
+// What is told to a peer with every heartbeat: which offers its workloads are granted now. Pure.
+
+import { grantees } from '../../api/grants.ts';
+import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
+import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
+import { maxHeartbeatBytes, type OfferTold } from '../messages.ts';
+
+const longestList = 256;
+const longestGrantees = 1024;
+/** Below `maxHeartbeatBytes`, with room for what else a heartbeat says. */
+const maxOffersBytes = maxHeartbeatBytes - 2048;
+
+/** In the order of names, so that the same grants make the same message. O(grants + their entries). */
+export function offersFor(
+  peer: string,
+  grants: Iterable<Pick<FederationGrant, 'metadata' | 'spec'>>,
+  offers: Iterable<Pick<ServiceOffer, 'metadata' | 'spec'>>,
+  nowMs: number,
+): readonly OfferTold[] {
+  const granted = new Map<string, Set<string>>();
+  for (const grant of grants) {
+    if (grant.spec.peer !== peer || grant.metadata.deletionTimestamp !== undefined) continue;
+    const ids = grantees(grant, nowMs).filter(
+      (id) => id === '*' || id.startsWith(`spiffe://${peer}/`),
+    );
+    if (ids.length === 0) continue;
+    for (const offer of grant.spec.offers ?? []) {
+      const known = granted.get(offer) ?? new Set();
+      for (const id of ids) known.add(id);
+      granted.set(offer, known);
+    }
+  }
+  const told: OfferTold[] = [];
+  for (const { metadata, spec } of offers) {
+    const ids = granted.get(metadata.name);
+    if (ids === undefined || metadata.deletionTimestamp !== undefined) continue;
+    told.push({
+      name: metadata.name,
+      spiffeID: spec.spiffeID,
+      grantedTo: ids.has('*') ? ['*'] : [...ids].toSorted().slice(0, longestGrantees),
+    });
+  }
+  let bytes = 0;
+  return told
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .slice(0, longestList)
+    .filter((offer) => {
+      // What does not fit is left out, and what comes after it may still fit.
+      const more = Buffer.byteLength(JSON.stringify(offer)) + 1;
+      if (bytes + more > maxOffersBytes) return false;
+      bytes += more;
+      return true;
+    });
+}

@@ -1,0 +1,243 @@
+// The acceptor's side of the handshake, as calls: look at an invitation, and redeem it. Nothing is
+// sent to whoever answers, neither secret nor name, before the connection itself is verified
+// against a key that the invitation pins.
+
+import { createHash } from 'node:crypto';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Random } from '../../core/clock/clock.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
+import { Bundle } from '../../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import { maxBundleBytes, parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
+import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts';
+import { validateChain } from '../../core/identity/x509/svid-validator.ts';
+import type { Connection, Transport } from '../../core/identity/tls/transport.ts';
+import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
+import { invitationId, previewProof, secretDigest } from './invitation.ts';
+import {
+  contractVersion,
+  encodeMessage,
+  maxMessageBytes,
+  parsePreviewAnswer,
+  parseRedeemAnswer,
+  paths,
+  type PreviewAnswer,
+  type RedeemAnswer,
+} from '../messages.ts';
+import { refusalOf } from '../client/remote-error.ts';
+import { handshakeTimeoutMs } from '../timing.ts';
+import { peeringError } from '../errors.ts';
+
+export interface AcceptorParts {
+  readonly trustDomain: TrustDomain;
+  readonly transport: Transport;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly own: { readonly bundle: Bundle };
+  /** The SPIFFE bundle document of this site as it is published. */
+  readonly document: () => Promise<string>;
+  readonly advertiseURL: () => string;
+}
+
+/** The site that made the invitation, as the invitation describes it. */
+export interface InvitingSite {
+  readonly url: URL;
+  readonly trustDomain: TrustDomain;
+  readonly keys: readonly Buffer[];
+}
+
+/** The inviter's bundle, believed because a pinned key vouches for it. */
+export interface VerifiedBundle {
+  readonly document: string;
+  readonly fingerprint: string;
+}
+
+export class Acceptor {
+  readonly #parts: AcceptorParts;
+
+  constructor(parts: AcceptorParts) {
+    this.#parts = parts;
+  }
+
+  /** Tells what the inviter would say, without using the invitation up. */
+  preview(inviter: InvitingSite, secret: Buffer): Promise<PreviewAnswer & VerifiedBundle> {
+    return this.#verified(inviter, async (connection, verified) => {
+      const challenge = Buffer.from(await this.#parts.random.bytes(32));
+      const digest = secretDigest(secret);
+      const server = (connection.peerChain[0] as Certificate).fingerprint;
+      const { trustDomain } = this.#parts;
+      const answer = await post(connection, inviter, paths.preview, {
+        invitation: invitationId(digest),
+        challenge,
+        proof: previewProof(digest, challenge, server, trustDomain.name),
+        trustDomain,
+      });
+      return { ...verified, ...parsePreviewAnswer(answer) };
+    });
+  }
+
+  /** Idempotent: the same site may redeem the same invitation again and gets the same answer. */
+  async redeem(
+    inviter: InvitingSite,
+    secret: Buffer,
+    signal: AbortSignal,
+  ): Promise<RedeemAnswer & VerifiedBundle> {
+    const { transport, trustDomain, document, advertiseURL } = this.#parts;
+    const verified = await this.#verified(inviter, async (_connection, found) => found);
+    // A connection of its own, because this one shows who we are.
+    const connection = await reach(inviter, () =>
+      transport.connect({
+        url: inviter.url,
+        verify: (chain) => this.#verify(inviter, verified.pinned, chain),
+        asSite: true,
+        timeoutMs: handshakeTimeoutMs,
+        signal,
+      }),
+    );
+    try {
+      const answer = await post(connection, inviter, paths.redeem, {
+        contractVersions: [contractVersion],
+        secret,
+        trustDomain,
+        url: new URL(advertiseURL()),
+        bundle: await document(),
+      });
+      return { ...verified, ...parseRedeemAnswer(answer) };
+    } finally {
+      connection.close();
+    }
+  }
+
+  async #verified<T>(
+    inviter: InvitingSite,
+    use: (
+      connection: Connection,
+      verified: VerifiedBundle & { readonly pinned: Bundle },
+    ) => Promise<T>,
+  ): Promise<T> {
+    const connection = await reach(inviter, () =>
+      this.#parts.transport.connect({
+        url: inviter.url,
+        // Decided below: the keys to decide by come over this very connection.
+        verify: () => undefined,
+        asSite: false,
+        timeoutMs: handshakeTimeoutMs,
+      }),
+    );
+    try {
+      const path = inviter.url.pathname;
+      const response = await reach(inviter, () =>
+        connection.request({ method: 'GET', path }, maxBundleBytes),
+      );
+      const { name } = inviter.trustDomain;
+      if (response.status !== 200) {
+        throw untrusted(
+          inviter,
+          `it answered with HTTP status ${response.status} instead of a bundle`,
+        );
+      }
+      const { bundle } = believe(inviter, () =>
+        parseSpiffeBundle(response.body, inviter.trustDomain, 'x509'),
+      );
+      if (sharesAuthority(bundle, this.#parts.own.bundle)) {
+        throw untrusted(
+          inviter,
+          `the bundle that it gives for ${name} holds an authority of this very site`,
+        );
+      }
+      // Only pinned keys vouch for the connection: whoever adds a key of his own to a genuine
+      // bundle is not believed by that key.
+      const pinned = bundle.authorities.filter(({ spki }) => {
+        const digest = createHash('sha256').update(spki).digest();
+        return inviter.keys.some((key) => key.equals(digest));
+      });
+      if (pinned.length === 0) {
+        throw untrusted(inviter, 'none of its keys is one that the invitation names');
+      }
+      const trusted = new Bundle(inviter.trustDomain, pinned);
+      this.#verify(inviter, trusted, connection.peerChain);
+      return await use(connection, {
+        document: response.body.toString('utf8'),
+        fingerprint: fingerprintOf(inviter.keys),
+        pinned: trusted,
+      });
+    } finally {
+      connection.close();
+    }
+  }
+
+  #verify(inviter: InvitingSite, bundle: Bundle, chain: readonly Certificate[]): void {
+    const expected = SpiffeId.of(inviter.trustDomain, 'hansa', 'site');
+    const svid = believe(inviter, () =>
+      validateChain(
+        chain,
+        { bundleFor: (domain) => (domain.equals(bundle.trustDomain) ? bundle : undefined) },
+        this.#parts.clock.now(),
+      ),
+    );
+    if (!svid.id.equals(expected)) {
+      throw untrusted(
+        inviter,
+        `it presented ${svid.id.toString()}, expected ${expected.toString()}`,
+      );
+    }
+  }
+}
+
+/** The path of the federation API below the URL that a site advertises. */
+export function pathBelow(url: URL, path: string): string {
+  return `${url.pathname.replace(/\/$/, '')}${path}`;
+}
+
+async function post(
+  connection: Connection,
+  inviter: InvitingSite,
+  path: string,
+  message: Parameters<typeof encodeMessage>[0],
+): Promise<Buffer> {
+  const response = await reach(inviter, () =>
+    connection.request(
+      {
+        method: 'POST',
+        path: pathBelow(inviter.url, path),
+        headers: { 'content-type': 'application/json' },
+        body: encodeMessage(message),
+      },
+      maxMessageBytes,
+    ),
+  );
+  const refusal = refusalOf(inviter.trustDomain.name, response);
+  if (refusal !== undefined) throw refusal;
+  return response.body;
+}
+
+async function reach<T>(inviter: InvitingSite, call: () => Promise<T>): Promise<T> {
+  try {
+    return await call();
+  } catch (error) {
+    if (!hasCode(error, 'HANSA_UNREACHABLE')) throw error;
+    throw peeringError(
+      'HANSA_PEER_UNREACHABLE',
+      `Cannot reach ${inviter.trustDomain.name} at ${inviter.url.href}: ${error.message}`,
+      { cause: error },
+    );
+  }
+}
+
+function believe<T>(inviter: InvitingSite, check: () => T): T {
+  try {
+    return check();
+  } catch (error) {
+    throw untrusted(inviter, toHansaError(error).message, error);
+  }
+}
+
+function untrusted(inviter: InvitingSite, why: string, cause?: unknown): HansaError {
+  return new HansaError(
+    'HANSA_PEER_UNTRUSTED',
+    `Whoever answers at ${inviter.url.href} is not the ${inviter.trustDomain.name} of the invitation: ${why.replace(/\.$/, '')}. Nothing was sent to it.`,
+    cause === undefined ? {} : { cause },
+  );
+}

@@ -1,0 +1,178 @@
+import assert from 'node:assert/strict';
+import { before, beforeEach, suite, test } from 'node:test';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { socketOwner } from '../../core/access/identity.ts';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import { openStore } from '../../core/store/open.ts';
+import type { Store } from '../../core/store/store.ts';
+import { acceptanceFor, pins, stands } from './crossing.ts';
+import { keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import { parseInvitation } from './invitation.ts';
+import { Inviter } from './inviter.ts';
+import { type AcceptanceRecord, acceptancesCollection, Records } from './records.ts';
+import { Redemptions } from './redemptions.ts';
+import { documentOf, type TestIdentity, testIdentity } from './test-handshake.ts';
+
+suite('crossing invitations', () => {
+  let lubeck: TestIdentity;
+  let bruges: TestIdentity;
+  let novgorod: TestIdentity;
+  let falseNovgorod: TestIdentity;
+  const random = new SeededRandom('crossing');
+  let store: Store;
+  let clock: VirtualClock;
+  let acceptances: Records<AcceptanceRecord>;
+  let peer: FederationPeer | undefined;
+
+  before(async () => {
+    lubeck = await testIdentity('lubeck.example');
+    bruges = await testIdentity('bruges.example');
+    novgorod = await testIdentity('novgorod.example');
+    falseNovgorod = await testIdentity('novgorod.example', 'mallory');
+  });
+
+  beforeEach(async () => {
+    clock = new VirtualClock();
+    store = await openStore({ driver: 'memory' }, { clock });
+    acceptances = new Records(store, acceptancesCollection);
+    peer = undefined;
+  });
+
+  const keysOf = ({ authority }: TestIdentity) =>
+    keyDigests(authority.bundle).map((key) => key.toString('hex'));
+  /** This site, lubeck, is accepting an invitation of `other`. */
+  const accepting = async (
+    other: TestIdentity,
+    state: 'proposed' | 'active' = 'proposed',
+    step: AcceptanceRecord['step'] = 'redeeming',
+  ): Promise<void> => {
+    const { name } = other.trustDomain;
+    const invitation = 'accepted';
+    await acceptances.put(name, undefined, {
+      invitation,
+      url: `https://${name}:8443`,
+      keys: keysOf(other),
+      expiresAtMs: clock.now() + 1000,
+      startedAtMs: clock.now(),
+      step,
+    });
+    const status = { state, role: 'acceptor', invitation } as const;
+    peer = { metadata: { name, uid: 'uid' }, status } as FederationPeer;
+  };
+  /** `other` redeems an invitation of lubeck. */
+  const redeem = async (
+    other: TestIdentity,
+    forWhom?: string,
+    document: string = documentOf([other]),
+  ) => {
+    const inviter = new Inviter({
+      trustDomain: lubeck.trustDomain,
+      store,
+      clock,
+      random,
+      audit: { record: () => ({ encode: () => Buffer.from('{}') }), deny: () => undefined },
+      own: lubeck.authority,
+      bundles: { bundleFor: () => undefined },
+      peers: { get: async () => peer },
+      advertiseURL: () => 'https://lubeck.example:8443',
+      ownLeaves: () => [],
+      offersFor: () => [],
+    });
+    const { invitation: line } = await inviter.invite(
+      { caller: socketOwner, origin: {} },
+      forWhom === undefined ? {} : { for: TrustDomain.parse(forWhom) },
+    );
+    const request = {
+      contractVersions: [1],
+      secret: parseInvitation(line, clock.now()).secret,
+      trustDomain: other.trustDomain,
+      url: new URL(`https://${other.trustDomain.name}:8443`),
+      bundle: document,
+    };
+    const id = await inviter.redeem(request, { chain: other.chain, address: '192.0.2.1' });
+    const redemptions = new Redemptions(lubeck.trustDomain, store);
+    return { id, redemptions, redeemed: inviter.invitations.get(id)?.value.redeemed };
+  };
+
+  test('stand at both sites alike: one of the two, never both', () => {
+    const names = ['a.example', 'b.example', 'a.example.org', 'z'];
+    for (const one of names) {
+      for (const other of names) {
+        if (one === other) continue;
+        const here = stands(TrustDomain.parse(one), other);
+        assert.notEqual(here, stands(TrustDomain.parse(other), one), `${one}, ${other}`);
+      }
+    }
+  });
+
+  test('a redemption takes the place of an acceptance under way, and needs no confirmation', async () => {
+    await accepting(novgorod);
+    for (const forWhom of [undefined, 'novgorod.example']) {
+      const { redemptions, redeemed } = await redeem(novgorod, forWhom);
+      assert.ok(redeemed !== undefined);
+      assert.equal(redeemed.confirmation, undefined);
+      assert.equal(redemptions.crossing(peer, redeemed), 'accepted');
+    }
+  });
+
+  test('a redemption waits where the invitation of the other site stands, and may be tried again', async () => {
+    await accepting(bruges);
+    await assert.rejects(redeem(bruges), {
+      code: 'HANSA_PEER_STATE',
+      message:
+        /is accepting an invitation of bruges\.example at the same time, and that one stands/,
+    });
+    peer = undefined;
+    const { redeemed } = await redeem(bruges);
+    assert.equal(redeemed?.trustDomain, 'bruges.example');
+  });
+
+  test('a site with the same name and other keys takes no place and is refused', async () => {
+    await accepting(novgorod);
+    await assert.rejects(redeem(falseNovgorod, 'novgorod.example'), {
+      code: 'HANSA_INVITATION_REFUSED',
+      message: /is a peer already \(proposed\)/,
+    });
+  });
+
+  test('a site that puts a pinned key of another beside its own is that site for nobody', async () => {
+    await accepting(novgorod);
+    const both = documentOf([falseNovgorod, novgorod]);
+    await assert.rejects(redeem(falseNovgorod, 'novgorod.example', both), {
+      code: 'HANSA_INVITATION_REFUSED',
+      message: /is a peer already \(proposed\)/,
+    });
+    peer = undefined;
+    const { id, redemptions, redeemed } = await redeem(falseNovgorod, undefined, both);
+    assert.match(redeemed?.confirmation ?? '', /not made for one trust domain/);
+    assert.ok(!redemptions.hasRedeemed('novgorod.example', keysOf(novgorod), id));
+  });
+
+  test('a peer that is more than proposed stays, and the redemption is refused', async () => {
+    await accepting(novgorod, 'active', 'done');
+    await assert.rejects(redeem(novgorod), {
+      code: 'HANSA_INVITATION_REFUSED',
+      message: /is a peer already \(active\)/,
+    });
+  });
+
+  test('an acceptance that was refused vouches for nobody', async () => {
+    await accepting(novgorod, 'proposed', 'refused');
+    const keys = keysOf(novgorod);
+    assert.equal(acceptanceFor(acceptances, 'novgorod.example', keys), undefined);
+    peer = undefined;
+    const { redeemed } = await redeem(novgorod);
+    assert.match(redeemed?.confirmation ?? '', /not made for one trust domain/);
+  });
+
+  test('accepting confirms only a site that shows a pinned key', async () => {
+    const { id, redemptions } = await redeem(novgorod);
+    assert.ok(redemptions.hasRedeemed('novgorod.example', keysOf(novgorod), id));
+    assert.ok(!redemptions.hasRedeemed('novgorod.example', keysOf(falseNovgorod), id));
+    assert.ok(!redemptions.hasRedeemed('bruges.example', keysOf(bruges), id));
+    assert.ok(!pins(keysOf(novgorod), undefined));
+    assert.ok(!pins([], []));
+  });
+});

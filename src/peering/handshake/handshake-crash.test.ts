@@ -1,0 +1,208 @@
+// The handshake is cut off at every write and begun again, and runs on two replicas at once. Whatever
+// happens, there is one peer, every step is taken once, and a stopped peer is not trusted.
+
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { peeringError } from '../errors.ts';
+import { documentOf, testIdentity } from './test-handshake.ts';
+import { testAcceptance, type TestPeerSite, testPeerSite } from './test-peer-site.ts';
+
+const name = 'bruges.example';
+const { signal } = new AbortController();
+const operator = {
+  caller: { user: 'alice', groups: [], via: 'certificate' },
+  origin: {},
+} as const;
+const document = documentOf([await testIdentity(name)]);
+
+const stateOf = async (site: TestPeerSite) => (await site.peers.get(name))?.status?.state;
+const isTrusted = async (site: TestPeerSite): Promise<boolean> =>
+  (await site.federations.get(name))?.spec.quarantined === false;
+const stepsOf = ({ rows }: TestPeerSite): readonly string[] =>
+  rows.map(({ verb }) => verb).filter((verb) => verb.startsWith('peer.'));
+
+async function redeemed(): Promise<TestPeerSite> {
+  const site = await testPeerSite();
+  await site.redeem(name);
+  return site;
+}
+
+async function invited(): Promise<TestPeerSite> {
+  const site = await testPeerSite({
+    redeem: () =>
+      Promise.resolve({ state: 'accepted', contractVersion: 1, document, fingerprint: '' }),
+  });
+  await testAcceptance(site, name);
+  return site;
+}
+
+async function enrolled(): Promise<TestPeerSite> {
+  const site = await redeemed();
+  await site.handshake.reconcile(name, signal);
+  return site;
+}
+
+/** Makes one commit fail: `before` it is written, or `after`, as if the process had died there. */
+function cutOffAt(site: TestPeerSite, at: number, when: 'before' | 'after'): () => boolean {
+  const { store } = site;
+  const commit = store.commit.bind(store);
+  let count = 0;
+  store.commit = async (what) => {
+    const isIt = count++ === at;
+    if (isIt && when === 'before') throw new Error('cut off');
+    const committed = await commit(what);
+    if (isIt) throw new Error('cut off');
+    return committed;
+  };
+  return () => count > at;
+}
+
+/** Does `work` once for each of its writes, cut off there, and then lets the site start again. */
+async function cutOffAnywhere(
+  begin: () => Promise<TestPeerSite>,
+  work: (site: TestPeerSite) => Promise<unknown>,
+  check: (site: TestPeerSite, where: string) => Promise<void>,
+): Promise<void> {
+  for (const when of ['before', 'after'] as const) {
+    for (let at = 0; ; at++) {
+      const site = await begin();
+      const wasCut = cutOffAt(site, at, when);
+      await work(site).catch((error: unknown) => assert.match(String(error), /cut off/));
+      await site.otherHandshake.sweep();
+      for (let round = 0; round < 3; round++) await site.otherHandshake.reconcile(name, signal);
+      await check(site, `${when} write ${at}`);
+      if (!wasCut()) {
+        assert.ok(at > 1, 'there was something to cut off');
+        break;
+      }
+    }
+  }
+}
+
+suite('a handshake that is cut off at any write', () => {
+  const enrolment = ['peer.propose', 'peer.accept', 'peer.enroll'];
+
+  test('enrolls the site that redeemed, once', () =>
+    cutOffAnywhere(
+      redeemed,
+      (site) => site.handshake.reconcile(name, signal),
+      async (site, where) => {
+        assert.equal(await stateOf(site), 'enrolled', where);
+        assert.ok(await isTrusted(site), where);
+        assert.deepEqual(stepsOf(site), enrolment, where);
+      },
+    ));
+
+  test('enrolls the site whose invitation was accepted, once', () =>
+    cutOffAnywhere(
+      invited,
+      (site) => site.handshake.reconcile(name, signal),
+      async (site, where) => {
+        assert.equal(await stateOf(site), 'enrolled', where);
+        assert.ok(await isTrusted(site), where);
+        assert.deepEqual(stepsOf(site), enrolment, where);
+        assert.equal(site.handshake.acceptances.get(name)?.value.secret, undefined, where);
+      },
+    ));
+
+  test('gives up a peer whose site refused, also where that was not written everywhere', () =>
+    cutOffAnywhere(
+      async () => {
+        const error = peeringError('HANSA_INVITATION_REFUSED', 'for the test');
+        const site = await testPeerSite({ redeem: () => Promise.reject(error) });
+        await testAcceptance(site, name);
+        return site;
+      },
+      (site) => site.handshake.reconcile(name, signal),
+      async (site, where) => {
+        assert.equal(await stateOf(site), 'revoked', where);
+        assert.equal(site.handshake.acceptances.get(name)?.value.secret, undefined, where);
+      },
+    ));
+
+  test('trusts no peer that was revoked', () =>
+    cutOffAnywhere(
+      enrolled,
+      async (site) => {
+        // The operator sees the error and tries again.
+        await site.handshake.revoke(name, operator).catch(() => undefined);
+        if ((await stateOf(site)) !== 'revoked') await site.handshake.revoke(name, operator);
+        throw new Error('cut off');
+      },
+      async (site, where) => {
+        assert.equal(await stateOf(site), 'revoked', where);
+        assert.equal(await site.federations.get(name), undefined, where);
+        const revocations = stepsOf(site).filter((verb) => verb === 'peer.revoke');
+        assert.equal(revocations.length, 1, where);
+      },
+    ));
+
+  test('leaves nothing of a peer that was deleted', () =>
+    cutOffAnywhere(
+      async () => {
+        const site = await enrolled();
+        await site.peerObjects.delete(name, { controller: 'someone' });
+        return site;
+      },
+      (site) => site.handshake.reconcile(name, signal),
+      async (site, where) => {
+        assert.equal(await site.peers.get(name), undefined, where);
+        assert.equal(await site.federations.get(name), undefined, where);
+      },
+    ));
+});
+
+suite('two replicas at once', () => {
+  const both = (site: TestPeerSite) =>
+    Promise.allSettled([
+      site.handshake.reconcile(name, signal),
+      site.otherHandshake.reconcile(name, signal),
+    ]);
+
+  test('make one peer of a redemption, and one of an acceptance', async () => {
+    for (const begin of [redeemed, invited]) {
+      const site = await begin();
+      await both(site);
+      await both(site);
+      assert.equal(await stateOf(site), 'enrolled');
+      assert.deepEqual(stepsOf(site), ['peer.propose', 'peer.accept', 'peer.enroll']);
+    }
+  });
+
+  test('trust no peer that one of them revokes as the other is about to trust it', async () => {
+    // New, and one whose federation was deleted by hand.
+    for (const site of [await redeemed(), await enrolled()]) {
+      await site.federations.delete(name, { controller: 'someone' }).catch(() => undefined);
+      const { store } = site;
+      const commit = store.commit.bind(store);
+      let isRevoked = false;
+      store.commit = async (what) => {
+        const trusts = what.put?.some(({ collection }) => collection === 'spiffefederations');
+        if (trusts === true && !isRevoked) {
+          isRevoked = true;
+          await site.otherHandshake.revoke(name, operator);
+        }
+        return commit(what);
+      };
+      await site.handshake.reconcile(name, signal);
+      assert.ok(isRevoked);
+      assert.equal(await stateOf(site), 'revoked');
+      assert.equal(await site.federations.get(name), undefined);
+    }
+  });
+
+  test('trust no peer that one of them revokes while the other enrolls it', async () => {
+    for (const begin of [redeemed, invited]) {
+      const site = await begin();
+      const enrolling = site.otherHandshake.reconcile(name, signal);
+      const revoking = site.handshake.revoke(name, operator);
+      const [, revoked] = await Promise.allSettled([enrolling, revoking]);
+      // It came before there was a peer, and the operator was told so.
+      if (revoked.status === 'rejected') await site.handshake.revoke(name, operator);
+      await both(site);
+      // An acceptance that was given up before it made the peer leaves an object without a state.
+      assert.ok([undefined, 'revoked'].includes(await stateOf(site)), await stateOf(site));
+      assert.equal(await site.federations.get(name), undefined);
+    }
+  });
+});

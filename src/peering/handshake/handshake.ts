@@ -1,0 +1,475 @@
+// The handshake and the life of a peer as one level-triggered step: given a trust domain, look at
+// what was invited, accepted, wanted and reached, and do what is missing. It may be cut off anywhere
+// and begun again; whatever it does twice is done once.
+
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { controllerCaller } from '../../core/access/identity.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
+import type { Requester } from '../../core/access/audit-draft.ts';
+import type { ReconcileResult } from '../../core/reconcile/controller.ts';
+import type { Sealer } from '../../core/store/sealing/sealer.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { Acceptor } from './acceptor.ts';
+import { contestText } from './contest.ts';
+import type { Inviter } from './inviter.ts';
+import { fingerprintOf } from '../../core/identity/bundle/fingerprint.ts';
+import { type PeerRepository, peeringWrites, peersCollection } from '../peers/peer-repository.ts';
+import { because, causeOfFailure } from '../peers/peer-cause.ts';
+import type { PeerFederations } from '../peers/peer-federation.ts';
+import {
+  type AcceptanceRecord,
+  acceptancesCollection,
+  type InvitationRecord,
+  type Kept,
+  Records,
+} from './records.ts';
+import type { Redemptions } from './redemptions.ts';
+import { isFinal } from '../client/remote-error.ts';
+import { confirmPollMs, confirmWithinMs } from '../timing.ts';
+import { askedForDeletion, askedForState } from '../peers/wishes.ts';
+
+export interface HandshakeParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  readonly peers: PeerRepository;
+  readonly federations: PeerFederations;
+  readonly inviter: Inviter;
+  readonly redemptions: Redemptions;
+  readonly acceptor: Acceptor;
+}
+
+const retryMs = 1000;
+
+export class Handshake {
+  readonly #parts: HandshakeParts;
+  readonly acceptances: Records<AcceptanceRecord>;
+
+  constructor(parts: HandshakeParts) {
+    this.#parts = parts;
+    this.acceptances = new Records(parts.store, acceptancesCollection);
+  }
+
+  /** Brings one peer as far as it can go now. */
+  async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    if (TrustDomain.problem(name) !== undefined) return undefined;
+    const { peers, inviter } = this.#parts;
+    const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
+    if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
+    const accepted = await this.#accept(name, signal);
+    await this.#giveUp(name);
+    const redemption = inviter.redemptionOf(name, known?.status?.invitation);
+    const redeemed = redemption === undefined ? undefined : await this.#admit(name, redemption);
+    await this.#settle(name);
+    if (redemption !== undefined) await this.#tellContest(name, redemption);
+    await this.#prune(name);
+    return soonest(accepted, redeemed);
+  }
+
+  /** The inviter's part alone, for a site that has just redeemed and waits for the answer. */
+  async admit(name: string): Promise<FederationPeer | undefined> {
+    const { inviter, peers } = this.#parts;
+    const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
+    const redemption = inviter.redemptionOf(name, known?.status?.invitation);
+    if (redemption !== undefined) await this.#admit(name, redemption);
+    await this.#settle(name);
+    return peers.get(name);
+  }
+
+  /**
+   * Ends trust before anything else, whatever becomes of the rest. Where an acceptance has not made
+   * a peer yet, it is given up.
+   */
+  async revoke(name: string, by: Requester): Promise<void> {
+    const { peers } = this.#parts;
+    const acceptance = this.acceptances.get(name);
+    const known = await peers.get(name);
+    await this.#closeOrphans(name, known?.metadata.uid);
+    if (known?.status?.state === undefined) {
+      if (known === undefined && acceptance === undefined) {
+        throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${name}: it is not a peer.`);
+      }
+      // Declared, or about to be made: what would make it a peer ends.
+      if (acceptance !== undefined) await this.#drop(acceptance);
+      if (known !== undefined) await this.#close(known);
+    }
+    await peers.demand(name, 'revoke', `${by.caller.user} revoked it`, by);
+    await this.#settle(name);
+    await this.#prune(name);
+  }
+
+  /** Before the site serves: what was stopped before a crash is not trusted after it. */
+  async sweep(): Promise<void> {
+    const { peers, federations } = this.#parts;
+    const known = (await peers.list()).map(({ metadata }) => metadata.name);
+    for (const name of new Set([...known, ...(await federations.names())])) {
+      await this.distrust(name);
+    }
+  }
+
+  /**
+   * Ends trust in a peer that is gone, deleted, revoked or to be suspended. Needs no lease: every write is
+   * compare-and-set, and trust must not last until a site that crashed has its leases back.
+   */
+  async distrust(name: string): Promise<void> {
+    const { peers, federations } = this.#parts;
+    const known = await peers.get(name);
+    await federations.removeOrphan(name, known?.metadata.uid);
+    if (known?.metadata.deletionTimestamp !== undefined) return this.#forget(known);
+    const { spec, status } = known ?? {};
+    const isStopped =
+      status?.state === 'revoked' ||
+      status?.state === 'suspended' ||
+      spec?.desiredState === 'suspended';
+    if (isStopped) await this.#settle(name);
+  }
+
+  /** The peer of an acceptance, whatever the controller does meanwhile. */
+  propose(name: string, record: AcceptanceRecord): Promise<FederationPeer | undefined> {
+    return this.#parts.peers.propose({
+      name,
+      url: record.url,
+      role: 'acceptor',
+      invitation: record.invitation,
+      replaces: record.replaces,
+      madeUid: record.madeUid,
+      bind: (uid) => this.#bind(name, record.invitation, uid),
+      fingerprint: fingerprintOf(record.keys.map((key) => Buffer.from(key, 'hex'))),
+      reason: `this site accepted an invitation of ${name}`,
+    });
+  }
+
+  /** Resolves to whether the acceptance makes the peer with this uid, and no other. */
+  async #bind(name: string, invitation: string, uid: string): Promise<boolean> {
+    await this.acceptances.change(name, (record) =>
+      record.invitation === invitation && record.madeUid === undefined
+        ? { ...record, madeUid: uid }
+        : undefined,
+    );
+    const record = this.acceptances.get(name)?.value;
+    return record?.invitation === invitation && record.madeUid === uid;
+  }
+
+  /** As the invited: redeem what an operator accepted. */
+  async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
+    const { peers, clock } = this.#parts;
+    const found = this.acceptances.get(name);
+    if (found === undefined || found.value.step === 'refused') return undefined;
+    // Done by an earlier version, which bound no records, and its peer is gone.
+    const isLeft = found.value.step === 'done' && found.value.madeUid === undefined;
+    const peer =
+      isLeft && (await peers.get(name)) === undefined
+        ? undefined
+        : await this.propose(name, found.value);
+    // Bound to the peer by now.
+    const kept = this.acceptances.get(name);
+    if (kept === undefined || kept.value.invitation !== found.value.invitation) return undefined;
+    const record = kept.value;
+    if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
+      // Another peering has this name, or this one was revoked meanwhile.
+      await this.#vouch(name, record, peer);
+      await this.#drop(kept);
+      return undefined;
+    }
+    if (record.step === 'done') {
+      await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+      return undefined;
+    }
+    const outcome = await this.#redeem(name, kept, signal);
+    if ((await peers.get(name))?.status?.invitation !== record.invitation) {
+      // Meanwhile a crossing invitation took its place.
+      return { requeueAfterMs: 0 };
+    }
+    if (outcome instanceof HansaError) {
+      const expiresAtMs =
+        record.step === 'pending' ? record.startedAtMs + confirmWithinMs : record.expiresAtMs;
+      if (!isFinal(outcome) && clock.now() < expiresAtMs) {
+        const cause = causeOfFailure(outcome);
+        await peers.note(name, (status) => because(status, cause, outcome.message));
+        return { requeueAfterMs: retryMs };
+      }
+      await this.#refused(name, kept, outcome);
+      return undefined;
+    }
+    if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
+    await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+    return undefined;
+  }
+
+  /**
+   * The same site has redeemed an invitation of this one, and waits for a confirmation. The operator
+   * who accepted its invitation wants it as a peer, so that counts as the confirmation.
+   */
+  async #vouch(
+    name: string,
+    { keys }: AcceptanceRecord,
+    peer: FederationPeer | undefined,
+  ): Promise<void> {
+    const { inviter, redemptions } = this.#parts;
+    const { state, role, invitation } = peer?.status ?? {};
+    if (state !== 'proposed' || role !== 'inviter') return;
+    if (redemptions.hasRedeemed(name, keys, invitation)) {
+      const caller = controllerCaller(peeringWrites.controller);
+      await inviter.confirm(name, { caller, origin: {} });
+    }
+  }
+
+  /** A peer that waits for an acceptance which was refused or withdrawn would wait for ever. */
+  async #giveUp(name: string): Promise<void> {
+    const { peers } = this.#parts;
+    const status = (await peers.get(name))?.status;
+    if (status?.role !== 'acceptor' || status.state !== 'proposed') return;
+    const record = this.acceptances.get(name)?.value;
+    const isMine = record?.invitation === status.invitation;
+    if (isMine && record?.step !== 'refused') return;
+    const why = isMine ? record?.failure?.message : undefined;
+    await peers.step(name, 'revoke', why?.slice(0, 500) ?? 'its invitation was given up');
+  }
+
+  async #redeem(
+    name: string,
+    kept: Kept<AcceptanceRecord>,
+    signal: AbortSignal,
+  ): Promise<'accepted' | 'pending' | HansaError> {
+    const { acceptor, sealer, peers } = this.#parts;
+    const record = kept.value;
+    try {
+      const secret = await sealer.open(
+        secretPlace(name, record.invitation),
+        Buffer.from(record.secret ?? '', 'base64'),
+      );
+      const answer = await acceptor.redeem(
+        {
+          url: new URL(record.url),
+          trustDomain: TrustDomain.parse(name),
+          keys: record.keys.map((key) => Buffer.from(key, 'hex')),
+        },
+        secret,
+        signal,
+      );
+      const { secret: _sealed, ...rest } = record;
+      if (answer.state === 'accepted') {
+        await this.acceptances.put(name, kept, {
+          ...rest,
+          step: 'done',
+          bundle: answer.document,
+          contractVersion: answer.contractVersion,
+        });
+      } else {
+        const reason = `waits for the operator of ${name}, who must admit this site there`;
+        await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
+        if (record.step !== 'pending') {
+          await this.acceptances.put(name, kept, { ...record, step: 'pending' });
+        }
+      }
+      return answer.state;
+    } catch (error) {
+      if (hasCode(error, 'HANSA_CONFLICT') || !(error instanceof HansaError)) throw error;
+      return error;
+    }
+  }
+
+  async #refused(name: string, kept: Kept<AcceptanceRecord>, error: HansaError): Promise<void> {
+    const { secret: _sealed, ...rest } = kept.value;
+    await this.acceptances.put(name, kept, {
+      ...rest,
+      step: 'refused',
+      failure: { code: error.code, message: error.message },
+    });
+    await this.#giveUp(name);
+  }
+
+  /** As the inviter: admits the site that redeemed, once no confirmation is missing. */
+  async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
+    const { peers, clock, redemptions } = this.#parts;
+    const { redeemed } = kept.value;
+    if (redeemed === undefined) return undefined;
+    const peer = await peers.propose({
+      name,
+      url: redeemed.url,
+      role: 'inviter',
+      invitation: kept.name,
+      replaces: redeemed.replaces,
+      madeUid: redeemed.madeUid,
+      bind: (uid) => redemptions.bind(kept.name, uid),
+      instead: redemptions.crossing(await peers.get(name), redeemed),
+      fingerprint: redeemed.fingerprint,
+      reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
+    });
+    if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
+      return undefined;
+    if (redeemed.confirmation === undefined || redeemed.confirmed === true) {
+      await peers.step(
+        name,
+        'accept',
+        redeemed.confirmed === true
+          ? 'an operator of this site confirmed it'
+          : 'redeemed the invitation that was made for it',
+      );
+      return undefined;
+    }
+    const leftMs = redeemed.atMs + confirmWithinMs - clock.now();
+    if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
+    await peers.step(name, 'revoke', 'nobody confirmed it in time');
+    return undefined;
+  }
+
+  async #tellContest(name: string, { name: id, value }: Kept<InvitationRecord>): Promise<void> {
+    const { contested, redeemed } = value;
+    if (contested === undefined || redeemed === undefined) return;
+    await this.#parts.peers.noteContest(name, id, contestText(contested, redeemed));
+  }
+
+  /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */
+  async #settle(name: string): Promise<void> {
+    const { peers, federations, redemptions } = this.#parts;
+    let peer = await peers.get(name);
+    if (peer !== undefined && redemptions.isOver(peer)) {
+      // It was revoked before it had a state.
+      peer = await peers.step(name, 'revoke', 'its invitation was closed');
+    }
+    if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
+      await peers.hold(peer);
+    if (peer?.status?.state === 'accepted') {
+      const reason = await federations.obstacle(name);
+      if (reason !== undefined) {
+        await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
+        return;
+      }
+      // A peer that is to be suspended as soon as it can be is not trusted before that.
+      const quarantined = peer.spec.desiredState === 'suspended';
+      try {
+        await federations.keep(peer, this.#bootstrap(peer), quarantined);
+      } catch (error) {
+        // Nobody but an operator can make room: it must be told where one looks.
+        if (hasCode(error, 'HANSA_LIMIT')) {
+          const { message } = error;
+          await peers.note(name, (status) => because(status, 'FederationLimit', message));
+        }
+        throw error;
+      }
+      peer = await peers.step(name, 'enroll', 'bundles are exchanged');
+    }
+    const wanted = peer?.spec.desiredState;
+    const isSuspended = peer?.status?.state === 'suspended';
+    const asked = peer && askedForState(this.#parts.store, peer, peeringWrites);
+    const who = asked?.user ?? 'an operator of this site';
+    if (wanted === 'suspended' && !isSuspended) {
+      peer = await peers.step(name, 'suspend', `${who} suspended it`, undefined, asked?.as);
+    } else if (wanted === 'active' && isSuspended) {
+      peer = await peers.step(name, 'resume', `${who} resumed it`, undefined, asked?.as);
+    }
+    if (peer === undefined) return;
+    switch (peer.status?.state) {
+      case 'enrolled':
+      case 'active':
+      case 'degraded':
+        await federations.keep(peer, this.#bootstrap(peer), false);
+        break;
+      case 'suspended':
+        await federations.keep(peer, this.#bootstrap(peer), true);
+        break;
+      case 'revoked':
+        await federations.remove(name);
+        this.#parts.store.facts.delete(peersCollection, name);
+        await this.#close(peer);
+        await peers.release(name);
+        return;
+      case 'proposed':
+      case 'accepted':
+      case undefined:
+        return;
+    }
+    // A revocation may have come between reading and writing: then what was written goes again.
+    if ((await peers.get(name))?.status?.state === 'revoked') await federations.remove(name);
+  }
+
+  /** The document with which the peer was verified when it became one. */
+  #bootstrap(peer: FederationPeer): string | undefined {
+    const { name } = peer.metadata;
+    const id = peer.status?.invitation;
+    const acceptance = this.acceptances.get(name)?.value;
+    if (acceptance?.invitation === id && acceptance?.bundle !== undefined) return acceptance.bundle;
+    const redemption = this.#parts.inviter.redemptionOf(name, id);
+    return redemption?.name === id ? redemption?.value.redeemed?.bundle : undefined;
+  }
+
+  /** The object is being deleted: revoke, then let go. */
+  async #forget(peer: FederationPeer): Promise<undefined> {
+    const { peers, federations } = this.#parts;
+    const { name } = peer.metadata;
+    const asked = askedForDeletion(this.#parts.store, peer, peeringWrites);
+    const why = asked === undefined ? 'its object was deleted' : `${asked.user} deleted it`;
+    await peers.step(name, 'revoke', why, undefined, asked?.as);
+    await federations.remove(name);
+    await this.#close(peer);
+    await peers.release(name);
+    return undefined;
+  }
+
+  /**
+   * Ends every record that could make this peer again, except one that is meant to take its place.
+   * Idempotent, and independent of finalizers: users can remove those.
+   */
+  async #close(peer: FederationPeer): Promise<void> {
+    const { name, uid } = peer.metadata;
+    const kept = this.acceptances.get(name);
+    if (kept !== undefined && kept.value.replaces !== uid && kept.value.step !== 'refused') {
+      await this.#drop(kept);
+    }
+    await this.#parts.redemptions.close(name, uid);
+  }
+
+  /** Ends what a peer left that went without its finalizer. `uid` is the peer of this name now. */
+  async #closeOrphans(name: string, uid: string | undefined): Promise<void> {
+    const { redemptions, federations } = this.#parts;
+    await federations.removeOrphan(name, uid);
+    const kept = this.acceptances.get(name);
+    const madeUid = kept?.value.madeUid;
+    if (kept !== undefined && madeUid !== undefined && madeUid !== uid) await this.#drop(kept);
+    await redemptions.closeOrphans(name, uid);
+  }
+
+  /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */
+  async #prune(name: string): Promise<void> {
+    const { peers, inviter, clock } = this.#parts;
+    const state = (await peers.get(name))?.status?.state;
+    const finished = state === undefined || !['proposed', 'accepted', 'enrolled'].includes(state);
+    for (const kept of inviter.invitations.list()) {
+      const { expiresAtMs, redeemed } = kept.value;
+      if (clock.now() < expiresAtMs) continue;
+      if (redeemed === undefined || (redeemed.trustDomain === name && finished)) {
+        await inviter.invitations.delete(kept).catch(unlessConflict);
+      }
+    }
+  }
+
+  async #drop(kept: Kept<AcceptanceRecord>): Promise<void> {
+    await this.acceptances.delete(kept).catch(unlessConflict);
+  }
+}
+
+/** The secret of an invitation that was accepted, until it is redeemed. */
+export function secretPlace(name: string, invitation: string) {
+  return {
+    collection: acceptancesCollection,
+    key: `${name}/${invitation}`,
+    column: 'secret',
+    version: 1,
+  };
+}
+
+function unlessConflict(error: unknown): void {
+  if (!hasCode(error, 'HANSA_CONFLICT')) throw toHansaError(error);
+}
+
+function soonest(
+  ...results: readonly (ReconcileResult | undefined)[]
+): ReconcileResult | undefined {
+  const delays = results.flatMap((result) => result?.requeueAfterMs ?? []);
+  return delays.length === 0 ? undefined : { requeueAfterMs: Math.min(...delays) };
+}

@@ -1,0 +1,456 @@
+// The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
+// once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
+
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
+import { federationsCollection } from '../peers/peer-federation.ts';
+import { sharesAuthority } from '../../core/identity/bundle/shares-authority.ts';
+import type { Store } from '../../core/store/store.ts';
+import { ago, type Claim, recordContest } from './contest.ts';
+import { acceptanceFor, acceptingFrom, crossed, stands } from './crossing.ts';
+import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
+import {
+  defaultInvitationSeconds,
+  encodeInvitation,
+  invitationId,
+  maxInvitationSeconds,
+  previewProof,
+  sameBytes,
+  secretDigest,
+  shortId,
+} from './invitation.ts';
+import { existingReferenceTo } from './existing-references.ts';
+import {
+  agreeOnVersion,
+  contractVersion,
+  type PreviewAnswer,
+  type PreviewRequest,
+  type RedeemRequest,
+} from '../messages.ts';
+import type { PeerRepository } from '../peers/peer-repository.ts';
+import {
+  isBoundTo,
+  isSameRedeemer,
+  provenBundle,
+  provenKeys,
+  redeemerActor,
+  refusedActor,
+  type Stranger,
+} from './redeemer.ts';
+import {
+  type AcceptanceRecord,
+  acceptancesCollection,
+  type InvitationRecord,
+  invitationsCollection,
+  type Kept,
+  Records,
+  type Redemption,
+} from './records.ts';
+import { peeringError, type PeeringErrorCode } from '../errors.ts';
+
+export interface InviterParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly own: { readonly bundle: Bundle };
+  readonly bundles: BundleSource;
+  readonly peers: Pick<PeerRepository, 'get'>;
+  readonly advertiseURL: () => string;
+  /** Fingerprints of the leaf certificates that the federation listener presents now, or did a moment ago. */
+  readonly ownLeaves: () => readonly string[];
+  /** What is granted to this trust domain already. */
+  readonly offersFor: (trustDomain: string) => readonly string[];
+}
+
+export interface InviteOptions {
+  readonly for?: TrustDomain;
+  /** The fingerprint of the only keys that may redeem it; with `for`. */
+  readonly forKeys?: string;
+  readonly ttlSeconds?: number;
+}
+
+export interface MadeInvitation {
+  /** Its public name, for `hansa peer invitation`. */
+  readonly id: string;
+  readonly invitation: string;
+  readonly expiresAtMs: number;
+  readonly fingerprint: string;
+}
+
+/** More than any site needs at once, and a bound on what a mistake in a script can do. */
+const maxOutstanding = 1000;
+
+export class Inviter {
+  readonly #parts: InviterParts;
+  readonly invitations: Records<InvitationRecord>;
+  readonly #acceptances: Records<AcceptanceRecord>;
+
+  constructor(parts: InviterParts) {
+    this.#parts = parts;
+    this.invitations = new Records(parts.store, invitationsCollection);
+    this.#acceptances = new Records(parts.store, acceptancesCollection);
+  }
+
+  async invite(by: Requester, options: InviteOptions): Promise<MadeInvitation> {
+    const { trustDomain, clock, random, own, audit, advertiseURL } = this.#parts;
+    const { ttlSeconds = defaultInvitationSeconds } = options;
+    if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot make an invitation for ${ttlSeconds} seconds: 1 to ${maxInvitationSeconds} are accepted.`,
+      );
+    }
+    if (options.for?.equals(trustDomain)) {
+      throw new HansaError(
+        'HANSA_BAD_REQUEST',
+        `Cannot invite ${trustDomain.name}: that is this site itself.`,
+      );
+    }
+    if (this.invitations.list().length >= maxOutstanding) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `Cannot make an invitation: ${maxOutstanding} are outstanding. Wait until some have expired.`,
+      );
+    }
+    const keys = keyDigests(own.bundle);
+    const secret = Buffer.from(await random.bytes(32));
+    const nowMs = clock.now();
+    const expiresAtMs = Math.floor(nowMs / 1000 + ttlSeconds) * 1000;
+    const digest = secretDigest(secret);
+    const id = invitationId(digest);
+    const { for: invited, forKeys } = options;
+    const keysWords = forKeys === undefined ? '' : ` with the fingerprint ${forKeys}`;
+    const record: InvitationRecord = {
+      digest: digest.toString('hex'),
+      createdAtMs: nowMs,
+      createdBy: by.caller.user,
+      expiresAtMs,
+      ...(invited === undefined ? {} : { for: invited.name }),
+      ...(forKeys === undefined ? {} : { forKeys }),
+    };
+    const row = audit.record({
+      ...requestedBy(by),
+      verb: 'peer.invite',
+      kind: 'FederationPeer',
+      ...(invited === undefined ? {} : { name: invited.name }),
+      outcome: 'allow',
+      reason: `invited ${invited?.name ?? 'any site'}${keysWords}, for ${ttlSeconds} seconds, by invitation ${shortId(id)}`,
+    });
+    await this.invitations.put(id, undefined, record, [row]);
+    const invitation = encodeInvitation({
+      url: new URL(advertiseURL()),
+      trustDomain,
+      keys,
+      secret,
+      expiresAtMs,
+      ...(invited === undefined ? {} : { for: invited }),
+      ...(forKeys === undefined ? {} : { forKeys }),
+    });
+    return { id, invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
+  }
+
+  /** Redeems nothing. */
+  async preview(request: PreviewRequest, stranger: Stranger): Promise<PreviewAnswer> {
+    const deny = this.#denier('invitation.preview', request.trustDomain.name, stranger);
+    const kept = this.invitations.get(request.invitation);
+    if (kept === undefined) throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+    const digest = Buffer.from(kept.value.digest, 'hex');
+    const shown = this.#parts
+      .ownLeaves()
+      .some((leaf) =>
+        sameBytes(
+          request.proof,
+          previewProof(digest, request.challenge, leaf, request.trustDomain.name),
+        ),
+      );
+    if (!shown) {
+      throw deny('HANSA_INVITATION_REFUSED', unknown, 'it was named without knowing its secret');
+    }
+    this.#checkUsable(kept.value, request.trustDomain, deny);
+    const { redeemed } = kept.value;
+    if (redeemed !== undefined && redeemed.trustDomain !== request.trustDomain.name) {
+      throw await this.#contest(
+        kept,
+        redeemed,
+        { trustDomain: request.trustDomain.name },
+        stranger,
+      );
+    }
+    return {
+      contractVersion,
+      offers: this.#parts.offersFor(request.trustDomain.name),
+      confirmation: this.#confirmation(kept.value, request.trustDomain) !== undefined,
+    };
+  }
+
+  /**
+   * Uses the invitation up for this site. Whoever redeemed it may do so again, and nothing changes.
+   * Resolves to the name of the invitation when the redemption is durable.
+   */
+  async redeem(request: RedeemRequest, stranger: Stranger): Promise<string> {
+    const claimed = request.trustDomain;
+    const deny = this.#denier('invitation.redeem', claimed.name, stranger);
+    const digest = secretDigest(request.secret);
+    for (;;) {
+      const kept = this.invitations.get(invitationId(digest));
+      if (kept === undefined || !sameBytes(digest, Buffer.from(kept.value.digest, 'hex'))) {
+        throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+      }
+      const bundle = this.#checkStranger(request, stranger, deny);
+      this.#checkUsable(kept.value, claimed, deny);
+      this.#checkKeys(kept.value, bundle, stranger, deny);
+      const { redeemed } = kept.value;
+      if (redeemed !== undefined) {
+        // The same name is not enough: it must be the same keys.
+        const isSame =
+          redeemed.trustDomain === claimed.name &&
+          isSameRedeemer(claimed, redeemed.bundle, bundle, stranger, this.#parts.clock.now());
+        if (isSame) return kept.name;
+        const fingerprint = fingerprintOf(keyDigests(bundle));
+        throw await this.#contest(
+          kept,
+          redeemed,
+          { trustDomain: claimed.name, fingerprint },
+          stranger,
+        );
+      }
+      const proven = provenKeys(bundle, stranger, this.#parts.clock.now());
+      const replaces = await this.#checkFree(claimed, bundle, proven, deny);
+      if (agreeOnVersion(request.contractVersions) === undefined) {
+        throw deny(
+          'HANSA_INVITATION_REFUSED',
+          `${this.#parts.trustDomain.name} speaks version ${contractVersion} of the federation API, and the other site does not. Update the older of the two.`,
+          'no contract version in common',
+        );
+      }
+      try {
+        await this.#spend(kept, request, bundle, proven, stranger, replaces);
+        return kept.name;
+      } catch (error) {
+        // Somebody else was first: look who.
+        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+      }
+    }
+  }
+
+  async #spend(
+    kept: Kept<InvitationRecord>,
+    request: RedeemRequest,
+    bundle: Bundle,
+    proven: readonly string[],
+    stranger: Stranger,
+    replaces: string | undefined,
+  ): Promise<void> {
+    const { clock, audit } = this.#parts;
+    const claimed = request.trustDomain;
+    // An operator who accepted an invitation of the very same site has said yes.
+    const confirmation =
+      acceptanceFor(this.#acceptances, claimed.name, proven) === undefined
+        ? this.#confirmation(kept.value, claimed)
+        : undefined;
+    const row = audit.record({
+      actor: redeemerActor(claimed, stranger),
+      verb: 'invitation.redeem',
+      kind: 'FederationPeer',
+      name: claimed.name,
+      outcome: 'allow',
+      reason:
+        confirmation === undefined
+          ? 'redeemed its invitation'
+          : `redeemed an invitation, to be confirmed: ${confirmation}`,
+    });
+    await this.invitations.put(
+      kept.name,
+      kept,
+      {
+        ...kept.value,
+        redeemed: {
+          trustDomain: claimed.name,
+          url: request.url.href,
+          bundle: request.bundle,
+          fingerprint: fingerprintOf(keyDigests(bundle)),
+          provenKeys: proven,
+          contractVersion,
+          atMs: clock.now(),
+          ...(confirmation === undefined ? {} : { confirmation }),
+          ...(replaces === undefined ? {} : { replaces }),
+        },
+      },
+      [row],
+    );
+  }
+
+  /** The operator says yes to whoever redeemed an invitation under this name. */
+  async confirm(name: string, by: Requester): Promise<void> {
+    const { audit, peers } = this.#parts;
+    const kept = this.redemptionOf(name, (await peers.get(name))?.status?.invitation);
+    if (kept?.value.redeemed === undefined) {
+      throw new HansaError(
+        'HANSA_NOT_FOUND',
+        `Cannot confirm ${name}: nobody of that trust domain waits for a confirmation.`,
+      );
+    }
+    if (kept.value.redeemed.confirmed === true) return;
+    const row = audit.record({
+      ...requestedBy(by),
+      verb: 'peer.confirm',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason: `confirmed, with the fingerprint ${kept.value.redeemed.fingerprint}`,
+    });
+    await this.invitations.change(
+      kept.name,
+      (record) =>
+        record.redeemed === undefined || record.redeemed.confirmed === true
+          ? undefined
+          : { ...record, redeemed: { ...record.redeemed, confirmed: true } },
+      [row],
+    );
+  }
+
+  /**
+   * The invitation that a site of this name redeemed, if its peer was not revoked since: the one that
+   * made the peer, where there is one, and the newest otherwise.
+   */
+  redemptionOf(name: string, ofPeer?: string): Kept<InvitationRecord> | undefined {
+    const open = this.invitations
+      .list()
+      .filter(({ value }) => value.redeemed?.trustDomain === name && value.redeemed.over !== true)
+      .toSorted((a, b) => (b.value.redeemed?.atMs ?? 0) - (a.value.redeemed?.atMs ?? 0));
+    return open.find((kept) => kept.name === ofPeer) ?? open[0];
+  }
+
+  #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
+    if (record.for === undefined) return 'the invitation was not made for one trust domain';
+    return existingReferenceTo(this.#parts.store, claimed.name);
+  }
+
+  #checkUsable(record: InvitationRecord, claimed: TrustDomain, deny: Deny): void {
+    const { clock, trustDomain } = this.#parts;
+    const { name } = trustDomain;
+    if (record.for !== undefined && record.for !== claimed.name) {
+      throw deny(
+        'HANSA_INVITATION_REFUSED',
+        `Cannot accept the invitation: it is for another trust domain than ${claimed.name}. Ask ${name} for one of your own.`,
+        `it was made for ${record.for}`,
+      );
+    }
+    const { redeemed, cancelled } = record;
+    if (cancelled !== undefined) {
+      throw deny(
+        'HANSA_INVITATION_REFUSED',
+        `Cannot accept the invitation: ${name} cancelled it. Ask its operator for a new one.`,
+        `it was cancelled by ${cancelled.by}`,
+      );
+    }
+    if (redeemed === undefined && clock.now() >= record.expiresAtMs) {
+      throw deny(
+        'HANSA_INVITATION_EXPIRED',
+        `Cannot accept the invitation: it expired ${ago(clock.now() - record.expiresAtMs)}. Ask ${name} for a new one.`,
+        'it had expired',
+      );
+    }
+  }
+
+  /** Who it says it is, by keys that it brought itself: that binds name, keys and connection together. */
+  #checkStranger(request: RedeemRequest, stranger: Stranger, deny: Deny): Bundle {
+    const { trustDomain, clock, own } = this.#parts;
+    const claimed = request.trustDomain;
+    const refuse = (why: string): HansaError =>
+      deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
+    if (claimed.equals(trustDomain)) {
+      throw refuse(`${claimed.name} is the trust domain of the inviting site itself`);
+    }
+    const bundle = provenBundle(claimed, request.bundle, stranger, clock.now());
+    if (typeof bundle === 'string') throw refuse(bundle);
+    if (sharesAuthority(bundle, own.bundle)) {
+      throw refuse(`the bundle of ${claimed.name} holds an authority of ${trustDomain.name}`);
+    }
+    return bundle;
+  }
+
+  /** The invitation stays usable for the site that has the right keys. */
+  #checkKeys(record: InvitationRecord, bundle: Bundle, stranger: Stranger, deny: Deny): void {
+    const { trustDomain, clock } = this.#parts;
+    const { forKeys } = record;
+    if (forKeys === undefined || isBoundTo(forKeys, bundle, stranger, clock.now())) return;
+    const found = fingerprintOf(keyDigests(bundle));
+    throw deny(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for a ${bundle.trustDomain.name} with other keys than those of this site (fingerprint ${found}). Give the operator of ${trustDomain.name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
+      `it was made for the fingerprint ${forKeys}, and this site has ${found}`,
+    );
+  }
+
+  #contest(
+    kept: Kept<InvitationRecord>,
+    redeemed: Redemption,
+    other: Claim,
+    stranger: Stranger,
+  ): Promise<HansaError> {
+    const parts = { ...this.#parts, invitations: this.invitations };
+    return recordContest(parts, kept, redeemed, other, stranger);
+  }
+
+  /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */
+  async #checkFree(
+    claimed: TrustDomain,
+    bundle: Bundle,
+    proven: readonly string[],
+    deny: Deny,
+  ): Promise<string | undefined> {
+    const { store, bundles, peers } = this.#parts;
+    const refuse = (why: string): HansaError =>
+      deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
+    const known = await peers.get(claimed.name);
+    const state = known?.status?.state;
+    const accepting = acceptingFrom(this.#acceptances, known, proven);
+    if (accepting !== undefined && !stands(this.#parts.trustDomain, claimed.name)) {
+      throw crossed(this.#parts.trustDomain, claimed.name);
+    }
+    if (accepting === undefined && state !== undefined && state !== 'revoked') {
+      throw refuse(`${claimed.name} is a peer already (${state}); it has to be revoked first`);
+    }
+    for (const { name } of store.list(federationsCollection).entries) {
+      if (name === claimed.name || TrustDomain.problem(name) !== undefined) continue;
+      const other = bundles.bundleFor(TrustDomain.parse(name));
+      if (other !== undefined && sharesAuthority(bundle, other)) {
+        // Whose keys they are is not the stranger's to know.
+        throw deny(
+          'HANSA_INVITATION_REFUSED',
+          `Cannot accept the invitation: the bundle of ${claimed.name} holds an authority of another trust domain.`,
+          `its bundle holds an authority of ${name}`,
+        );
+      }
+    }
+    // One that a crash left without a state is no revoked one: what is redeemed now ends with it.
+    return state === 'revoked' ? known?.metadata.uid : undefined;
+  }
+
+  #denier(verb: string, claimed: string, stranger: Stranger): Deny {
+    return (code, message, reason) => {
+      this.#parts.audit.deny({
+        actor: refusedActor(stranger),
+        verb,
+        kind: 'FederationPeer',
+        name: claimed,
+        outcome: 'deny',
+        code,
+        reason,
+      });
+      return peeringError(code, message);
+    };
+  }
+}
+
+type Deny = (code: PeeringErrorCode, message: string, reason: string) => HansaError;
+
+const unknown =
+  'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';

@@ -1,0 +1,161 @@
+// For tests only: the handshake of one site on its real store and write path, without a network.
+
+import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import type { Resource } from '../../api/object.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
+import { SeededRandom } from '../../core/clock/seeded-random.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { ResourceClient } from '../../core/reconcile/resource-client.ts';
+import { openStore } from '../../core/store/open.ts';
+import { createSealer } from '../../core/store/sealing/sealer.ts';
+import type { Store } from '../../core/store/store.ts';
+import { auditWrites } from '../../server/audit/audit-writes.ts';
+import { resourceClient } from '../../server/resources/resource-client.ts';
+import { ResourceWriter } from '../../server/resources/writer.ts';
+import type { Acceptor } from './acceptor.ts';
+import { Handshake, secretPlace } from './handshake.ts';
+import { Inviter } from './inviter.ts';
+import type { OperatorRoutesParts } from '../routes/operator-routes.ts';
+import { PeerRepository } from '../peers/peer-repository.ts';
+import { PeerFederations, type SpiffeFederation } from '../peers/peer-federation.ts';
+import type { AcceptanceRecord, InvitationRecord, Redemption } from './records.ts';
+import { Redemptions } from './redemptions.ts';
+import { documentOf, testIdentity } from './test-handshake.ts';
+import { wishesOf } from '../peers/wishes.ts';
+
+const sealingKey = Buffer.alloc(32, 1);
+
+export interface TestPeerSite {
+  readonly store: Store;
+  readonly clock: VirtualClock;
+  readonly writer: ResourceWriter;
+  readonly peers: PeerRepository;
+  readonly federations: ResourceClient<SpiffeFederation>;
+  readonly peerObjects: ResourceClient<FederationPeer>;
+  readonly inviter: Inviter;
+  readonly handshake: Handshake;
+  /** Of another replica, on the same store. */
+  readonly otherHandshake: Handshake;
+  /** What the routes for operators stand on. */
+  readonly parts: OperatorRoutesParts;
+  /** Of the audit log. */
+  readonly rows: AuditDraft[];
+  readonly denials: AuditDraft[];
+  /** A site of this name has redeemed an invitation. */
+  readonly redeem: (
+    name: string,
+    more?: Partial<InvitationRecord>,
+    redemption?: Partial<Redemption>,
+  ) => Promise<void>;
+}
+
+export async function testPeerSite(
+  answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
+): Promise<TestPeerSite> {
+  const nobody = () => Promise.reject(new Error('nobody is called here'));
+  const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
+  const clock = new VirtualClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  const rows: AuditDraft[] = [];
+  const denials: AuditDraft[] = [];
+  const record = (draft: AuditDraft) => ({
+    // Called for what is committed, and not for what was overtaken.
+    encode: () => {
+      rows.push(draft);
+      return Buffer.from('{}');
+    },
+  });
+  const random = new SeededRandom('peer site');
+  const writer = new ResourceWriter({
+    store,
+    clock,
+    random,
+    admit: () => [],
+    accompany: (kind, next, live, by) =>
+      wishesOf(store, kind, next as Resource | undefined, live as Resource | undefined, by),
+    auditRow: auditWrites({ record }),
+  });
+  const parts = { store, writer, clock };
+  const peerObjects = resourceClient<FederationPeer>(federationPeerKind, parts);
+  const peers = new PeerRepository(peerObjects, clock);
+  const federations = resourceClient<SpiffeFederation>(spiffeFederationKind, parts);
+  const { trustDomain, authority } = await testIdentity('lubeck.example');
+  const audit = { record, deny: (draft: AuditDraft) => void denials.push(draft) };
+  const inviter = new Inviter({
+    trustDomain,
+    store,
+    clock,
+    random,
+    audit,
+    own: authority,
+    bundles: { bundleFor: () => undefined },
+    peers,
+    advertiseURL: () => 'https://lubeck.example:8443',
+    ownLeaves: () => [],
+    offersFor: () => [],
+  });
+  const shared = {
+    store,
+    clock,
+    sealer: createSealer(sealingKey, random),
+    peers,
+    federations: new PeerFederations(federations, clock),
+    inviter,
+    redemptions: new Redemptions(trustDomain, store),
+    acceptor,
+  };
+  const handshake = new Handshake(shared);
+  const redeem: TestPeerSite['redeem'] = async (name, more = {}, redemption = {}) =>
+    inviter.invitations.put('invitation', undefined, {
+      digest: '',
+      createdAtMs: 0,
+      expiresAtMs: clock.now() + 60_000,
+      redeemed: {
+        trustDomain: name,
+        url: `https://${name}:8443`,
+        bundle: documentOf([await testIdentity(name)]),
+        fingerprint: '',
+        contractVersion: 1,
+        atMs: clock.now(),
+        ...redemption,
+      },
+      ...more,
+    });
+  return {
+    store,
+    clock,
+    writer,
+    peers,
+    federations,
+    peerObjects,
+    inviter,
+    handshake,
+    otherHandshake: new Handshake(shared),
+    parts: { ...shared, trustDomain, own: authority, audit, handshake },
+    rows,
+    denials,
+    redeem,
+  };
+}
+
+/** An operator of the site has accepted an invitation of the site of this name, good for a minute. */
+export async function testAcceptance(
+  { handshake, clock }: TestPeerSite,
+  name: string,
+  more: Partial<AcceptanceRecord> = {},
+): Promise<void> {
+  const invitation = more.invitation ?? 'invitation';
+  const sealer = createSealer(sealingKey, new SeededRandom('seal'));
+  const secret = await sealer.seal(secretPlace(name, invitation), Buffer.alloc(32, 2));
+  await handshake.acceptances.put(name, undefined, {
+    invitation,
+    url: `https://${name}:8443`,
+    keys: ['ab'.repeat(32)],
+    expiresAtMs: clock.now() + 60_000,
+    startedAtMs: clock.now(),
+    step: 'redeeming',
+    secret: secret.toString('base64'),
+    ...more,
+  });
+}

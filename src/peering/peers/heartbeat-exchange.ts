@@ -1,0 +1,294 @@
+// The exchange of heartbeats: how two peers know that the other is there, and what they tell each
+// other with it. Both sides send; a peer that is heard in either direction is there.
+
+import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../../api/object.ts';
+import { parseTimestamp } from '../../api/values/date-time.ts';
+import { jsonEquals } from '../../api/schema/json.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
+import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
+import type { Certificate } from '../../core/identity/x509/certificate.ts';
+import { lastPublished } from '../../core/identity/bundle/published-bundle.ts';
+import { federationsCollection } from './peer-federation.ts';
+import { validateChain } from '../../core/identity/x509/svid-validator.ts';
+import type { Transport } from '../../core/identity/tls/transport.ts';
+import { setCondition } from '../../core/reconcile/conditions.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
+import { pathBelow } from '../handshake/acceptor.ts';
+import {
+  type Announcement,
+  contractVersion,
+  encodeMessage,
+  type Heartbeat,
+  type HeldBundle,
+  maxHeartbeatBytes,
+  type OfferTold,
+  parseHeartbeat,
+  paths,
+} from '../messages.ts';
+import { PeerRate } from './peer-rate.ts';
+import { type PeerRepository, type PeerStatus, peersCollection } from './peer-repository.ts';
+import { because, causeOfFailure } from './peer-cause.ts';
+import type { PeerFederations } from './peer-federation.ts';
+import { isLive } from './peer-states.ts';
+import { refusalOf } from '../client/remote-error.ts';
+import { callTimeoutMs, newsLimit, silentAfterMs } from '../timing.ts';
+
+export interface HeartbeatParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly transport: Transport;
+  readonly bundles: BundleSource;
+  readonly peers: PeerRepository;
+  readonly federations: PeerFederations;
+  readonly offersFor: (peer: string) => readonly OfferTold[];
+}
+
+const sequences = kindReader(spiffeFederationKind).derive(({ status }) => status?.sequence ?? 0);
+
+export class HeartbeatExchange {
+  readonly #parts: HeartbeatParts;
+  /**
+   * A peer that tells something else with every heartbeat must not have each written down. What is
+   * not written now is told again with the next one.
+   */
+  readonly #news: PeerRate;
+  /**
+   * By peer, its last sign of life in monotonic time, which a restart does not keep. Per process: the
+   * replica that judges silence is the one that sends heartbeats, and each answer is a sign of life.
+   */
+  readonly #signs = new Map<string, { readonly of: string; readonly atMs: number }>();
+
+  constructor(parts: HeartbeatParts) {
+    this.#parts = parts;
+    this.#news = new PeerRate(parts.clock, newsLimit);
+  }
+
+  /** What this site says to that peer now. */
+  message(peer: string): Heartbeat {
+    const { store, offersFor } = this.#parts;
+    return {
+      contractVersion,
+      bundleSequence: lastPublished(store)?.sequence ?? 0,
+      offers: offersFor(peer),
+      ...this.#receipt(peer),
+    };
+  }
+
+  /** Which bundle of the peer this site believes now. */
+  #receipt(peer: string): { readonly holds?: HeldBundle } {
+    const { store, bundles } = this.#parts;
+    const entry = store.get(federationsCollection, peer);
+    const bundle = entry && bundles.bundleFor(TrustDomain.parse(peer));
+    if (entry === undefined || bundle === undefined) return {};
+    return { holds: { sequence: sequences.of(entry), hash: bundle.hash } };
+  }
+
+  /** Sends one, and takes the answer as one of the peer's. */
+  async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
+    const { name } = peer.metadata;
+    const answer = await this.#post(peer, paths.heartbeat, message, signal);
+    await this.heard(
+      name,
+      parseHeartbeat(answer, TrustDomain.parse(name), this.#parts.trustDomain),
+    );
+  }
+
+  /** Tells the peer that this site has a new bundle. */
+  async announce(
+    peer: FederationPeer,
+    announcement: Announcement,
+    signal: AbortSignal,
+  ): Promise<void> {
+    await this.#post(peer, paths.announce, announcement, signal);
+  }
+
+  /** The peer was heard from: in either direction, with what it said. */
+  async heard(name: string, heartbeat: Heartbeat): Promise<void> {
+    const { store, clock, peers, federations } = this.#parts;
+    const nowMs = clock.now();
+    const heardMs = clock.monotonic();
+    const lastHeartbeatAt = timestamp(nowMs);
+    const uid = (await peers.get(name))?.metadata.uid;
+    if (uid !== undefined) store.facts.merge(peersCollection, name, { uid, lastHeartbeatAt });
+    await federations.announced(name, heartbeat.bundleSequence);
+    const told = (status: PeerStatus): PeerStatus => ({
+      ...status,
+      contractVersion: heartbeat.contractVersion,
+      offers: heartbeat.offers,
+      ...receiptOf(status, heartbeat, nowMs),
+      lastHeartbeatAt,
+      conditions: setCondition(status.conditions, reachable, nowMs),
+    });
+    let peer = await peers.get(name);
+    const { status } = peer ?? {};
+    if (status?.state === 'enrolled') {
+      peer = await peers.step(name, 'activate', 'first heartbeat', told);
+    } else if (status?.state === 'degraded') {
+      peer = await peers.step(name, 'recover', 'heard from again', told);
+    } else if (
+      peer !== undefined &&
+      status?.state === 'active' &&
+      isNews(status, heartbeat) &&
+      this.#news.take(peer.metadata.uid)
+    ) {
+      await peers.note(name, told);
+    }
+    if (peer !== undefined) this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
+  }
+
+  /** The peer did not answer: says so, and after silence from both directions degrades it. */
+  async missed(name: string, error: unknown): Promise<void> {
+    const { peers, clock } = this.#parts;
+    const peer = await peers.get(name);
+    if (!isLive(peer?.status?.state)) return;
+    const why = wordsFor(error);
+    const nowMs = clock.now();
+    const cause = causeOfFailure(error);
+    const unreachable = (status: PeerStatus): PeerStatus => ({
+      // A peer that is active because it still reaches us stays so without a word.
+      ...(status.state === 'active' ? status : because(status, cause, why)),
+      conditions: setCondition(
+        status.conditions,
+        { type: 'Reachable', status: 'False', reason: 'NoAnswer', message: why },
+        nowMs,
+      ),
+    });
+    if (peer?.status?.state === 'active' && this.silentForMs(peer) > silentAfterMs) {
+      await peers.step(name, 'degrade', why, unreachable);
+    } else {
+      await peers.note(name, unreachable);
+    }
+  }
+
+  /**
+   * How long the peer has been silent. Coming into a state counts as a sign of life: a peer that was
+   * just resumed gets its time. Counted in monotonic time, so that setting the clock neither makes
+   * nor hides silence.
+   */
+  silentForMs(peer: FederationPeer): number {
+    const { name } = peer.metadata;
+    const nowMs = this.#parts.clock.monotonic();
+    let sign = this.#signs.get(name);
+    if (sign?.of !== stayOf(peer)) {
+      const silentMs = sign === undefined ? this.#silentBeforeMs(peer) : 0;
+      sign = { of: stayOf(peer), atMs: nowMs - silentMs };
+      this.#signs.set(name, sign);
+    }
+    return nowMs - sign.atMs;
+  }
+
+  /**
+   * What was silent before this process started, by wall time, as nothing else knows it. At most as
+   * long as makes a peer silent: where the clock was set meanwhile, one heartbeat puts it right.
+   */
+  #silentBeforeMs(peer: FederationPeer): number {
+    const heardMs = parseTimestamp(peer.status?.lastHeartbeatAt ?? '') ?? 0;
+    const sinceMs = parseTimestamp(peer.status?.since ?? '') ?? 0;
+    const silentMs = this.#parts.clock.now() - Math.max(heardMs, sinceMs);
+    return Math.min(Math.max(silentMs, 0), silentAfterMs);
+  }
+
+  /** Nothing is sent to it, and nothing expected of it, until it is live again. */
+  forget(name: string): void {
+    this.#signs.delete(name);
+  }
+
+  async #post(
+    peer: FederationPeer,
+    path: string,
+    message: Heartbeat | Announcement,
+    signal: AbortSignal,
+  ): Promise<Buffer> {
+    const { name } = peer.metadata;
+    const url = new URL(peer.spec.url);
+    const connection = await this.#parts.transport.connect({
+      url,
+      verify: (chain) => this.#verify(TrustDomain.parse(name), chain),
+      asSite: true,
+      timeoutMs: callTimeoutMs,
+      signal,
+    });
+    try {
+      const response = await connection.request(
+        {
+          method: 'POST',
+          path: pathBelow(url, path),
+          headers: { 'content-type': 'application/json' },
+          body: encodeMessage(message),
+        },
+        maxHeartbeatBytes,
+      );
+      const refusal = refusalOf(name, response);
+      if (refusal !== undefined) throw refusal;
+      return response.body;
+    } finally {
+      connection.close();
+    }
+  }
+
+  #verify(peer: TrustDomain, chain: readonly Certificate[]): void {
+    const { bundles, clock } = this.#parts;
+    const expected = SpiffeId.of(peer, 'hansa', 'site');
+    const uris = chain[0]?.extensions.subjectAlternativeName?.uris ?? [];
+    if (!uris.includes(expected.toString())) {
+      throw new HansaError(
+        'HANSA_PEER_UNTRUSTED',
+        `the TLS certificate is for ${uris[0] ?? 'no SPIFFE ID'}, expected ${expected.toString()}`,
+      );
+    }
+    validateChain(chain, bundles, clock.now());
+  }
+}
+
+/** One stay of a peer in one state. */
+function stayOf({ metadata, status }: FederationPeer): string {
+  return `${metadata.uid} ${status?.state} ${status?.since}`;
+}
+
+const reachable = {
+  type: 'Reachable',
+  status: 'True',
+  reason: 'Answers',
+  message: 'It answers heartbeats, or sends them.',
+} as const;
+
+/** Whether it is worth a write: that a peer is still there is a live fact, and no news. */
+function isNews(status: PeerStatus, heartbeat: Heartbeat): boolean {
+  return (
+    status.contractVersion !== heartbeat.contractVersion ||
+    !jsonEquals(status.offers, heartbeat.offers) ||
+    isNewReceipt(status, heartbeat) ||
+    status.conditions?.find(({ type }) => type === 'Reachable')?.status !== 'True'
+  );
+}
+
+function isNewReceipt({ receipt }: PeerStatus, { holds }: Heartbeat): boolean {
+  return (
+    holds !== undefined && (receipt?.hash !== holds.hash || receipt.sequence !== holds.sequence)
+  );
+}
+
+/** A receipt is dated by when it first came: the same one again is no news. */
+function receiptOf(
+  status: PeerStatus,
+  heartbeat: Heartbeat,
+  nowMs: number,
+): Pick<PeerStatus, 'receipt'> {
+  if (heartbeat.holds === undefined || !isNewReceipt(status, heartbeat)) return {};
+  return { receipt: { ...heartbeat.holds, at: timestamp(nowMs) } };
+}
+
+function wordsFor(error: unknown): string {
+  if (hasCode(error, 'HANSA_PEER_REFUSED')) {
+    return 'it rejects this site: it suspended or revoked us, has not enrolled us yet, or lacks our current bundle';
+  }
+  const { message } = error instanceof HansaError ? error : toHansaError(error);
+  return `cannot connect: ${message}`.slice(0, 500);
+}

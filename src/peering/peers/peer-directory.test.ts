@@ -1,0 +1,162 @@
+import assert from 'node:assert/strict';
+import { suite, test, type TestContext } from 'node:test';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { AuditDraft } from '../../core/audit/event.ts';
+import { VirtualClock } from '../../core/clock/virtual.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import { type LivePeer, route } from '../../core/plane/route.ts';
+import { callRoute } from '../../core/plane/test-request.ts';
+import { openStore } from '../../core/store/open.ts';
+import { peerDirectory } from './peer-directory.ts';
+
+const svid = (id: string) => ({ id: SpiffeId.parse(id) }) as ValidatedSvid;
+const bruges = svid('spiffe://bruges.example/hansa/site');
+
+async function scene(t: TestContext) {
+  const clock = new VirtualClock();
+  const store = await openStore({ driver: 'memory' }, { clock });
+  t.after(() => store.close());
+  const denied: AuditDraft[] = [];
+  const put = async (collection: string, name: string, object: object): Promise<void> => {
+    const bytes = Buffer.from(
+      JSON.stringify({ metadata: { name, uid: `uid-${name}` }, ...object }),
+    );
+    await store.commit({ put: [{ collection, name, encode: () => bytes }] });
+  };
+  const peer = (state: string): Promise<void> =>
+    put('federationpeers', 'bruges.example', { spec: {}, status: { state } });
+  const grant = (spec: object = {}): Promise<void> =>
+    put('federationgrants', 'g1', {
+      spec: {
+        peer: 'bruges.example',
+        scopes: ['write'],
+        offers: ['db'],
+        nodeInstances: { unrestricted: true },
+        networks: { unrestricted: true },
+        sourceCIDRs: { unrestricted: true },
+        ...spec,
+      },
+    });
+  const directory = peerDirectory({
+    trustDomain: TrustDomain.parse('lubeck.example'),
+    store,
+    clock,
+    audit: { deny: (draft) => denied.push(draft) },
+  });
+  return { clock, directory, peer, grant, denied };
+}
+
+suite('the directory of peers', () => {
+  test('finds a live peer by the SVID of its site', async (t) => {
+    const { directory, peer } = await scene(t);
+    for (const state of ['enrolled', 'active', 'degraded']) {
+      await peer(state);
+      const found = directory.find(bruges) as LivePeer;
+      assert.deepEqual([found.name, found.uid], ['bruges.example', 'uid-bruges.example']);
+    }
+  });
+
+  for (const [what, shown, why] of [
+    ['no SVID', undefined, 'no SVID of a peer was presented'],
+    ['a workload of the peer', svid('spiffe://bruges.example/web'), /is not another site/],
+    ['this site itself', svid('spiffe://lubeck.example/hansa/site'), /is not another site/],
+    ['an unknown site', svid('spiffe://reval.example/hansa/site'), 'reval.example is not a peer'],
+  ] as const) {
+    test(`refuses ${what}`, async (t) => {
+      const { directory, peer } = await scene(t);
+      await peer('active');
+      const found = directory.find(shown);
+      assert(typeof found === 'string');
+      assert.match(found, typeof why === 'string' ? new RegExp(`^${why}$`) : why);
+    });
+  }
+
+  for (const state of ['proposed', 'accepted', 'suspended', 'revoked']) {
+    test(`refuses a peer that is ${state}`, async (t) => {
+      const { directory, peer } = await scene(t);
+      await peer(state);
+      assert.equal(directory.find(bruges), `bruges.example is ${state}`);
+    });
+  }
+
+  test('tells a change that can end the trust in a peer', async (t) => {
+    const { directory, peer, grant, clock } = await scene(t);
+    let told = 0;
+    const stop = directory.onChange(() => told++);
+    await peer('suspended');
+    await clock.advance(0);
+    assert.ok(told > 0);
+    const before = told;
+    await grant();
+    await clock.advance(0);
+    assert.ok(told > before);
+    stop();
+    const last = told;
+    await peer('active');
+    await clock.advance(0);
+    assert.equal(told, last);
+  });
+});
+
+suite('a route for peers with a grant of a scope', () => {
+  const writing = route({
+    listener: 'federation',
+    method: 'POST',
+    path: '/things/{name}',
+    allow: 'peer',
+    scope: 'write',
+    handle: ({ peer, params }) => ({
+      status: 200,
+      contentType: 'text/plain',
+      body: `${peer.name} ${params.name}`,
+    }),
+  });
+  const call = { params: { name: 'crane' }, svid: () => bruges, address: '192.0.2.7' };
+
+  test('is for those', async (t) => {
+    const { directory, peer, grant } = await scene(t);
+    await peer('active');
+    await grant();
+    const { body } = await callRoute(writing, call, { peers: directory });
+    assert.equal(body, 'bruges.example crane');
+  });
+
+  for (const [what, spec] of [
+    ['has another scope', { scopes: ['read'] }],
+    ['is for another peer', { peer: 'reval.example' }],
+    ['has expired', { expiresAt: '2001-01-01T00:00:00Z' }],
+    ['names another identity', { nodeInstances: { ids: ['spiffe://bruges.example/web'] } }],
+    ['is for another address', { sourceCIDRs: { cidrs: ['198.51.100.0/24'] } }],
+    ['matches nothing', { networks: {} }],
+  ] as const) {
+    test(`refuses a peer whose grant ${what}, and records why`, async (t) => {
+      const { directory, peer, grant, denied } = await scene(t);
+      await peer('active');
+      await grant(spec);
+      await assert.rejects(callRoute(writing, call, { peers: directory }), {
+        code: 'HANSA_PEER_REFUSED',
+      });
+      assert.match(String(denied[0]?.reason), /no grant gives .* the scope write/);
+    });
+  }
+
+  test('refuses a peer that is suspended while its body arrives', async (t) => {
+    const { directory, peer } = await scene(t);
+    await peer('active');
+    const slow = route({
+      listener: 'federation',
+      method: 'POST',
+      path: '/slow',
+      allow: 'peer',
+      handle: async (request) => {
+        await peer('suspended');
+        await request.body(100);
+        assert.fail('the body was read');
+      },
+    });
+    await assert.rejects(callRoute(slow, call, { peers: directory }), {
+      code: 'HANSA_PEER_REFUSED',
+    });
+  });
+});

@@ -1,0 +1,102 @@
+// Which sites are live peers, for routes and streams that allow peers. Who a caller is comes from its
+// connection, never from a header or from what it says.
+
+import { scopeMiss } from '../../api/grants.ts';
+import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { HansaError } from '../../core/errors/error.ts';
+import type { LivePeer, PeerDirectory, Refused } from '../../core/plane/route.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
+import { peeringError } from '../errors.ts';
+import { peersCollection } from './peer-repository.ts';
+import { isLive } from './peer-states.ts';
+
+export interface PeerDirectoryParts {
+  readonly trustDomain: TrustDomain;
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly audit: Pick<Audit, 'deny'>;
+}
+
+const peersReader = kindReader(federationPeerKind);
+const grantsReader = kindReader(federationGrantKind);
+
+/** A change of any of these can end the trust in a peer. */
+const trustCollections = [peersCollection, federationGrantKind.plural, spiffeFederationKind.plural];
+
+export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
+  const { trustDomain, store, clock } = parts;
+  return {
+    find: (svid) => {
+      if (svid === undefined) return 'no SVID of a peer was presented';
+      const { id } = svid;
+      if (!id.equals(SpiffeId.of(id.trustDomain, 'hansa', 'site')) || id.memberOf(trustDomain)) {
+        return `${id.toString()} is not another site`;
+      }
+      const { name } = id.trustDomain;
+      const peer = peersReader.get(store, name);
+      const state = peer?.status?.state;
+      if (peer === undefined || !isLive(state)) return `${name} is ${state ?? 'not a peer'}`;
+      return { name, uid: peer.metadata.uid, trustDomain: id.trustDomain };
+    },
+    lacks: ({ name, trustDomain: domain }: LivePeer, scope, address) =>
+      scopeMiss(
+        {
+          peer: name,
+          spiffeID: SpiffeId.of(domain, 'hansa', 'site').toString(),
+          scope,
+          sourceAddress: address ?? '',
+          nowMs: clock.now(),
+        },
+        peersReader.get(store, name),
+        grantsReader.list(store),
+      ),
+    refuse: (request, reason) => refuse(parts, request, reason),
+    onChange: (listener) => {
+      const watches = trustCollections.map((collection) =>
+        store.watch(collection, store.revision, { changes: listener, ended: listener }),
+      );
+      return () => {
+        for (const watch of watches) watch.stop();
+      };
+    },
+  };
+}
+
+/**
+ * The audit log tells the operator of this site why; the caller learns that it is not a peer here. A
+ * claimed identity is in the reason, but not as the actor: a stranger could write under any name, and
+ * as many records as there are names.
+ */
+function refuse(parts: PeerDirectoryParts, request: Refused, reason: string): HansaError {
+  const { svid, peerChain, address } = request;
+  const claimed = peerChain[0]?.extensions.subjectAlternativeName?.uris[0];
+  const code = 'HANSA_PEER_REFUSED';
+  parts.audit.deny({
+    actor: {
+      user: svid?.id.toString() ?? 'system:anonymous',
+      groups: [],
+      via: peerChain.length === 0 ? 'anonymous' : 'certificate',
+      ...(peerChain[0] === undefined ? {} : { credential: peerChain[0].serialHex }),
+      ...(address === undefined ? {} : { address }),
+    },
+    verb: `peer.${request.path.split('/').at(-1) ?? 'call'}`,
+    kind: 'FederationPeer',
+    outcome: 'deny',
+    code,
+    reason:
+      svid !== undefined || claimed === undefined
+        ? reason
+        : `${reason}: a certificate that is not trusted claims to be ${excerpt(claimed)}`,
+  });
+  return peeringError(
+    code,
+    `${parts.trustDomain.name} does not take the certificate of the caller for that of a peer.`,
+  );
+}

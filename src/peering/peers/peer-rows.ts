@@ -1,0 +1,78 @@
+// Peers as rows and lines for people. Pure.
+
+import { humanDuration } from '../../api/values/duration.ts';
+import type { PeerSummary } from '../routes/operator-routes.ts';
+import { peerHint } from './peer-hints.ts';
+
+export function peerHeadings(wide = false): readonly string[] {
+  const more = wide ? ['URL', 'INVITED BY'] : [];
+  return ['PEER', 'STATE', 'SINCE', 'BUNDLE', 'LAST SEEN', ...more, 'WHY'];
+}
+
+export function peerCells(peer: PeerSummary, nowMs: number, wide = false): readonly string[] {
+  return [
+    peer.name,
+    peer.state,
+    ageOf(peer.since, nowMs),
+    bundleText(peer, nowMs),
+    ageOf(peer.lastSeen, nowMs),
+    ...(wide ? [peer.url ?? '', peer.role === 'inviter' ? 'this site' : 'the peer'] : []),
+    whyText(peer),
+  ];
+}
+
+/** Why all is well is of no interest; an alert always is, and `peer show` has all of it. */
+function whyText({ state, reason, alert }: PeerSummary): string {
+  const alarm = alert === undefined ? [] : ['another site tried to redeem its invitation'];
+  const why = state === 'active' || reason === undefined ? [] : [reason];
+  return [...alarm, ...why].join('; ');
+}
+
+export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly string[])[] {
+  const hint = peerHint(peer);
+  const offers = peer.offers.map(
+    ({ name, grantedTo }) =>
+      `${name} (for ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
+  );
+  return [
+    ['peer', peer.name],
+    ['state', `${peer.state}, since ${peer.since ?? 'unknown'}`],
+    ['why', peer.reason ?? ''],
+    ...(peer.alert === undefined ? [] : [['alert', peer.alert]]),
+    ...(peer.enforcement === undefined ? [] : [['enforced by', enforcementText(peer.enforcement)]]),
+    ...(hint === '' ? [] : [['what to do', hint]]),
+    ['url', peer.url],
+    ['role', peer.role === 'inviter' ? 'this site invited it' : 'it invited this site'],
+    ['last seen', ageOf(peer.lastSeen, nowMs)],
+    ['bundle', bundleText(peer, nowMs)],
+    ['fingerprint', peer.fingerprint ?? ''],
+    ['contract', peer.contractVersion === undefined ? '' : `version ${peer.contractVersion}`],
+    ['offers to us', offers.length === 0 ? 'none' : offers.join('; ')],
+  ];
+}
+
+function enforcementText(rows: NonNullable<PeerSummary['enforcement']>): string {
+  return rows
+    .map(({ point, state, since }) =>
+      state === 'enforced' ? `${point} since ${since}` : `${point} (pending since ${since})`,
+    )
+    .join('; ');
+}
+
+function bundleText({ bundle }: PeerSummary, nowMs: number): string {
+  if (bundle === undefined) return 'none';
+  const age = bundle.syncedAt === undefined ? '' : ` (${ageOf(bundle.syncedAt, nowMs)})`;
+  if (bundle.fresh) return `fresh${age}`;
+  const leftMs = bundle.staleAt === undefined ? 0 : Date.parse(bundle.staleAt) - nowMs;
+  return leftMs > 0 ? `stale in ${humanDuration(leftMs)}` : `stale${age}`;
+}
+
+function ageOf(at: string | undefined, nowMs: number): string {
+  return at === undefined ? '' : humanDuration(nowMs - Date.parse(at));
+}
+
+/** What ends when these peers are revoked, for the question before it. */
+export function revocationEffect(names: readonly string[]): string {
+  const whose = names.length === 1 ? 'Its workloads' : `The workloads of ${names.join(', ')}`;
+  return `${whose} and yours stop trusting each other at once.`;
+}

@@ -1,0 +1,395 @@
+// What operators of this site do with peers beyond editing resources: invite, look, accept, confirm,
+// revoke. Rights are those on FederationPeer.
+
+import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
+import { timestamp } from '../../api/object.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { actorOf, requestedBy, type Requester } from '../../core/access/audit-draft.ts';
+import type { Audit } from '../../core/audit/log.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, errorCatalog, toHansaError } from '../../core/errors/error.ts';
+import { objectOf } from '../../core/json/json-body.ts';
+import type { Bundle } from '../../core/identity/bundle/bundle.ts';
+import { bundleLife } from '../../api/bundle-life.ts';
+import {
+  type ApiRequest,
+  type PlaneResponse,
+  type PlaneRoute,
+  route,
+} from '../../core/plane/route.ts';
+import { requesterOf } from '../../core/plane/requester.ts';
+import { findCondition } from '../../core/reconcile/conditions.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Sealer } from '../../core/store/sealing/sealer.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { Acceptor } from '../handshake/acceptor.ts';
+import type { Enforcement } from '../peers/enforcement.ts';
+import { type Handshake, secretPlace } from '../handshake/handshake.ts';
+import {
+  type Invitation,
+  invitationId,
+  parseInvitation,
+  secretDigest,
+} from '../handshake/invitation.ts';
+import { invitationRoutes } from './invitation-routes.ts';
+import type { Inviter } from '../handshake/inviter.ts';
+import {
+  contestCondition,
+  type PeerRepository,
+  peersCollection,
+} from '../peers/peer-repository.ts';
+import type { PeerCause } from '../peers/peer-cause.ts';
+import type { PeerFederations } from '../peers/peer-federation.ts';
+import { partOf } from '../handshake/redeemer.ts';
+import { acceptancesCollection } from '../handshake/records.ts';
+import type { Redemptions } from '../handshake/redemptions.ts';
+import { acceptWaitMs } from '../timing.ts';
+import { waitFor } from '../wait-for.ts';
+import { peeringError, peeringErrors, type PeeringErrorCode } from '../errors.ts';
+import { peeringPaths } from '../paths.ts';
+
+const peersReader = kindReader(federationPeerKind);
+
+export interface OperatorRoutesParts {
+  readonly trustDomain: TrustDomain;
+  readonly own: { readonly bundle: Bundle };
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly sealer: Sealer;
+  readonly audit: Pick<Audit, 'record' | 'deny'>;
+  readonly peers: PeerRepository;
+  readonly federations: PeerFederations;
+  readonly inviter: Inviter;
+  readonly redemptions: Redemptions;
+  readonly acceptor: Acceptor;
+  readonly handshake: Handshake;
+}
+
+const maxBodyBytes = 16 * 1024;
+
+/** How a peer is doing, with what is not in its object. */
+export interface PeerSummary {
+  readonly name: string;
+  readonly state: string;
+  readonly url: string;
+  readonly since?: string;
+  readonly reason?: string;
+  readonly cause?: PeerCause;
+  /** What an operator must look at, whatever the state. */
+  readonly alert?: string;
+  readonly lastSeen?: string;
+  /** While it is suspended or revoked: which places that can refuse it have heard of that. */
+  readonly enforcement?: Enforcement;
+  readonly role?: string;
+  readonly fingerprint?: string;
+  readonly contractVersion?: number;
+  readonly offers: readonly { readonly name: string; readonly grantedTo: readonly string[] }[];
+  readonly bundle?: {
+    readonly fresh: boolean;
+    readonly syncedAt?: string;
+    /** From then on workloads are not given it. */
+    readonly staleAt?: string;
+    readonly error?: string;
+  };
+}
+
+export interface InvitationPreview {
+  readonly trustDomain: string;
+  readonly url: string;
+  readonly fingerprint: string;
+  readonly expiresAt: string;
+  readonly contractVersion: number;
+  readonly offers: readonly string[];
+  readonly confirmation: boolean;
+}
+
+export function operatorRoutes(parts: OperatorRoutesParts): readonly PlaneRoute[] {
+  const { peers, inviter, handshake } = parts;
+  return [
+    route({
+      listener: 'api',
+      method: 'GET',
+      path: peeringPaths.peers,
+      allow: 'rights',
+      rights: [{ verb: 'list', kind: federationPeerKind }],
+      handle: async () => json(await summaries(parts)),
+    }),
+    ...invitationRoutes(parts),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.preview,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind }],
+      handle: async (request) => {
+        const { invitation: line } = await bodyOf(request);
+        const by = requesterOf(request);
+        return json(await audited(parts, by, line, (read) => preview(parts, read)));
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.accept,
+      allow: 'rights',
+      rights: [{ verb: 'create', kind: federationPeerKind }],
+      handle: async (request) => {
+        const { invitation: line } = await bodyOf(request);
+        const by = requesterOf(request);
+        return json(await audited(parts, by, line, (read) => accept(parts, read, by)));
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.confirm,
+      allow: 'rights',
+      rights: [{ verb: 'update', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        const { name } = request.params;
+        const by = requesterOf(request);
+        const dismissed = await peers.dismissContest(name, by);
+        if (!dismissed || peersReader.get(parts.store, name)?.status?.state === 'proposed') {
+          await inviter.confirm(name, by);
+        }
+        await handshake.admit(name);
+        return json(await summary(parts, name));
+      },
+    }),
+    route({
+      listener: 'api',
+      method: 'POST',
+      path: peeringPaths.revoke,
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: federationPeerKind, nameFrom: 'name' }],
+      handle: async (request) => {
+        const { name } = request.params;
+        await handshake.revoke(name, requesterOf(request));
+        return json({ name, state: 'revoked' });
+      },
+    }),
+  ];
+}
+
+function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>> {
+  return request.json(maxBodyBytes, objectOf);
+}
+
+/** Reads the line and refuses at once what can be refused without asking anybody. */
+async function invitationOf(
+  { trustDomain, own, clock, peers, redemptions }: OperatorRoutesParts,
+  line: unknown,
+): Promise<Invitation> {
+  if (typeof line !== 'string') {
+    throw peeringError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
+  }
+  const invitation = parseInvitation(line, clock.now());
+  const { name } = invitation.trustDomain;
+  if (invitation.trustDomain.equals(trustDomain)) {
+    throw peeringError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: ${name} is this site itself. Take it to the site that is invited.`,
+    );
+  }
+  if (invitation.for !== undefined && !invitation.for.equals(trustDomain)) {
+    throw peeringError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for ${invitation.for.name}, and this site is ${trustDomain.name}.`,
+    );
+  }
+  const { forKeys } = invitation;
+  if (forKeys !== undefined && partOf(own.bundle, forKeys) === undefined) {
+    throw peeringError(
+      'HANSA_INVITATION_REFUSED',
+      `Cannot accept the invitation: it is for other keys of ${trustDomain.name} (fingerprint ${forKeys}). Give the operator of ${name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
+    );
+  }
+  const peer = await peers.get(name);
+  const state = peer?.status?.state;
+  if (state === undefined || state === 'revoked') return invitation;
+  const keys = invitation.keys.map((key) => key.toString('hex'));
+  const { role, invitation: ofPeer } = peer?.status ?? {};
+  // It waits for a confirmation, and accepting its own invitation is one.
+  if (state === 'proposed' && role === 'inviter' && redemptions.hasRedeemed(name, keys, ofPeer)) {
+    return invitation;
+  }
+  const isSame = peer?.status?.invitation === invitationId(secretDigest(invitation.secret));
+  if (isSame && (state === 'proposed' || state === 'accepted')) return invitation;
+  throw isSame
+    ? peeringError(
+        'HANSA_INVITATION_REDEEMED',
+        `Cannot accept the invitation: it was already redeemed by ${trustDomain.name}, this very site, and ${name} is ${state}. Ask ${name} for a new one if you want to begin anew.`,
+      )
+    : peeringError(
+        'HANSA_PEER_STATE',
+        `Cannot accept the invitation: ${name} is a peer already (${state}). Revoke it first: hansa peer revoke ${name}`,
+      );
+}
+
+/** Whatever is wrong with an invitation that somebody brought is in the audit log, with who brought it. */
+async function audited<T>(
+  parts: OperatorRoutesParts,
+  by: Requester,
+  line: unknown,
+  work: (invitation: Invitation) => Promise<T>,
+): Promise<T> {
+  let name: string | undefined;
+  try {
+    const invitation = await invitationOf(parts, line);
+    ({ name } = invitation.trustDomain);
+    return await work(invitation);
+  } catch (error) {
+    const { code, message } = toHansaError(error);
+    parts.audit.deny({
+      actor: actorOf(by.caller, by.origin),
+      verb: 'peer.accept',
+      kind: 'FederationPeer',
+      ...(name === undefined ? {} : { name }),
+      outcome: 'deny',
+      code,
+      reason: message,
+    });
+    throw error;
+  }
+}
+
+async function preview(
+  { acceptor }: OperatorRoutesParts,
+  invitation: Invitation,
+): Promise<InvitationPreview> {
+  const told = await acceptor.preview(invitation, invitation.secret);
+  return {
+    trustDomain: invitation.trustDomain.name,
+    url: invitation.url.href,
+    fingerprint: told.fingerprint,
+    expiresAt: timestamp(invitation.expiresAtMs),
+    contractVersion: told.contractVersion,
+    offers: told.offers,
+    confirmation: told.confirmation,
+  };
+}
+
+/** Durable when it answers; where the other site is slow, it goes on by itself. */
+async function accept(
+  parts: OperatorRoutesParts,
+  invitation: Invitation,
+  by: Requester,
+): Promise<PeerSummary> {
+  const { store, clock, sealer, audit, handshake } = parts;
+  const { name } = invitation.trustDomain;
+  // Tells what is wrong while nothing has been written yet.
+  await preview(parts, invitation);
+  const id = invitationId(secretDigest(invitation.secret));
+  const known = handshake.acceptances.get(name);
+  const isUnderWay =
+    (known?.value.step === 'redeeming' && clock.now() < known.value.expiresAtMs) ||
+    known?.value.step === 'pending';
+  if (isUnderWay && known.value.invitation !== id) {
+    throw peeringError(
+      'HANSA_PEER_STATE',
+      `Cannot accept the invitation: another one of ${name} is being redeemed. Wait for it, or give it up with: hansa peer revoke ${name}`,
+    );
+  }
+  if (known?.value.invitation !== id || known.value.step === 'refused') {
+    const sealed = await sealer.seal(secretPlace(name, id), invitation.secret);
+    const before = await parts.peers.get(name);
+    const row = audit.record({
+      ...requestedBy(by),
+      verb: 'peer.accept',
+      kind: 'FederationPeer',
+      name,
+      outcome: 'allow',
+      reason: `accepted an invitation of ${name}`,
+    });
+    await handshake.acceptances.put(
+      name,
+      known,
+      {
+        invitation: id,
+        url: invitation.url.href,
+        keys: invitation.keys.map((key) => key.toString('hex')),
+        expiresAtMs: invitation.expiresAtMs,
+        startedAtMs: clock.now(),
+        ...(before?.status?.state === 'revoked' ? { replaces: before.metadata.uid } : {}),
+        step: 'redeeming',
+        secret: sealed.toString('base64'),
+      },
+      [row],
+    );
+  }
+  const kept = handshake.acceptances.get(name)?.value;
+  if (kept?.invitation === id) await handshake.propose(name, kept);
+  await waitFor(store, clock, [peersCollection, acceptancesCollection], acceptWaitMs, () => {
+    const record = handshake.acceptances.get(name)?.value;
+    if (record?.invitation === id && (record.step === 'pending' || record.step === 'refused')) {
+      return true;
+    }
+    return peersReader.get(store, name)?.status?.state === 'active';
+  });
+  const record = handshake.acceptances.get(name)?.value;
+  if (record?.invitation === id && record.failure !== undefined) {
+    throw peeringError(codeOf(record.failure.code), record.failure.message);
+  }
+  return summary(parts, name);
+}
+
+function codeOf(code: string): PeeringErrorCode {
+  return Object.hasOwn(errorCatalog, code) || Object.hasOwn(peeringErrors, code)
+    ? (code as PeeringErrorCode)
+    : 'HANSA_INVITATION_REFUSED';
+}
+
+async function summaries(
+  parts: OperatorRoutesParts,
+): Promise<{ readonly peers: readonly PeerSummary[] }> {
+  const peers = await parts.peers.list();
+  return { peers: await Promise.all(peers.map(({ metadata }) => summary(parts, metadata.name))) };
+}
+
+async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSummary> {
+  const { peers, federations } = parts;
+  const peer = await peers.get(name);
+  if (peer === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `There is no peer ${name}.`);
+  }
+  const { status } = peer;
+  const contest = findCondition(status?.conditions, contestCondition);
+  const stored = await federations.get(name);
+  // One that is being deleted is trusted by nobody.
+  const found = stored?.metadata.deletionTimestamp === undefined ? stored : undefined;
+  const federation = found?.status;
+  const staleAtMs = found && bundleLife(found).staleAtMs;
+  const fresh = federation?.conditions?.find(({ type }) => type === 'Fresh')?.status === 'True';
+  return {
+    name,
+    state: status?.state ?? 'unknown',
+    url: peer.spec.url,
+    ...(status?.since === undefined ? {} : { since: status.since }),
+    ...(status?.reason === undefined ? {} : { reason: status.reason }),
+    ...(status?.cause === undefined ? {} : { cause: status.cause }),
+    ...(contest?.status === 'True' ? { alert: contest.message } : {}),
+    ...(status?.lastHeartbeatAt === undefined ? {} : { lastSeen: status.lastHeartbeatAt }),
+    ...(status?.enforcement === undefined ? {} : { enforcement: status.enforcement }),
+    ...(status?.role === undefined ? {} : { role: status.role }),
+    ...(status?.fingerprint === undefined ? {} : { fingerprint: status.fingerprint }),
+    ...(status?.contractVersion === undefined ? {} : { contractVersion: status.contractVersion }),
+    offers: (status?.offers ?? []).map((offer) => ({
+      name: offer.name,
+      grantedTo: offer.grantedTo,
+    })),
+    ...(federation === undefined
+      ? {}
+      : {
+          bundle: {
+            fresh,
+            ...(federation.syncedAt === undefined ? {} : { syncedAt: federation.syncedAt }),
+            ...(staleAtMs === undefined ? {} : { staleAt: timestamp(staleAtMs) }),
+            ...(federation.lastError === undefined ? {} : { error: federation.lastError.message }),
+          },
+        }),
+  };
+}
+
+function json(value: unknown): PlaneResponse {
+  return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
+}
