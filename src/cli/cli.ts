@@ -11,7 +11,7 @@ import { createRegistry, type Registry } from '../api/registry.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { catalogOf, type ErrorCatalog } from '../core/errors/plane-errors.ts';
 import type { Plane } from '../core/plane/plane.ts';
-import { createClient } from './client.ts';
+import { createClient } from './site/client.ts';
 import {
   type Connection,
   type ConnectionOptions,
@@ -19,12 +19,12 @@ import {
   openConnection,
   resolveConnection,
   type SiteChannel,
-} from './connection.ts';
+} from './site/connection.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
 import { printable } from '../core/command/columns.ts';
 import { type CommandKit, Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
-import { outputOption, renderValue } from './output.ts';
-import { printTable } from './table-output.ts';
+import { outputOption, renderValue } from './output/output.ts';
+import { printTable } from './output/table-output.ts';
 
 /** The flags that every command takes. */
 export interface GlobalOptions extends ConnectionOptions {

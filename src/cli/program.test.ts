@@ -5,7 +5,7 @@ import { errorCatalog } from '../core/errors/error.ts';
 import { systemClock, systemRandom } from '../core/clock/system.ts';
 import { createCli } from './cli.ts';
 import { exitCodeOf, exitCodes } from './exit-codes.ts';
-import { outputFormatsOf } from './output.ts';
+import { outputFormatsOf } from './output/output.ts';
 import { processIo } from './process-io.ts';
 import { createProgram } from './program.ts';
 import { run } from './test-io.ts';

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { exitCodeOf } from '../cli/exit-codes.ts';
-import { errorFromStatus } from '../cli/status-error.ts';
+import { errorFromStatus } from '../cli/site/status-error.ts';
 import { catalogOf } from '../core/errors/plane-errors.ts';
 import { httpStatusOf, statusOf } from '../server/http/status.ts';
 import { peeringError, peeringErrors } from './errors.ts';

@@ -7,7 +7,7 @@ import { parseLabelSelector } from '../../../src/api/selectors/label-selector.ts
 import { decodeJsonPatch } from '../../../src/api/patch/json-patch.ts';
 import { createRegistry } from '../../../src/api/registry.ts';
 import { validateObject } from '../../../src/api/resource-schema.ts';
-import { parseManifests } from '../../../src/cli/manifests.ts';
+import { parseManifests } from '../../../src/cli/input/manifests.ts';
 import { readReview } from '../../../src/server/http/kube-protobuf.ts';
 import { readAsked } from '../../../src/server/routes/discovery-routes.ts';
 import { decodeObject, parseBody } from '../../../src/server/resources/decode.ts';

@@ -1,0 +1,403 @@
+// hansa audit: reading the log of a site, and checking it with nothing but its bytes.
+
+import { createReadStream, createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { pipeline } from 'node:stream/promises';
+import { Argument, Command, InvalidArgumentError } from 'commander';
+import { type NoteVerifier, parseCheckpoint, parseVerifier } from '../../core/audit/checkpoint.ts';
+import type { AuditEvent } from '../../core/audit/event.ts';
+import { proofFormat } from '../../core/audit/export.ts';
+import {
+  type Verified,
+  type VerifyOptions,
+  verifyExport,
+  verifyProof,
+} from '../../core/audit/verify.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { type Cli, globalOptions } from '../cli.ts';
+import { resolveConnection } from '../site/connection.ts';
+import { parseDurationFlag } from '../../core/command/duration-flag.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { outputOption, renderValue } from '../output/output.ts';
+import { createProgress } from '../output/progress.ts';
+import type { StoppedLog } from './stopped-log.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import type { OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { pathTo } from '../../core/plane/path-to.ts';
+import { sitePaths } from '../../server/routes/paths.ts';
+
+export function auditCommand(cli: Cli): Command {
+  return new Command('audit')
+    .description('read and verify the audit log')
+    .addHelpText('after', '\nExamples:\n  hansa audit list --since 1h\n  hansa audit verify')
+    .addCommand(listCommand(cli))
+    .addCommand(showCommand(cli))
+    .addCommand(exportCommand(cli))
+    .addCommand(verifyCommand(cli))
+    .addCommand(proofCommand(cli))
+    .addCommand(checkpointCommand(cli));
+}
+
+interface ListOptions {
+  readonly user?: string;
+  readonly verb?: string;
+  readonly kind?: string;
+  readonly name?: string;
+  readonly outcome?: string;
+  readonly since?: string;
+  readonly until?: string;
+  readonly limit: number;
+  readonly output: OutputFormat;
+}
+
+function listCommand(cli: Cli): Command {
+  return new Command('list')
+    .description('list events, newest first')
+    .option('--user <name>', 'only what this user did')
+    .option('--verb <verb>', 'only this verb: create, update, patch, delete, …')
+    .option('--kind <kind>', 'only what was done to objects of this kind')
+    .option('--name <name>', 'only what was done to objects of this name')
+    .option('--outcome <outcome>', 'allow, deny or error')
+    .option('--since <time>', 'not before: a time, or a duration such as 2h')
+    .option('--until <time>', 'before: a time, or a duration such as 10m')
+    .option('--limit <count>', 'at most so many', parseCount, 50)
+    .addOption(outputOption(['json', 'yaml', 'wide', 'jsonpath']))
+    .addHelpText(
+      'after',
+      `
+Examples:
+  hansa audit list --outcome deny --since 1h
+  hansa audit list --kind Role --name viewer -o json`,
+    )
+    .action((options: ListOptions, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const events = await fetchEvents(cli, client, options);
+        const rendered = renderValue({ events }, options.output);
+        if (rendered !== undefined) cli.print(rendered);
+        else if (events.length === 0) cli.note('There are no such events.');
+        else cli.print(renderEvents(events, options.output.format === 'wide'));
+      }),
+    );
+}
+
+/** Roles or role as for other commands; the log also knows things that are no kinds, such as Token. */
+function kindMeant(cli: Cli, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined;
+  const word = text.toLowerCase();
+  const known = cli.registry.kinds.find((kind) =>
+    [kind.plural, kind.singular, ...kind.shortNames].includes(word),
+  );
+  return known?.kind ?? text;
+}
+
+async function fetchEvents(
+  cli: Cli,
+  client: SiteClient,
+  options: ListOptions,
+): Promise<AuditEvent[]> {
+  const { user, verb, name, outcome } = options;
+  const kind = kindMeant(cli, options.kind);
+  const since = timeOf(options.since, cli.io.clock.now());
+  const until = timeOf(options.until, cli.io.clock.now());
+  const events: AuditEvent[] = [];
+  let before: number | undefined;
+  do {
+    const limit = String(Math.min(1000, options.limit - events.length));
+    const page = (
+      await client.request({
+        path: sitePaths.auditEvents,
+        query: { user, verb, kind, name, outcome, since, until, limit, before: before?.toString() },
+      })
+    ).body as { events: AuditEvent[]; before?: number };
+    events.push(...page.events);
+    before = page.before;
+  } while (before !== undefined && events.length < options.limit);
+  return events;
+}
+
+/** A time as it is, a duration as the time that long ago. */
+function timeOf(text: string | undefined, nowMs: number): string | undefined {
+  if (text === undefined || /^\d{4}-/.test(text)) return text;
+  try {
+    return new Date(nowMs - parseDurationFlag(text)).toISOString();
+  } catch {
+    throw usageError(
+      `${JSON.stringify(text)} is neither a time such as 2026-01-31T08:00:00Z nor a duration such as 2h.`,
+    );
+  }
+}
+
+export function renderEvents(events: readonly AuditEvent[], wide: boolean): string {
+  const head = ['INDEX', 'TIME', 'USER', 'VERB', 'OBJECT', 'OUTCOME'];
+  const rows = events.map((event) => {
+    const object = [event.kind, event.name].filter((part) => part !== undefined).join('/');
+    const times = event.count === undefined ? '' : ` ×${event.count}`;
+    const cells = [
+      String(event.index),
+      event.time.replace(/\.\d+Z$/, 'Z'),
+      event.actor.user,
+      event.verb,
+      event.subresource === undefined ? object : `${object}/${event.subresource}`,
+      `${event.outcome}${times}`,
+    ];
+    const claimed = event.claim === undefined ? '' : `claims ${event.claim.user}: `;
+    const more = [event.actor.via, `${claimed}${event.reason ?? event.changed?.join(', ') ?? ''}`];
+    return (wide ? [...cells, ...more] : cells).map((cell) => printable(cell));
+  });
+  return renderColumns([wide ? [...head, 'VIA', 'DETAIL'] : head, ...rows]);
+}
+
+function indexArgument(): Argument {
+  return new Argument('<index>', 'the number of the event, from 0').argParser(parseCount);
+}
+
+function parseCount(text: string): number {
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Accepted is a whole number.');
+  return Number(text);
+}
+
+function showCommand(cli: Cli): Command {
+  return new Command('show')
+    .description('show one event with everything in it')
+    .addArgument(indexArgument())
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText('after', '\nExamples:\n  hansa audit show 42 -o json')
+    .action((index: number, options: { output: OutputFormat }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const query = { before: String(index + 1), limit: '1' };
+        const { body } = await client.request({ path: sitePaths.auditEvents, query });
+        const [event] = (body as { events: AuditEvent[] }).events;
+        if (event?.index !== index) {
+          throw new HansaError('HANSA_NOT_FOUND', `There is no event ${index} in the log.`);
+        }
+        const format = options.output.format === 'json' ? 'json' : 'yaml';
+        cli.print(renderValue(event, { format }) ?? '');
+      }),
+    );
+}
+
+function exportCommand(cli: Cli): Command {
+  return new Command('export')
+    .description('write the whole log in a form that can be verified anywhere')
+    .option('--file <file>', 'where to; without it, standard output')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa audit export --file lubeck.audit\n  hansa audit export | gzip > lubeck.audit.gz',
+    )
+    .action((options: { file?: string }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const pieces = await client.stream(sitePaths.auditExport);
+        if (options.file === undefined) {
+          await pipeline(pieces, cli.io.stdout, { end: false });
+          return;
+        }
+        // Never over an older export: that may be the evidence.
+        const path = resolve(cli.io.cwd, options.file);
+        const fd = openNew(path);
+        const signal = cli.io.interruption();
+        await pipeline(pieces, createWriteStream(path, { fd }), { signal }).catch(
+          (error: NodeJS.ErrnoException) => {
+            // Half a log verifies as a log that was cut.
+            rmSync(path, { force: true });
+            // The site's own refusals, and a connection that broke, are errors already.
+            if (error.syscall !== 'write') throw error;
+            throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
+          },
+        );
+        cli.note(`Written to ${path}. Verify it with: hansa audit verify ${options.file}`);
+      }),
+    );
+}
+
+function openNew(path: string): number {
+  try {
+    return openSync(path, 'wx', 0o600);
+  } catch (error) {
+    throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
+  }
+}
+
+interface VerifyFlags {
+  readonly key?: string;
+  readonly checkpoint?: string;
+  readonly output: OutputFormat;
+}
+
+function verifyCommand(cli: Cli): Command {
+  return new Command('verify')
+    .description('verify the log of a site, an export, or the proof of one event')
+    .argument('[file]', 'an export or a proof; without it, the log of the site')
+    .option('--key <text>', 'the public key of the log, known from elsewhere')
+    .option('--checkpoint <file>', 'a checkpoint kept from earlier: the log must continue it')
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+A file needs no site and no network. With --key it cannot be signed by somebody else, with
+--checkpoint the past cannot have been rewritten and signed anew. Ends with exit code 11
+(HANSA_AUDIT_INVALID) where the log does not verify.
+
+Examples:
+  hansa audit verify
+  hansa audit verify lubeck.audit --key "$(cat lubeck.key)" --checkpoint yesterday.checkpoint`,
+    )
+    .action(async (file: string | undefined, flags: VerifyFlags, command: Command) => {
+      const progress = createProgress(cli.io, 'verifying');
+      const options: VerifyOptions = {
+        progress: progress.update,
+        ...keyOption(flags.key),
+        ...(flags.checkpoint === undefined
+          ? {}
+          : { earlier: readCheckpoint(cli, flags.checkpoint) }),
+      };
+      try {
+        const found =
+          file === undefined
+            ? await verifySite(cli, command, options)
+            : { verified: await verifyFile(resolve(cli.io.cwd, file), options), unsigned: 0 };
+        progress.end();
+        report(cli, found, flags, file !== undefined);
+      } finally {
+        progress.end();
+      }
+    });
+}
+
+/** Asks the site; where it does not run, its store. */
+async function verifySite(cli: Cli, command: Command, options: VerifyOptions): Promise<StoppedLog> {
+  try {
+    return await cli.withClient(command, async (client) => ({
+      verified: await verifyExport(await client.stream(sitePaths.auditExport), options),
+      unsigned: 0,
+    }));
+  } catch (error) {
+    const connection = resolveConnection(globalOptions(command), cli.io);
+    if (!hasCode(error, 'HANSA_UNREACHABLE') || connection.via === 'url') throw error;
+    const { dataDir } = connection;
+    // Loaded here, so that no other command waits for the store.
+    const { verifyStoppedLog } = await import('./stopped-log.ts');
+    const stopped = await verifyStoppedLog(dataDir, cli.io.env['HANSA_KEY_FILE'], cli.io, options);
+    if (stopped === undefined) throw error;
+    cli.note('The site does not run: its store was read.');
+    return stopped;
+  }
+}
+
+function keyOption(text: string | undefined): { key?: NoteVerifier } {
+  if (text === undefined) return {};
+  try {
+    return { key: parseVerifier(text.trim()) };
+  } catch (error) {
+    // Nothing was verified yet: the flag is wrong, not the log.
+    throw usageError(`--key: ${(error as Error).message}`);
+  }
+}
+
+function readCheckpoint(cli: Cli, path: string): ReturnType<typeof parseCheckpoint> {
+  const text = readText(cli, path);
+  try {
+    return parseCheckpoint(text);
+  } catch (error) {
+    throw usageError(`--checkpoint ${path} is not one: ${(error as Error).message}`);
+  }
+}
+
+function readText(cli: Cli, path: string): string {
+  try {
+    return readFileSync(resolve(cli.io.cwd, path), 'utf8');
+  } catch (error) {
+    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
+  }
+}
+
+/** A proof is one small file of JSON; whatever else there is must be an export. */
+async function verifyFile(path: string, options: VerifyOptions): Promise<Verified> {
+  const mostProofBytes = 512 * 1024;
+  const head = await readHead(path, mostProofBytes);
+  if (head.length < mostProofBytes && head.includes(`"format":"${proofFormat}"`)) {
+    return verifyProof(head, options);
+  }
+  return verifyExport(createReadStream(path), options);
+}
+
+async function readHead(path: string, bytes: number): Promise<string> {
+  const chunks: Buffer[] = [];
+  try {
+    for await (const chunk of createReadStream(path, { end: bytes })) chunks.push(chunk as Buffer);
+  } catch (error) {
+    throw usageError(`Cannot read ${path}: ${fileProblem(error)}.`);
+  }
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+function report(
+  cli: Cli,
+  { verified, unsigned }: StoppedLog,
+  flags: VerifyFlags,
+  isFile: boolean,
+): void {
+  const { origin, size, rootHash, key, keyIsTrusted } = verified;
+  const value = {
+    origin,
+    events: size,
+    rootHash: rootHash.toString('base64'),
+    publicKey: key.text,
+    keyIsTrusted,
+    unsignedEvents: unsigned,
+    ...('index' in verified ? { index: (verified as { index: number }).index } : {}),
+  };
+  const rendered = renderValue(value, flags.output);
+  if (rendered !== undefined) {
+    cli.print(rendered);
+    return;
+  }
+  const what =
+    'index' in value
+      ? `event ${value.index} is in the log of ${origin}`
+      : `${origin}: ${size} events`;
+  cli.print(`${what}, verified. Root ${value.rootHash}`);
+  if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
+  cli.print('not yet witnessed: no peer has cosigned this checkpoint');
+  // Asked directly, the site has named its own key; a file may come from anybody.
+  if (isFile && !keyIsTrusted) {
+    cli.note(`The key is the one that the log itself names: ${key.text}`);
+    cli.note('Compare it with what the site told you earlier, or give it with --key.');
+  }
+}
+
+function proofCommand(cli: Cli): Command {
+  return new Command('proof')
+    .description('print one event with the proof that it is in the log')
+    .addArgument(indexArgument())
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa audit proof 42 > event-42.json && hansa audit verify event-42.json',
+    )
+    .action((index: number, _options: unknown, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { body } = await client.request({
+          path: pathTo(sitePaths.auditProof, { index: String(index) }),
+        });
+        cli.print(JSON.stringify(body));
+      }),
+    );
+}
+
+function checkpointCommand(cli: Cli): Command {
+  return new Command('checkpoint')
+    .description('print the signed tree head, to keep and compare later')
+    .option('--key', 'print the public key of the log instead')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa audit checkpoint > today.checkpoint\n  hansa audit checkpoint --key > lubeck.key',
+    )
+    .action((options: { key?: boolean }, command: Command) =>
+      cli.withClient(command, async (client) => {
+        const { body } = await client.request({ path: sitePaths.auditCheckpoint });
+        const { publicKey, checkpoint } = body as { publicKey: string; checkpoint: string };
+        cli.print(options.key === true ? publicKey : checkpoint.trimEnd());
+      }),
+    );
+}

@@ -1,0 +1,130 @@
+// hansa doctor: whether a site is well, and how to repair what is not.
+
+import { statSync } from 'node:fs';
+import { Command } from 'commander';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { type Cli, globalOptions } from '../cli.ts';
+import { type Connection, resolveConnection } from '../site/connection.ts';
+import type { Finding } from '../../core/plane/doctor.ts';
+import { type Chosen, chosenSubject, examineSubject, subjectsOf } from '../doctor/subject.ts';
+import { wrap } from './explain.ts';
+import { outputOption, renderValue } from '../output/output.ts';
+import { addConfigOptions, loadServerConfig } from './server-config.ts';
+import type { OutputFormat } from '../../core/plane/command-kit.ts';
+import { printable } from '../../core/command/columns.ts';
+
+export function doctorCommand(cli: Cli): Command {
+  const subjects = subjectsOf(cli.planes);
+  const doctor = addConfigOptions(cli, new Command('doctor'))
+    .description(
+      'check a site and say how to repair it: its data folder, running or not, or by --site',
+    )
+    .addOption(outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+With a data folder doctor checks the machine too: files, disk, clock and ports. It reads the settings
+that the site keeps; give the variables or the --config with which the site runs. With --site or a
+context of a URL it checks what can be seen from there: readiness, clock, authorities, federations.
+
+Ends with exit code 10 (HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
+
+${subjects.map(({ help }) => `${help}\n\n`).join('')}Examples:
+  hansa doctor --data-dir ./lubeck
+${subjects.map(({ example }) => `  hansa doctor --data-dir ./lubeck ${example}\n`).join('')}  hansa doctor --config site.yaml -o json
+  hansa doctor --site https://lubeck.example:7443 --ca-file ca.pem --token-file token`,
+    )
+    .action(async (options: { output: OutputFormat }, command: Command) => {
+      const findings = await findingsOf(cli, command, chosenSubject(subjects, command));
+      const rendered = renderValue(findings, options.output);
+      if (rendered === undefined) {
+        cli.printPainted(
+          renderFindings(findings, (style, text) => cli.paint(command, style, text)),
+        );
+      } else cli.print(rendered);
+      const problems = findings.filter(({ level }) => level === 'problem').length;
+      if (problems > 0) {
+        throw new HansaError(
+          'HANSA_UNHEALTHY',
+          `${problems} of ${findings.length} checks found a problem.`,
+        );
+      }
+    });
+  for (const { flag, placeholder, description } of subjects) {
+    doctor.option(`--${flag} <${placeholder}>`, description);
+  }
+  return doctor;
+}
+
+async function findingsOf(
+  cli: Cli,
+  command: Command,
+  chosen: Chosen | undefined,
+): Promise<readonly Finding[]> {
+  const { clock, random } = cli.io;
+  const connection = connectionOf(cli, command);
+  if (connection?.via === 'url') {
+    // Loaded here and below, so that no other command waits for the store.
+    const { examineSite } = await import('../doctor/site.ts');
+    return cli.withConnection(connection, async (client) =>
+      chosen === undefined
+        ? examineSite({ client, clock }, cli.planes)
+        : examineSubject(cli, client, chosen),
+    );
+  }
+  const named = connection?.context === undefined ? undefined : connection.dataDir;
+  const { config, settings } = loadServerConfig(cli, command, named);
+  refuseStranger(config.dataDir);
+  const socket = { via: 'socket', dataDir: config.dataDir } as const;
+  return cli.withConnection(socket, async (client) => {
+    const running = await client.text('/readyz').then(
+      () => true,
+      (error: unknown) => !hasCode(error, 'HANSA_UNREACHABLE'),
+    );
+    if (chosen !== undefined) return examineSubject(cli, client, chosen);
+    const { examine } = await import('../doctor/checks.ts');
+    return examine({ config, settings, clock, random, client, running }, cli.planes);
+  });
+}
+
+/** Undefined where a configuration file says which site is meant, and no flag does. */
+function connectionOf(cli: Cli, command: Command): Connection | undefined {
+  const flags = globalOptions(command);
+  const isNamed = (flags.site ?? flags.context ?? flags.dataDir) !== undefined;
+  const file = command.opts<{ readonly config?: string }>().config ?? cli.io.env['HANSA_CONFIG'];
+  if (!isNamed && file !== undefined && file !== '') return undefined;
+  return resolveConnection(flags, cli.io);
+}
+
+/** Who may not look would be told that everything is missing. */
+function refuseStranger(dataDir: string): void {
+  const owner = statSync(dataDir, { throwIfNoEntry: false })?.uid;
+  const asking = process.getuid?.();
+  if (owner === undefined || asking === 0 || owner === asking) return;
+  throw new HansaError(
+    'HANSA_FORBIDDEN',
+    `Cannot look into ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
+  );
+}
+
+const marks = {
+  ok: ['green', '✓'],
+  warning: ['yellow', '!'],
+  problem: ['red', '✗'],
+} as const;
+
+export function renderFindings(
+  findings: readonly Finding[],
+  paint: (style: 'green' | 'yellow' | 'red', text: string) => string,
+): string {
+  const width = Math.max(...findings.map(({ check }) => check.length));
+  return findings
+    .flatMap(({ check, level, text, remedy }) => {
+      const [style, mark] = marks[level];
+      return [
+        `${paint(style, mark)} ${check.padEnd(width)}  ${printable(text, false)}`,
+        ...(remedy === undefined ? [] : wrap(printable(remedy, false), 2, 110)),
+      ];
+    })
+    .join('\n');
+}

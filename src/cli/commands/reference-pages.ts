@@ -1,0 +1,237 @@
+// The pages of docs/reference, written from the code that they describe. Pure.
+
+import type { Command } from 'commander';
+import { referencePage } from '../../api/documents/reference.ts';
+import type { Registry } from '../../api/registry.ts';
+import {
+  presetDescriptions,
+  presetRoleNames,
+  presetRules,
+  tokenKind,
+} from '../../core/access/presets.ts';
+import { everything, type Rule } from '../../core/access/rules.ts';
+import { catalogOf } from '../../core/errors/plane-errors.ts';
+import type { Plane } from '../../core/plane/plane.ts';
+import { configTable, flagOf, variableOf } from '../../server/config/keys.ts';
+import { type RouteRow, whoMayCall } from '../../server/routes/route-rows.ts';
+import { exitCodeOf, exitCodes } from '../exit-codes.ts';
+import { withoutGlobalOptionsLine } from '../output/help-page.ts';
+
+export interface ReferenceSources {
+  readonly program: Command;
+  readonly registry: Registry;
+  readonly planes: readonly Plane[];
+  /** What /metrics of a running site says. */
+  readonly metrics: string;
+  /** Of a running site. */
+  readonly routes: readonly RouteRow[];
+}
+
+const origin = '<!-- Written by `make docs`. Do not edit: change the code that it describes. -->\n';
+
+/** By path below the folder of the reference. */
+export function referencePages(sources: ReferenceSources): Map<string, string> {
+  const { registry } = sources;
+  const pages = new Map<string, string>();
+  const add = (path: string, text: string): void => {
+    pages.set(path, `${origin}\n${text.trimEnd()}\n`);
+  };
+  add('README.md', indexPage(registry));
+  for (const kind of registry.kinds) add(`kinds/${kind.singular}.md`, referencePage(kind));
+  add('commands.md', commandPage(sources.program));
+  add('roles.md', rolesPage(sources));
+  add('configuration.md', configurationPage(sources.planes));
+  add('errors.md', errorPage(sources.planes));
+  add('metrics.md', metricsPage(sources.metrics));
+  add('routes.md', routesPage(sources.routes));
+  return pages;
+}
+
+function indexPage(registry: Registry): string {
+  const kinds = registry.kinds.map(
+    (kind) => `- [${kind.kind}](kinds/${kind.singular}.md): ${firstSentence(kind.description)}`,
+  );
+  return [
+    '# Reference',
+    '',
+    '- [Commands](commands.md)',
+    '- [Preset roles](roles.md)',
+    '- [Configuration](configuration.md)',
+    '- [Error codes and exit codes](errors.md)',
+    '- [Metrics](metrics.md)',
+    '- [Routes](routes.md)',
+    '',
+    '## Kinds',
+    '',
+    ...kinds,
+  ].join('\n');
+}
+
+function firstSentence(text: string): string {
+  return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
+}
+
+/** Of the preset roles, and which kinds each of them may write. */
+function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
+  const guarded = [...kinds, tokenKind];
+  const rules = presetRules(
+    guarded,
+    planes.flatMap((plane) => plane.presets ?? []),
+  );
+  const verbsFor = (role: string, kind: string): string => {
+    const held = (rules.get(role) ?? []).filter(
+      (rule) => rule.subresources === undefined && holdsKind(rule, kind),
+    );
+    const verbs = [...new Set(held.flatMap((rule) => rule.verbs))];
+    return verbs.includes(everything) ? 'everything' : verbs.join(', ');
+  };
+  const fields = kinds.flatMap(({ kind, plural, guardedFields = [] }) =>
+    guardedFields.map(
+      ({ field, subresource }) =>
+        `- \`${field}\` of ${kind} needs the verb \`update\` on \`${plural}/${subresource}\`, which only \`admin\` has.`,
+    ),
+  );
+  return [
+    '# Preset roles',
+    '',
+    'These roles exist on every site and cannot be changed. A role of your own lists other kinds and verbs: see [Role](kinds/role.md).',
+    '',
+    ...table(
+      ['role', 'meaning'],
+      presetRoleNames.map((name) => [`\`${name}\``, presetDescriptions[name]]),
+    ),
+    '',
+    '## Verbs by kind',
+    '',
+    ...table(
+      ['kind', ...presetRoleNames.map((name) => `\`${name}\``)],
+      guarded.map(({ kind }) => [kind, ...presetRoleNames.map((role) => verbsFor(role, kind))]),
+    ),
+    '',
+    '## Fields with a right of their own',
+    '',
+    ...fields,
+  ].join('\n');
+}
+
+function holdsKind(rule: Rule, kind: string): boolean {
+  return rule.kinds.includes(everything) || rule.kinds.includes(kind);
+}
+
+function commandPage(program: Command): string {
+  const lines = [
+    '# Commands',
+    '',
+    'Every command also takes the options of `hansa` itself, `--data-dir` and `--yes` among them.',
+    '',
+  ];
+  const walk = (command: Command, path: string): void => {
+    lines.push(`## ${path}`, '', '```text', helpOf(command), '```', '');
+    for (const child of command.createHelp().visibleCommands(command)) {
+      if (child.name() !== 'help') walk(child, `${path} ${child.name()}`);
+    }
+  };
+  walk(program, program.name());
+  return lines.join('\n');
+}
+
+function helpOf(command: Command): string {
+  let text = '';
+  const output = command.configureOutput();
+  // The only way to the help with the texts that are added after it.
+  command.configureOutput({
+    ...output,
+    writeOut: (piece) => {
+      text += piece;
+    },
+  });
+  command.outputHelp();
+  command.configureOutput(output);
+  // The page says it once, at its top.
+  return withoutGlobalOptionsLine(text).trim();
+}
+
+function configurationPage(planes: readonly Plane[]): string {
+  const rows = [...configTable(planes)].map(([name, key]) => {
+    const fallback = key.default === undefined ? (key.withoutIt ?? '') : `\`${key.default}\``;
+    return [
+      `\`${name}\``,
+      cell(key.placeholder),
+      cell(fallback),
+      cell(key.meaning),
+      `\`${flagOf(name)}\``,
+      `\`${variableOf(name)}\``,
+    ];
+  });
+  return [
+    '# Configuration',
+    '',
+    'One schema for the YAML file (`--config FILE` or `HANSA_CONFIG`), variables and flags. A flag wins over a variable, a variable over the file, the file over what the data folder remembers of earlier flags (`config.yaml` there). Keys with a dot are nested in the file. `hansa config show` tells where each value came from; `hansa config check` checks without starting anything.',
+    '',
+    ...table(['key', 'value', 'default', 'meaning', 'flag', 'variable'], rows),
+  ].join('\n');
+}
+
+function errorPage(planes: readonly Plane[]): string {
+  const exits = Object.values(exitCodes).map(({ code, meaning }) => [String(code), cell(meaning)]);
+  const codes = [...catalogOf(planes)].map(([code, { meaning, remedy, like }]) => [
+    `\`${code}\``,
+    String(exitCodeOf(like)),
+    cell(meaning),
+    cell(remedy),
+  ]);
+  return [
+    '# Error codes and exit codes',
+    '',
+    'Every error that a caller must tell apart has a stable code; `hansa explain CODE` prints the same.',
+    '',
+    ...table(['code', 'exit code', 'meaning', 'what to do'], codes),
+    '',
+    '## Exit codes',
+    '',
+    ...table(['exit code', 'meaning'], exits),
+  ].join('\n');
+}
+
+function routesPage(routes: readonly RouteRow[]): string {
+  return [
+    '# Routes',
+    '',
+    'Every route of a site beside its resources, with who may call it. The site checks this before it runs the route, and again when the body of the request is complete. Resources are served below `/apis/hansa.dev/v1alpha1/`: a request needs the right of its verb on the kind.',
+    '',
+    'The api listener and the admin socket serve the same routes. The workload socket, which attests its callers, is not listed. Paths of OpenID Connect discovery begin with the path of the configured issuer.',
+    '',
+    '| listener | method | path | who may call |',
+    '|---|---|---|---|',
+    ...routes.map(
+      ({ listener, method, path, access }) =>
+        `| ${listener} | ${method} | \`${path}\` | ${whoMayCall(access)} |`,
+    ),
+  ].join('\n');
+}
+
+function metricsPage(exposition: string): string {
+  const types = new Map<string, string>();
+  for (const [, name = '', type = ''] of exposition.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
+    types.set(name, type);
+  }
+  const rows = [...exposition.matchAll(/^# HELP (\S+) (.*)$/gm)]
+    .map(([, name = '', help = '']) => [`\`${name}\``, types.get(name) ?? '', cell(help)])
+    .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
+  return [
+    '# Metrics',
+    '',
+    'In the Prometheus text format, at `/metrics` of the metrics listener.',
+    '',
+    ...table(['name', 'type', 'meaning'], rows),
+  ].join('\n');
+}
+
+function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {
+  const line = (cells: readonly string[]): string => `| ${cells.join(' | ')} |`;
+  return [line(head), `|${'---|'.repeat(head.length)}`, ...rows.map(line)];
+}
+
+function cell(text: string): string {
+  return text.replaceAll('|', '\\|').replaceAll('\n', ' ');
+}

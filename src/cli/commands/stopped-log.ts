@@ -1,0 +1,70 @@
+// The audit log of a site that does not run, read from its store. Nothing is written to it.
+
+import { existsSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { noteSigner, parseCheckpoint } from '../../core/audit/checkpoint.ts';
+import { storedCheckpoint } from '../../core/audit/log.ts';
+import { type Verified, type VerifyOptions, verifyLog } from '../../core/audit/verify.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import { importPkcs8 } from '../../core/identity/x509/keys.ts';
+import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
+import { openStore } from '../../core/store/open.ts';
+import { createSealer } from '../../core/store/sealing/sealer.ts';
+import type { Store } from '../../core/store/store.ts';
+import { dataFolderAt } from '../../server/data-folder.ts';
+import { readRemembered } from '../../server/config/remembered-settings.ts';
+import { secretRecord, settleTrustDomain } from '../../server/secret-records.ts';
+import type { Io } from '../../core/plane/command-kit.ts';
+
+export interface StoppedLog {
+  readonly verified: Verified;
+  /** Events that the last checkpoint does not sign yet: the site signs them when it starts. */
+  readonly unsigned: number;
+}
+
+/** Undefined where there is no store to look into. */
+export async function verifyStoppedLog(
+  dataDir: string,
+  keyFile: string | undefined,
+  io: Io,
+  options: VerifyOptions,
+): Promise<StoppedLog | undefined> {
+  const folder = dataFolderAt(dataDir);
+  // Without a variable it is where the site was started with: the data folder remembers the flag.
+  const remembered = readRemembered(dataDir)?.values.get('keyFile')?.text;
+  const isGiven = keyFile !== undefined && keyFile !== '';
+  const keyPath = isGiven
+    ? resolve(io.cwd, keyFile)
+    : resolve(dataDir, remembered ?? folder.keyFile);
+  if (!existsSync(folder.store)) return undefined;
+  const store = await openStore({ driver: 'sqlite', path: folder.store }, { clock: io.clock });
+  try {
+    const note = storedCheckpoint(store);
+    if (note === undefined) {
+      throw new HansaError(
+        'HANSA_AUDIT_INVALID',
+        'The store holds no checkpoint of its audit log.',
+      );
+    }
+    const key = options.key ?? (await ownKey(store, keyPath, io));
+    const checkpoint = parseCheckpoint(note);
+    const verified = await verifyLog(store.auditLog, checkpoint, { ...options, key });
+    return { verified, unsigned: store.auditLog.size - verified.size };
+  } finally {
+    await store.close();
+  }
+}
+
+async function ownKey(store: Store, keyPath: string, io: Io) {
+  if (!existsSync(keyPath)) {
+    const message = `Cannot open the key of the audit log: there is no ${keyPath}. Name the key file with HANSA_KEY_FILE, or give the public key of the log with --key.`;
+    throw new HansaError('HANSA_SEAL_BROKEN', message);
+  }
+  const sealer = createSealer(await loadOrCreateKey(keyPath, io.random), io.random);
+  const secret = await secretRecord(store, sealer, 'checkpoint-key').load();
+  if (secret === undefined) {
+    throw new HansaError('HANSA_AUDIT_INVALID', 'The store holds no key of its audit log.');
+  }
+  const trustDomain = await settleTrustDomain(store, undefined);
+  return noteSigner(trustDomain, importPkcs8(secret)).verifier;
+}

@@ -1,0 +1,90 @@
+// Whether a site that does not run could listen where it is going to. Where nothing says which address
+// that is, the one of its last run counts: it may have come from a variable or a --config file that
+// `hansa doctor` was not given.
+
+import { createServer } from 'node:net';
+import type { Setting } from '../../server/config/config.ts';
+import {
+  formatListenAddress,
+  type ListenAddress,
+  parseListenAddress,
+} from '../../core/config/config-values.ts';
+import { type Finding, ok, problem, warning } from '../../core/plane/doctor.ts';
+import { readEndpoints, type SiteEndpoints } from '../site/site-endpoints.ts';
+
+const listeners = ['api', 'federation', 'web', 'metrics'] as const;
+
+type Listener = (typeof listeners)[number];
+
+export interface PortPatient {
+  readonly config: Readonly<Record<Listener, ListenAddress | 'off'>> & { readonly dataDir: string };
+  readonly settings: readonly Setting[];
+}
+
+export async function checkPorts({ config, settings }: PortPatient): Promise<Finding[]> {
+  const last = lastEndpoints(config.dataDir);
+  const findings: Finding[] = [];
+  for (const listener of listeners) {
+    const isDefault = settings.some(
+      ({ key, source }) => key === listener && source.from === 'default',
+    );
+    const address = isDefault && last !== undefined ? addressIn(last[listener]) : config[listener];
+    if (address !== 'off') findings.push(await checkPort(listener, address));
+  }
+  return findings;
+}
+
+/** Undefined before the first start. */
+function lastEndpoints(dataDir: string): SiteEndpoints | undefined {
+  try {
+    return readEndpoints(dataDir);
+  } catch {
+    return undefined;
+  }
+}
+
+function addressIn(url: string | undefined): ListenAddress | 'off' {
+  return url === undefined ? 'off' : parseListenAddress(new URL(url).host);
+}
+
+async function checkPort(listener: Listener, address: ListenAddress): Promise<Finding> {
+  const shown = formatListenAddress(address);
+  if (address.port === 0) return ok(listener, `${shown}: the system chooses a free port`);
+  const reason = await whyNotFree(address);
+  switch (reason?.code) {
+    case undefined:
+      return ok(listener, `${shown} is free`);
+    case 'EACCES':
+      return warning(
+        listener,
+        `whether ${shown} is free cannot be told: you may not listen on this port`,
+        'Run doctor as the user that runs the site. Ports below 1024 need CAP_NET_BIND_SERVICE.',
+      );
+    case 'EADDRINUSE':
+      return problem(
+        listener,
+        `cannot listen on ${shown}: another program listens there`,
+        `Stop that program, or choose another address with --${listener}.`,
+      );
+    case 'EADDRNOTAVAIL':
+      return problem(
+        listener,
+        `cannot listen on ${shown}: this machine does not have the address`,
+        `Choose an address of this machine with --${listener}, or 0.0.0.0 for all of them.`,
+      );
+    default:
+      return problem(
+        listener,
+        `cannot listen on ${shown}: ${reason?.message}`,
+        `Choose another address with --${listener}.`,
+      );
+  }
+}
+
+function whyNotFree({ host, port }: ListenAddress): Promise<NodeJS.ErrnoException | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer();
+    server.on('error', resolve);
+    server.listen({ host, port, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}

@@ -1,0 +1,126 @@
+// What `hansa doctor` checks of a site that it reaches by URL. Files, ports and the disk of the other
+// machine cannot be seen from here; its own doctor looks at those.
+
+import { siteKind } from '../../api/kinds/site.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { toHansaError } from '../../core/errors/error.ts';
+import { checkAdvertised } from '../../core/plane/advertised-url.ts';
+import { checkAuthorities, checkReady } from './checks.ts';
+import type { Plane } from '../../core/plane/plane.ts';
+import { type Finding, inOrder, ok, warning } from '../../core/plane/doctor.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
+import { printable } from '../../core/command/columns.ts';
+
+interface SitePatient {
+  readonly client: SiteClient;
+  readonly clock: Clock;
+}
+
+interface NamedCheck {
+  readonly name: string;
+  readonly follows?: string;
+  readonly run: () => Promise<readonly Finding[]>;
+}
+
+interface SiteStatus {
+  readonly trustDomain?: string;
+  readonly version?: string;
+  readonly listeners?: readonly { readonly name: string; readonly address: string }[];
+  readonly authorities?: readonly {
+    readonly kind?: string;
+    readonly state?: string;
+    readonly notAfter: string;
+  }[];
+}
+
+/** Certificates begin to be valid a minute before they are issued: a larger skew breaks handshakes. */
+const maxSkewMs = 60_000;
+
+export async function examineSite(
+  patient: SitePatient,
+  planes: readonly Plane[],
+): Promise<Finding[]> {
+  const { client } = patient;
+  // Without an answer to this one there is nothing to examine.
+  const skew = await checkSkew(patient);
+  const visit = {
+    ...patient,
+    running: true,
+    // They are on the other machine.
+    settings: undefined,
+    listeners: () => listenersOf(client),
+  };
+  const checks: readonly NamedCheck[] = [
+    { name: 'daemon', run: () => checkReady(client) },
+    { name: 'authority', run: () => checkSiteStatus(patient) },
+    ...planes.flatMap(({ doctor }) =>
+      (doctor?.site ?? []).map((check) => ({
+        name: check.name,
+        ...(check.follows === undefined ? {} : { follows: check.follows }),
+        run: () => check.run(visit),
+      })),
+    ),
+  ];
+  const findings: Finding[] = [ok('api', printable(`${client.target} answers`)), skew];
+  for (const { name: check, run } of inOrder(checks)) {
+    try {
+      findings.push(...(await run()));
+    } catch (caught) {
+      const error = toHansaError(caught);
+      const remedy =
+        error.code === 'HANSA_FORBIDDEN'
+          ? 'You may not read it: ask an admin of the site for a role that may.'
+          : `hansa explain ${error.code}`;
+      findings.push(warning(check, printable(`could not be checked: ${error.message}`), remedy));
+    }
+  }
+  return findings;
+}
+
+async function listenersOf(client: SiteClient): Promise<ReadonlyMap<string, string>> {
+  const { status = {} } = await client.get(siteKind, siteKind.singleton as string);
+  const { listeners = [] } = status as SiteStatus;
+  return new Map(listeners.map(({ name, address }) => [name, address]));
+}
+
+/** Every authenticated caller may ask who it is. The answer has the time of the site. */
+async function checkSkew({ client, clock }: SitePatient): Promise<Finding> {
+  const apiVersion = 'authentication.k8s.io/v1';
+  const beforeMs = clock.now();
+  const { body } = await client.request({
+    method: 'POST',
+    path: `/apis/${apiVersion}/selfsubjectreviews`,
+    body: { apiVersion, kind: 'SelfSubjectReview' },
+  });
+  const afterMs = clock.now();
+  const { creationTimestamp } = (body as { metadata: { creationTimestamp: string } }).metadata;
+  const theirsMs = Date.parse(creationTimestamp);
+  // The site tells whole seconds.
+  const skewMs = Math.max(beforeMs - 1000 - theirsMs, theirsMs - afterMs, 0);
+  const shown = `the site says ${printable(creationTimestamp)}`;
+  if (skewMs < maxSkewMs) return ok('clock', shown);
+  return warning(
+    'clock',
+    `${shown}, and it is ${new Date(afterMs).toISOString()} here`,
+    'Set the clock that is wrong, and keep both right with chrony or systemd-timesyncd.',
+  );
+}
+
+async function checkSiteStatus({ client, clock }: SitePatient): Promise<Finding[]> {
+  const { status = {} } = await client.get(siteKind, siteKind.singleton as string);
+  const { authorities = [], listeners = [] } = status as SiteStatus;
+  const times = authorities
+    .filter(({ kind, state }) => kind === 'x509' && state === 'active')
+    .map(({ notAfter }) => Date.parse(notAfter));
+  const advertised = listeners.some(({ name }) => name === 'federation')
+    ? await checkAdvertised(client)
+    : undefined;
+  return [
+    ...checkAuthorities(
+      times,
+      clock.now(),
+      'The site renews it by itself: look at hansa trust rotate status.',
+    ),
+    ...(advertised === undefined ? [] : [advertised]),
+  ];
+}

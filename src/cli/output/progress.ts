@@ -1,0 +1,40 @@
+// A progress bar for what takes longer than a moment, on standard error, where that is a terminal.
+
+import type { Io } from '../../core/plane/command-kit.ts';
+
+export interface Progress {
+  readonly update: (done: number, total: number) => void;
+  /** Wipes the bar away, so that the result stands alone. */
+  readonly end: () => void;
+}
+
+const barWidth = 30;
+/** What is done sooner needs no bar; and a terminal needs no more than ten a second. */
+const quietMs = 500;
+const intervalMs = 100;
+
+export function createProgress(io: Io, what: string): Progress {
+  if (io.stderr.isTTY !== true) return { update: () => undefined, end: () => undefined };
+  let nextMs = io.clock.monotonic() + quietMs;
+  let shown = false;
+  return {
+    update: (done, total) => {
+      const nowMs = io.clock.monotonic();
+      if (nowMs < nextMs) return;
+      nextMs = nowMs + intervalMs;
+      shown = true;
+      io.stderr.write(`\r${progressLine(what, done, total)}`);
+    },
+    end: () => {
+      if (shown) io.stderr.write('\r\u001b[K');
+    },
+  };
+}
+
+export function progressLine(what: string, done: number, total: number): string {
+  const share = total === 0 ? 1 : Math.min(1, done / total);
+  const full = Math.round(share * barWidth);
+  const bar = '█'.repeat(full) + '░'.repeat(barWidth - full);
+  const counts = `${done.toLocaleString('en')} of ${total.toLocaleString('en')}`;
+  return `${what} ${bar} ${Math.floor(share * 100)} %  ${counts}`;
+}
