@@ -56,6 +56,15 @@ suite('a table of routes', () => {
     '/peers/%E0%A4%A',
     '/peers/{name}/x/y/z',
     'peers',
+    'peers/x',
+    'other/peers/x',
+    '*/peers/x',
+    'https://lubeck.example/peers/x',
+    '//peers/x',
+    '/./peers/x',
+    '/peers/../peers/x',
+    '/peers%2Fx',
+    '/%70eers/x',
   ]) {
     test(`finds nothing under ${JSON.stringify(path)}`, () => {
       assert.equal(find('GET', path), undefined);

@@ -57,6 +57,8 @@ export class RouteTable<R extends TableRoute> {
     const exact = this.#exact.get(path);
     if (exact !== undefined) return exact.get(asked) ?? 'method';
     const segments = path.split('/');
+    // The first segment is not walked: it is empty in a path that begins with a slash.
+    if (segments[0] !== '') return undefined;
     const routes = descend(this.#root, segments, 1);
     if (routes === undefined) return undefined;
     const route = routes.get(asked);

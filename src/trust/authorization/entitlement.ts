@@ -80,6 +80,14 @@ export function trustProblem(
   return reason && { reason, message: messageOf(reason, trustDomain, facts) };
 }
 
+/** Whether a state gives nothing of a trust domain to anybody, by itself: a bundle changes beside it. */
+export function isWithheldBy(trustDomain: string, federationState: FederationState): boolean {
+  return (
+    peerProblem(trustDomain, federationState) !== undefined ||
+    !federationState.federations.includes(trustDomain)
+  );
+}
+
 function messageOf(
   problem: BundleProblem,
   trustDomain: string,

@@ -333,3 +333,56 @@ test('to verify one trust domain, no other is decided about', async (t) => {
   assert.ok(looks.mock.callCount() <= 2, `${looks.mock.callCount()} looks`);
   assert.equal(bundles.bundleFor(TrustDomain.parse('stranger.example')), undefined);
 });
+
+/** A stream that was told the bundle of the peer bruges, and how to stop that peer. */
+async function peeredScene(hashed: WorkloadProcess['hashed'] = unhashed) {
+  const made = await scene();
+  const { store, clock, delivery } = made;
+  const other = await openAuthority('bruges.example', clock);
+  const bundle = encodeSpiffeBundle(other.bundle, { sequence: 1, refreshHintSeconds: 60 });
+  await put(store, 'spiffefederations', 'bruges.example', {
+    spec: { bundleSource: { static: { bundle } }, quarantined: false },
+  });
+  const peerIs = (state: string) =>
+    put(store, 'federationpeers', 'bruges.example', { spec: {}, status: { state } });
+  await peerIs('active');
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'], federatesWith: ['*'] });
+  delivery.start();
+  const stream = await streamOf(delivery, processOf(1, hashed));
+  await clock.advance(1);
+  return { ...made, peerIs, stream };
+}
+
+test('the bundle of a peer counts as withheld when every stream was told so, and not before', async () => {
+  const { delivery, clock, peerIs } = await peeredScene();
+  assert.equal(delivery.withholds('bruges.example'), false);
+  await peerIs('suspended');
+  assert.equal(delivery.withholds('bruges.example'), false);
+  await clock.advance(1);
+  assert.equal(delivery.withholds('bruges.example'), true);
+});
+
+test('a federation that is deleted is not withheld from a stream that was not told of it', async () => {
+  const { delivery, clock, store } = await peeredScene();
+  await remove(store, 'spiffefederations', 'bruges.example');
+  assert.equal(delivery.withholds('bruges.example'), false);
+  await clock.advance(1);
+  assert.equal(delivery.withholds('bruges.example'), true);
+});
+
+for (const end of ['is hashed', 'ends its stream'] as const) {
+  test(`a peer is not withheld before a program that takes long to hash ${end}`, async () => {
+    let hash = nothing;
+    let hashing = Promise.resolve();
+    const { delivery, clock, store, peerIs, stream } = await peeredScene(() => hashing);
+    hashing = new Promise((resolve) => (hash = resolve));
+    await putEntry(store, 'by-program', { selectors: [`unix:sha256:${'0'.repeat(64)}`] });
+    await peerIs('revoked');
+    await clock.advance(1);
+    assert.equal(delivery.withholds('bruges.example'), false);
+    if (end === 'ends its stream') stream.close();
+    hash();
+    await clock.advance(1);
+    assert.equal(delivery.withholds('bruges.example'), true);
+  });
+}

@@ -12,7 +12,7 @@ import { publishedCollection } from '../../core/identity/bundle/published-bundle
 import type { Log } from '../../core/log/log.ts';
 import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
-import { earlier, entitlement } from '../authorization/entitlement.ts';
+import { earlier, entitlement, isWithheldBy } from '../authorization/entitlement.ts';
 import type { FederationState, StoreFederationState } from '../authorization/federation-state.ts';
 import { givenBundles } from './given-bundles.ts';
 import { asksFor, hintsOf, type UsableEntry } from './entries/matching-entries.ts';
@@ -94,6 +94,8 @@ export class Delivery {
   #waiting = new Set<Group>();
   /** Those whose program was looked at for their next turn. */
   readonly #looked = new WeakSet<WorkloadProcess>();
+  /** Those whose program is being looked at: they were not told the newest state. */
+  readonly #hashing = new Set<Group>();
   #isWorking = false;
   #soon: Timer | undefined;
   #look: Timer | undefined;
@@ -197,9 +199,10 @@ export class Delivery {
     });
   }
 
-  /** The peers, grants and federations by which every open stream was told its state. */
-  get told(): FederationState | undefined {
-    return this.#groups.size === 0 ? this.#options.federationState.current : this.#told;
+  /** Whether every open stream was told a state without the bundle of this trust domain. */
+  withholds(trustDomain: string): boolean {
+    const told = this.#groups.size === 0 ? this.#options.federationState.current : this.#told;
+    return told !== undefined && isWithheldBy(trustDomain, told);
   }
 
   #remove(group: Group, subscription: Subscription): void {
@@ -241,9 +244,13 @@ export class Delivery {
     }
     this.#isWorking = false;
     this.#computed = undefined;
-    this.#told = this.#lookedAt;
+    this.#noteTold();
     if (told > 0) this.#options.pushed(told);
     this.#schedule();
+  }
+
+  #noteTold(): void {
+    if (!this.#isWorking && this.#hashing.size === 0) this.#told = this.#lookedAt;
   }
 
   #isLong(): boolean {
@@ -320,9 +327,15 @@ export class Delivery {
   }
 
   async #hashThenUpdate(group: Group, process: WorkloadProcess): Promise<void> {
-    await process.hashed();
+    this.#hashing.add(group);
+    try {
+      await process.hashed();
+    } finally {
+      this.#hashing.delete(group);
+    }
     this.#looked.add(process);
     if (this.#groups.get(group.key) === group) this.#enqueue(group);
+    else this.#noteTold();
   }
 
   async #svidsOf(entries: readonly UsableEntry[]): Promise<readonly HintedSvid[]> {

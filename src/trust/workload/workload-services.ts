@@ -12,7 +12,7 @@ import { trustProblem } from '../authorization/entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { grantCheckRoute } from '../authorization/grant-check.ts';
 import type { AccessDecision, AccessQuestion } from '../authorization/ext-authz.ts';
-import type { FederationState, StoreFederationState } from '../authorization/federation-state.ts';
+import type { StoreFederationState } from '../authorization/federation-state.ts';
 import { admitEntry } from './entries/admit-entry.ts';
 import { Delivery } from './delivery.ts';
 import { entryController } from '../controllers/entry-controller.ts';
@@ -186,15 +186,13 @@ export async function workloadServices(
     },
   });
   delivery.start();
-  const distrusts = (by: FederationState | undefined, peer: string): boolean =>
-    by !== undefined && trustProblem(peer, by, clock.now()) !== undefined;
   context.enforcement.register({
     name: 'ext_authz',
-    refuses: (peer) => distrusts(federationState.current, peer),
+    refuses: (peer) => trustProblem(peer, federationState.current, clock.now()) !== undefined,
   });
   context.enforcement.register({
     name: 'bundle-delivery',
-    refuses: (peer) => distrusts(delivery.told, peer),
+    refuses: (peer) => delivery.withholds(peer),
   });
   const unhook = authority.onChange(() => delivery.refresh());
   return {
