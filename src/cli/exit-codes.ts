@@ -17,7 +17,7 @@ export const exitCodes = {
   unauthenticated: { code: 6, meaning: 'The credential is missing, expired or revoked.' },
   forbidden: { code: 7, meaning: 'The caller is known, but may not.' },
   unavailable: { code: 8, meaning: 'The site cannot be reached, or not now. Try again later.' },
-  notMet: { code: 9, meaning: 'What was waited for did not happen in time.' },
+  notMet: { code: 9, meaning: 'The expected state was not reached before the timeout.' },
   unhealthy: { code: 10, meaning: 'A check found a problem.' },
   untrusted: { code: 11, meaning: 'A signature, seal, certificate or audit log does not verify.' },
   storage: { code: 12, meaning: 'The data folder cannot be used: locked, full, newer or damaged.' },

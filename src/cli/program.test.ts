@@ -235,7 +235,7 @@ suite('config', () => {
 suite('explain', () => {
   test('tells meaning, remedy and exit code of an error', async () => {
     const { stdout } = await run(['explain', 'HANSA_CONFLICT']);
-    assert.match(stdout, /^HANSA_CONFLICT\nmeaning .*changed by someone else/);
+    assert.match(stdout, /^HANSA_CONFLICT\nmeaning .*Another writer changed the object/);
     assert.match(stdout, /^exit code +5$/m);
   });
 

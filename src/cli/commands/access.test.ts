@@ -172,7 +172,7 @@ test('mistakes get a code that scripts can tell apart', async () => {
     [['access', 'token', 'create', 'X', '--role', 'viewer'], 3, /lower case/],
     [['access', 'token', 'create', 'x', '--role', 'viewer', '--ttl', 'soon'], 2, /duration/],
     [['access', 'token', 'create', 'x', '--role', 'viewer', '--ttl', '9999h'], 3, /ttlSeconds/],
-    [['access', 'revoke', 'nobody', '--yes'], 4, /none of that name/],
+    [['access', 'revoke', 'nobody', '--yes'], 4, /it does not exist/],
     [['login', '--user', 'token.ci.0123456789abcdef'], 3, /user/],
   ];
   for (const [args, code, message] of table) {

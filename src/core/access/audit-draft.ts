@@ -1,4 +1,5 @@
-// What access tells the audit log: rows that commit with the change that they tell of.
+// Audit records of access changes, such as new tokens. Each one commits together with the change that
+// it records.
 
 import type { AuditActor, AuditDraft } from '../audit/event.ts';
 import type { AuditRow } from '../store/store.ts';

@@ -1,5 +1,5 @@
-// From what a connection presents to a caller, on every request: a certificate that was good when
-// the connection began may have expired since, and a token may have been revoked.
+// Turns the credential of a connection into a caller. This runs on every request, because a
+// certificate may have expired and a token may have been revoked since the connection began.
 
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../clock/clock.ts';
@@ -18,8 +18,8 @@ import {
 import type { TokenRecord, TokenRegister } from './token-register.ts';
 
 /**
- * A client certificate that passed the path validator. A listener that hands in the same value with
- * each request of a connection saves the search for what the caller may do.
+ * A client certificate that passed the path validator. A listener should pass the same value with
+ * each request of a connection: the authorizer then finds the caller's rights in its cache.
  */
 export type PeerSvid = Pick<ValidatedSvid, 'id' | 'serialHex' | 'notAfterMs'>;
 
@@ -60,12 +60,12 @@ export class Authenticator {
   }
 
   /**
-   * Throws HANSA_UNAUTHENTICATED (`Unauthorized`, whatever the reason), or HANSA_TOO_MANY_REQUESTS
-   * where the address fails too often. A good credential is never refused because of others.
+   * Throws HANSA_UNAUTHENTICATED (always with the text `Unauthorized`), or HANSA_TOO_MANY_REQUESTS
+   * where the address fails too often. Failures of other clients never reject a valid credential.
    *
-   * A certificate is looked at first, then a token, as kube-apiserver does: kubectl may send both.
-   * On the admin socket a token, where there is one, decides alone, so that its rights can be
-   * tried out there and a wrong one does not silently act as the owner.
+   * It tries the certificate first, then the token, as kube-apiserver does: kubectl may send both.
+   * On the admin socket a token takes precedence over the owner, so that operators can test its
+   * rights there and a wrong token does not silently act as the owner.
    */
   authenticate(presented: Presented): Caller {
     const token = presented.authorization;
@@ -110,7 +110,7 @@ export class Authenticator {
 
   #recordOf(header: string, connection: object | undefined): TokenRecord | undefined {
     const shown = connection === undefined ? undefined : this.#shown.get(connection);
-    // The same connection showed the same good token: comparing it with itself tells nobody anything.
+    // The same connection presented the same valid token, so the timing of this comparison leaks nothing.
     if (shown?.header === header && this.#tokens.confirm(shown.record)) return shown.record;
     // RFC 6750 §2.1; the scheme's name is case-insensitive (RFC 9110 §11.1).
     const match = /^bearer +(\S+) *$/i.exec(header);
@@ -125,7 +125,7 @@ export class Authenticator {
     if (retryAfterSeconds !== undefined)
       return new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        'Too many requests with a bad credential, or none, came from this address. Please try again later.',
+        'Too many requests without a valid credential came from this address. Please try again later.',
         { details: { retryAfterSeconds } },
       );
     return unauthorized(reasonOf(presented, this.#trustDomain.name));
@@ -137,7 +137,7 @@ function reasonOf({ peer, authorization }: Presented, trustDomain: string): stri
   const reasons: string[] = [];
   if (peer !== undefined)
     reasons.push(
-      `the certificate of ${peer.id.toString()} is expired, revoked with its token, or not of a user of ${trustDomain}`,
+      `the certificate of ${peer.id.toString()} has expired, was revoked with its token, or is not a user certificate of ${trustDomain}`,
     );
   if (authorization !== undefined)
     reasons.push('the token is unknown, revoked, expired or malformed');

@@ -1,9 +1,9 @@
-// The question on every request: may this caller do that?
+// Decides on every request whether the caller may do what it asks for.
 //
-// The authorizer holds a policy compiled from the store and looks on every question whether a
-// binding, or a role that the caller has, changed since: an O(1) listing and a look-up a role, no
-// watch that could lag behind a commit. So a binding that was deleted is gone for the very next
-// request. Answers are remembered for each caller, kind and verb until then; a remembered answer
+// The authorizer holds a policy compiled from the store. On every request it checks whether a
+// binding, or a role of the caller, has changed: an O(1) listing and one look-up per role. It uses no
+// watch, which could lag behind a commit, so a deleted binding has no effect on the very next
+// request. It caches decisions per caller, kind and verb until the policy changes; a cached decision
 // costs a few map look-ups.
 
 import type { Store } from '../store/store.ts';
@@ -51,7 +51,7 @@ interface Permit {
 interface CompiledCaller {
   readonly policy: Policy;
   readonly grants: readonly Grant[];
-  /** What the caller is bound to: undefined where there is no such role (yet). */
+  /** The roles that the caller is bound to. Undefined where a role does not exist (yet). */
   readonly roles: readonly (readonly [name: string, role: Role | undefined])[];
   /** By plural and subresource, then by verb. Only of known kinds and verbs, so that it stays small. */
   readonly permits: Map<string, Map<string, Permit>>;
@@ -101,7 +101,7 @@ export class Authorizer {
     this.#pluralByKind = new Map(kinds.map(({ kind, plural }) => [kind, plural]));
   }
 
-  /** The policy as of now. Immutable: a later change makes another one. */
+  /** The current policy. Immutable: a later change creates a new one. */
   get policy(): Policy {
     const bindings = this.#store.list(bindingsCollection);
     // A listing hands out the same array until the collection changes (see Store.list).
@@ -122,7 +122,7 @@ export class Authorizer {
     const { verb, plural, name } = request;
     let subresource = request.subresource ?? '';
     if (subresource === 'status') {
-      // Whoever reads an object reads its status; nobody but a controller writes it.
+      // The right to read an object includes its status. Only controllers write status.
       if (verb !== 'get')
         return caller.groups.includes(controllersGroup) ? allowedToController : denied;
       subresource = '';

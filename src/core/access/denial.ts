@@ -1,11 +1,12 @@
-// Refusals in the words of kube-apiserver, so that kubectl and people who know it understand them.
+// Errors for denied requests, in the words of kube-apiserver, so that kubectl and its users
+// understand them.
 
 import { group } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Attributes } from './authorizer.ts';
 import type { Caller } from './identity.ts';
 
-/** kube-apiserver keeps what could be read as HTML out of its refusals. */
+/** Escapes HTML in denials, as kube-apiserver does. */
 function withoutMarkup(text: string): string {
   return text.replaceAll('&', '&amp;').replaceAll('<', '&lt;').replaceAll('>', '&gt;');
 }
@@ -33,7 +34,7 @@ export function forbiddenPath(caller: Caller, verb: string, path: string): Hansa
   );
 }
 
-/** Of a request that is to be judged as somebody else's. */
+/** For a request that asks for impersonation. */
 export function forbiddenImpersonation(
   caller: Caller,
   kind: 'users' | 'groups' | 'uids',
@@ -41,7 +42,7 @@ export function forbiddenImpersonation(
 ): HansaError {
   const name = asked.slice(0, 253);
   const why = withoutMarkup(
-    `User ${JSON.stringify(caller.user)} cannot impersonate resource "${kind}" in API group "" at the cluster scope: on this site nobody acts as somebody else`,
+    `User ${JSON.stringify(caller.user)} cannot impersonate resource "${kind}" in API group "" at the cluster scope: this site does not support impersonation`,
   );
   return new HansaError('HANSA_FORBIDDEN', `${kind} ${JSON.stringify(name)} is forbidden: ${why}`, {
     details: { kind, name },
@@ -56,7 +57,7 @@ export function forbiddenObject(plural: string, name: string | undefined, why: s
   });
 }
 
-/** kube-apiserver tells nobody why a credential is not good; the reason goes to the log. */
+/** As in kube-apiserver, the caller does not learn why its credential is invalid; the log has the reason. */
 export function unauthorized(reason: string): HansaError {
   return new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized', { cause: reason });
 }

@@ -1,10 +1,10 @@
-// Nobody grants what they do not have. Before a Role or RoleBinding is written, by whatever verb,
-// its writer must hold every right in it already, or hold `escalate` on that role or `bind` on the
-// role that is bound (as in Kubernetes: pkg/registry/rbac/clusterrole/policybased).
+// Prevents privilege escalation. The writer of a Role or RoleBinding must already hold every right in
+// it, or hold `escalate` on that role or `bind` on the bound role (as in Kubernetes:
+// pkg/registry/rbac/clusterrole/policybased).
 //
-// The answer holds at one moment, the commit comes later. So a check returns what it relied upon
-// (the bound role, and the roles and bindings that gave the writer its rights) as expectations for
-// the commit: where one of them changes in between, the commit fails and the check runs again.
+// The commit comes after the check. So the check returns the objects that it relied on (the bound
+// role, and the roles and bindings that give the writer its rights) as expectations for the commit.
+// If one of them changes in between, the commit fails and the check runs again.
 
 import { group } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';
@@ -28,7 +28,7 @@ import {
   uncovered,
 } from './rules.ts';
 
-/** A refusal is for people: they need not read thousands of lines. */
+/** Lines of missing rights in one denial. */
 const maxLines = 32;
 
 /** As much of a resource as the check looks at. */
@@ -43,8 +43,8 @@ export interface GrantingObject {
 
 /**
  * Throws HANSA_FORBIDDEN where the caller may not write `next`, else returns what the commit must
- * expect. For a deletion `next` is undefined: taking rights away needs no right but `delete`. Any
- * other kind passes.
+ * expect. For a deletion `next` is undefined: it only needs the right to delete. Other kinds always
+ * pass.
  */
 export function checkEscalation(
   authorizer: Authorizer,
@@ -111,7 +111,7 @@ function checkBinding(
   return checkBind(authorizer, caller, roleName, bindingsCollection, name);
 }
 
-/** Whether the caller may give the role to somebody; `plural` and `name` say by what, for the refusal. */
+/** Checks whether the caller may bind the role. `plural` and `name` name the written object in a denial. */
 export function checkBind(
   authorizer: Authorizer,
   caller: Caller,
@@ -124,7 +124,7 @@ export function checkBind(
   )
     return rightsOf(authorizer, caller);
   const role = authorizer.policy.role(roleName);
-  // Else one would bind a name now and get whatever somebody makes of it later.
+  // Otherwise a caller could bind a role that does not exist yet, and gain its rights when it is created.
   if (role === undefined)
     throw new HansaError(
       'HANSA_NOT_FOUND',
@@ -163,7 +163,7 @@ function confirmHeld(
   );
 }
 
-/** What the caller's rights rest upon. Presets are not in it: they cannot change. */
+/** The roles and bindings that give the caller its rights, without presets, which cannot change. */
 function rightsOf(
   authorizer: Authorizer,
   caller: Pick<Caller, 'user' | 'groups'>,

@@ -1,13 +1,13 @@
-// A bound on failed authentications from one address. Tokens cannot be guessed, so this is not what
-// keeps them safe: it keeps a client in a loop from filling the log and the audit of denials.
+// Rate limit for failed authentications from one address. Tokens cannot be guessed, so this does not
+// protect them: it keeps a client in a loop from filling the log and the audit log with denials.
 
 import type { Clock } from '../clock/clock.ts';
 import { TokenBuckets } from '../limits/token-buckets.ts';
 
-/** So many failures at once, and one more each second after that. */
+/** Burst of failures; the bucket refills by one per second. */
 const burst = 20;
 const perSecond = 1;
-/** Addresses that are remembered; the one that failed longest ago makes room. */
+/** Most addresses in memory. The limiter evicts the one that failed longest ago. */
 const maxAddresses = 4096;
 
 export class FailureLimit {

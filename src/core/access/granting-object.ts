@@ -1,4 +1,5 @@
-// Roles and bindings that Hansa itself writes, as resources like any other.
+// Builds the Role and RoleBinding objects that Hansa itself writes, in the same form as those of
+// users.
 
 import { apiVersion, type JsonObject, timestamp } from '../../api/object.ts';
 import type { Put } from '../store/store.ts';

@@ -1,5 +1,5 @@
-// Fields of a kind that the right to write the object does not cover: a change of one needs a
-// further right, which the kind's declaration names.
+// Checks fields that the right to write an object does not cover. To change such a field, the caller
+// needs a further right, which the declaration of the kind names.
 
 import { isDeepStrictEqual } from 'node:util';
 import type { GuardedField } from '../../api/kind.ts';

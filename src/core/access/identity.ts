@@ -1,10 +1,5 @@
-// Access: who a caller is, and what that caller may do.
-//
-// Here live callers and how a credential becomes one (authenticator, tokens, user certificates),
-// roles and how they are evaluated (rules, policy, authorizer), the guard against handing out more
-// than one has (escalation), and the reviews by which a caller asks about itself. Nothing here
-// opens a socket or knows HTTP: the server mounts what is exported, and the registry of kinds
-// comes in as plain data.
+// Callers: users, groups and how they are named. The rest of this folder authenticates and authorizes
+// them; see README.md.
 
 export interface Caller {
   /** `alice` for a person, `token:ci` for the token `ci`. Only tokens have a colon in their name. */
@@ -17,16 +12,16 @@ export interface Caller {
 
 /** Every caller that presented a good credential, as in Kubernetes. */
 export const authenticatedGroup = 'system:authenticated';
-/** Callers without a credential. No listener lets them further than health checks. */
+/** Callers without a credential. Listeners only allow them health checks. */
 const unauthenticatedGroup = 'system:unauthenticated';
-/** Whoever owns the data folder: the admin socket, and certificates for `admin` that came through it. */
+/** The owner of the data folder: the admin socket, and certificates for `admin` issued through it. */
 export const adminsGroup = 'hansa:admins';
 /** Every bearer token, and every certificate that was obtained with one. */
 const tokensGroup = 'hansa:tokens';
-/** The controllers inside this process, who alone write `status`. No credential leads here. */
+/** The controllers inside this process. Only they write `status`. No credential maps to this group. */
 export const controllersGroup = 'system:controllers';
 
-/** The user that the owner of the data folder acts as, unless `hansa login --user` says another. */
+/** The user that the owner of the data folder acts as, unless `hansa login --user` names another one. */
 export const adminUser = 'admin';
 
 export const anonymous: Caller = {
@@ -99,8 +94,8 @@ const tokenSegmentPattern = /^token\.(.+)\.([0-9a-f]{16})$/;
 
 /**
  * The last segment of the SPIFFE ID in a certificate that was obtained with a token. It carries
- * the token's own id, so that a certificate dies with its token, and a later token of the same
- * name does not revive it.
+ * the token's own id, so that revoking the token also revokes the certificate, and a later
+ * token of the same name does not make it valid again.
  */
 export function tokenSegment(name: string, id: string): string {
   return `${tokenSegmentPrefix}${name}.${id}`;

@@ -1,5 +1,5 @@
-// The policy of a site at one moment: roles by name and bindings by subject, compiled from the
-// presets and from what the store holds.
+// The compiled RBAC policy of a site at one moment: roles by name and bindings by subject, from the
+// presets and the store.
 
 import { recordReader } from '../store/reader.ts';
 import type { Entry, RecordExpectation, Listing } from '../store/store.ts';
@@ -38,7 +38,7 @@ export interface Binding {
   readonly expectation: RecordExpectation | undefined;
 }
 
-/** A rule that applies to a caller, and by which binding. */
+/** A rule that applies to a caller, and the binding that grants it. */
 export interface Grant {
   readonly rule: Rule;
   readonly binding: Binding;
@@ -100,8 +100,8 @@ function emptied(raw: unknown, kept: readonly string[] | undefined): boolean {
 
 /**
  * Reads the `spec` of a Role. Objects were validated before they were stored, so this only has to
- * be safe: whatever it does not understand grants nothing. A list of names that holds anything but
- * strings must not become "all names", which is why the unknown is dropped but the list is kept.
+ * be safe: values that it does not understand grant nothing. It drops unknown items but keeps the
+ * list, because a list of names without valid items must not become "all names".
  */
 export function readRoleSpec(spec: unknown): RoleSpec {
   const rules = fields(spec).rules;
@@ -162,7 +162,7 @@ const storedBindings = recordReader<{ readonly spec?: unknown }>(bindingsCollect
 
 /**
  * O(subjects of bindings), and only after a binding changed; entries that did not change are not
- * parsed again. Roles are looked up when they are asked for, so a role that nobody has costs nothing.
+ * parsed again. Roles are looked up on demand, so a role without bindings costs nothing.
  */
 export function compilePolicy(
   presets: ReadonlyMap<string, readonly Rule[]>,
@@ -175,7 +175,7 @@ export function compilePolicy(
       { name, rules, expectation: undefined },
     ]),
   );
-  // Presets first: their image in the store is for display only.
+  // Presets first: their copies in the store are for display only.
   const roleNamed = (name: string): Role | undefined => {
     const preset = presetRoles.get(name);
     if (preset !== undefined) return preset;

@@ -1,6 +1,6 @@
-// The image of the presets in the store, so that kubectl and `hansa get roles` show them like any
-// other role. The authorizer does not read it, and the API refuses to change it, so writing it once
-// at start is enough: what an older or newer Hansa left there is corrected then.
+// Writes copies of the preset roles to the store, so that kubectl and `hansa get roles` show them
+// like other roles. The authorizer does not read these copies and the API rejects changes to them, so
+// one write at start is enough. It also corrects copies that another version of Hansa left.
 
 import type { JsonObject } from '../../api/object.ts';
 import type { Clock, Random } from '../clock/clock.ts';
@@ -62,7 +62,7 @@ export interface PresetParts {
   readonly presets?: readonly PresetAdditions[];
 }
 
-/** Replicas that start at once: the second finds what the first has written. */
+/** Attempts on conflict: replicas may start at the same time. */
 const maxAttempts = 8;
 
 /** Idempotent: a second call finds nothing to do and commits nothing. */

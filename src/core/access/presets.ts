@@ -1,11 +1,10 @@
-// The built-in roles. They always exist and always mean the same: the authorizer takes them from
-// here, whatever the store says, and `preset-objects.ts` keeps their image in the store so that
-// kubectl shows them.
+// The built-in roles. They always exist and never change: the authorizer takes them from here and
+// ignores the store. `preset-objects.ts` copies them to the store so that kubectl shows them.
 
 import { adminsGroup } from './identity.ts';
 import { everything, type Rule } from './rules.ts';
 
-/** What access needs to know of a kind. */
+/** The properties of a kind that authorization needs. */
 export interface KindName {
   readonly kind: string;
   readonly plural: string;
@@ -15,15 +14,15 @@ export interface KindName {
 }
 
 /**
- * Guarded like a kind, with rules that name it, but not a resource: tokens are served by routes of
- * their own, so that no manifest or annotation ever holds one.
+ * Rules can name tokens like a kind, but tokens are not resources: they have their own routes, so
+ * that no manifest or annotation ever contains one.
  */
 export const tokenKind: KindName = { kind: 'Token', plural: 'tokens' };
 
 export const presetRoleNames = ['viewer', 'editor', 'approver', 'admin'] as const;
 export type PresetRole = (typeof presetRoleNames)[number];
 
-/** Binds the owner of the data folder to `admin`. Built in as well, so that nobody locks themselves out. */
+/** Binds the owner of the data folder to `admin`. Built in as well, so that owners cannot lock themselves out. */
 export const presetBindingName = 'hansa-admins';
 
 export const presetBindings = [
@@ -39,9 +38,9 @@ const reading = ['get', 'list', 'watch'];
 export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   viewer: 'Reads everything and changes nothing.',
   editor:
-    'Reads everything. Creates and changes objects of the kinds that its second rule lists: none of them decides about rights or trust. Deletes nothing.',
-  approver: 'Reads everything and approves what waits for approval.',
-  admin: 'Does everything, roles, bindings and tokens included.',
+    'Reads everything. Creates and changes objects of the kinds in its second rule; none of these grants rights or trust. Deletes nothing.',
+  approver: 'Reads everything and decides pending approvals.',
+  admin: 'May do everything, including changes to roles, bindings and tokens.',
 };
 
 /** Rules that a plane adds to preset roles, for subresources and verbs of its own. `admin` has every right already. */
@@ -65,8 +64,8 @@ export function presetRules(
       read,
       ...(editable.length === 0 ? [] : [{ kinds: editable, verbs: ['create', 'update', 'patch'] }]),
     ],
-    // Approval is to be a kind of the core, which this role was made for: existing sites hold the rule.
-    // An approval is decided by changing it, which the verb `approve` guards in addition.
+    // The kind Approval does not exist yet, but the role of existing sites has this rule. A user decides
+    // an approval by updating it, which also needs the verb `approve`.
     approver: [read, { kinds: ['Approval'], verbs: ['approve', 'update', 'patch'] }],
     admin: [
       { kinds: [everything], verbs: [everything] },

@@ -1,4 +1,5 @@
-// Bodies of the routes that are not resources: small, flat, and every field is known.
+// Reads JSON bodies of routes that are not resources, such as /hansa/v1/tokens. The bodies are small
+// and flat, and unknown fields are errors.
 
 import { createPublicKey } from 'node:crypto';
 import { HansaError } from '../errors/error.ts';
@@ -66,13 +67,13 @@ export function readPublicKey(fields: Readonly<Record<string, unknown>>): Public
     try {
       return PublicKey.of(createPublicKey({ key: text, format: 'pem', type: 'spki' }));
     } catch {
-      // Falls through: the answer is the same, and a cause could quote the key.
+      // Falls through to the same error, without a cause, which could quote the key.
     }
   }
-  // What was sent is not shown: it could be a private key, by mistake.
+  // Do not echo the value: a client may have sent a private key by mistake.
   throw invalidField(
     'publicKey',
     undefined,
-    'a public key in PEM (BEGIN PUBLIC KEY) of a kind that SVIDs may have, such as P-256',
+    'a public key in PEM (BEGIN PUBLIC KEY) of a type that SVIDs may use, such as P-256',
   );
 }

@@ -1,6 +1,6 @@
-// The reviews by which a caller asks about itself, in the shapes of Kubernetes: what `kubectl auth
-// can-i`, `can-i --list` and `whoami` send. Every authenticated caller may ask; the answers come
-// from the same authorizer that decides on requests. Pure functions of a parsed body and a caller.
+// Self-reviews in the format of Kubernetes: `kubectl auth can-i`, `can-i --list` and `whoami` send
+// them. Every authenticated caller may use them. The same authorizer answers them that decides on
+// requests. Pure functions of a parsed body and a caller.
 
 import { group, type Json, type JsonObject, timestamp } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';
@@ -109,7 +109,7 @@ function reviewResource(authorizer: Authorizer, caller: Caller, attributes: Json
     });
   if (isAuthenticated(caller) && verb === 'create' && openReviews.get(asked)?.includes(plural))
     return allowedToAuthenticated;
-  // Other groups, and `*`, are served to nobody; only who may do everything may do that as well.
+  // The site serves no other group. Only callers with all rights may access `*`.
   return authorizer.authorizePath(caller, everything, everything);
 }
 

@@ -1,6 +1,6 @@
-// Rules, purely: what a rule allows, and whether one set of rules covers another. The semantics are
-// those of Kubernetes RBAC, with kinds in place of API groups and resources: rules only add, `*`
-// stands for everything including what does not exist yet, and absent `names` mean every object.
+// RBAC rules as pure functions: what a rule allows, and whether one set of rules covers another. The
+// semantics are those of Kubernetes RBAC, with kinds instead of API groups and resources: rules only
+// add, `*` includes everything that may exist later, and absent `names` mean every object.
 
 export interface Rule {
   /** Kinds such as `Site`, or `*`. */
@@ -79,11 +79,11 @@ export interface SimpleRule {
 }
 
 /**
- * A rule stands for the product of its lists, which a hostile author can make enormous. More than
- * this many are not compared: it would hold up everyone else.
+ * A rule expands to the product of its lists, which a hostile author can make huge. The site compares
+ * at most this many, so that the check does not block other requests.
  */
 export const maxSimpleRules = 10_000;
-/** Likewise: so many looks at a held rule, or at a name in one, take 10 ms, and 80 where lists are long. */
+/** Limit on comparisons with held rules and their names: this many take 10 ms, or 80 ms with long lists. */
 const maxLooks = 500_000;
 
 function countSimple(rule: Rule): number {
@@ -106,7 +106,7 @@ export function tooManyToCompare(held: readonly Rule[], wanted: readonly Rule[])
   return targets.size * looks > maxLooks;
 }
 
-/** What a simple rule is about, but for the name. */
+/** A simple rule without its name. */
 function targetOf({ kind, verb, subresource }: SimpleRule): string {
   return JSON.stringify([kind, verb, subresource]);
 }
@@ -151,7 +151,7 @@ export function uncovered(held: readonly Rule[], wanted: readonly Rule[]): Simpl
   return missing;
 }
 
-/** The names of the objects that something may be done to. */
+/** The names of the objects that a set of rules covers. */
 type AllowedNames = typeof everything | ReadonlySet<string>;
 
 function allowedNames(
@@ -174,7 +174,7 @@ export function covers(held: readonly Rule[], wanted: readonly Rule[]): boolean 
   return uncovered(held, wanted).length === 0;
 }
 
-/** As kube-apiserver prints what is missing: one line for each resource and name, with all its verbs. */
+/** Missing rights as kube-apiserver prints them: one line per resource and name, with all its verbs. */
 export function describeSimpleRules(
   simple: readonly SimpleRule[],
   group: string,

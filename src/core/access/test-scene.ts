@@ -1,4 +1,4 @@
-// A site with access and nothing else, on the real store: the stage of this folder's tests.
+// Test fixture of this folder: a site with access control and nothing else, on a real store.
 
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { type AuditDraft, encodeEvent } from '../audit/event.ts';
@@ -39,12 +39,12 @@ export interface Scene {
   readonly tokens: TokenRegister;
   readonly authenticator: Authenticator;
   readonly audit: AccessAudit;
-  /** What was to be recorded, whether or not its commit went through. */
+  /** All audit records that were drafted, even where their commit failed. */
   readonly drafts: AuditDraft[];
-  /** As the site itself writes: nobody is asked. */
+  /** Writes as the site itself, without authorization. */
   readonly role: (name: string, rules: readonly Rule[]) => Promise<Entry>;
   readonly bind: (name: string, spec: RoleBindingSpec) => Promise<Entry>;
-  /** As the API writes for a caller: checked, then committed with what the check relied upon. */
+  /** Writes as the API does for a caller: checks, then commits with the expectations of the check. */
   readonly attempt: (
     caller: Caller,
     kind: 'Role' | 'RoleBinding',

@@ -1,9 +1,8 @@
-// Making, listing and revoking tokens: what the server mounts as /hansa/v1/tokens. Each function
-// checks that its caller may, and commits the change together with its audit rows.
+// Creates, lists and revokes tokens: the operations behind /hansa/v1/tokens. Each function checks the
+// caller's rights and commits the change together with its audit records.
 //
-// A token is a user of its own, `token:NAME`, and has the rights of the bindings that name it: at
-// first one, made with it, for the role that was asked for. It is revoked by deleting its record,
-// and that binding with it.
+// A token is a user of its own, `token:NAME`, with the rights of the bindings that name it. Creation
+// adds one binding, for the requested role. Revocation deletes the token's record and that binding.
 
 import { timestamp } from '../../api/object.ts';
 import type { AuditDraft } from '../audit/event.ts';
@@ -50,19 +49,19 @@ export interface TokenSummary {
 }
 
 export interface CreatedToken extends TokenSummary {
-  /** Shown this once: the site keeps only its digest. */
+  /** Only this response contains it: the site stores its digest. */
   readonly token: string;
 }
 
 const day = 86_400;
-/** Long enough for a machine's monthly routine, short enough that a forgotten token does not stay for years. */
+/** Long enough for monthly jobs, short enough that a forgotten token does not stay valid for years. */
 const defaultTtlSeconds = 30 * day;
 const leastTtlSeconds = 60;
 const mostTtlSeconds = 366 * day;
 
-/** The register is in memory and listed whole. */
+/** The site keeps all tokens in memory and lists them without pages. */
 const maxTokens = 10_000;
-/** Somebody else was faster: read again. More than this many times in a row does not happen. */
+/** Attempts when another writer causes a conflict. */
 const maxAttempts = 8;
 
 const tokenLabel = 'hansa.dev/token';
@@ -71,7 +70,7 @@ function bindingName(tokenName: string): string {
   return `token-${tokenName}`;
 }
 
-/** POST: `{name, role, ttlSeconds?}`. Nobody makes a token that may more than they may. */
+/** POST: `{name, role, ttlSeconds?}`. A caller cannot create a token with more rights than its own. */
 export async function createToken(
   parts: TokenParts,
   caller: Caller,
@@ -143,11 +142,11 @@ export function listTokens(parts: TokenParts, caller: Caller): readonly TokenSum
 
 export interface RevokedToken {
   readonly name: string;
-  /** Bindings that somebody else made for the token. They grant nothing until there is a token of this name again. */
+  /** Other bindings that name the token. They have no effect until a token of this name exists again. */
   readonly remainingBindings: readonly string[];
 }
 
-/** DELETE. From the next request on the token, and every certificate obtained with it, is refused. */
+/** DELETE. From the next request on, the site rejects the token and every certificate obtained with it. */
 export async function revokeToken(
   parts: TokenParts,
   caller: Caller,
@@ -161,7 +160,7 @@ export async function revokeToken(
     if (entry === undefined)
       throw new HansaError(
         'HANSA_NOT_FOUND',
-        `Cannot revoke the token ${JSON.stringify(name)}: there is none of that name. \`hansa access list\` shows those that exist.`,
+        `Cannot revoke the token ${JSON.stringify(name)}: it does not exist. \`hansa access list\` shows all tokens.`,
       );
     const binding = parts.store.get(bindingsCollection, bindingName(name));
     const ours = binding !== undefined && isOwnBinding(binding, name);
@@ -194,8 +193,8 @@ export async function revokeToken(
 }
 
 /**
- * The role that is asked for, and those of bindings that already name this token: whoever may make
- * tokens could else take over the rights that were meant for another token of that name.
+ * Checks the requested role, and the roles of bindings that already name this token. Otherwise the
+ * creator could take over the rights of another token of that name.
  */
 function checkGrant(
   { authorizer }: TokenParts,
@@ -204,11 +203,11 @@ function checkGrant(
   role: string,
 ): readonly RecordExpectation[] {
   let held = checkBind(authorizer, caller, role, tokenKind.plural, name);
-  // A binding may come before its role; a token that may nothing is a slip of the pen.
+  // A binding may come before its role, but a token without rights is surely a mistake.
   if (authorizer.policy.role(role) === undefined) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `Cannot make the token ${JSON.stringify(name)}: there is no Role ${JSON.stringify(role)}. \`hansa get roles\` shows those that exist.`,
+      `Cannot create the token ${JSON.stringify(name)}: the Role ${JSON.stringify(role)} does not exist. \`hansa get roles\` shows all roles.`,
     );
   }
   for (const { binding } of authorizer.policy.bindingsOf(tokenCaller(name))) {
@@ -219,7 +218,7 @@ function checkGrant(
   return held;
 }
 
-/** A token cannot make one that outlives it: it would live on under another name. */
+/** A token cannot create a token that outlives it, or it could renew itself under another name. */
 function chosenTtl(
   { tokens }: TokenParts,
   caller: Caller,
@@ -233,7 +232,7 @@ function chosenTtl(
     throw invalidField(
       'ttlSeconds',
       asked,
-      `at most ${left}: it would outlive ${own.name}, the token that makes it`,
+      `at most ${left}: the new token must not outlive ${own.name}, which creates it`,
     );
   return asked ?? Math.min(left, defaultTtlSeconds);
 }
@@ -256,12 +255,12 @@ function refuseExisting({ tokens, store }: TokenParts, name: string): void {
   if (tokens.get(name) !== undefined)
     throw new HansaError(
       'HANSA_ALREADY_EXISTS',
-      `Cannot create the token ${JSON.stringify(name)}: there is one of that name. Choose another name, or revoke it first: hansa access revoke ${name}`,
+      `Cannot create the token ${JSON.stringify(name)}: it exists already. Choose another name, or revoke it first: hansa access revoke ${name}`,
     );
   if (store.get(bindingsCollection, bindingName(name)) !== undefined)
     throw new HansaError(
       'HANSA_ALREADY_EXISTS',
-      `Cannot create the token ${JSON.stringify(name)}: it would get the RoleBinding ${bindingName(name)}, which exists already. Choose another name, or delete that binding.`,
+      `Cannot create the token ${JSON.stringify(name)}: its RoleBinding ${bindingName(name)} exists already. Choose another name, or delete that binding.`,
     );
   if (store.count(tokensCollection) >= maxTokens)
     throw new HansaError(
@@ -270,7 +269,7 @@ function refuseExisting({ tokens, store }: TokenParts, name: string): void {
     );
 }
 
-/** Somebody may have made the binding over into something else; then it is theirs. */
+/** Whether the binding is still as `create` wrote it. A user may have changed it; then it stays. */
 function isOwnBinding(entry: Entry, name: string): boolean {
   const object = valueOf(entry) as {
     metadata?: { labels?: Record<string, string> };

@@ -1,6 +1,6 @@
-// The tokens of a site: records in the store that hold a digest, never the token, and the look-up
-// from a presented token to its record. Like the authorizer it reads the store's own listing, so
-// that a revoked token fails on the very next request.
+// The tokens of a site: records in the store, which hold digests and never tokens, and the look-up
+// from a presented token to its record. It reads the store's own listing, so a revoked token fails on
+// the very next request.
 
 import { timingSafeEqual } from 'node:crypto';
 import type { Clock } from '../clock/clock.ts';
@@ -10,7 +10,7 @@ import { digestOfToken, isTokenText } from './token-text.ts';
 
 export const tokensCollection = 'access.tokens';
 
-/** A record is there exactly as long as its token is not revoked; the audit log remembers the rest. */
+/** The record of a token. Revocation deletes it; the audit log keeps the history. */
 export interface TokenRecord {
   readonly name: string;
   /** Tells this token from an earlier or later one of the same name. */
@@ -26,7 +26,7 @@ export interface TokenRecord {
 const records = recordReader<TokenRecord>(tokensCollection);
 const expiries = new WeakMap<TokenRecord, number>();
 
-/** Milliseconds since the epoch; a record that does not say has expired. */
+/** Milliseconds since the epoch; a record without it has expired. */
 export function expiryOf(record: TokenRecord): number {
   let expiry = expiries.get(record);
   if (expiry === undefined) {
@@ -37,7 +37,7 @@ export function expiryOf(record: TokenRecord): number {
   return expiry;
 }
 
-/** How exact `lastUsedAt` is: a busy token must not cost a write a request. */
+/** Resolution of `lastUsedAt`, so that a busy token does not cost one write per request. */
 const lastUsedResolutionMs = 60_000;
 
 export class TokenRegister {
@@ -52,11 +52,11 @@ export class TokenRegister {
     this.#clock = clock;
   }
 
-  /** The record of a token that is neither expired nor revoked; notes that it was used. */
+  /** The record of a token that is neither expired nor revoked; updates `lastUsedAt`. */
   find(text: string): TokenRecord | undefined {
     if (!isTokenText(text)) return undefined;
     const digest = digestOfToken(text);
-    // Which digest a map compares first tells nothing: nobody can choose a token by its digest.
+    // The timing of this look-up leaks nothing: an attacker cannot choose a token by its digest.
     const record = this.#index().get(digest.toString('hex'));
     if (record === undefined || !timingSafeEqual(digest, Buffer.from(record.digest, 'hex')))
       return undefined;
@@ -65,14 +65,14 @@ export class TokenRegister {
     return record;
   }
 
-  /** Whether a record that `find` returned before is still the token's, and good; notes that it was used. */
+  /** Whether a record that `find` returned before is still current and valid; updates `lastUsedAt`. */
   confirm(record: TokenRecord): boolean {
     if (this.get(record.name) !== record || !this.#isLive(record)) return false;
     this.#noteUse(record);
     return true;
   }
 
-  /** For certificates that were obtained with a token: is that very token still good? */
+  /** For certificates that were obtained with a token: whether that token is still valid. */
   findById(name: string, id: string): TokenRecord | undefined {
     const record = this.get(name);
     return record !== undefined && record.id === id && this.#isLive(record) ? record : undefined;

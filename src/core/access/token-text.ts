@@ -1,7 +1,7 @@
-// The text of a bearer token: `hansa_`, then 32 random bytes and 4 bytes of checksum in base64url.
-// 36 bytes fill 48 characters exactly, so that every token has one spelling only. The prefix lets
-// secret scanners find leaked tokens; the checksum tells a mistyped one from an unknown one without
-// a look-up. Neither is a secret.
+// The text format of a bearer token: `hansa_`, then 32 random bytes and a checksum of 4 bytes in
+// base64url. 36 bytes are exactly 48 characters, so a token has only one spelling. The prefix lets
+// secret scanners find leaked tokens; the checksum detects typing errors without a look-up. Neither
+// is secret.
 
 import { hash } from 'node:crypto';
 import type { Random } from '../clock/clock.ts';
@@ -29,12 +29,12 @@ export function isTokenText(text: string): boolean {
   if (text.length !== textLength || !text.startsWith(prefix)) return false;
   const encoded = text.slice(prefix.length);
   const bytes = Buffer.from(encoded, 'base64url');
-  // Buffer skips what it does not know: only what encodes back to itself was base64url.
+  // Buffer skips invalid characters, so compare the encoding of the result with the input.
   if (bytes.toString('base64url') !== encoded) return false;
   return checksum(bytes.subarray(0, secretBytes)).equals(bytes.subarray(secretBytes));
 }
 
-/** What the store keeps in place of the token. 256 random bits need neither salt nor stretching. */
+/** The store keeps this digest instead of the token. 256 random bits need neither salt nor stretching. */
 export function digestOfToken(text: string): Buffer {
   return hash('sha256', text, 'buffer');
 }

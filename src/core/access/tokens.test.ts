@@ -224,7 +224,7 @@ test('nobody makes a token with rights that they do not have', async () => {
   await scene.bind('chiefs', { role: 'admin', subjects: [{ kind: 'User', name: 'chief' }] });
   await assert.rejects(createToken(scene, person('chief'), { name: 'ci', role: 'nowhere' }), {
     code: 'HANSA_NOT_FOUND',
-    message: /there is no Role "nowhere"/,
+    message: /the Role "nowhere" does not exist/,
   });
   await assert.rejects(createToken(scene, person('alice'), { name: 'ci', role: 'sites' }), {
     code: 'HANSA_FORBIDDEN',

@@ -1,11 +1,11 @@
-// Short-lived certificates for people and for tokens: what `hansa login` and the exec credential
-// plugin obtain through POST /hansa/v1/user-svids. The client makes the key and keeps it; only the
-// public key comes here.
+// Issues short-lived certificates to people and tokens: `hansa login` and the exec credential plugin
+// call it through POST /hansa/v1/user-svids. The client creates the key and sends only the public
+// key.
 //
-// The owner of the admin socket may become any user: they could read and write the whole data
-// folder anyway. A token becomes itself and nobody else: the certificate names the very token, is
-// refused as soon as that is revoked, and never outlives it. A certificate does not obtain another,
-// or a stolen one would live for ever.
+// The owner of the admin socket may get a certificate for any user, as the owner can read and write
+// the whole data folder anyway. A token only gets a certificate for itself: it names that token, is
+// rejected after its revocation, and never outlives it. A certificate cannot obtain another one, or a
+// stolen one would stay valid for ever.
 
 import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../clock/clock.ts';
@@ -116,7 +116,7 @@ function subjectOf(
 export function noCredentialFor(caller: Caller): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    `Cannot issue a certificate to ${caller.user}: it takes the admin socket or a token. Run \`hansa login\` with --data-dir or --token-file.`,
+    `Cannot issue a certificate to ${caller.user}: this needs the admin socket or a token. Run \`hansa login\` with --data-dir or --token-file.`,
     { details: { kind: 'UserSVID' } },
   );
 }

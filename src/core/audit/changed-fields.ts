@@ -1,7 +1,7 @@
-// Which fields differ between two versions of an object, as paths and never as values: what an
-// audit record may tell of a change without telling a secret.
+// Finds the fields that differ between two versions of an object. It returns paths and never values,
+// so that audit records contain no secrets.
 
-/** Metadata that every write changes, or that only tells who wrote. */
+/** Metadata that every write changes, or that only names the writer. */
 const uninteresting = new Set([
   'metadata.managedFields',
   'metadata.resourceVersion',

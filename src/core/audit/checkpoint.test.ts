@@ -84,7 +84,7 @@ describe('a checkpoint', () => {
     const thief = noteSigner(signer.verifier.name, key(3));
     refused(() => verifyCheckpoint(signed, thief.verifier), /no signature by the key/);
     const other = noteSigner('bruges.example/hansa/audit', key(1));
-    refused(() => verifyCheckpoint(signed, other.verifier), /is of the log lubeck/);
+    refused(() => verifyCheckpoint(signed, other.verifier), /belongs to the log lubeck/);
   });
 
   test('is refused where one of two signatures by the key is bad', async () => {

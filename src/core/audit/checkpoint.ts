@@ -1,5 +1,5 @@
-// Signed tree heads: the note format of c2sp.org/signed-note with the body of
-// c2sp.org/tlog-checkpoint. Signatures of others (cosignatures of peers) are carried along.
+// Signed checkpoints of the audit log: the note format of c2sp.org/signed-note with the body of
+// c2sp.org/tlog-checkpoint. Reading keeps signatures of other keys, such as cosignatures of peers.
 
 import {
   createPublicKey,
@@ -34,7 +34,7 @@ export interface SignedCheckpoint extends Checkpoint {
   readonly signatures: readonly NoteSignature[];
 }
 
-/** A log's public key: what others must know of a site to check its log. */
+/** A log's public key, which others need to verify the log. */
 export interface NoteVerifier {
   readonly name: string;
   readonly keyId: Buffer;
@@ -119,14 +119,14 @@ export async function signCheckpoint(
   return parseCheckpoint(`${body}\n— ${verifier.name} ${line}\n`);
 }
 
-/** Reads a note; says nothing about whether a signature is good. */
+/** Reads a note without verifying its signatures. */
 export function parseCheckpoint(note: string): SignedCheckpoint {
   if (note.length > longestNoteChars) throw invalid('the checkpoint is too long');
   // oxlint-disable-next-line no-control-regex -- signed-note forbids all but the newline
   if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) {
     throw invalid('the checkpoint holds control characters');
   }
-  // The text may hold blank lines; the last one parts it from the signatures.
+  // The text may hold blank lines; the last one separates it from the signatures.
   const split = note.lastIndexOf('\n\n');
   if (split === -1 || !note.endsWith('\n')) throw invalid('the checkpoint has no signatures');
   const body = note.slice(0, split + 1);
@@ -160,11 +160,11 @@ function parseSignature(line: string): NoteSignature {
   return { name: parts[1] as string, keyId: bytes.subarray(0, 4), signature: bytes.subarray(4) };
 }
 
-/** Refuses with HANSA_AUDIT_INVALID unless this key signed this checkpoint of its own log. */
+/** Throws HANSA_AUDIT_INVALID unless this key signed this checkpoint of its own log. */
 export function verifyCheckpoint(checkpoint: SignedCheckpoint, verifier: NoteVerifier): void {
   if (checkpoint.origin !== verifier.name) {
     throw invalid(
-      `the checkpoint is of the log ${checkpoint.origin}, the key of the log ${verifier.name}`,
+      `the checkpoint belongs to the log ${checkpoint.origin}, but the key to the log ${verifier.name}`,
     );
   }
   const own = checkpoint.signatures.filter(

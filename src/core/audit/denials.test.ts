@@ -102,7 +102,7 @@ test('one source has a share of its pool, and the rest is counted in its name', 
     const overflow = of(user).at(-1);
     assert.equal(overflow?.count, 500 - mostOfSource);
     assert.equal(overflow.claim, undefined);
-    assert.match(overflow.reason ?? '', /more than 60 different denials of this source/);
+    assert.match(overflow.reason ?? '', /more than 60 different denials from this source/);
   }
   assert.equal(of('unix:uid:1001').length, 1);
 });

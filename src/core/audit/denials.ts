@@ -1,8 +1,8 @@
-// Denials, gathered: a caller that is refused a thousand times a minute makes one record, not a
-// thousand. Pure state; log.ts says when it is written.
+// Aggregates denials: a caller that is denied a thousand times a minute causes one audit record, not
+// a thousand. Pure state; log.ts decides when to write it.
 //
-// Each class of actors has a pool of its own, so that none pushes out the denials of another. Within
-// a pool each source has a share. What is beyond is counted in a record that says so.
+// Each class of actors has its own pool, so that no class can displace the denials of another. Within
+// a pool, each source has a quota. One overflow record counts the denials beyond it.
 
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { type AuditActor, type AuditDraft, cutDraft } from './event.ts';
@@ -12,14 +12,14 @@ import { networkOf } from './source-network.ts';
 const denialPools = ['strangers', 'callers', 'workloads', 'peers'] as const;
 type DenialPool = (typeof denialPools)[number];
 
-/** Different (who, why) of a pool that are kept apart at once. */
+/** Most groups (actor and reason) of one pool. */
 export const mostGroups = 1000;
-/** Of one source: far above what one mistake of a client makes, and sixteen of them fit in a pool. */
+/** Most groups of one source: far above what a faulty client causes, and one sixteenth of a pool. */
 export const mostOfSource = 60;
-/** Of a group so many different reasons are told: or the first would hide what came after it. */
+/** Most different reasons that the record of a group lists. */
 const mostReasons = 5;
 
-/** As `anonymous` of core/access: nothing of this actor is proven. */
+/** Same as `anonymous` of core/access: an actor without a verified identity. */
 const anonymousUser = 'system:anonymous';
 
 interface Group {
@@ -72,7 +72,7 @@ class Pool {
     return all.map(written);
   }
 
-  /** The denials of one source that are beyond its share. */
+  /** Counts the denials of one source beyond its quota. */
   #sourceOverflow(source: string, { actor: { user, via } }: AuditDraft): AuditDraft {
     return {
       actor:
@@ -81,7 +81,7 @@ class Pool {
           : { user: source, groups: [], via },
       verb: '*',
       outcome: 'deny',
-      reason: `more than ${mostOfSource} different denials of this source within the window`,
+      reason: `more than ${mostOfSource} different denials from this source within the window`,
     };
   }
 
@@ -105,7 +105,7 @@ export class DenialGroups {
   }
 
   add(denied: AuditDraft, time: string): void {
-    // It waits for a minute, and may hold what a stranger wrote.
+    // The draft stays in memory for a minute and may contain long texts of a stranger.
     const draft = cutDraft(denied);
     this.#pools.get(poolOf(draft.actor))?.add(draft, time);
   }
@@ -116,7 +116,7 @@ export class DenialGroups {
   }
 }
 
-/** An actor of an unknown kind is a stranger: that pool is made for hostile ones. */
+/** Actors of an unknown kind go to the pool of strangers, which expects hostile actors. */
 export function poolOf({ user, via }: AuditActor): DenialPool {
   if (user === anonymousUser) return 'strangers';
   switch (via) {
@@ -125,7 +125,7 @@ export function poolOf({ user, via }: AuditActor): DenialPool {
     case 'controller':
       return 'callers';
     case 'certificate':
-      // Users have plain names here; a SPIFFE ID is that of another site.
+      // Users of this site have plain names; a SPIFFE ID belongs to another site.
       return user.startsWith('spiffe://') ? 'peers' : 'callers';
     case 'workload':
       return 'workloads';
@@ -138,7 +138,7 @@ export function poolOf({ user, via }: AuditActor): DenialPool {
   }
 }
 
-/** Who has a share of the pool. A trust domain can have any number of identities. */
+/** The source that a quota applies to: the trust domain, since one can have any number of identities. */
 function sourceOf(pool: DenialPool, { user, address }: AuditActor): string {
   if (pool === 'strangers') return networkOf(address ?? '');
   if (pool !== 'peers' || !user.startsWith('spiffe://')) return user;
@@ -190,7 +190,7 @@ function joins(group: Group | undefined, draft: AuditDraft): group is Group {
   return true;
 }
 
-/** What two denials of a group have in common. Of different addresses that is their network. */
+/** The properties that two denials of a group share. For different addresses: their network. */
 function common(one: AuditDraft, other: AuditDraft): AuditDraft {
   const { name, uid: _uid, requestId: _requestId, actor, claim, ...rest } = one;
   const { address, credential, ...who } = actor;

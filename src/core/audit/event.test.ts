@@ -133,13 +133,16 @@ describe('an audit event', () => {
   test('is refused in any other form: unknown or repeated fields, spaces, another order', () => {
     const text = encodeEvent(event).toString();
     const json = JSON.parse(text) as Record<string, unknown>;
-    refused(JSON.stringify({ ...json, secret: 'x' }), /not written as/);
-    refused(text.replace('"verb":"create"', '"verb":"create","verb":"create"'), /not written as/);
-    refused(text.replace(',"kind"', ', "kind"'), /not written as/);
+    refused(JSON.stringify({ ...json, secret: 'x' }), /another field order or spacing/);
+    refused(
+      text.replace('"verb":"create"', '"verb":"create","verb":"create"'),
+      /another field order or spacing/,
+    );
+    refused(text.replace(',"kind"', ', "kind"'), /another field order or spacing/);
     refused(
       JSON.stringify(Object.fromEntries(Object.entries(json).toReversed())),
-      /not written as/,
+      /another field order or spacing/,
     );
-    refused(`${text}\n`, /not written as/);
+    refused(`${text}\n`, /another field order or spacing/);
   });
 });

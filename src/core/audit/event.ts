@@ -1,5 +1,5 @@
-// One record of the audit log: who did what to which object, and how it ended. Its bytes are the
-// leaf of the Merkle tree, so there is exactly one way to write an event, and reading accepts no other.
+// Audit records: who did what to which object, and the outcome. The bytes of a record are a leaf of
+// the Merkle tree, so a record has exactly one encoding, and the decoder accepts no other.
 
 import { HansaError } from '../errors/error.ts';
 
@@ -14,7 +14,7 @@ export interface AuditActor {
   readonly address?: string;
 }
 
-/** Whom the actor names as the one it acts for. Nothing of it is proven to this site. */
+/** The user for whom the actor says it acts. This site has not verified it. */
 export interface AuditClaim {
   readonly user: string;
   readonly address?: string;
@@ -22,7 +22,7 @@ export interface AuditClaim {
 
 export type AuditOutcome = 'allow' | 'deny' | 'error';
 
-/** What the writer of an event knows; the log adds time, index and revision. */
+/** A record before it is committed; the log adds time, index and revision. */
 export interface AuditDraft {
   readonly actor: AuditActor;
   readonly claim?: AuditClaim;
@@ -52,7 +52,7 @@ export interface AuditEvent extends AuditDraft {
   readonly revision?: number;
 }
 
-/** So that a caller cannot make the log grow faster than by so much a request. */
+/** Longest texts, so that one request adds a bounded number of bytes to the log. */
 const limits = {
   word: 256,
   text: 1024,
@@ -101,9 +101,9 @@ export function encodeEvent(event: AuditEvent): Buffer {
   );
 }
 
-/** The same, its texts as short as `encodeEvent` writes them, and nothing left of what was longer. */
+/** A copy with texts cut as `encodeEvent` cuts them. It keeps no reference to the longer originals. */
 export function cutDraft(draft: AuditDraft): AuditDraft {
-  // By way of its bytes: a part of a text keeps the whole of it in memory.
+  // Copies through bytes, because a substring keeps the whole string in memory.
   const {
     time: _time,
     index: _index,
@@ -112,11 +112,11 @@ export function cutDraft(draft: AuditDraft): AuditDraft {
   return short;
 }
 
-/** Refuses with HANSA_AUDIT_INVALID whatever `encodeEvent` does not write: unknown or repeated keys, other spacing, other types. */
+/** Throws HANSA_AUDIT_INVALID for bytes that `encodeEvent` does not write: unknown or repeated keys, other spacing, other types. */
 export function parseEvent(row: Uint8Array): AuditEvent {
   const bytes = Buffer.from(row.buffer, row.byteOffset, row.byteLength);
   if (bytes.length > largestRowBytes) {
-    throw invalid(`it has ${bytes.length} bytes, and no record has more than ${largestRowBytes}`);
+    throw invalid(`it has ${bytes.length} bytes, but a record has at most ${largestRowBytes}`);
   }
   let json: unknown;
   try {
@@ -152,7 +152,7 @@ export function parseEvent(row: Uint8Array): AuditEvent {
     ...fields.optional('since', 'time'),
   };
   if (!encodeEvent(event).equals(bytes)) {
-    throw invalid('it is not written as a site writes records (unknown fields, order or spacing)');
+    throw invalid('it has unknown fields, or another field order or spacing than a site writes');
   }
   return event;
 }

@@ -1,6 +1,6 @@
-// The log as a file that needs nothing else to be verified: one line of JSON with the public key and
-// the checkpoint, then every record, byte for byte as it was hashed, one a line. The checkpoint comes
-// first, so that a file that was cut short is known to be.
+// Exports the log as a file that can be verified offline: one line of JSON with the public key and
+// the checkpoint, then all records, one per line, byte for byte as they were hashed. The checkpoint
+// comes first, so that verification detects a truncated file.
 
 import type { AuditLog } from '../store/store.ts';
 import type { NoteVerifier, SignedCheckpoint } from './checkpoint.ts';
@@ -31,7 +31,7 @@ export interface ProofFile {
 const chunkRows = 1024;
 const newline = Buffer.from('\n');
 
-/** The file in pieces of about a megabyte at most; as many rows as the checkpoint counts. */
+/** The file in chunks of at most about a megabyte, with as many records as the checkpoint signs. */
 export async function* exportLog(
   log: AuditLog,
   checkpoint: SignedCheckpoint,

@@ -1,4 +1,4 @@
-// Splits bytes that come in pieces of any size into lines, with a bound on how long a line may be.
+// Splits a stream of byte chunks into lines of bounded length, to read exports of the audit log.
 
 import { HansaError } from '../errors/error.ts';
 

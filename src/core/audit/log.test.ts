@@ -156,7 +156,7 @@ describe('the audit log', () => {
     await store.close();
     const again = await harness(database);
     assert.ok(hasCode(again.audit.problem, 'HANSA_AUDIT_INVALID'));
-    await assert.rejects(again.audit.checkpoint(), /its signed checkpoint is gone/);
+    await assert.rejects(again.audit.checkpoint(), /its signed checkpoint is missing/);
     await again.audit.stop();
   });
 
@@ -167,7 +167,7 @@ describe('the audit log', () => {
       value: () => Promise.reject(new HansaError('HANSA_STORE_FULL', 'the disk is full')),
     });
     await clock.advance(10 * 60_000);
-    const tries = lines.filter((line) => line.includes('cannot make a checkpoint')).length;
+    const tries = lines.filter((line) => line.includes('cannot sign a checkpoint')).length;
     assert.ok(tries > 5 && tries < 20, `${tries} tries`);
     await audit.stop();
   });
@@ -312,7 +312,7 @@ describe('records that do not hold up their event', () => {
     });
     for (let i = 0; i < 10_007; i++) audit.later({ ...create, verb: 'renew' });
     await clock.advance(1000);
-    assert.ok(lines.some((line) => line.includes('cannot write audit records')));
+    assert.ok(lines.some((line) => line.includes('cannot write waiting audit records')));
     full = false;
     await clock.advance(61_000);
     assert.equal(store.auditLog.size, 10_001);

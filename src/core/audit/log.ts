@@ -1,10 +1,8 @@
-// Audit: what happened on this site, in a log that cannot be rewritten unnoticed.
+// The audit log service. It connects records, proofs, checkpoints and searches to the store.
 //
-// Here live the records (event.ts), proofs of the Merkle tree over them (proof.ts), signed tree
-// heads (checkpoint.ts), searching (query.ts), export and offline verification (export.ts,
-// verify.ts), and this service, which ties them to the store. The rows themselves and the tree's
-// hashes are kept by core/store, in the same transaction as the change that they tell of. Nothing
-// here decides what is worth a record; whoever makes a change says so.
+// The store keeps the records and the hashes of the tree, in the commit of the change that they
+// record. Callers decide which events to record; a change to the log after the fact breaks its signed
+// checkpoints.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
@@ -36,17 +34,17 @@ export interface AuditOptions {
 const checkpointCollection = 'audit.checkpoints';
 const latestCheckpoint = 'latest';
 
-/** The last checkpoint of a store whose site does not run; undefined where none was made. */
+/** The last checkpoint of a store while its site is stopped; undefined where there is none. */
 export function storedCheckpoint(store: Store): string | undefined {
   return store.get(checkpointCollection, latestCheckpoint)?.value.toString('utf8');
 }
 
 /** New rows are under a signed checkpoint after this long at the latest. */
 const checkpointDelayMs = 1000;
-/** How often it is looked whether a row has been committed before its commit is taken to have failed. */
+/** Checks for a row's commit before the log assumes that it failed. */
 const mostLooks = 30;
 const denialWindowMs = 60_000;
-/** Who reads the log all the time does not keep denials from being gathered. */
+/** Minimum time between flushes caused by searches, so that frequent searches do not defeat aggregation. */
 const settleMs = 5_000;
 /** Rows of `later` are written within this long. */
 const laterDelayMs = 1000;
@@ -90,7 +88,7 @@ export class Audit {
     this.#countDenial = () => denials.add({});
     const lost = metrics.counter({
       name: 'hansa_audit_lost_total',
-      help: 'Records that could not be written, of events that do not wait for their record.',
+      help: 'Lost records of events that do not wait for their record, such as renewals and denials.',
     });
     this.#waiting = new WaitingRows({
       store,
@@ -104,12 +102,12 @@ export class Audit {
     gauge('hansa_audit_events', 'Records in the log.', () => store.auditLog.size);
     gauge(
       'hansa_audit_signed_events',
-      'Records under the newest checkpoint.',
+      'Records that the newest checkpoint covers.',
       () => this.#latest?.size ?? 0,
     );
     gauge(
       'hansa_audit_waiting_events',
-      'Records that wait to be written.',
+      'Records that are waiting to be written.',
       () => this.#waiting.size + this.#denials.size,
     );
     gauge('hansa_audit_problem', 'Whether the log contradicts an earlier checkpoint.', () =>
@@ -118,9 +116,9 @@ export class Audit {
   }
 
   /**
-   * Reads the last checkpoint and checks that the log still extends it. Where it does not, nothing
-   * is signed any more, `problem` tells so, and everything else goes on: an audit problem must not
-   * become an outage.
+   * Reads the last checkpoint and checks that the log still extends it. If it does not, the log
+   * signs no more checkpoints and `problem` says why. The site keeps working: an audit problem must
+   * not become an outage.
    */
   async start(): Promise<void> {
     try {
@@ -134,7 +132,7 @@ export class Audit {
     if (this.#latest?.size !== this.#store.auditLog.size) await this.checkpoint();
   }
 
-  /** Why no checkpoint is signed, if so. */
+  /** Why the log signs no checkpoints; undefined where it does. */
   get problem(): HansaError | undefined {
     return this.#problem;
   }
@@ -143,14 +141,14 @@ export class Audit {
     return this.#signer.verifier;
   }
 
-  /** A row to put into the commit of the change that it tells of. */
+  /** A row for the commit of the change that it records. */
   record(draft: AuditDraft): AuditRow {
     this.#expectRows();
     const time = isoTime(this.#clock.now());
     return { encode: ({ index, revision }) => encodeEvent({ ...draft, time, index, revision }) };
   }
 
-  /** For what was refused: one record for each who and why, a minute. */
+  /** Records a denial: at most one record per actor, reason and minute. */
   deny(draft: AuditDraft): void {
     this.#countDenial();
     this.#denials.add(draft, isoTime(this.#clock.now()));
@@ -161,7 +159,7 @@ export class Audit {
     });
   }
 
-  /** For renewals of what exists already: written in batches, and never a reason to fail. */
+  /** Records a renewal or similar event: written in batches, and a failure does not fail the caller. */
   later(draft: AuditDraft): void {
     this.#waiting.add(draft, laterDelayMs);
   }
@@ -171,7 +169,7 @@ export class Audit {
     if (this.#problem !== undefined) throw this.#problem;
     const latest = this.#latest;
     if (latest !== undefined && latest.size === this.#store.auditLog.size) return latest;
-    // One at a time: those who ask meanwhile may need a newer head than the one in the making.
+    // One at a time. Later callers may need a newer checkpoint than the one being signed.
     while (this.#making !== undefined) await this.#making.catch(() => undefined);
     if (this.#latest?.size === this.#store.auditLog.size) return this.#latest;
     this.#making = this.#makeCheckpoint();
@@ -187,7 +185,7 @@ export class Audit {
     return this.#latest;
   }
 
-  /** Whoever looks for why he was refused just now finds it: what was gathered is written first. */
+  /** Searches the log. It first writes aggregated denials, so that a search finds recent ones. */
   async list(query: AuditQuery): Promise<AuditPage> {
     if (query.before === undefined) await this.#settle();
     return queryLog(this.#store.auditLog, query);
@@ -225,7 +223,7 @@ export class Audit {
     };
   }
 
-  /** Writes what waits and signs a last checkpoint. What cannot be written does not hold up the end. */
+  /** Writes waiting records and signs a last checkpoint. Failures do not block the shutdown. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#checkpointTimer?.cancel();
@@ -234,7 +232,7 @@ export class Audit {
     await this.#waiting.stop();
     if (this.#problem !== undefined) return;
     await this.checkpoint().catch((error: unknown) => {
-      this.#log.warn('cannot make a last checkpoint of the audit log', { error });
+      this.#log.warn('cannot sign a last checkpoint of the audit log', { error });
     });
   }
 
@@ -250,7 +248,7 @@ export class Audit {
     await this.#waiting.flush();
   }
 
-  /** Rows were committed, or are about to be: they want a checkpoint. */
+  /** Schedules a checkpoint for rows that were committed or will be soon. */
   #expectRows(): void {
     this.#looksLeft = mostLooks;
     this.#scheduleCheckpoint();
@@ -258,7 +256,7 @@ export class Audit {
 
   #scheduleCheckpoint(): void {
     if (this.#stopped || this.#problem !== undefined) return;
-    // On a full disk it is tried ever less often, up to once a minute.
+    // Backs off on a full disk, up to one attempt per minute.
     const delayMs = Math.min(
       60_000,
       checkpointDelayMs * 2 ** Math.min(this.#checkpointFailures, 6),
@@ -266,7 +264,7 @@ export class Audit {
     this.#checkpointTimer ??= this.#clock.timer(delayMs, () => {
       this.#checkpointTimer = undefined;
       if (this.#latest?.size === this.#store.auditLog.size) {
-        // The commit of the row is slower than we are, or failed.
+        // The commit of the row is still running, or it failed.
         if (--this.#looksLeft > 0) this.#scheduleCheckpoint();
         return;
       }
@@ -277,7 +275,7 @@ export class Audit {
         },
         (error: unknown) => {
           this.#checkpointFailures++;
-          this.#log.warn('cannot make a checkpoint of the audit log', { error });
+          this.#log.warn('cannot sign a checkpoint of the audit log', { error });
           this.#scheduleCheckpoint();
         },
       );
@@ -299,12 +297,12 @@ export class Audit {
   async #resume(): Promise<void> {
     const stored = this.#store.get(checkpointCollection, latestCheckpoint);
     if (stored === undefined) {
-      // An empty log is signed before its first record: whoever takes the checkpoint away wants it signed anew.
+      // A site signs its empty log before the first record, so a missing checkpoint was deleted.
       const records = this.#store.auditLog.size;
       if (records === 0) return;
       throw new HansaError(
         'HANSA_AUDIT_INVALID',
-        `The audit log has ${records} records, but its signed checkpoint is gone: it was removed while the site did not run.`,
+        `The audit log has ${records} records, but its signed checkpoint is missing: it was removed while the site was stopped.`,
       );
     }
     const last = parseCheckpoint(stored.value.toString('utf8'));
@@ -323,7 +321,7 @@ export class Audit {
     if (!extended) {
       throw new HansaError(
         'HANSA_AUDIT_INVALID',
-        `The audit log has ${size} records that do not extend its signed checkpoint of ${last.size} records: it was changed while the site did not run.`,
+        `The audit log has ${size} records that do not extend its signed checkpoint of ${last.size} records: it was changed while the site was stopped.`,
       );
     }
     this.#latest = last;

@@ -6,7 +6,7 @@ import { consistencyPath, inclusionPath, type LeafRange, splitPoint } from '../m
 import { emptyRoot, hashBytes, nodeHash } from '../merkle/tree.ts';
 import type { AuditLog } from '../store/store.ts';
 
-/** What a proof needs of a log. */
+/** The part of a log that proofs need. */
 export type HashReader = Pick<AuditLog, 'leafHashes' | 'subtreeHashes'>;
 
 const runLength = 256;

@@ -1,12 +1,12 @@
-// Searching the log. Rows are looked at as bytes first: canonical encoding puts the time at a fixed
-// place and makes every field findable as text, so most rows are passed over without being parsed.
+// Searches the audit log. It checks the bytes of a record before it parses it: the canonical encoding
+// has the time at a fixed place and every field as plain text, so most records need no parsing.
 
 import type { AuditLog } from '../store/store.ts';
 import { type AuditEvent, type AuditOutcome, parseEvent } from './event.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 
 export interface AuditFilter {
-  /** Who acted, or whom the actor named. */
+  /** The actor, or the user for whom it says it acts. */
   readonly user?: string;
   readonly verb?: string;
   readonly kind?: string;
@@ -19,7 +19,7 @@ export interface AuditFilter {
 }
 
 export interface AuditQuery extends AuditFilter {
-  /** At most so many events. */
+  /** Most events per page. */
   readonly limit: number;
   /** Newest first from below this index; where the last page ended. Without it, from the newest. */
   readonly before?: number;
@@ -28,11 +28,11 @@ export interface AuditQuery extends AuditFilter {
 export interface AuditPage {
   /** Newest first. */
   readonly events: readonly AuditEvent[];
-  /** Pass it as `before` to go on; undefined where the log's beginning was reached. */
+  /** Pass it as `before` for the next page; undefined at the beginning of the log. */
   readonly before: number | undefined;
 }
 
-/** Rows that are read at once, and between which others may run: about 1 ms of work. */
+/** Rows per read, about 1 ms of work. Other tasks may run between reads. */
 const chunkRows = 512;
 
 /** Reads from the newest backwards until the limit is met: O(rows passed over). */

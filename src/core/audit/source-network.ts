@@ -1,5 +1,5 @@
-// Which network an address belongs to, as coarse as one party usually holds it: by address a single
-// host could be thousands of sources.
+// Maps an address to the network that one party usually holds, so that one host with thousands of
+// addresses counts as one source.
 
 import { ipAddressBytes, ipAddressText } from '../identity/x509/ip-address.ts';
 
@@ -7,7 +7,7 @@ import { ipAddressBytes, ipAddressText } from '../identity/x509/ip-address.ts';
 const ipv4Bits = 24;
 const ipv6Bits = 48;
 
-/** As `192.0.2.0/24` or `2001:db8:1::/48`; `unknown` where the text is no address. */
+/** For example `192.0.2.0/24` or `2001:db8:1::/48`; `unknown` where the text is not an address. */
 export function networkOf(address: string): string {
   const found = ipAddressBytes(address.replace(/^::ffff:(?=\d+\.)/i, ''));
   if (found === undefined) return 'unknown';

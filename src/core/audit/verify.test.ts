@@ -118,7 +118,7 @@ describe('an export', () => {
   test('is refused where a record was removed', async () => {
     await refused(
       verifyChanged((rows) => rows.toSpliced(300, 1)),
-      /record 300 is missing: record 301 stands in its place/,
+      /record 300 is missing: record 301 is in its place/,
     );
     await refused(
       verifyChanged((rows) =>
@@ -131,14 +131,14 @@ describe('an export', () => {
   test('is refused where records were reordered', async () => {
     await refused(
       verifyChanged((rows) => rows.with(10, rows[20] as string).with(20, rows[10] as string)),
-      /record 10 is missing: record 20 stands in its place, so records were removed or reordered/,
+      /record 10 is missing: record 20 is in its place, so records were removed or reordered/,
     );
   });
 
   test('is refused where a record was inserted', async () => {
     await refused(
       verifyChanged((rows) => rows.toSpliced(300, 0, rows[299] as string)),
-      /record 299 stands in the place of record 300: records were inserted/,
+      /record 299 is in the place of record 300: records were inserted/,
     );
     await refused(
       verifyChanged((rows) => [...rows, encodeEvent(eventAt(size)).toString()]),
@@ -153,9 +153,9 @@ describe('an export', () => {
     );
     await refused(
       verifyExport([Buffer.from(text.slice(0, -10))], { key }),
-      /cut short in the middle of record 599/,
+      /truncated in record 599/,
     );
-    await refused(verifyExport([], { key }), /not even hold a header/);
+    await refused(verifyExport([], { key }), /it has no header/);
     await refused(verifyExport([Buffer.from(text.slice(0, 100))], { key }), /header/);
   });
 
@@ -174,7 +174,7 @@ describe('an export', () => {
     );
   });
 
-  test('is refused where the log was rewritten and signed anew, if an earlier checkpoint is known', async () => {
+  test('is refused where the log was rewritten and signed again, if an earlier checkpoint is known', async () => {
     const early = await storeOf(100);
     const earlier = await signCheckpoint(signer, early.store.auditLog);
     assert.equal((await verifyExport([Buffer.from(text)], { key, earlier })).size, size);
@@ -253,7 +253,7 @@ describe('one event with its proof', () => {
       [{ inclusion: file.inclusion.slice(1) }, /does not show/],
       [{ inclusion: ['AAAA'] }, /does not show/],
       [{ inclusion: 7 }, /not a proof/],
-      [{ event: `${file.event} ` }, /not written as/],
+      [{ event: `${file.event} ` }, /another field order or spacing/],
       [{ checkpoint: file.checkpoint.replace('\n600\n', '\n601\n') }, /forged/],
       [{ format: 'other' }, /format is not/],
     ];

@@ -1,5 +1,5 @@
-// Verifies a log, an export of it, or one event, with nothing but the bytes and a public key. What is
-// wrong is said in words, as HANSA_AUDIT_INVALID.
+// Verifies a log, an export or one proof offline, with a public key. Failures are HANSA_AUDIT_INVALID
+// with a message that says what is wrong.
 
 import { HansaError } from '../errors/error.ts';
 import type { AuditLog } from '../store/store.ts';
@@ -21,8 +21,8 @@ export interface VerifyOptions {
   /** The log's public key, known from elsewhere. Without it the file's own key is used and reported. */
   readonly key?: NoteVerifier;
   /**
-   * A checkpoint that was seen earlier: the log must begin with the very tree that it signed.
-   * Guards against a log that was rewritten and signed anew.
+   * An earlier checkpoint: the log must extend the tree that it signed. This detects a log that was
+   * rewritten and signed again.
    */
   readonly earlier?: SignedCheckpoint;
   readonly progress?: (rows: number, total: number) => void;
@@ -33,7 +33,7 @@ export interface Verified {
   readonly size: number;
   readonly rootHash: Buffer;
   readonly key: NoteVerifier;
-  /** Whether the key came from the caller; otherwise a forger could have put in a key of their own. */
+  /** Whether the key came from the caller; otherwise a forger could have replaced it. */
   readonly keyIsTrusted: boolean;
 }
 
@@ -57,11 +57,10 @@ export async function verifyExport(
       }
     }
   }
-  if (tree === undefined)
-    throw invalid('the file is not an export: it does not even hold a header');
+  if (tree === undefined) throw invalid('the file is not an export: it has no header');
   if (splitter.rest.length > 0) {
     throw invalid(
-      `the export was cut short in the middle of record ${tree.size}: its checkpoint signs ${tree.checkpoint.size} records`,
+      `the export is truncated in record ${tree.size}: its checkpoint signs ${tree.checkpoint.size} records`,
     );
   }
   return tree.finish('the export');
@@ -135,7 +134,7 @@ interface Signed {
   readonly key: NoteVerifier;
 }
 
-/** Builds the tree again, row by row, and compares it with what was signed. */
+/** Rebuilds the tree record by record and compares it with the signed one. */
 class TreeCheck {
   readonly checkpoint: SignedCheckpoint;
   readonly #key: NoteVerifier;
@@ -186,7 +185,7 @@ class TreeCheck {
     const { origin, size, rootHash } = this.checkpoint;
     if (this.size < size) {
       throw invalid(
-        `${what} ends after ${this.size} records, but its checkpoint signs ${size}: it was cut short or records were removed`,
+        `${what} ends after ${this.size} records, but its checkpoint signs ${size}: it was truncated or records were removed`,
       );
     }
     if (!this.#frontier.root().equals(rootHash)) {
@@ -203,7 +202,7 @@ class TreeCheck {
     if (earlier === undefined || earlier.size !== this.size) return;
     if (!this.#frontier.root().equals(earlier.rootHash)) {
       throw invalid(
-        `the first ${earlier.size} records are not those that an earlier checkpoint signed: the log was rewritten and signed anew`,
+        `the first ${earlier.size} records are not those that an earlier checkpoint signed: the log was rewritten and signed again`,
       );
     }
   }
@@ -216,8 +215,8 @@ function checkIndex(row: Buffer, index: number): void {
   const found = parseEvent(row).index;
   throw invalid(
     found > index
-      ? `record ${index} is missing: record ${found} stands in its place, so records were removed or reordered`
-      : `record ${found} stands in the place of record ${index}: records were inserted or reordered`,
+      ? `record ${index} is missing: record ${found} is in its place, so records were removed or reordered`
+      : `record ${found} is in the place of record ${index}: records were inserted or reordered`,
   );
 }
 

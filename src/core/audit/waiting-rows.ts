@@ -1,5 +1,5 @@
-// Records that their event does not wait for: gathered, written in batches, and kept for a while where
-// the disk is full.
+// Queue of audit records for events that do not wait for their record. It writes them in batches, and
+// keeps them for a while when the disk is full.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import type { Log } from '../log/log.ts';
@@ -7,18 +7,18 @@ import type { AuditRow, Store } from '../store/store.ts';
 import { type AuditDraft, encodeEvent } from './event.ts';
 import { isoTime } from './query.ts';
 
-/** Beyond so many, the oldest are given up and counted. */
+/** Most waiting records. Beyond it, the queue drops the oldest and counts them. */
 const mostWaiting = 10_000;
-/** Half of what the store takes in one commit. */
+/** Half of the largest commit of the store. */
 const mostRowsAtOnce = 256;
-/** Before it is tried again after a failure. */
+/** Delay before a retry. */
 const retryMs = 60_000;
 
 export interface WaitingRowsOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly log: Log;
-  /** Called when rows were given up. */
+  /** Called when the queue dropped records. */
   readonly lost: (rows: number) => void;
   /** Called when rows were written. */
   readonly written: () => void;
@@ -41,24 +41,24 @@ export class WaitingRows {
     return this.#waiting.length;
   }
 
-  /** Written within `delayMs`, if the disk lets us. */
+  /** Adds a record. The queue writes it within `delayMs` unless the disk fails. */
   add(draft: AuditDraft, delayMs: number): void {
     this.#waiting.push({ draft, time: isoTime(this.#options.clock.now()) });
     this.#bound();
-    // Those who come by the thousand are written as they come, unless the disk has just refused.
+    // A full batch is written at once, unless the last write failed just now.
     if (this.#waiting.length >= mostRowsAtOnce && !this.#refused && !this.#stopped) {
       void this.#flush();
     } else this.#schedule(delayMs);
   }
 
-  /** Writes what waits now, unless the disk has just refused. */
+  /** Writes all waiting records now, unless the last write failed just now. */
   async flush(): Promise<void> {
-    // One that is under way may be past what was added last.
+    // A running write may not include the newest records.
     await this.#flushing;
     if (!this.#refused) await this.#flush();
   }
 
-  /** Writes what waits, and sets no timer any more. */
+  /** Writes all waiting records and sets no more timers. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#timer?.cancel();
@@ -97,7 +97,7 @@ export class WaitingRows {
         this.#lost += lost;
         this.#waiting.unshift(...batch);
         this.#bound();
-        log.warn('cannot write audit records that wait', { error, waiting: this.#waiting.length });
+        log.warn('cannot write waiting audit records', { error, waiting: this.#waiting.length });
         this.#schedule(retryMs);
         return;
       }
@@ -114,7 +114,7 @@ export class WaitingRows {
   }
 }
 
-/** A row that comes with no change, and so has no revision. */
+/** A record without a change, and so without a revision. */
 function rowAlone(draft: AuditDraft, time: string): AuditRow {
   return { encode: ({ index }) => encodeEvent({ ...draft, time, index }) };
 }
@@ -124,7 +124,7 @@ function lostDraft(count: number): AuditDraft {
     actor: { user: 'system:audit', groups: [], via: 'controller' },
     verb: 'lose',
     outcome: 'error',
-    reason: 'records of renewals and denials could not be written and were given up',
+    reason: 'records of renewals and denials could not be written and were dropped',
     count,
   };
 }

@@ -1,5 +1,5 @@
-// Time and chance, the two things that would make a run irreproducible. Everything takes them as
-// parameters; only this folder touches the real ones, and simulation passes virtual ones.
+// Interfaces for time and randomness. All code takes them as parameters, so that simulation can pass
+// virtual ones and repeat a run exactly.
 
 /**
  * Wall time may jump, monotonic time never does: durations, leases and back-off count in monotonic

@@ -1,7 +1,7 @@
-// A signal that follows several others, for loops that live as long as a process.
+// An abort signal that follows several others, for loops that live as long as the process.
 //
-// AbortSignal.any does this too, but Node keeps its result, and everything that its listeners
-// reach, for as long as no source aborts, even when nothing else refers to the sources any more.
+// AbortSignal.any does this too, but Node keeps its result, and everything that its listeners reach,
+// as long as no source aborts, even when nothing else refers to the sources any more.
 
 export interface LinkedSignal {
   readonly signal: AbortSignal;

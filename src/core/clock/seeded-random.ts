@@ -1,11 +1,11 @@
-// Chance that can be had again: everything that a run draws follows from its seed.
+// Reproducible randomness for tests and simulation: the seed determines every value that a run draws.
 
 import { hash } from 'node:crypto';
 import type { Random } from './clock.ts';
 
 /**
- * SHA-256 in counter mode under a key made from the seed. Strong enough to stand in for the real
- * thing wherever bytes are looked at, and worthless as a secret: the seed is printed on failure.
+ * SHA-256 in counter mode under a key made from the seed. Good enough to replace real
+ * randomness in tests, but not secret: a failing test prints the seed.
  */
 export class SeededRandom implements Random {
   readonly #key: Buffer;
@@ -20,8 +20,8 @@ export class SeededRandom implements Random {
   }
 
   /**
-   * An independent source for one part of the run. It depends on the seed and the label alone, not
-   * on what was drawn before, so that a change in one part does not disturb the others. The same
+   * An independent source for one part of the run. It depends only on the seed and the label, not
+   * on earlier values, so that a change in one part does not disturb the others. The same
    * label gives the same source.
    */
   fork(label: string): SeededRandom {

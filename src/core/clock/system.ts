@@ -1,4 +1,4 @@
-// The real clock and the real randomness: the only file that reads either.
+// The real clock and real randomness. No other file reads either.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import { promisify } from 'node:util';
@@ -11,7 +11,7 @@ class SystemTimer implements Timer {
   #handle: NodeJS.Timeout | undefined;
 
   constructor(delayMs: number, fire: () => void) {
-    // setTimeout would take it for 1.
+    // setTimeout would treat it as 1.
     if (Number.isNaN(delayMs)) throw new RangeError('a timer needs a number of milliseconds');
     this.#arm(performance.now() + Math.max(0, delayMs), fire);
   }

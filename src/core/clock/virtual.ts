@@ -1,4 +1,4 @@
-// Time that stands still until it is told to go on: for tests and simulation.
+// A virtual clock for tests and simulation. Time passes only when the test advances it.
 
 import type { Clock, Timer } from './clock.ts';
 
@@ -15,8 +15,8 @@ const defaultStartMs = 1_767_225_600_000;
 
 /**
  * A clock whose time passes only inside `advance` and `runUntilIdle`. Timers fire in order of their
- * due time; after each, everything that it set in motion by promises runs to its end before the
- * next, as if computing took no time. So a run depends on nothing but its inputs.
+ * due time. After each timer, all resulting promises settle before the next one fires, as if
+ * computing took no time. So a run depends only on its inputs.
  *
  * It cannot see work that waits for anything but promises and its own timers (a socket, the disk,
  * another thread): such work does not belong in simulation.
@@ -56,12 +56,12 @@ export class VirtualClock implements Clock {
     };
   }
 
-  /** Moves the wall clock by so much, as an operator or NTP might. Monotonic time does not notice. */
+  /** Moves the wall clock, as an operator or NTP might. Monotonic time does not change. */
   jumpWall(byMs: number): void {
     this.#wallOffsetMs += byMs;
   }
 
-  /** Lets so much time pass, and everything happen that falls into it. */
+  /** Lets this much time pass and fires all timers that fall due. */
   async advance(byMs: number): Promise<void> {
     const until = this.#elapsedMs + byMs;
     await this.#run(until);
@@ -69,8 +69,8 @@ export class VirtualClock implements Clock {
   }
 
   /**
-   * Lets time pass until no timer is left, but no more than `limitMs`; tells whether it became
-   * idle. What sets a timer again and again (a resync, a renewal) never becomes idle.
+   * Lets time pass until no timer is left, but no more than `limitMs`; returns whether it became
+   * idle. A repeating timer (a resync, a renewal) never becomes idle.
    */
   async runUntilIdle(limitMs: number = 24 * 3_600_000): Promise<boolean> {
     const until = this.#elapsedMs + limitMs;
@@ -104,7 +104,7 @@ export class VirtualClock implements Clock {
   }
 }
 
-/** Waits until every promise that can go on has gone on: immediates run after all microtasks. */
+/** Waits until all promises that can settle have settled: immediates run after all microtasks. */
 export function settle(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve);
@@ -177,7 +177,7 @@ export class LocalClock implements Clock {
     return this.#paused;
   }
 
-  /** From here on no timer fires, as when the process is stopped or its machine is suspended. */
+  /** Stops all timers, like a stopped process or a suspended machine. */
   pause(): void {
     this.#paused = true;
   }
@@ -189,7 +189,7 @@ export class LocalClock implements Clock {
     for (const run of this.#overdue.splice(0)) this.#base.timer(0, run);
   }
 
-  /** The process died: none of its timers ever fires, nor any that what is left of it sets. */
+  /** The process died: none of its timers ever fires, including timers set after this call. */
   kill(): void {
     this.#killed = true;
     for (const timer of this.#timers) timer.cancel();

@@ -1,6 +1,5 @@
-// Parts that the commands of the command line and of every plane share: layout of text, flags, files
-// that a command writes. What needs a connection to a site is in core/plane/command-kit.ts. This file:
-// columns of text, and text that is safe to show in a terminal.
+// Columns of text, and text that is safe to show in a terminal. Commands that talk to a site use
+// core/plane/command-kit.ts as well.
 
 /** Columns two spaces wider than kubectl's narrowest: as wide as the widest cell, and three spaces. */
 export function renderColumns(rows: readonly (readonly string[])[]): string {
@@ -37,8 +36,8 @@ function displayWidth(text: string): number {
 }
 
 /**
- * What came from a site is shown in a terminal: control characters in it must not move the cursor
- * or change its colours. Newlines and tabs become spaces where `singleLine` asks.
+ * Replaces control characters in text from a site, so that it cannot move the cursor or change the
+ * colours of a terminal. With `singleLine`, newlines and tabs become spaces.
  */
 export function printable(text: string, singleLine = true): string {
   // oxlint-disable-next-line no-control-regex -- these are what is replaced

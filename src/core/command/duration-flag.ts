@@ -1,4 +1,5 @@
-// Durations on the command line, as Go and kubectl write them, and with days: 30s, 5m, 1h30m, 500ms, 7d.
+// Parses durations on the command line, in the format of Go and kubectl, plus days: 30s, 5m, 1h30m,
+// 500ms, 7d.
 
 import { InvalidArgumentError } from 'commander';
 

@@ -1,12 +1,12 @@
-// What went wrong with a file, in words: people should not have to know errno.
+// Plain-English texts for file errors, in place of errno codes.
 
 const words: ReadonlyMap<string, string> = new Map(
   Object.entries<string>({
     ENOENT: 'there is no such file or folder',
     ENOTDIR: 'a part of the path is a file, not a folder',
     EISDIR: 'it is a folder',
-    EACCES: 'you have no right to it',
-    EPERM: 'you have no right to it',
+    EACCES: 'permission denied',
+    EPERM: 'permission denied',
     EEXIST: 'it exists already',
     ENOSPC: 'the disk is full',
     EROFS: 'the disk is read-only',

@@ -1,6 +1,6 @@
-// Files that are laid into folders which may belong to somebody else: root keeps the SVID of a service
-// in that service's own folder, say. Whoever owns a folder can put a link in the place of any file in
-// it, between any two calls: so nothing here goes by a path twice.
+// Writes files safely into folders that may belong to another user, for example when root keeps the
+// SVID of a service in the folder of that service. The owner of a folder can replace any file in it
+// with a link between two calls, so no function here uses a path twice.
 
 import {
   closeSync,
@@ -14,23 +14,23 @@ import {
   writeFileSync,
 } from 'node:fs';
 
-/** In the place of whatever lies there, and on the disk. With exactly this mode, whatever the umask says. */
+/** Replaces any file at `path`, with exactly this mode regardless of the umask, and flushes it to disk. */
 export function writeNewFile(path: string, content: string, mode: number): void {
   rmSync(path, { force: true });
-  // Fails where there is anything, a link too.
+  // Fails if anything exists there, including a link.
   const fd = openSync(path, 'wx', mode);
   try {
-    // By the descriptor: by its path it could be a link to a file of ours by now.
+    // Through the descriptor, because the path may be a link to another file by now.
     fchmodSync(fd, mode);
     writeFileSync(fd, content);
-    // Else a machine that loses its power after the renaming may find an empty file.
+    // Without it, a power loss after the rename could leave an empty file.
     fsyncSync(fd);
   } finally {
     closeSync(fd);
   }
 }
 
-/** Undefined unless it is a file that we wrote, and that nobody else could write or read. */
+/** Undefined unless it is a regular file that belongs to this user and that no other user can read or write. */
 export function readOwnFile(path: string): string | undefined {
   let fd: number;
   try {

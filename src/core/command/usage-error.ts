@@ -1,4 +1,4 @@
-// A command line that cannot be understood.
+// The error for a command line that cannot be parsed.
 
 import { HansaError } from '../errors/error.ts';
 

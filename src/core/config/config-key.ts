@@ -4,7 +4,7 @@
 
 /** One key of the configuration: a flag, a variable and an entry of the YAML file. */
 export interface ConfigKey<T = unknown> {
-  /** What stands for the value in help texts. */
+  /** Placeholder for the value in help texts. */
   readonly placeholder: string;
   readonly meaning: string;
   /** As a user would write it; parsed like any other value. Undefined: see `withoutIt`. */
@@ -13,9 +13,9 @@ export interface ConfigKey<T = unknown> {
   readonly withoutIt?: string;
   /** A variable that another program uses for the same setting. Read where ours is not set. */
   readonly otherVariable?: string;
-  /** The flag counts for one run: the data folder does not remember it. */
+  /** The flag applies to one run: the data folder does not store it. */
   readonly oneRun?: true;
-  /** Of a plane's key: the site's key that it follows in help texts. Without it, the plane's key before. */
+  /** For keys of planes: the site's key that it follows in help texts. Default: the previous key of the plane. */
   readonly after?: string;
   parse(text: string, baseFolder: string): T;
   format(value: T): string;

@@ -1,12 +1,12 @@
 // Parsers of configuration values. Each takes the text of a flag, variable or YAML scalar and
-// gives the value, or throws a `ValueProblem` that says what is accepted.
+// returns the value, or throws a `ValueProblem` that says what is accepted.
 
 import { isIP } from 'node:net';
 import { resolve } from 'node:path';
 import { parseTimestamp } from '../../api/values/date-time.ts';
 import { parseSiteURL, siteURLRule } from '../../api/values/site-url.ts';
 
-/** Why a value is not accepted; the caller adds key, value and source. */
+/** Says which values are accepted; the caller adds key, value and source. */
 export class ValueProblem extends Error {}
 
 export interface ListenAddress {
@@ -127,7 +127,7 @@ export function parseDataDir(text: string, baseFolder: string): string {
   const bytes = Buffer.byteLength(`${path}/${longestSocketName}`);
   if (bytes > longestSocketPathBytes) {
     throw new ValueProblem(
-      `a folder whose sockets have paths of at most ${longestSocketPathBytes} bytes, but ${path}/${longestSocketName} has ${bytes}; choose a shorter path, or make a symbolic link to the folder and give that`,
+      `a folder whose sockets have paths of at most ${longestSocketPathBytes} bytes, but ${path}/${longestSocketName} has ${bytes}; choose a shorter path, or use a symbolic link to the folder`,
     );
   }
   return path;

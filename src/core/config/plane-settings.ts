@@ -1,5 +1,5 @@
-// How a plane declares its settings: its configuration keys, and a pure function from their values
-// to the one value that the plane is started with.
+// Declares the settings of a plane: its configuration keys, and a pure function from their values to
+// the settings that the plane starts with.
 
 import type { KeyType } from '../identity/x509/keys.ts';
 import type { UpstreamFiles } from '../identity/authority/upstream.ts';
@@ -31,15 +31,15 @@ export interface PlaneSettings<Settings = unknown, Keys extends ConfigKeys = Con
   /** Pure. Called only where every value was accepted and `problems` found nothing. */
   read(values: ValuesOf<Keys>, site: SiteSettings): Settings;
   /**
-   * Keys that miss or exclude each other, one text each. `remembered` says of which of these keys the
-   * value comes from the data folder, and how to remove it; the text goes at the end of a problem.
+   * Problems between keys: one needs or excludes another. `remembered` names the keys whose value comes
+   * from the data folder and says how to remove it; append its text to a problem.
    */
   problems?(
     values: ValuesOf<Keys>,
     site: SiteSettings,
     remembered: (...names: readonly (keyof Keys & string)[]) => string,
   ): readonly string[];
-  /** Values that are accepted, but seldom wanted. */
+  /** Warnings about valid values that are rarely intended. */
   warnings?(settings: Settings): readonly string[];
 }
 

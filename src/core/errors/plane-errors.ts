@@ -18,7 +18,7 @@ import {
 } from './error.ts';
 
 export interface PlaneErrorExplanation extends ErrorExplanation {
-  /** Every wire answers as with this code: HTTP status, gRPC status, exit code. */
+  /** The core code with the same HTTP status, gRPC status and exit code. */
   readonly like: CoreErrorCode;
 }
 
@@ -43,7 +43,7 @@ export function errorMaker<Errors extends PlaneErrors>(
 /** Every code of a program with its explanation: those of the core, then those of its planes. */
 export type ErrorCatalog = ReadonlyMap<string, PlaneErrorExplanation>;
 
-/** Throws a TypeError where a code is declared twice: that is a fault of the program. */
+/** Throws a TypeError where a code is declared twice, which is a bug. */
 export function catalogOf(
   planes: readonly { readonly name: string; readonly errors?: PlaneErrors }[],
 ): ErrorCatalog {
@@ -62,7 +62,7 @@ export function catalogOf(
   return catalog;
 }
 
-/** The error of a code that came over a wire, with the code of a catalog. */
+/** Rebuilds an error from a response, if the catalog knows its code. */
 export function errorOfCode(
   catalog: ErrorCatalog,
   code: string,
