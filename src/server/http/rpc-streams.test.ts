@@ -27,6 +27,7 @@ import type { PeerDirectory } from '../../core/plane/route.ts';
 import type { PlaneRpc } from '../../core/plane/stream.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { FederationDispatcher } from '../listeners/federation-listener.ts';
+import { OpenStreams } from '../listeners/stranger-limits.ts';
 import { Limits } from './limits.ts';
 
 const minuteMs = 60_000;
@@ -100,7 +101,7 @@ after(() => {
   for (const close of closing.toReversed()) close();
 });
 
-async function scene() {
+async function scene({ strangersCount = false } = {}) {
   const clock = new VirtualClock(Math.floor(systemClock.now() / 1000) * 1000);
   const bundles = new BundleTable()
     .set('lubeck.example', lubeck)
@@ -123,6 +124,7 @@ async function scene() {
       return () => changed.delete(listener);
     },
   };
+  const denials: string[] = [];
   const limits = new Limits(
     { maxConcurrentRequests: 20, maxWatches: 0, requestsPerSecond: 0 },
     clock,
@@ -147,11 +149,12 @@ async function scene() {
         onChange: (listener) => peers.onChange(listener),
       },
     },
-    denied: () => undefined,
+    denied: (who, { code }, { route }) => denials.push(`${who} ${code} ${route}`),
   });
+  const strangers = new OpenStreams(clock, { each: 3, all: 3, staleMs: minuteMs / 2 });
   const server = createSecureServer(
     { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
-    dispatcher.listener,
+    strangersCount ? strangers.before(dispatcher.listener) : dispatcher.listener,
   );
   guardServer(server);
   server.listen(0, '127.0.0.1');
@@ -168,7 +171,7 @@ async function scene() {
     closing.push(() => session.destroy());
     return session;
   };
-  return { clock, bundles, live, granted, changed, limits, dispatcher, dial };
+  return { clock, bundles, live, granted, changed, limits, dispatcher, dial, denials, strangers };
 }
 
 /** A stream, with what it answers and how it ends. */
@@ -272,6 +275,60 @@ suite('a stream of a known caller', () => {
     // To the end of its last second, and not so far that the stream is closed after its status.
     await clock.advance(minuteMs + 1000);
     assert.equal((await ended).status, '7');
+  });
+
+  test('ends when the certificate of its caller expires, also where the clock was set back', async () => {
+    const { dial, clock } = await scene();
+    const notAfterMs = clock.now() + minuteMs;
+    const shortLived = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site', { notAfterMs });
+    const { say, ended } = open(dial(shortLived), 'Peer');
+    await say('one');
+    clock.jumpWall(-minuteMs);
+    await clock.advance(minuteMs + 1000);
+    await say('two');
+    await clock.advance(minuteMs);
+    assert.equal((await ended).status, '7');
+  });
+
+  test('ends soon after time alone has ended the trust in its caller', async () => {
+    const { dial, clock, live } = await scene();
+    const { say, ended } = open(dial(peer), 'Peer');
+    await say('one');
+    live.delete('bruges.example');
+    await clock.advance(minuteMs);
+    assert.equal((await ended).status, '7');
+  });
+
+  test('gives way to no stranger while it lasts, and counts as others do when it is over', async (t) => {
+    const { dial, clock, strangers } = await scene({ strangersCount: true });
+    const session = dial(peer);
+    const standing = open(session, 'Peer');
+    await standing.say('one');
+    assert.equal(strangers.size, 0);
+    await clock.advance(minuteMs);
+    const crowd = dial(undefined);
+    for (let at = 0; at < 5; at++) {
+      crowd.request({ ':path': '/', ':method': 'POST' }).on('error', () => undefined);
+    }
+    while (strangers.size < 3) await new Promise((resolve) => setImmediate(resolve));
+    assert.equal(await standing.say('two'), 'bruges.example two');
+    crowd.destroy();
+    while (strangers.size > 0) await new Promise((resolve) => setImmediate(resolve));
+    // A caller that does not read its answer keeps the stream of a call that is over.
+    const counted = t.mock.method(strangers, 'admit');
+    standing.stream.end();
+    assert.equal((await standing.ended).status, '0');
+    assert.equal(counted.mock.callCount(), 1);
+  });
+
+  test('is in the audit log where it is refused', async () => {
+    const { dial, denials } = await scene();
+    await open(dial(peer), 'Agent').ended;
+    await open(dial(undefined), 'Agent').ended;
+    assert.deepEqual(denials, [
+      'spiffe://bruges.example/hansa/site HANSA_FORBIDDEN /test.Stream/Agent',
+      'undefined HANSA_FORBIDDEN /test.Stream/Agent',
+    ]);
   });
 
   test('ends when its peer is suspended or revoked, and no other stream does', async () => {

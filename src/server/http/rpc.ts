@@ -20,6 +20,7 @@ import {
   rpcStatus,
   rpcStatusOf,
 } from '../../core/rpc/status.ts';
+import type { Release } from '../listeners/stranger-limits.ts';
 import type { Request, Response } from './exchange.ts';
 import { beginAnswer, RpcCall } from './rpc-call.ts';
 
@@ -33,12 +34,20 @@ export interface RpcDispatcherParts {
   readonly svidOf: (request: Request) => ValidatedSvid | undefined;
   /** Takes a share for a known caller, or for a stranger. Throws to refuse; returns how to leave. */
   readonly enter: (request: Request, svid: ValidatedSvid | undefined) => () => void;
-  /** Told of calls that were refused before a method was asked, or that took too long. */
-  readonly refused: (request: Request, path: string, error: HansaError) => void;
+  /** Told of calls that were refused, or that took too long; with the SVID of a caller that must be known. */
+  readonly refused: (
+    request: Request,
+    path: string,
+    error: HansaError,
+    svid: ValidatedSvid | undefined,
+  ) => void;
 }
 
 const noMethod = 'none';
+const limits: ReadonlySet<string> = new Set(['HANSA_TOO_MANY_REQUESTS', 'HANSA_TIMEOUT']);
 const lingerMs = 1_000;
+/** Time can end a trust, and wall time can jump: callers are judged at least this often. */
+const judgeEveryMs = 60_000;
 
 /** application/grpc, with or without a message format; not application/grpc-web. */
 export function isRpc(request: Request): boolean {
@@ -81,7 +90,8 @@ export class RpcDispatcher {
     });
   }
 
-  readonly listener = (request: Request, response: Response): void => {
+  /** `release` is for calls of known callers: they count against a share of their own, and may last. */
+  readonly listener = (request: Request, response: Response, release?: Release): void => {
     if (request.httpVersionMajor !== 2) {
       // gRPC is not spoken over HTTP/1.1.
       response.statusCode = 505;
@@ -89,35 +99,40 @@ export class RpcDispatcher {
       response.end();
       return;
     }
-    void this.#serve(request as Http2ServerRequest, response as Http2ServerResponse);
+    void this.#serve(request as Http2ServerRequest, response as Http2ServerResponse, release);
   };
 
   /** Never rejects. */
-  async #serve(request: Http2ServerRequest, response: Http2ServerResponse): Promise<void> {
+  async #serve(
+    request: Http2ServerRequest,
+    response: Http2ServerResponse,
+    release: Release | undefined,
+  ): Promise<void> {
     const path = request.url;
     const method = this.#methods.get(path);
     const name = method === undefined ? noMethod : path;
+    let known: ValidatedSvid | undefined;
     let leave: (() => void) | undefined;
     let status: { readonly code: number; readonly message: string } = {
       code: rpcStatus.ok,
       message: '',
     };
     try {
-      const known = method?.check === undefined ? undefined : this.#parts.svidOf(request);
+      known = method?.check === undefined ? undefined : this.#parts.svidOf(request);
       leave = this.#parts.enter(request, known);
       if (request.method !== 'POST' || method === undefined) {
         throw new HansaError('HANSA_METHOD_NOT_ALLOWED', `There is no method ${name} here.`);
       }
       refuseEncoding(request);
-      await this.#call(request, response, method);
+      await this.#call(request, response, method, release);
     } catch (caught) {
       const error = toHansaError(caught);
       if (error.code === 'HANSA_INTERNAL') {
         this.#parts.log.error('a gRPC call failed', { error: error.cause, method: name });
       }
-      if (error.code === 'HANSA_TOO_MANY_REQUESTS' || error.code === 'HANSA_TIMEOUT') {
-        this.#parts.refused(request, name, error);
-      }
+      // A public method records whom it refuses itself.
+      const isRefused = method?.check !== undefined && error.code === 'HANSA_FORBIDDEN';
+      if (isRefused || limits.has(error.code)) this.#parts.refused(request, name, error, known);
       status = rpcStatusOf(error);
     }
     leave?.();
@@ -129,6 +144,7 @@ export class RpcDispatcher {
     request: Http2ServerRequest,
     response: Http2ServerResponse,
     { rpc, check }: Method,
+    release: Release | undefined,
   ): Promise<void> {
     const { clock } = this.#parts;
     const over = new AbortController();
@@ -140,6 +156,8 @@ export class RpcDispatcher {
       check,
     });
     const timers: Timer[] = [];
+    let stopJudging: (() => void) | undefined;
+    let countAgain: (() => void) | undefined;
     const asked = parseTimeout(headerOf(request, 'grpc-timeout') ?? '');
     if (asked !== undefined) {
       const late = new HansaError('HANSA_TIMEOUT', 'The call took longer than its caller allows.');
@@ -153,17 +171,35 @@ export class RpcDispatcher {
       call.authorize();
       if (check !== undefined) {
         this.#known.add(call);
-        const { notAfterMs } = call.svid as ValidatedSvid;
-        // The last valid millisecond is over after it.
-        timers.push(clock.timer(notAfterMs - clock.now() + 1, () => call.judge()));
+        stopJudging = this.#judgeInTime(call);
+        countAgain = release?.(request);
       }
       await Promise.race([rpc.handle(call), whenAborted(over.signal)]);
     } finally {
       for (const timer of timers) timer.cancel();
+      stopJudging?.();
+      countAgain?.();
       call.stop();
       this.#known.delete(call);
       request.removeListener('close', gone);
     }
+  }
+
+  /** Judges the caller when its certificate expires, and now and then before. Returns how to stop. */
+  #judgeInTime(call: RpcCall): () => void {
+    const { clock } = this.#parts;
+    const { notAfterMs } = call.svid ?? { notAfterMs: 0 };
+    let timer: Timer;
+    const wait = (): void => {
+      // The last valid millisecond is over after it.
+      const leftMs = Math.max(1, notAfterMs - clock.now() + 1);
+      timer = clock.timer(Math.min(leftMs, judgeEveryMs), () => {
+        call.judge();
+        if (!call.signal.aborted) wait();
+      });
+    };
+    wait();
+    return () => timer.cancel();
   }
 
   /** Calls of known callers end: they come back to a site that is not stopping. */

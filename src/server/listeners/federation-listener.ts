@@ -18,6 +18,7 @@ import { peerOf } from '../http/plane-exchange.ts';
 import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispatcher.ts';
 import { isRpc, RpcDispatcher } from '../http/rpc.ts';
 import { CallerQuota } from '../http/caller-quota.ts';
+import type { Release } from './stranger-limits.ts';
 
 export interface FederationDispatcherParts extends PlaneDispatcherParts {
   readonly routes: readonly FederationRoute[];
@@ -72,8 +73,11 @@ export class FederationDispatcher {
       directories: parts.directories ?? {},
       svidOf: (request) => this.#svidOf(request, parts.clock),
       enter: (request, svid) => this.#enterStream(request, svid, parts.limits),
-      refused: (request, route, error) =>
-        parts.denied(undefined, error, { route, address: request.socket?.remoteAddress }),
+      refused: (request, route, error, svid) =>
+        parts.denied(svid?.id.toString(), error, {
+          route,
+          address: request.socket?.remoteAddress,
+        }),
     });
   }
 
@@ -83,8 +87,9 @@ export class FederationDispatcher {
     this.#rpcs.drain();
   }
 
-  readonly listener = (request: Request, response: Response): void => {
-    if (isRpc(request)) this.#rpcs.listener(request, response);
+  /** `release` takes the stream out of the limits for strangers. */
+  readonly listener = (request: Request, response: Response, release?: Release): void => {
+    if (isRpc(request)) this.#rpcs.listener(request, response, release);
     else this.#dispatcher.listener(request, response);
   };
 

@@ -34,7 +34,7 @@ export class SiteListeners {
   }
 
   /** For users, who may come from anywhere. */
-  async api(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
+  async api(address: ListenAddress, handler: ReturnType<OpenStreams['before']>): Promise<Listener> {
     const listener = await this.tls(address, handler);
     shareConnections(listener.server, this.#parts.limits.maxConnections);
     return listener;

@@ -29,7 +29,10 @@ interface Opened {
   readonly atMs: number;
 }
 
-type Listener = (request: Request, response: Response) => void;
+type Listener = (request: Request, response: Response, release: Release) => void;
+
+/** Stops counting a stream that something else limits, and that may last; returns how to count it again. */
+export type Release = (request: Request) => () => void;
 
 export class OpenStreams {
   readonly #clock: Clock;
@@ -48,11 +51,20 @@ export class OpenStreams {
   }
 
   /** Refuses the streams that are too many before `listener` hears of them (RFC 9113 §8.7). */
-  before(listener: Listener): Listener {
+  before(listener: Listener): (request: Request, response: Response) => void {
     return (request, response) => {
-      if (this.admit(request)) listener(request, response);
+      if (!this.admit(request)) return;
+      listener(request, response, this.#release);
     };
   }
+
+  readonly #release: Release = (request) => {
+    const { stream } = request as Http2ServerRequest;
+    this.#forget(stream);
+    return () => {
+      if (!stream.destroyed) this.admit(request);
+    };
+  };
 
   /** False where its stream is one too many: it has been refused then, and there is nothing to answer. */
   admit(request: Request): boolean {
