@@ -1,7 +1,6 @@
-// The command line. One file a command, each exporting `xCommand(cli): Command`; program.ts puts
-// them together. Commands speak to a site through client.ts only, print results through this
-// file, and never reach into the store of a running daemon. Standard output carries the result
-// and nothing else; notes, prompts and errors go to standard error.
+// What every command receives: output, prompts, and a client of the site. Commands call a site only
+// through site/client.ts and never open the store of a running daemon. Standard output carries only
+// the result; notes, prompts and errors go to standard error.
 
 import { createInterface } from 'node:readline/promises';
 import { styleText } from 'node:util';
@@ -32,7 +31,7 @@ export interface GlobalOptions extends ConnectionOptions {
   readonly color?: boolean;
 }
 
-/** All that a command of our own is handed. Planes see only the part that `CommandKit` names. */
+/** What a command of `src/cli` receives. Commands of planes see only `CommandKit`. */
 export interface Cli extends CommandKit {
   /** The kinds of the core and of every plane. */
   readonly registry: Registry;
@@ -40,9 +39,9 @@ export interface Cli extends CommandKit {
   readonly planes: readonly Plane[];
   /** The error codes of the core and of every plane. */
   readonly errors: ErrorCatalog;
-  /** As `print`, for text with `paint` in it, whose other parts are printable. */
+  /** As `print`, for text that contains colours. The caller has made all other parts printable. */
   printPainted(text: string): void;
-  /** Text in a style, where standard output is a terminal that wants colours. */
+  /** Adds a colour, if standard output is a terminal and colours are not switched off. */
   paint(command: Command, style: 'green' | 'yellow' | 'red', text: string): string;
   /** As `withClient`, for a site that the command resolved itself. */
   withConnection<T>(connection: Connection, work: (client: SiteClient) => Promise<T>): Promise<T>;

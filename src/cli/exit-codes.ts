@@ -1,31 +1,40 @@
-// The one place where the error taxonomy becomes exit codes. Scripts rely on them: a number never
-// changes its meaning.
+// Maps error codes to exit codes. Scripts rely on the numbers, so their meanings never change.
 
 import type { CoreErrorCode } from '../core/errors/error.ts';
 import type { Interrupted } from '../core/plane/command-kit.ts';
 
 export const exitCodes = {
-  ok: { code: 0, meaning: 'It is done.' },
-  failure: { code: 1, meaning: 'Something failed that has no number of its own.' },
+  ok: { code: 0, meaning: 'Success.' },
+  failure: { code: 1, meaning: 'An error that has no exit code of its own.' },
   usage: {
     code: 2,
-    meaning: 'The command line was not understood, or names a file that cannot be used.',
+    meaning: 'The command line is wrong, or names a file that cannot be used.',
   },
-  invalid: { code: 3, meaning: 'An object, a request or the configuration is not acceptable.' },
-  notFound: { code: 4, meaning: 'There is no such object.' },
-  conflict: { code: 5, meaning: 'It exists already, was changed meanwhile, or was used up.' },
+  invalid: { code: 3, meaning: 'An object, a request or the configuration is invalid.' },
+  notFound: { code: 4, meaning: 'The object does not exist.' },
+  conflict: {
+    code: 5,
+    meaning:
+      'Conflict: the object already exists, was changed in the meantime, or was already used.',
+  },
   unauthenticated: { code: 6, meaning: 'The credential is missing, expired or revoked.' },
-  forbidden: { code: 7, meaning: 'The caller is known, but may not.' },
-  unavailable: { code: 8, meaning: 'The site cannot be reached, or not now. Try again later.' },
+  forbidden: { code: 7, meaning: 'The caller is authenticated, but has no right to do this.' },
+  unavailable: {
+    code: 8,
+    meaning: 'The site is unreachable, overloaded or not ready. Try again later.',
+  },
   notMet: { code: 9, meaning: 'The expected state was not reached before the timeout.' },
   unhealthy: { code: 10, meaning: 'A check found a problem.' },
   untrusted: { code: 11, meaning: 'A signature, seal, certificate or audit log does not verify.' },
-  storage: { code: 12, meaning: 'The data folder cannot be used: locked, full, newer or damaged.' },
+  storage: {
+    code: 12,
+    meaning: 'The data folder is locked, full, damaged, or from a newer version.',
+  },
   cancelled: { code: 13, meaning: 'The user answered no. Nothing was changed.' },
-  launcher: { code: 69, meaning: 'The launcher found no suitable Node; run make setup.' },
+  launcher: { code: 69, meaning: 'The launcher found no suitable Node. Run make setup.' },
   interrupted: { code: 130, meaning: 'Interrupted by the user (Ctrl-C, SIGINT).' },
-  brokenPipe: { code: 141, meaning: 'What read the output wanted no more of it.' },
-  terminated: { code: 143, meaning: 'Ended by SIGTERM before it was done.' },
+  brokenPipe: { code: 141, meaning: 'The reader of the output closed the pipe.' },
+  terminated: { code: 143, meaning: 'Terminated by SIGTERM before the end.' },
 } as const satisfies Record<string, { code: number; meaning: string }>;
 
 type ExitName = keyof typeof exitCodes;
@@ -70,12 +79,12 @@ const byErrorCode: Readonly<Record<CoreErrorCode, ExitName>> = {
   HANSA_INTERNAL: 'failure',
 };
 
-/** Of an error: by its `general` code. */
+/** The exit code of an error, from its `general` code. */
 export function exitCodeOf(code: CoreErrorCode): number {
   return exitCodes[byErrorCode[code]].code;
 }
 
-/** Of an error: by its `general` code. */
+/** The exit code after a signal. */
 export function exitCodeOfInterruption({ signal }: Interrupted): number {
   return signal === 'SIGINT' ? exitCodes.interrupted.code : exitCodes.terminated.code;
 }

@@ -1,5 +1,5 @@
-// Merges the commands of the command line and of every plane into one tree. Two planes may add to one
-// group, such as `hansa cluster`; two commands of the same path are a mistake of who wrote them.
+// Merges the commands of `src/cli` and of all planes into one tree. Two planes can add to one group,
+// such as `hansa cluster`. Two commands with the same path are a programming error.
 
 import type { Command } from 'commander';
 
@@ -9,7 +9,7 @@ export interface OwnedCommand {
   readonly command: Command;
 }
 
-/** In the order of the first command of each name. Throws where two owners add the same command. */
+/** Keeps the order of first appearance. Throws if two owners add the same command. */
 export function mergeCommands(added: readonly OwnedCommand[], path = 'hansa'): Command[] {
   const byName = Map.groupBy(added, ({ command }) => command.name());
   return [...byName].map(([name, same]) => merged(same, `${path} ${name}`));
@@ -23,7 +23,7 @@ function merged(same: readonly OwnedCommand[], path: string): Command {
       `Cannot add the command "${path}": ${first.owner} and ${second.owner} both add it. Rename one of them`,
     );
   }
-  // The group as the plane describes it that has more to say about it than its name.
+  // The first group with a description wins: other planes may add commands without one.
   const { command: group } = same.find(({ command }) => command.description() !== '') ?? first;
   const children = same.flatMap(({ owner, command }) =>
     command.commands.map((child) => ({ owner, command: child })),

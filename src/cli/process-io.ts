@@ -1,4 +1,4 @@
-// The process as an `Io`: the one place of the command line that touches it.
+// The `Io` of the real process: streams, environment, signals. Only this file of the CLI accesses them.
 
 import { openSync } from 'node:fs';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { exitCodeOf, exitCodeOfInterruption, exitCodes } from './exit-codes.ts';
 import { fileProblem } from '../core/command/file-problem.ts';
 import { Interrupted, type Io, type Terminal } from '../core/plane/command-kit.ts';
 
-/** Ends the process, as a signal does for programs of other languages: what reads us is gone. */
+/** Ends the process when the reader of standard output is gone, as SIGPIPE does for other programs. */
 function outputFailed(error: NodeJS.ErrnoException): void {
   if (error.code === 'EPIPE') process.exit(exitCodes.brokenPipe.code);
   process.stderr.write(
@@ -35,13 +35,13 @@ function openTerminal(): Terminal | undefined {
 export function processIo(): Io {
   let controller: AbortController | undefined;
   process.stdout.on('error', outputFailed);
-  // Nobody is left to be told.
+  // There is nowhere left to report an error of standard error.
   process.stderr.on('error', () => undefined);
-  // Every command ends with the same code, also one that has nothing to tidy up.
+  // Every command ends with the same exit code, even one that has nothing to clean up.
   for (const signal of ['SIGINT', 'SIGTERM'] as const) {
     process.on(signal, () => {
       const interrupted = new Interrupted(signal);
-      // A second signal does not wait for what the first one has begun to end.
+      // A second signal ends the process without waiting for cleanup.
       if (controller === undefined || controller.signal.aborted) {
         process.exit(exitCodeOfInterruption(interrupted));
       }

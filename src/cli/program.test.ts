@@ -80,33 +80,39 @@ suite('help', () => {
 suite('a command line that is not understood', () => {
   const wrong: [args: string[], message: RegExp][] = [
     [['gte', 'roles'], /^Unknown command 'gte'\. Did you mean get\?   /],
-    [['get'], /^Missing required argument 'kind'\. Kinds are sites, .*\.   /],
+    [['get'], /^Missing required argument 'kind'\. The kinds are sites, .*\.   /],
     [
       ['access', 'revoke'],
       /^Missing required argument 'name'\. See hansa access revoke --help\.   /,
     ],
-    [['access', 'token', 'lst'], /Commands of hansa access token are create\./],
-    [['get', 'roles', '-n', 'x'], /^Unknown option '-n'\. Objects of a site are in no namespace\./],
+    [['access', 'token', 'lst'], /The commands of hansa access token are create\./],
+    [
+      ['get', 'roles', '-n', 'x'],
+      /^Unknown option '-n'\. The resources of a site have no namespaces\./,
+    ],
     [['get', 'roles', '--token-file', 't'], /^--token-file needs --site: the admin socket/],
-    [['explain', 'hansa_nope'], /^There is no error code HANSA_NOPE\. hansa explain error-codes/],
+    [
+      ['explain', 'hansa_nope'],
+      /^There is no error code HANSA_NOPE\. To list them: hansa explain error-codes/,
+    ],
     [['watch', 'role/a', '-l', 'b=c'], /^Give either a name or a selector, not both\./],
-    [['kubeconfig', '--server', 'http://x'], /^--server is "http:\/\/x": accepted is an https URL/],
+    [['kubeconfig', '--server', 'http://x'], /^--server is "http:\/\/x": expected an https URL/],
     [['explain', '55'], /^There is no exit code 55\./],
     [['apply', '-f', '-'], /^There is no object in standard input\./],
     [['audit', 'verify', 'none'], /^Cannot read .*none: there is no such file or folder\./],
     [['audit', 'verify', 'none', '--key', 'x'], /^--key: .* looks like NAME\+0123abcd\+BASE64/],
     [['get', 'roles', '--colour'], /Unknown option '--colour'/],
     [['get', 'rolez'], /There is no kind "rolez"\. Did you mean roles\?/],
-    [['get', 'zebras'], /Kinds are sites, /],
-    [['get', 'roles', '-o', 'jsn'], /-o is "jsn": accepted is .* Did you mean json\?/],
+    [['get', 'zebras'], /The kinds are sites, /],
+    [['get', 'roles', '-o', 'jsn'], /-o is "jsn": expected .* Did you mean json\?/],
     [['get', 'roles', '-o', 'jsonpath'], /needs a template/],
     [['get', 'roles', '-o', 'jsonpath={.a'], /a \{ has no \}/],
     [['get', 'roles', '-o', 'json=x'], /-o is "json=x"/],
     [['get', 'role/a/b'], /"role\/a\/b" is not KIND\/NAME/],
     [['get', 'role', 'a', '-l', 'b=c'], /either names or a selector/],
-    [['get', 'roles', '--site', 'http://x'], /--site is "http:\/\/x": accepted is an https URL/],
+    [['get', 'roles', '--site', 'http://x'], /--site is "http:\/\/x": expected an https URL/],
     [['get', 'roles', '--site', 'https://x', '--ca-file', 'none.pem'], /Cannot read .*none\.pem/],
-    [['wait', 'role/a', '--for', 'ready'], /--for is "ready": accepted is condition=TYPE/],
+    [['wait', 'role/a', '--for', 'ready'], /--for is "ready": expected condition=TYPE/],
     [['wait', 'role/a', '--for', 'delete', '--timeout', 'long'], /a duration such as 30s/],
     [['delete', 'roles'], /Give names, a selector with -l, or --all/],
     [['delete'], /Name a kind and names, or manifests with -f/],
@@ -116,8 +122,8 @@ suite('a command line that is not understood', () => {
     [['explain', 'role.spec.rulez'], /Role\.spec has no field rulez\. Did you mean rules\?/],
     [['completion', 'tcsh'], /Allowed choices are bash, zsh, fish/],
     [['audit', 'list', '--since', 'yesterday'], /neither a time .* nor a duration/],
-    [['audit', 'show', '-1'], /Accepted is a whole number/],
-    [['audit', 'show', 'x'], /Accepted is a whole number/],
+    [['audit', 'show', '-1'], /Expected a whole number/],
+    [['audit', 'show', 'x'], /Expected a whole number/],
   ];
   for (const [args, message] of wrong) {
     test(`hansa ${args.join(' ')} ends with 2, one message and nothing on standard output`, async () => {
@@ -188,7 +194,7 @@ suite('a site that cannot be reached', () => {
     const { code, stdout, stderr } = await run(['kubeconfig']);
     assert.equal(code, 8);
     assert.equal(stdout, '');
-    assert.match(stderr, /No site was started in \/nowhere\/hansa-data yet/);
+    assert.match(stderr, /There is no site in \/nowhere\/hansa-data yet/);
   });
 });
 
@@ -250,7 +256,10 @@ suite('explain', () => {
     const { stdout } = await run(['explain', 'HANSA_NOT_FOUND']);
     assert.equal((await run(['explain', 'hansa_not_found'])).stdout, stdout);
     assert.equal((await run(['explain', 'not-found'])).stdout, stdout);
-    assert.match((await run(['explain', '4'])).stdout, /^4 {2}There is no .*\nHANSA_NOT_FOUND /);
+    assert.match(
+      (await run(['explain', '4'])).stdout,
+      /^4 {2}The object does not exist\.\nHANSA_NOT_FOUND /,
+    );
     assert.match((await run(['explain', 'error-codes'])).stdout, /^HANSA_INTERNAL /m);
   });
 

@@ -1,4 +1,4 @@
-// Puts the commands together, and turns whatever they throw into one message and one exit code.
+// Builds the command tree, runs a command line, and turns an error into one message and an exit code.
 
 import { inspect } from 'node:util';
 import { Command, type CommanderError, Option } from 'commander';
@@ -35,7 +35,7 @@ import { printable } from '../core/command/columns.ts';
 
 type MakeCommand = (cli: Cli) => Command;
 
-/** In the order of the help. Those of the planes follow. */
+/** In the order of the help. The commands of planes follow. */
 const ownCommands: readonly MakeCommand[] = [
   serverCommand,
   getCommand,
@@ -59,21 +59,31 @@ const ownCommands: readonly MakeCommand[] = [
   statusCommand,
 ];
 
-/** For other programs (kubectl) and for those who change Hansa: left out of the help. */
+/** Commands for kubectl and for developers of Hansa. The help omits them. */
 const hiddenCommands: readonly MakeCommand[] = [credentialCommand, docsCommand];
 
 export function createProgram(cli: Cli): Command {
   const program = new Command('hansa')
-    .description('One daemon per sovereign site; a league of sites without a centre.')
+    .description(
+      'Connects sovereign sites. Each site runs one daemon; there is no central authority.',
+    )
     .version(cli.version, '-V, --version', 'print the version')
     .helpOption('-h, --help', 'show help')
     .addOption(
-      new Option('--data-dir <dir>', 'the folder of the site (HANSA_DATA_DIR, or ./hansa-data)'),
+      new Option(
+        '--data-dir <dir>',
+        'the data folder of the site (HANSA_DATA_DIR, or ./hansa-data)',
+      ),
     )
-    .addOption(new Option('--site <url>', 'reach the site by URL, not by its socket (HANSA_SITE)'))
-    .addOption(new Option('--context <name>', 'a site and user of hansa context (HANSA_CONTEXT)'))
     .addOption(
-      new Option('--ca-file <file>', 'with --site: its CA (HANSA_CA_FILE, or DATA_DIR/ca.pem)'),
+      new Option('--site <url>', 'the URL of the site, instead of its admin socket (HANSA_SITE)'),
+    )
+    .addOption(new Option('--context <name>', 'a context: a named site and user (HANSA_CONTEXT)'))
+    .addOption(
+      new Option(
+        '--ca-file <file>',
+        'with --site: the CA file of the site (HANSA_CA_FILE, or DATA_DIR/ca.pem)',
+      ),
     )
     .addOption(new Option('--token-file <file>', 'with --site: a bearer token (HANSA_TOKEN_FILE)'))
     .addOption(
@@ -82,18 +92,20 @@ export function createProgram(cli: Cli): Command {
         'with --site: a user SVID (HANSA_CLIENT_CERTIFICATE)',
       ),
     )
-    .addOption(new Option('--client-key <file>', 'with --site: its key (HANSA_CLIENT_KEY)'))
-    .addOption(new Option('-y, --yes', 'answer every question with yes'))
-    .addOption(new Option('--no-color', 'no colours (also NO_COLOR)'))
+    .addOption(
+      new Option('--client-key <file>', 'with --site: the key of the user SVID (HANSA_CLIENT_KEY)'),
+    )
+    .addOption(new Option('-y, --yes', 'answer yes to all questions'))
+    .addOption(new Option('--no-color', 'do not use colours (also NO_COLOR)'))
     .showSuggestionAfterError()
     .configureHelp({ helpWidth: 100, formatHelp })
     .addHelpText(
       'after',
-      '\nExamples:\n  hansa server --data-dir ./lubeck --trust-domain lubeck.example\n  hansa status --data-dir ./lubeck\n  hansa peer invite --data-dir ./lubeck --for bruges.example\n\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable; all of them: hansa explain exit-codes',
+      '\nExamples:\n  hansa server --data-dir ./lubeck --trust-domain lubeck.example\n  hansa status --data-dir ./lubeck\n  hansa peer invite --data-dir ./lubeck --for bruges.example\n\nExit codes: 0 done, 2 usage, 3 invalid, 4 not found, 5 conflict, 6 unauthenticated, 7 forbidden,\n8 unavailable. To list them all: hansa explain exit-codes',
     );
   const added = [
     ...ownCommands.map((make) => ({ owner: 'the command line', command: make(cli) })),
-    // By name: the order of the help does not depend on the order in which planes start.
+    // Sorted by name, so that the help does not depend on the order in which planes start.
     ...cli.planes
       .toSorted(byName)
       .flatMap(({ name, commands }) =>
@@ -111,7 +123,7 @@ export function createProgram(cli: Cli): Command {
       .configureOutput({
         writeOut: (text) => cli.io.stdout.write(text),
         writeErr: (text) => cli.io.stderr.write(text),
-        // The message is printed once, by `runCli`, in the form of all our errors.
+        // `runCli` prints the message, in the same form as all errors.
         outputError: () => undefined,
       });
   }
@@ -122,7 +134,7 @@ function byName(a: Plane, b: Plane): number {
   return a.name < b.name ? -1 : 1;
 }
 
-/** How commander ends a command line: with help, the version, or what it did not understand. */
+/** Commander throws this after it has shown help or the version, or for a usage error. */
 class CommandEnd extends Error {
   readonly error: CommanderError;
   readonly command: Command;
@@ -167,17 +179,17 @@ function interruptionOf(io: Io): Interrupted | undefined {
 }
 
 /**
- * Ctrl-C ends every command with the same code. Only a site stops in order, and SIGTERM of a service
- * manager is the usual end of a command that goes on for ever.
+ * Ctrl-C ends every command with the same exit code, except `hansa server`, which stops cleanly.
+ * SIGTERM is no error here: service managers send it to end long-running commands.
  */
 function isCutShort(io: Io, ran: string): boolean {
   return ran !== 'server' && interruptionOf(io)?.signal === 'SIGINT';
 }
 
 function reportUsage(cli: Cli, { error, command }: CommandEnd): number {
-  // Asking for help or the version is not an error, though commander ends with one.
+  // Commander throws for --help and --version too, with exit code 0.
   if (error.exitCode === 0) return exitCodes.ok.code;
-  // `hansa access` alone prints the help of that group.
+  // A group without a command, such as `hansa access`, prints its help.
   if (error.code !== 'commander.help') {
     const [message = '', guess] = error.message.replace(/^error: /, '').split('\n');
     const sentence = message.charAt(0).toUpperCase() + message.slice(1).replace(/\.$/, '');
@@ -189,18 +201,18 @@ function reportUsage(cli: Cli, { error, command }: CommandEnd): number {
 
 function hintFor(cli: Cli, { code, message }: CommanderError, command: Command): string {
   if (code === 'commander.missingArgument' && message.includes("'kind'"))
-    return `Kinds are ${cli.registry.kinds.map(({ plural }) => plural).join(', ')}.`;
+    return `The kinds are ${cli.registry.kinds.map(({ plural }) => plural).join(', ')}.`;
   if (
     code === 'commander.unknownOption' &&
     /'(?:-n|-A|--namespace|--all-namespaces)'/.test(message)
   )
-    return 'Objects of a site are in no namespace.';
+    return 'The resources of a site have no namespaces.';
   const names = command
     .createHelp()
     .visibleCommands(command)
     .map((child) => child.name());
   if (code === 'commander.unknownCommand' && command.parent !== null)
-    return `Commands of ${pathOf(command)} are ${names.filter((name) => name !== 'help').join(', ')}.`;
+    return `The commands of ${pathOf(command)} are ${names.filter((name) => name !== 'help').join(', ')}.`;
   return `See ${pathOf(command)} --help.`;
 }
 
@@ -211,7 +223,7 @@ function pathOf(command: Command): string {
 function reportError(cli: Cli, caught: unknown): number {
   const error = toHansaError(caught);
   if (error.code === 'HANSA_INTERNAL' && error.cause !== undefined) {
-    // A fault of ours, in this very process: there is no log but this one.
+    // A bug in this process, which has no other log.
     const { cause } = error;
     const debug = cli.io.env['HANSA_DEBUG'] === '1' && cause instanceof Error;
     const text = debug
@@ -220,7 +232,7 @@ function reportError(cli: Cli, caught: unknown): number {
         ? cause.message
         : inspect(cause);
     cli.note(
-      `hansa failed: ${printable(text, false)}. HANSA_DEBUG=1 shows where.   (HANSA_INTERNAL)`,
+      `hansa failed: ${printable(text, false)}. For a stack trace, set HANSA_DEBUG=1.   (HANSA_INTERNAL)`,
     );
     return exitCodeOf('HANSA_INTERNAL');
   }

@@ -1,4 +1,4 @@
-// An `Io` for tests: what a command prints is kept, what it reads is given.
+// Runs command lines in tests: collects their output, and passes them input and environment.
 
 import { Readable, Writable } from 'node:stream';
 import { allKinds, allPlanes } from '../test-planes.ts';
@@ -19,7 +19,7 @@ export interface RunInput {
   readonly cwd?: string;
   readonly stdin?: string;
   readonly interruption?: AbortSignal;
-  /** Those of the program by default. */
+  /** By default, all planes. */
   readonly planes?: readonly Plane[];
 }
 

@@ -1,4 +1,4 @@
-// The listing of `hansa access list`, purely: one row for each who and role.
+// The rows of `hansa access list`: one for each pair of subject and role. Pure.
 
 import type { Subject } from '../../core/access/policy.ts';
 import type { TokenSummary } from '../../core/access/token-operations.ts';
@@ -73,7 +73,7 @@ function tokenTimes(
   };
 }
 
-/** To the unit that matters. */
+/** In the largest unit that still gives at least two of it: 90s, 12m, 30h, 4d. */
 export function span(ms: number): string {
   const seconds = Math.max(0, Math.floor(ms / 1000));
   if (seconds < 120) return `${seconds}s`;

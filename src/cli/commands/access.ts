@@ -1,5 +1,5 @@
-// hansa access: who may do what. Tokens are made and revoked here; everything else about rights is
-// in Roles and RoleBindings, which `hansa get` and `hansa apply` handle.
+// `hansa access`: creates, lists and revokes tokens, and lists who has which role. Roles and
+// RoleBindings are resources, for `hansa get` and `hansa apply`.
 
 import { Command, Option } from 'commander';
 import type { Subject } from '../../core/access/policy.ts';
@@ -21,14 +21,14 @@ import { sitePaths } from '../../server/routes/paths.ts';
 
 export function accessCommand(cli: Cli): Command {
   return new Command('access')
-    .description('tokens, and who has which role')
+    .description('manage tokens, and list who has which role')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa access token create ci --role viewer --ttl 1d\n  hansa access list',
     )
     .addCommand(
       new Command('token')
-        .description('bearer tokens')
+        .description('manage bearer tokens')
         .addHelpText('after', '\nExamples:\n  hansa access token create ci --role viewer --ttl 1d')
         .addCommand(createTokenCommand(cli)),
     )
@@ -43,14 +43,14 @@ function createTokenCommand(cli: Cli): Command {
     readonly output: OutputFormat;
   }
   return new Command('create')
-    .description('make a token, and print it this once')
-    .argument('<name>', 'its name, by which it is listed and revoked')
+    .description('create a token and print it; it is not shown again')
+    .argument('<name>', 'the name of the token')
     .requiredOption(
       '--role <role>',
-      'the role that it has: viewer, editor, approver, admin or your own',
+      'the role of the token: viewer, editor, approver, admin or a role of your own',
     )
     .addOption(
-      new Option('--ttl <duration>', 'how long it lives (720h, a year at most)').argParser(
+      new Option('--ttl <duration>', 'lifetime (default 720h, at most one year)').argParser(
         parseDurationFlag,
       ),
     )
@@ -58,8 +58,8 @@ function createTokenCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-Standard output gets the token and nothing else. The site keeps only its digest: what is lost is
-lost, and a new token is soon made.
+The command prints only the token to standard output. The site stores its digest, so a lost token
+cannot be recovered. Create a new one instead.
 
 Examples:
   (umask 077; hansa access token create ci --role viewer --ttl 1d > token)`,
@@ -79,7 +79,7 @@ Examples:
         cli.print(renderValue(made, options.output) ?? printable(made.token));
         cli.note(
           printable(
-            `Token ${made.name} has the role ${made.role} until ${made.expiresAt}. It is not shown again; revoke it with: hansa access revoke ${made.name}`,
+            `Token ${made.name} has the role ${made.role} until ${made.expiresAt}. It is not shown again. To revoke it: hansa access revoke ${made.name}`,
           ),
         );
       }),
@@ -93,7 +93,7 @@ function listCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-With -o name, the names of tokens alone: what can be revoked.
+With -o name, the command prints only the names of tokens, which hansa access revoke takes.
 
 Examples:
   hansa access list
@@ -149,13 +149,16 @@ export async function listGrants(cli: Cli, client: SiteClient): Promise<readonly
 
 function revokeCommand(cli: Cli): Command {
   return new Command('revoke')
-    .description('revoke a token, and every certificate that was obtained with it, at once')
+    .description('revoke a token and all certificates that were issued for it, at once')
     .argument('<name>', 'the name of the token')
     .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa access revoke ci --yes')
     .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
       cli.withClient(command, async (client) => {
-        await cli.confirm(command, `Revoke the token ${name}? Whoever uses it is refused at once.`);
+        await cli.confirm(
+          command,
+          `Revoke the token ${name}? The site then rejects it and its certificates at once.`,
+        );
         const answer = await client.request({
           method: 'DELETE',
           path: pathTo(sitePaths.token, { name }),
@@ -170,7 +173,7 @@ function revokeCommand(cli: Cli): Command {
         if (revoked.remainingBindings.length > 0)
           cli.note(
             printable(
-              `Bindings still name it, for a token of that name to come: ${revoked.remainingBindings.join(', ')}`,
+              `These RoleBindings still name the token, and would apply to a new token of that name: ${revoked.remainingBindings.join(', ')}`,
             ),
           );
       }),

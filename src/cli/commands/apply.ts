@@ -1,4 +1,4 @@
-// hansa apply: server-side apply of manifests.
+// `hansa apply`: server-side apply of manifests.
 
 import { isDeepStrictEqual } from 'node:util';
 import { Command } from 'commander';
@@ -30,17 +30,17 @@ interface Applied {
 
 export function applyCommand(cli: Cli): Command {
   return new Command('apply')
-    .description('make objects as manifests say (server-side apply)')
+    .description('create or change objects from manifests (server-side apply)')
     .requiredOption('-f, --filename <path...>', 'files, folders, or - for standard input')
-    .option('--dry-run', 'let the site check and answer, but change nothing')
-    .option('--force-conflicts', 'take over fields that others manage')
-    .option('--field-manager <name>', 'under which name fields are owned', 'hansa')
+    .option('--dry-run', 'validate on the site, but change nothing')
+    .option('--force-conflicts', 'take over fields that other field managers own')
+    .option('--field-manager <name>', 'the field manager that will own the fields', 'hansa')
     .addOption(outputOption(['json', 'yaml', 'name', 'jsonpath']))
     .addHelpText(
       'after',
       `
-Objects are applied in the order of the files. One that is refused does not stop the others; the
-exit code is that of the first refusal.
+Objects are applied in the order of the files. If the site rejects one, the others are still applied.
+The exit code is that of the first error.
 
 Examples:
   hansa apply -f role.yaml
@@ -71,12 +71,12 @@ async function applyAll(
     } catch (caught) {
       if (!(caught instanceof HansaError)) throw caught;
       const error = caught;
-      // A site that is gone refuses all the others too.
+      // If the site is unreachable, the other objects fail too.
       if (error.code === 'HANSA_UNREACHABLE') throw error;
       refused.push({ error, kind: manifest.kind });
       const named = qualifiedName(manifest.kind, manifest.name);
       const text = `${manifest.where}: cannot apply ${named}: ${errorText(error)}`;
-      // Said once where it is the only one.
+      // With a single object, the error itself is the only message.
       if (manifests.length === 1) {
         throw new HansaError(error, text + hintFor(error, manifest.kind), { cause: error });
       }
@@ -93,24 +93,24 @@ async function applyAll(
 }
 
 function hintFor({ code, details }: HansaError, { singular }: Kind): string {
-  if (code === 'HANSA_CONFLICT') return ' To take the fields over: --force-conflicts.';
+  if (code === 'HANSA_CONFLICT') return ' To take over the fields, add --force-conflicts.';
   if (code === 'HANSA_APPLY_MISMATCH') {
-    return `. The fields that there are: hansa explain ${singular}.spec.`;
+    return `. To list the fields: hansa explain ${singular}.spec.`;
   }
-  // A pattern says what is accepted to programs; the description of the field says it to people.
+  // A regular expression is hard to read. The description of the field says the same in words.
   const unreadable = details?.causes?.find(({ message }) => message.includes('should match'));
   const field = unreadable?.field?.replaceAll(/\[\d+\]/g, '') ?? '';
   return code === 'HANSA_INVALID' && /^spec(?:\.\w+)+$/.test(field)
-    ? `. In words: hansa explain ${singular}.${field}.`
+    ? `. To see what the field accepts: hansa explain ${singular}.${field}.`
     : '';
 }
 
 type Before = (manifest: Manifest) => Promise<Resource | undefined>;
 
-/** From here on a kind is listed once, instead of reading its objects one by one. */
+/** From this number of objects on, one list of the kind replaces single reads. */
 const manyOfAKind = 10;
 
-/** How objects were before, to tell what was changed from what was not. */
+/** Reads objects as they are before the apply, to tell `configured` from `unchanged`. */
 function readBefore(client: SiteClient, manifests: readonly Manifest[]): Before {
   const counts = Map.groupBy(manifests, ({ kind }) => kind);
   const lists = new Map<Kind, Promise<Map<string, Resource>>>();
@@ -129,7 +129,7 @@ function readBefore(client: SiteClient, manifests: readonly Manifest[]): Before 
       return (await listed(kind)).get(name);
     } catch (error) {
       if (hasCode(error, 'HANSA_NOT_FOUND')) return undefined;
-      // Who may apply need not be allowed to read; then a change cannot be told from none.
+      // A caller may have the right to apply but not to read. Every apply then counts as a change.
       if (hasCode(error, 'HANSA_FORBIDDEN')) return undefined;
       throw error;
     }
@@ -157,8 +157,8 @@ async function applyOne(
 }
 
 /**
- * What an apply would write. A dry run leaves the resourceVersion as it is, whatever it would
- * change; the status is never applied, and may move between the two reads.
+ * The part of an object that an apply writes. A dry run does not change the resourceVersion, so the
+ * contents are compared, without the status, which can change between the two reads.
  */
 function written(object: Resource | undefined): unknown {
   const { status: _status, ...rest } = object ?? {};

@@ -1,4 +1,4 @@
-// hansa audit: reading the log of a site, and checking it with nothing but its bytes.
+// `hansa audit`: reads the audit log of a site, and verifies the log, an export or a proof.
 
 import { createReadStream, createWriteStream, openSync, readFileSync, rmSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -55,14 +55,14 @@ interface ListOptions {
 function listCommand(cli: Cli): Command {
   return new Command('list')
     .description('list events, newest first')
-    .option('--user <name>', 'only what this user did')
-    .option('--verb <verb>', 'only this verb: create, update, patch, delete, …')
-    .option('--kind <kind>', 'only what was done to objects of this kind')
-    .option('--name <name>', 'only what was done to objects of this name')
-    .option('--outcome <outcome>', 'allow, deny or error')
-    .option('--since <time>', 'not before: a time, or a duration such as 2h')
-    .option('--until <time>', 'before: a time, or a duration such as 10m')
-    .option('--limit <count>', 'at most so many', parseCount, 50)
+    .option('--user <name>', 'only events of this user')
+    .option('--verb <verb>', 'only events with this verb: create, update, patch, delete, …')
+    .option('--kind <kind>', 'only events of objects of this kind')
+    .option('--name <name>', 'only events of objects of this name')
+    .option('--outcome <outcome>', 'only events with this outcome: allow, deny or error')
+    .option('--since <time>', 'only events since this time (RFC 3339), or for this long (2h)')
+    .option('--until <time>', 'only events before this time (RFC 3339), or older than this (10m)')
+    .option('--limit <count>', 'the largest number of events', parseCount, 50)
     .addOption(outputOption(['json', 'yaml', 'wide', 'jsonpath']))
     .addHelpText(
       'after',
@@ -82,7 +82,7 @@ Examples:
     );
 }
 
-/** Roles or role as for other commands; the log also knows things that are no kinds, such as Token. */
+/** Accepts plural, singular and short names. Other text stays: the log also has Token, which is no kind. */
 function kindMeant(cli: Cli, text: string | undefined): string | undefined {
   if (text === undefined) return undefined;
   const word = text.toLowerCase();
@@ -117,7 +117,7 @@ async function fetchEvents(
   return events;
 }
 
-/** A time as it is, a duration as the time that long ago. */
+/** Returns a time unchanged, and turns a duration into the time that long ago. */
 function timeOf(text: string | undefined, nowMs: number): string | undefined {
   if (text === undefined || /^\d{4}-/.test(text)) return text;
   try {
@@ -150,17 +150,17 @@ export function renderEvents(events: readonly AuditEvent[], wide: boolean): stri
 }
 
 function indexArgument(): Argument {
-  return new Argument('<index>', 'the number of the event, from 0').argParser(parseCount);
+  return new Argument('<index>', 'the index of the event, starting at 0').argParser(parseCount);
 }
 
 function parseCount(text: string): number {
-  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Accepted is a whole number.');
+  if (!/^\d{1,15}$/.test(text)) throw new InvalidArgumentError('Expected a whole number.');
   return Number(text);
 }
 
 function showCommand(cli: Cli): Command {
   return new Command('show')
-    .description('show one event with everything in it')
+    .description('show one event with all its fields')
     .addArgument(indexArgument())
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa audit show 42 -o json')
@@ -180,8 +180,8 @@ function showCommand(cli: Cli): Command {
 
 function exportCommand(cli: Cli): Command {
   return new Command('export')
-    .description('write the whole log in a form that can be verified anywhere')
-    .option('--file <file>', 'where to; without it, standard output')
+    .description('export the whole log for verification without the site')
+    .option('--file <file>', 'the file to create (default: standard output)')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa audit export --file lubeck.audit\n  hansa audit export | gzip > lubeck.audit.gz',
@@ -193,20 +193,20 @@ function exportCommand(cli: Cli): Command {
           await pipeline(pieces, cli.io.stdout, { end: false });
           return;
         }
-        // Never over an older export: that may be the evidence.
+        // Never overwrite an older export: it may be evidence.
         const path = resolve(cli.io.cwd, options.file);
         const fd = openNew(path);
         const signal = cli.io.interruption();
         await pipeline(pieces, createWriteStream(path, { fd }), { signal }).catch(
           (error: NodeJS.ErrnoException) => {
-            // Half a log verifies as a log that was cut.
+            // An incomplete export would verify as a truncated log.
             rmSync(path, { force: true });
-            // The site's own refusals, and a connection that broke, are errors already.
+            // Errors of the site and of the connection already have a message.
             if (error.syscall !== 'write') throw error;
             throw usageError(`Cannot write ${path}: ${fileProblem(error)}.`);
           },
         );
-        cli.note(`Written to ${path}. Verify it with: hansa audit verify ${options.file}`);
+        cli.note(`Written to ${path}. To verify it: hansa audit verify ${options.file}`);
       }),
     );
 }
@@ -229,15 +229,15 @@ function verifyCommand(cli: Cli): Command {
   return new Command('verify')
     .description('verify the log of a site, an export, or the proof of one event')
     .argument('[file]', 'an export or a proof; without it, the log of the site')
-    .option('--key <text>', 'the public key of the log, known from elsewhere')
-    .option('--checkpoint <file>', 'a checkpoint kept from earlier: the log must continue it')
+    .option('--key <text>', 'the public key of the log, from a source that you trust')
+    .option('--checkpoint <file>', 'an earlier checkpoint, which the log must extend')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-A file needs no site and no network. With --key it cannot be signed by somebody else, with
---checkpoint the past cannot have been rewritten and signed anew. Ends with exit code 11
-(HANSA_AUDIT_INVALID) where the log does not verify.
+Verifying a file needs no site and no network. With --key, a log that another key signed fails. With
+--checkpoint, a log whose earlier events were changed fails. The exit code is 11
+(HANSA_AUDIT_INVALID) if the log does not verify.
 
 Examples:
   hansa audit verify
@@ -265,7 +265,7 @@ Examples:
     });
 }
 
-/** Asks the site; where it does not run, its store. */
+/** Reads the log from the site or, if the site does not run, from its store. */
 async function verifySite(cli: Cli, command: Command, options: VerifyOptions): Promise<StoppedLog> {
   try {
     return await cli.withClient(command, async (client) => ({
@@ -276,11 +276,11 @@ async function verifySite(cli: Cli, command: Command, options: VerifyOptions): P
     const connection = resolveConnection(globalOptions(command), cli.io);
     if (!hasCode(error, 'HANSA_UNREACHABLE') || connection.via === 'url') throw error;
     const { dataDir } = connection;
-    // Loaded here, so that no other command waits for the store.
+    // Imported here, so that other commands do not load the store.
     const { verifyStoppedLog } = await import('./stopped-log.ts');
     const stopped = await verifyStoppedLog(dataDir, cli.io.env['HANSA_KEY_FILE'], cli.io, options);
     if (stopped === undefined) throw error;
-    cli.note('The site does not run: its store was read.');
+    cli.note('The site does not run. This is the log in its store.');
     return stopped;
   }
 }
@@ -290,7 +290,7 @@ function keyOption(text: string | undefined): { key?: NoteVerifier } {
   try {
     return { key: parseVerifier(text.trim()) };
   } catch (error) {
-    // Nothing was verified yet: the flag is wrong, not the log.
+    // A usage error: the flag is wrong, not the log.
     throw usageError(`--key: ${(error as Error).message}`);
   }
 }
@@ -300,7 +300,7 @@ function readCheckpoint(cli: Cli, path: string): ReturnType<typeof parseCheckpoi
   try {
     return parseCheckpoint(text);
   } catch (error) {
-    throw usageError(`--checkpoint ${path} is not one: ${(error as Error).message}`);
+    throw usageError(`--checkpoint ${path} is not a checkpoint: ${(error as Error).message}`);
   }
 }
 
@@ -312,7 +312,7 @@ function readText(cli: Cli, path: string): string {
   }
 }
 
-/** A proof is one small file of JSON; whatever else there is must be an export. */
+/** A proof is one small JSON file. Any other file must be an export. */
 async function verifyFile(path: string, options: VerifyOptions): Promise<Verified> {
   const mostProofBytes = 512 * 1024;
   const head = await readHead(path, mostProofBytes);
@@ -360,10 +360,12 @@ function report(
   cli.print(`${what}, verified. Root ${value.rootHash}`);
   if (unsigned > 0) cli.print(`${unsigned} events after the last checkpoint are not signed yet`);
   cli.print('not yet witnessed: no peer has cosigned this checkpoint');
-  // Asked directly, the site has named its own key; a file may come from anybody.
+  // A site that answers directly names its own key. A file can come from anyone.
   if (isFile && !keyIsTrusted) {
-    cli.note(`The key is the one that the log itself names: ${key.text}`);
-    cli.note('Compare it with what the site told you earlier, or give it with --key.');
+    cli.note(`The log was verified with the key that the log itself names: ${key.text}`);
+    cli.note(
+      'Compare it with the output of hansa audit checkpoint --key at the site, or pass that key with --key.',
+    );
   }
 }
 
@@ -387,7 +389,7 @@ function proofCommand(cli: Cli): Command {
 
 function checkpointCommand(cli: Cli): Command {
   return new Command('checkpoint')
-    .description('print the signed tree head, to keep and compare later')
+    .description('print the signed checkpoint, for a later hansa audit verify --checkpoint')
     .option('--key', 'print the public key of the log instead')
     .addHelpText(
       'after',

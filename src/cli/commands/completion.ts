@@ -1,5 +1,5 @@
-// hansa completion: scripts for bash, zsh and fish, written from the commands themselves. They
-// hold the words; only for the names of objects does pressing Tab ask a site.
+// `hansa completion`: generates scripts for bash, zsh and fish from the commands. The scripts contain
+// all words except names of objects, for which they call the site.
 
 import { Argument, Command, type Option } from 'commander';
 import type { NameLists } from '../../core/plane/command-line.ts';
@@ -10,8 +10,8 @@ import { outputFormatsOf } from '../output/output.ts';
 
 export function completionCommand(cli: Cli): Command {
   return new Command('completion')
-    .description('print a script that completes hansa in a shell')
-    .addArgument(new Argument('<shell>', 'which shell').choices(['bash', 'zsh', 'fish']))
+    .description('print a shell completion script')
+    .addArgument(new Argument('<shell>', 'the shell').choices(['bash', 'zsh', 'fish']))
     .addHelpText(
       'after',
       `
@@ -37,9 +37,9 @@ interface CompletionFlag {
   readonly name: string;
   readonly short: string | undefined;
   readonly description: string;
-  /** What it wants behind it: nothing, a file, one of these words, or anything. */
+  /** The value that it takes: none, a file, one of these words, or any text. */
   readonly value: 'none' | 'file' | 'any' | readonly string[];
-  /** The command that lists the names that may stand behind it. */
+  /** The command that lists the possible values. */
   readonly listedBy: string | undefined;
 }
 
@@ -47,14 +47,14 @@ interface CompletionFlag {
 export interface CompletionWords {
   readonly path: string;
   readonly words: readonly string[];
-  /** What follows is a file, or behind a kind the names of its objects. */
+  /** What follows: files, or after a kind the names of its objects. */
   readonly follows: 'nothing' | 'files' | 'names';
-  /** The command that lists (with `-o name`) what the first word may be. */
+  /** The command that lists the possible first words with `-o name`. */
   readonly listedBy: string | undefined;
   readonly flags: readonly CompletionFlag[];
 }
 
-/** Of our own commands; planes and the subjects of `hansa doctor` add theirs. */
+/** Lists for the commands in this folder. Planes and the subjects of `hansa doctor` add more. */
 const ownLists: NameLists = new Map(
   Object.entries({
     'access token create --role': 'get roles',
@@ -87,7 +87,7 @@ export function completionWords(
     const ofKind = argument?.name() === 'kind';
     const explained = argument?.name() === 'subject';
     const ownWords = argument?.argChoices ?? (ofKind || explained ? kinds : []);
-    // The word run may be left out.
+    // The user can omit the word `run`.
     const leftOut = children
       .filter((child) => child.name() === 'run')
       .flatMap((child) => flagsOf(child, path, lists));
@@ -109,7 +109,7 @@ export function completionWords(
   return walk(root, []);
 }
 
-/** Commander knows which commands are hidden, but only its help tells. */
+/** Commander exposes hidden commands only through its help. */
 function isHidden(command: Command): boolean {
   const { parent } = command;
   return parent !== null && !parent.createHelp().visibleCommands(parent).includes(command);
@@ -135,7 +135,7 @@ function valueOf(option: Option): CompletionFlag['value'] {
 
 const scripts = { bash: bashScript, zsh: zshScript, fish: fishScript };
 
-/** Flags that say which site is meant: whoever is asked for names is told them too. */
+/** Flags that select the site. The command that lists names gets them too. */
 const siteFlags = [
   '--data-dir',
   '--site',
@@ -146,7 +146,7 @@ const siteFlags = [
   '--client-key',
 ];
 
-/** Finds the path of commands by skipping flags and what they take. */
+/** The script finds the path of commands by skipping flags and their values. */
 function bashScript(all: readonly CompletionWords[]): string {
   const flags = all.flatMap((words) => words.flags);
   const spelt = (value: (flag: CompletionFlag) => boolean): string =>
@@ -159,20 +159,20 @@ function bashScript(all: readonly CompletionWords[]): string {
       .join(' | ');
   return `# bash completion for hansa
 _hansa_names() {
-  # Of the site that the line or the environment names; where none answers, nothing is offered.
-  # compgen would run what stands in $(…): only letters that names have pass.
+  # Names from the site that the command line or the environment selects, if it answers.
+  # compgen would run the contents of $(…), so sed passes only characters of names.
   COMPREPLY=($(compgen -W "$("\${COMP_WORDS[0]}" "$@" -o name "\${site[@]}" 2>/dev/null </dev/null | sed -n 's|^\\(.*/\\)*\\([-_.a-z0-9]*\\)$|\\2|p')" -- "$current"))
 }
 _hansa_files() {
   COMPREPLY=($(compgen -f -- "$current"))
-  # Only here: with it a peer lubeck.example beside a folder of that name would be taken for the folder.
+  # Only for files: otherwise bash would treat a peer as a folder of the same name.
   compopt -o filenames 2>/dev/null
 }
 _hansa() {
   local current=\${COMP_WORDS[COMP_CWORD]} previous=\${COMP_WORDS[COMP_CWORD-1]} path= kind= word before=
   local -a site
   site=()
-  # bash makes three words of --flag=value.
+  # bash splits --flag=value into three words.
   case $current in =) current= ;; esac
   case $previous in =) previous=\${COMP_WORDS[COMP_CWORD-2]} ;; esac
   for word in "\${COMP_WORDS[@]:1:COMP_CWORD-1}"; do
@@ -199,7 +199,7 @@ ${all
 ${all
   .map(({ path, words, follows, listedBy: asked, flags: own }) => {
     const names = own.map((flag) => flag.name).join(' ');
-    // Behind the first name comes what follows, a file perhaps, and no second name.
+    // After the first name, the next argument is not a name; it can be a file.
     const first = asked === undefined ? '' : ` && [ -z "$kind" ] && follows=names asks='${asked}'`;
     return `    '${path}') words='${words.join(' ')}' flags='${names}' follows=${follows}${first} ;;`;
   })
@@ -226,7 +226,7 @@ ${all.flatMap(choiceLines).join('\n')}
 complete -F _hansa hansa ./hansa`;
 }
 
-/** A flag such as --role takes other words behind one command than behind another. */
+/** The values of a flag such as --role depend on the command. */
 function choiceLines({ path, flags }: CompletionWords): string[] {
   return flags.flatMap(({ name, short, value, listedBy: asked }) => {
     const spelt = [name, ...(short === undefined ? [] : [short])];

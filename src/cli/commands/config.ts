@@ -1,4 +1,4 @@
-// hansa config: what a site would be started with, and why.
+// `hansa config`: checks a configuration, and shows each value and where it comes from.
 
 import { Command } from 'commander';
 import { stringify } from 'yaml';
@@ -12,7 +12,7 @@ import type { OutputFormat } from '../../core/plane/command-kit.ts';
 
 export function configCommand(cli: Cli): Command {
   const check = addConfigOptions(cli, new Command('check'))
-    .description('check a configuration without starting anything')
+    .description('check a configuration without starting the site')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa config check --config site.yaml')
     .action((options: { output: OutputFormat }, command: Command) => {
@@ -24,16 +24,16 @@ export function configCommand(cli: Cli): Command {
       );
       cli.print(
         rendered ??
-          `The configuration is sound: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
+          `The configuration is valid: ${set} ${set === 1 ? 'value' : 'values'} set, ${settings.length - set} at their defaults.`,
       );
     });
   const show = addConfigOptions(cli, new Command('show'))
-    .description('explain every value: what it is, where it came from, what it means')
+    .description('show every value, where it comes from and what it means')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-With -o yaml the output is itself a configuration file.
+With -o yaml, the output is a configuration file.
 
 Examples:
   hansa config show --config site.yaml
@@ -89,7 +89,7 @@ function renderYaml(settings: LoadedConfig['settings']): string {
   for (const { key, value } of settings) {
     if (value === undefined) continue;
     const [outer = key, inner] = key.split('.');
-    // Numbers without quotes, as a person would write them.
+    // Numbers without quotes, as users write them.
     const scalar = /^\d+$/.test(value) ? Number(value) : value;
     if (inner === undefined) file[outer] = scalar;
     else file[outer] = { ...(file[outer] as Record<string, unknown>), [inner]: scalar };

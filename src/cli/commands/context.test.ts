@@ -86,7 +86,10 @@ suite('a login', () => {
   test('is used by the commands that follow, without a flag', async () => {
     const shell = new Shell();
     const login = await shell.login('ci');
-    assert.match(login.stderr, /kept in the context token:ci@lubeck\.example, which commands use/);
+    assert.match(
+      login.stderr,
+      /Stored in the context token:ci@lubeck\.example, the current one: commands use/,
+    );
     assert.equal((await shell.must('whoami', '-o', 'name')).stdout, 'token:ci\n');
     assert.match((await shell.must('get', 'sites')).stdout, /^NAME/);
   });
@@ -113,13 +116,13 @@ suite('a login', () => {
     assert.equal((await shell.must('context', 'list', '-o', 'name')).stdout, 'lubeck\n');
     const refused = await shell.run('login', '--context', 'nowhere', '--token-file', 'ops');
     assert.equal(refused.code, 2);
-    assert.match(refused.stderr, /no context nowhere yet: say with --site/);
+    assert.match(refused.stderr, /no context nowhere yet\. Name its site with --site/);
   });
 
   test('over the socket leaves the current context alone', async () => {
     const shell = new Shell();
     const login = await shell.must('login', '--data-dir', 'site', '--user', 'alice');
-    assert.match(login.stderr, /Use it with --context alice@lubeck\.example/);
+    assert.match(login.stderr, /To use it: --context alice@lubeck\.example/);
     assert.equal((await shell.run('context', 'show')).code, 2);
     const who = await shell.must('whoami', '--context', 'alice@lubeck.example');
     assert.match(who.stdout, /^user +alice\n/);
@@ -154,8 +157,8 @@ suite('logout', () => {
     assert.equal(existsSync(file), false);
     const refused = await shell.run('get', 'sites');
     assert.equal(refused.code, 6);
-    assert.match(refused.stderr, /nobody is logged in\. Log in again: hansa login --context/);
-    assert.match((await shell.must('logout')).stderr, /Nobody was logged in/);
+    assert.match(refused.stderr, /you are not logged in\. Log in again: hansa login --context/);
+    assert.match((await shell.must('logout')).stderr, /There was no login/);
   });
 
   test('of one user leaves the other, and --all leaves none', async () => {

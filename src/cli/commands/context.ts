@@ -1,4 +1,4 @@
-// hansa context: named sites and users, as kubectl has them.
+// `hansa context`: manages contexts, which name a site and a user, as in kubectl.
 
 import { resolve } from 'node:path';
 import { Command } from 'commander';
@@ -17,13 +17,13 @@ interface Output {
 
 export function contextCommand(cli: Cli): Command {
   return new Command('context')
-    .description('named sites and users, for --context')
+    .description('manage named sites and users, for --context')
     .addHelpText(
       'after',
       `
-A context says which site a command reaches, and as whom. Commands use the current context unless a
-flag (--site, --data-dir, --context) or a variable (HANSA_SITE, HANSA_DATA_DIR, HANSA_CONTEXT) names
-another site. They are files below HANSA_HOME, or below hansa in XDG_CONFIG_HOME (~/.config).
+A context names a site and a user. Commands use the current context unless a flag (--site, --data-dir,
+--context) or a variable (HANSA_SITE, HANSA_DATA_DIR, HANSA_CONTEXT) selects another site. Contexts are
+files in HANSA_HOME, or in the folder hansa of XDG_CONFIG_HOME (~/.config).
 
 Examples:
   hansa context add lubeck --site https://lubeck.example:7443 --ca-file ca.pem --token-file token
@@ -54,7 +54,7 @@ function listCommand(cli: Cli): Command {
       const rendered = renderValue(found, output);
       if (rendered !== undefined) cli.print(rendered);
       else if (found.length === 0) {
-        cli.note('There is no context yet: hansa login and hansa context add make one.');
+        cli.note('There is no context yet. To create one: hansa login, or hansa context add.');
       } else cli.print(renderColumns([headings, ...found.map(cells)]));
     });
 }
@@ -90,7 +90,7 @@ function loginText(cli: Cli, context: NamedContext): string {
 
 function showCommand(cli: Cli): Command {
   return new Command('show')
-    .description('show a context, the current one without a name')
+    .description('show a context (default: the current one)')
     .argument('[name]', 'a context')
     .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
@@ -117,31 +117,31 @@ function useCommand(cli: Cli): Command {
   return new Command('use')
     .description('make a context the current one')
     .argument('[name]', 'a context')
-    .option('--none', 'use no context: ./hansa-data again')
+    .option('--none', 'use no context; commands use ./hansa-data again')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa context use lubeck\n  hansa context use --none')
     .action((name: string | undefined, options: Output & { readonly none?: boolean }) => {
       if ((name === undefined) !== (options.none === true)) {
-        throw usageError('Name a context, or give --none.');
+        throw usageError('Name a context, or use --none.');
       }
       contextsOf(cli).use(name);
       const text =
-        name === undefined ? 'No context is current.' : `The current context is ${name}.`;
+        name === undefined ? 'There is no current context now.' : `The current context is ${name}.`;
       cli.print(renderValue({ current: name ?? null }, options.output) ?? text);
     });
 }
 
 function addCommand(cli: Cli): Command {
   return new Command('add')
-    .description('make a context from --site or --data-dir')
-    .argument('<name>', 'its name')
+    .description('create a context from --site or --data-dir')
+    .argument('<name>', 'the name of the context')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-The flags of every command say which site it is: --data-dir, or --site with --ca-file and a credential
-(--token-file, or --client-certificate and --client-key; or log in later). Files are named by path, and
-not copied. The first context becomes the current one.
+Give --data-dir, or --site with --ca-file and a credential: --token-file, or --client-certificate and
+--client-key. Without a credential, log in later. The context stores the paths of these files, not
+copies. The first context becomes the current one.
 
 Examples:
   hansa context add lubeck --data-dir /srv/lubeck
@@ -152,10 +152,10 @@ Examples:
       const { site, dataDir, caFile, tokenFile, clientCertificate, clientKey } =
         globalOptions(command);
       if ((site === undefined) === (dataDir === undefined)) {
-        throw usageError('Give either --site or --data-dir: a context is for one site.');
+        throw usageError('Give either --site or --data-dir, not both: a context is for one site.');
       }
       if (site !== undefined && caFile === undefined) {
-        throw usageError('Give --ca-file: the site is verified with it.');
+        throw usageError('Give --ca-file, which verifies the certificate of the site.');
       }
       if (contexts.has(name)) throw taken(name);
       const path = (given: string | undefined): string | undefined =>
@@ -176,7 +176,7 @@ Examples:
 
 function renameCommand(cli: Cli): Command {
   return new Command('rename')
-    .description('give a context another name')
+    .description('rename a context')
     .argument('<name>', 'a context')
     .argument('<new-name>', 'its new name')
     .addOption(outputOption(['json', 'yaml']))
@@ -191,7 +191,7 @@ function renameCommand(cli: Cli): Command {
 
 function removeCommand(cli: Cli): Command {
   return new Command('remove')
-    .description('remove a context and the certificate of its login; the site does not change')
+    .description('remove a context and its certificate from this machine; the site does not change')
     .argument('<name>', 'a context')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa context remove lubeck')
@@ -207,7 +207,7 @@ function contextsOf(cli: Cli): Contexts {
   return new Contexts(cli.io.env);
 }
 
-/** Of this shell, or of all. */
+/** HANSA_CONTEXT of this shell, or the current context of the user. */
 function currentOf(cli: Cli, contexts: Contexts): string | undefined {
   return cli.io.env['HANSA_CONTEXT'] || contexts.current();
 }

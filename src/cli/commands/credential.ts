@@ -1,5 +1,5 @@
-// hansa credential: what kubectl calls for a certificate (client-go credential plugins,
-// client.authentication.k8s.io). A kubeconfig names this command, and holds no secret itself.
+// `hansa credential`: the credential plugin that kubectl runs to get a certificate
+// (client.authentication.k8s.io). A kubeconfig names this command and holds no secret.
 
 import { Command } from 'commander';
 import { type Cli, globalOptions } from '../cli.ts';
@@ -12,12 +12,12 @@ const versions = [`${apiGroup}/v1`, `${apiGroup}/v1beta1`];
 export function credentialCommand(cli: Cli): Command {
   return new Command('credential')
     .description('print a certificate for kubectl (exec credential plugin)')
-    .option('--user <name>', 'the user to be, over the admin socket (admin)')
+    .option('--user <name>', 'over the admin socket: the user name (default admin)')
     .addHelpText(
       'after',
       `
-kubectl runs this by itself, with a kubeconfig from hansa kubeconfig. It prints an ExecCredential
-with a user certificate, one that was obtained before as long as that is good for a while.`,
+kubectl runs this command when it uses a kubeconfig from hansa kubeconfig. The command prints an
+ExecCredential with a user certificate. It reuses a cached certificate until shortly before it expires.`,
     )
     .action(async (options: { readonly user?: string }, command: Command) => {
       const connection = resolveConnection(globalOptions(command), cli.io);
@@ -31,7 +31,7 @@ with a user certificate, one that was obtained before as long as that is good fo
           apiVersion: askedVersion(cli.io.env['KUBERNETES_EXEC_INFO']),
           kind: 'ExecCredential',
           status: {
-            // kubectl asks again from this moment on, which is before the site would refuse.
+            // kubectl asks again from this time on, before the certificate expires.
             expirationTimestamp: new Date(renewAtMs(credential)).toISOString(),
             clientCertificateData: certificate,
             clientKeyData: privateKey,
@@ -41,7 +41,7 @@ with a user certificate, one that was obtained before as long as that is good fo
     });
 }
 
-/** A client only takes the version that it asked for. */
+/** A client accepts only the version that it asked for. */
 export function askedVersion(info: string | undefined): string {
   try {
     const { apiVersion } = JSON.parse(info ?? '') as { readonly apiVersion?: unknown };

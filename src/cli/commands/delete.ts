@@ -1,4 +1,4 @@
-// hansa delete
+// `hansa delete`: deletes objects by name, manifest or label, and waits for their finalizers.
 
 import { Command } from 'commander';
 import type { DeletionEffects, ObjectName } from '../../core/plane/command-line.ts';
@@ -34,17 +34,17 @@ export function deleteCommand(cli: Cli): Command {
     .description('delete objects by name, by manifest or by label')
     .argument('[kind]', 'a kind, or KIND/NAME')
     .argument('[names...]', 'names of objects')
-    .option('-f, --filename <path...>', 'what these manifests name')
-    .option('-l, --selector <labels>', 'what has these labels')
-    .option('--all', 'everything of the kind')
-    .option('--dry-run', 'let the site check and answer, but delete nothing')
-    .option('--ignore-not-found', 'what is not there counts as deleted')
-    .option('--no-wait', 'do not wait until finalizers are done')
+    .option('-f, --filename <path...>', 'delete the objects of these manifests')
+    .option('-l, --selector <labels>', 'delete the objects with these labels')
+    .option('--all', 'delete all objects of the kind')
+    .option('--dry-run', 'validate on the site, but delete nothing')
+    .option('--ignore-not-found', 'do not fail if an object does not exist')
+    .option('--no-wait', 'do not wait for finalizers')
     .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
-Asks before it deletes a peer or more than one object; --yes answers beforehand.
+The command asks before it deletes a peer, or more than one object. --yes skips the question.
 
 Examples:
   hansa delete role auditors
@@ -55,7 +55,7 @@ Examples:
       cli.withClient(command, async (client) => {
         const doomed = await choose(cli, client, kind, names, options);
         if (doomed.length === 0) {
-          cli.note('There is nothing to delete.');
+          cli.note('No objects match. Nothing was deleted.');
           return;
         }
         const effects = cli.planes.flatMap(({ deletion }) => deletion ?? []);
@@ -69,7 +69,7 @@ Examples:
     );
 }
 
-/** What to ask first; undefined where one object goes and nothing else ends with it. */
+/** The question to ask first; undefined for one object whose deletion ends nothing else. */
 export function deleteQuestion(
   doomed: readonly ObjectName[],
   effects: readonly DeletionEffects[],
@@ -91,7 +91,7 @@ async function choose(
   const selects = options.selector !== undefined || options.all === true;
   if (options.filename !== undefined) {
     if (kind !== undefined || selects) throw usageError('Give either -f or a kind, not both.');
-    // In reverse: what was made last may need what was made first.
+    // In reverse: later objects may depend on earlier ones.
     return (await loadManifests(options.filename, cli)).toReversed();
   }
   if (kind === undefined) throw usageError('Name a kind and names, or manifests with -f.');

@@ -1,4 +1,4 @@
-// hansa describe
+// `hansa describe`: prints all fields of objects in readable form.
 
 import { Command } from 'commander';
 import type { Cli } from '../cli.ts';
@@ -9,9 +9,9 @@ import { usageError } from '../../core/command/usage-error.ts';
 
 export function describeCommand(cli: Cli): Command {
   return new Command('describe')
-    .description('show everything about objects, for people')
+    .description('show all fields of objects in readable form')
     .argument('<kind>', 'a kind, or KIND/NAME')
-    .argument('[names...]', 'names of objects; without any, all of the kind')
+    .argument('[names...]', 'names of objects (default: all objects of the kind)')
     .option('-l, --selector <labels>', 'only objects with these labels')
     .addHelpText(
       'after',
@@ -31,7 +31,7 @@ export function describeCommand(cli: Cli): Command {
         const all = objects.found.flatMap(({ value }) => value);
         if (all.length > 0) cli.print(all.map(describeObject).join('\n\n'));
         objects.refuse();
-        if (all.length === 0) cli.note('There are none.');
+        if (all.length === 0) cli.note('There are no such objects.');
       }),
     );
 }

@@ -1,4 +1,4 @@
-// hansa docs generate: writes docs/reference. Hidden: it is for those who change Hansa.
+// `hansa docs generate`: writes docs/reference. A hidden command, for developers of Hansa.
 
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -13,13 +13,13 @@ import type { ReferenceSources } from './reference-pages.ts';
 export function docsCommand(cli: Cli): Command {
   const generate = new Command('generate')
     .description('write the reference pages')
-    .argument('<folder>', 'where to; what it holds is replaced')
+    .argument('<folder>', 'the folder; its contents are replaced')
     .addHelpText('after', '\nExamples:\n  hansa docs generate docs/reference')
     .action(async (folder: string, _options: unknown, command: Command) => {
       const program = command.parent?.parent;
       if (program === null || program === undefined) return;
       const site = await lookAtSite(cli);
-      // Loaded here, so that no other command waits for it.
+      // Imported here, so that other commands do not load it.
       const { referencePages } = await import('./reference-pages.ts');
       const pages = referencePages({
         program,
@@ -38,7 +38,7 @@ export function docsCommand(cli: Cli): Command {
   return new Command('docs').description('documentation of Hansa itself').addCommand(generate);
 }
 
-/** The parts of a site declare metrics and routes when they start, so one is started. */
+/** Starts a site, because its parts declare metrics and routes when they start. */
 async function lookAtSite(cli: Cli): Promise<Pick<ReferenceSources, 'metrics' | 'routes'>> {
   const { startSite } = await import('../../server/site.ts');
   const dataDir = mkdtempSync(join(tmpdir(), 'hansa-docs-'));

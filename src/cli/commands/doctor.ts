@@ -1,4 +1,4 @@
-// hansa doctor: whether a site is well, and how to repair what is not.
+// `hansa doctor`: checks a site, and prints how to fix each problem.
 
 import { statSync } from 'node:fs';
 import { Command } from 'commander';
@@ -16,18 +16,16 @@ import { printable } from '../../core/command/columns.ts';
 export function doctorCommand(cli: Cli): Command {
   const subjects = subjectsOf(cli.planes);
   const doctor = addConfigOptions(cli, new Command('doctor'))
-    .description(
-      'check a site and say how to repair it: its data folder, running or not, or by --site',
-    )
+    .description('check a site, running or not, and say how to fix problems')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-With a data folder doctor checks the machine too: files, disk, clock and ports. It reads the settings
-that the site keeps; give the variables or the --config with which the site runs. With --site or a
-context of a URL it checks what can be seen from there: readiness, clock, authorities, federations.
+With a data folder, doctor also checks the machine: files, disk, clock and ports. It reads the settings
+in the data folder. If the site runs with variables or --config, give doctor the same. With --site, or a
+context with a URL, it checks what the API shows: readiness, clock, authorities, federations.
 
-Ends with exit code 10 (HANSA_UNHEALTHY) where a line is marked ✗; ! is worth knowing.
+✗ marks a problem, ! a warning. The exit code is 10 (HANSA_UNHEALTHY) if there is a problem.
 
 ${subjects.map(({ help }) => `${help}\n\n`).join('')}Examples:
   hansa doctor --data-dir ./lubeck
@@ -64,7 +62,7 @@ async function findingsOf(
   const { clock, random } = cli.io;
   const connection = connectionOf(cli, command);
   if (connection?.via === 'url') {
-    // Loaded here and below, so that no other command waits for the store.
+    // Imported here and below, so that other commands do not load the store.
     const { examineSite } = await import('../doctor/site.ts');
     return cli.withConnection(connection, async (client) =>
       chosen === undefined
@@ -87,7 +85,7 @@ async function findingsOf(
   });
 }
 
-/** Undefined where a configuration file says which site is meant, and no flag does. */
+/** Undefined if no flag names the site, but a configuration file does. */
 function connectionOf(cli: Cli, command: Command): Connection | undefined {
   const flags = globalOptions(command);
   const isNamed = (flags.site ?? flags.context ?? flags.dataDir) !== undefined;
@@ -96,14 +94,14 @@ function connectionOf(cli: Cli, command: Command): Connection | undefined {
   return resolveConnection(flags, cli.io);
 }
 
-/** Who may not look would be told that everything is missing. */
+/** For a user without access, doctor would report all files as missing. */
 function refuseStranger(dataDir: string): void {
   const owner = statSync(dataDir, { throwIfNoEntry: false })?.uid;
   const asking = process.getuid?.();
   if (owner === undefined || asking === 0 || owner === asking) return;
   throw new HansaError(
     'HANSA_FORBIDDEN',
-    `Cannot look into ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
+    `Cannot check ${dataDir}: it belongs to user ${owner}, and you are user ${asking}. Run doctor as that user: sudo -u '#${owner}' hansa doctor --data-dir ${dataDir}`,
   );
 }
 

@@ -1,4 +1,4 @@
-// hansa explain: what an error code means, what a field of a kind is for, what exit codes say.
+// `hansa explain`: explains error codes, exit codes, kinds and their fields.
 
 import { Command } from 'commander';
 import type { Kind } from '../../api/kind.ts';
@@ -18,7 +18,7 @@ export function explainCommand(cli: Cli): Command {
     .description('explain an error code, a kind or one of its fields')
     .argument(
       '[subject]',
-      'HANSA_CODE, KIND, KIND.path.to.field, exit-codes or error-codes; without it, the kinds',
+      'HANSA_CODE, KIND, KIND.path.to.field, exit-codes or error-codes (default: list the kinds)',
     )
     .addHelpText(
       'after',
@@ -64,7 +64,7 @@ function explainExitCodes(): string {
 function explainExitCode(errors: ErrorCatalog, number: number): string {
   const known = Object.values(exitCodes).find(({ code }) => code === number);
   if (known === undefined) {
-    throw usageError(`There is no exit code ${number}. hansa explain exit-codes lists them.`);
+    throw usageError(`There is no exit code ${number}. To list them: hansa explain exit-codes.`);
   }
   const rows = [...errors]
     .filter(([, { like }]) => exitCodeOf(like) === number)
@@ -78,7 +78,7 @@ function explainErrorCodes(errors: ErrorCatalog): string {
   return renderColumns([...errors].map(([code, { meaning }]) => [code, meaning]));
 }
 
-/** Also in lower case and without the prefix, as people type it. Undefined where no code is meant. */
+/** Accepts lower case, and the code without its prefix. Undefined if the text is not a code. */
 function codeMeant(errors: ErrorCatalog, subject: string): string | undefined {
   const upper = subject.toUpperCase().replaceAll('-', '_');
   if (upper.startsWith('HANSA_')) return upper;
@@ -90,7 +90,7 @@ export function explainError(errors: ErrorCatalog, code: string): string {
   if (found === undefined) {
     const meant = nearest(code, [...errors.keys()]);
     const hint =
-      meant === undefined ? ' hansa explain error-codes lists them.' : ` Did you mean ${meant}?`;
+      meant === undefined ? ' To list them: hansa explain error-codes.' : ` Did you mean ${meant}?`;
     throw usageError(`There is no error code ${code}.${hint}`);
   }
   const { meaning, remedy, like } = found;
@@ -116,7 +116,7 @@ export function explainField(kind: Kind, path: readonly string[]): string {
       const meant = nearest(name, known);
       const hint =
         meant === undefined
-          ? `Fields are: ${known.join(', ') || 'none'}.`
+          ? `Its fields: ${known.join(', ') || 'none'}.`
           : `Did you mean ${meant}?`;
       const where = [kind.kind, ...path.slice(0, depth)].join('.');
       throw usageError(`${where} has no field ${name}. ${hint}`);
@@ -147,7 +147,7 @@ export function explainField(kind: Kind, path: readonly string[]): string {
   return lines.join('\n').trimEnd();
 }
 
-/** Through lists and maps to the object whose fields a path goes on with. */
+/** The object schema in which a path continues, inside lists and maps. */
 function objectOf(schema: Schema): ObjectSchema | undefined {
   if (schema.type === 'object') return schema;
   if (schema.type === 'list') return objectOf(schema.items);
@@ -182,7 +182,7 @@ export function typeName(schema: Schema): string {
   }
 }
 
-/** What is accepted, in words. */
+/** The constraints of a schema as text. */
 export function constraints(schema: Schema): string[] {
   const lines: string[] = [];
   const say = (text: string, value: string | number | undefined): void => {
@@ -191,16 +191,17 @@ export function constraints(schema: Schema): string[] {
   if (schema.type === 'string') {
     say('one of:', schema.enum?.join(', '));
     say('pattern:', schema.pattern);
-    say('at least this many characters:', schema.minLength);
-    say('at most this many characters:', schema.maxLength);
-    if (schema.format === 'date-time') lines.push('a time as in RFC 3339: 2027-01-01T00:00:00Z');
+    say('minimum number of characters:', schema.minLength);
+    say('maximum number of characters:', schema.maxLength);
+    if (schema.format === 'date-time')
+      lines.push('a time in RFC 3339 format: 2027-01-01T00:00:00Z');
   } else if (schema.type === 'integer') {
     say('at least:', schema.minimum);
     say('at most:', schema.maximum);
   } else if (schema.type === 'list') {
-    say('at least this many items:', schema.minItems);
-    say('at most this many items:', schema.maxItems);
-    say('items are told apart by:', schema.keys?.join(', '));
+    say('minimum number of items:', schema.minItems);
+    say('maximum number of items:', schema.maxItems);
+    say('unique by:', schema.keys?.join(', '));
   } else if (schema.type === 'object') {
     for (const rule of schema.rules ?? []) say('rule:', rule.message);
   }

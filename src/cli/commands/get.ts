@@ -1,4 +1,4 @@
-// hansa get: list or show objects, once or for as long as they change.
+// `hansa get`: lists objects or shows them by name, and with --watch prints changes.
 
 import { Command, Option } from 'commander';
 import type { Kind } from '../../api/kind.ts';
@@ -36,9 +36,12 @@ export function getCommand(cli: Cli): Command {
         compareBy,
       ),
     )
-    .option('-w, --watch', 'go on and print what changes')
-    .option('--no-headers', 'no line of headings')
-    .option('--show-managed-fields', 'with json and yaml: who owns which field')
+    .option('-w, --watch', 'then print changes until interrupted')
+    .option('--no-headers', 'omit the line of headings')
+    .option(
+      '--show-managed-fields',
+      'with json and yaml: show which field manager owns which field',
+    )
     .addOption(outputOption())
     .addHelpText(
       'after',
@@ -79,7 +82,7 @@ export async function get(
       throw usageError('--watch follows one kind or one object at a time.');
     }
     if (options.sortBy !== undefined) {
-      throw usageError('--watch prints changes as they come: leave --sort-by out.');
+      throw usageError('--watch prints changes as they arrive. Remove --sort-by.');
     }
     await watch(cli, client, only, selection, options);
     return;
@@ -106,7 +109,7 @@ async function sortedList(
   return sortBy === undefined ? list : { ...list, items: list.items.toSorted(sortBy) };
 }
 
-/** A table's rows hold names and texts only: their order comes from the objects themselves. */
+/** The rows of a table hold only names and text, so a list of the objects gives the order. */
 async function sortedTable(
   client: SiteClient,
   { kind, name }: Target,
@@ -142,7 +145,7 @@ function printObjects(
   const objects = found.map(({ value }) => value);
   const shown =
     options.showManagedFields === true ? objects : objects.map((value) => withoutManagers(value));
-  // Several answers are a list of any kinds, as kubectl prints them.
+  // Several results become a List of mixed kinds, as in kubectl.
   const value =
     shown.length === 1
       ? shown[0]
@@ -154,7 +157,7 @@ function printObjects(
   cli.print(renderValue(value, options.output) ?? '');
 }
 
-/** managedFields are long, and as a rule not what somebody wants to see. */
+/** Without managedFields, which are long and rarely needed. */
 function withoutManagers(found: Resource | List): Resource | List {
   if ('items' in found) {
     return { ...found, items: found.items.map((item) => withoutManagers(item) as Resource) };

@@ -1,6 +1,5 @@
-// hansa kubeconfig: a file for kubectl and everything that reads one. It holds no secret: kubectl
-// calls this program for a short-lived certificate (client-go credential plugins), and the CA is
-// named by the path of a file that the site keeps fresh.
+// `hansa kubeconfig`: prints a kubeconfig without secrets. kubectl runs `hansa credential` to get a
+// short-lived certificate, and reads the CA from a file that the site keeps current.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';
@@ -17,14 +16,14 @@ import type { OutputFormat } from '../../core/plane/command-kit.ts';
 export function kubeconfigCommand(cli: Cli): Command {
   return new Command('kubeconfig')
     .description('print a kubeconfig for the site')
-    .option('--server <url>', 'another URL of the api listener, for example behind a tunnel')
+    .option('--server <url>', 'another URL of the api listener, for example of a tunnel')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-By --data-dir, kubectl gets a short-lived certificate through this program. By --site and
---token-file, it reads the token from that file. For a context with a login, kubectl gets the
-certificate of that login.
+With --data-dir, kubectl runs hansa to get a short-lived certificate. With --site and --token-file,
+kubectl reads the token from that file. With a context that is logged in, kubectl uses the certificate
+of that login.
 
 Examples:
   hansa kubeconfig --data-dir ./lubeck > kubeconfig
@@ -44,7 +43,7 @@ function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefi
   const { io } = cli;
   if (server !== undefined && !(URL.canParse(server) && server.startsWith('https://'))) {
     throw usageError(
-      `--server is ${JSON.stringify(server)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
+      `--server is ${JSON.stringify(server)}: expected an https URL, for example https://127.0.0.1:7443.`,
     );
   }
   const exec = (...args: readonly string[]) => ({
@@ -56,7 +55,7 @@ function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefi
         ? { env: [{ name: 'HANSA_HOME', value: io.env['HANSA_HOME'] }] }
         : {}),
       interactiveMode: 'Never',
-      installHint: `The site's own program makes the credential: ${io.launcher} must be there.`,
+      installHint: `The credential plugin ${io.launcher} is missing. Install hansa there.`,
     },
   });
   const connection = resolveConnection(options, io);
@@ -72,11 +71,11 @@ function kubeconfigFor(cli: Cli, options: GlobalOptions, server: string | undefi
   }
   const { url, caFile, tokenFile, clientCertificate, clientKey, context } = connection;
   if (!existsSync(caFile))
-    throw usageError(`There is no CA file ${caFile}: name it with --ca-file.`);
+    throw usageError(`There is no CA file ${caFile}. Name the CA file of the site with --ca-file.`);
   if (tokenFile === undefined && clientCertificate === undefined) {
     throw usageError('With --site, give --token-file, or --client-certificate and --client-key.');
   }
-  // The certificate of a login is replaced by the next login: kubectl asks for the one of that moment.
+  // The next login replaces the certificate, so kubectl asks for the current one.
   const isLogin =
     context !== undefined && new Contexts(io.env).get(context).credential === clientCertificate;
   return assemble({

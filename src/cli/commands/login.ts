@@ -1,4 +1,5 @@
-// hansa login and logout: a short-lived user certificate for this machine, kept in a context.
+// `hansa login` and `hansa logout`: get a short-lived user certificate and keep it in a context, or
+// remove it.
 
 import { rmSync } from 'node:fs';
 import { join } from 'node:path';
@@ -21,19 +22,19 @@ interface LoginOptions {
 
 export function loginCommand(cli: Cli): Command {
   return new Command('login')
-    .description('obtain a short-lived user certificate, and keep it in a context')
-    .option('--user <name>', 'the user to be, over the admin socket (admin)')
+    .description('get a short-lived user certificate and keep it in a context')
+    .option('--user <name>', 'over the admin socket: the user name (default admin)')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Over the admin socket, the owner of the data folder becomes any user. With --site and --token-file,
-you become the token's own user, with its rights and for no longer than it lives. The certificate
-lasts an hour at most. It is kept, with its key, in a file that only you can read.
+Over the admin socket, the owner of the data folder can log in as any user. With --site and
+--token-file, you log in as the user of the token, with its rights and at most until it expires. The
+certificate is valid for at most one hour. It is stored with its key in a file that only you can read.
 
-The login is kept as a context, called USER@TRUST-DOMAIN or as --context says. Logins of several users
-and sites stay side by side. The first login by --site becomes the current context; later ones change
-nothing for commands that run without --context.
+Each login is a context, named USER@TRUST-DOMAIN or by --context. You can be logged in as several users
+and at several sites. The first login with --site becomes the current context. Later logins do not
+change the current context.
 
 Examples:
   hansa login --site https://lubeck.example:7443 --ca-file ca.pem --token-file token
@@ -63,12 +64,14 @@ Examples:
       const rendered = renderValue(result, options.output);
       cli.print(rendered ?? printable(`Logged in as ${result.user} until ${result.notAfter}.`));
       if (kept === undefined)
-        cli.note('The certificate could not be kept: there is no private folder for it.');
+        cli.note(
+          'The certificate was not stored: there is no private folder for it. Set HOME or HANSA_HOME.',
+        );
       else if (rendered === undefined) cli.note(keptText(kept));
     });
 }
 
-/** The site to log in at. `--context` names a context that exists, or the one to make. */
+/** The site to log in at. `--context` names an existing context, or the one to create. */
 function loginConnection(cli: Cli, contexts: Contexts, flags: GlobalOptions): Connection {
   const { io } = cli;
   const { context: name, ...others } = flags;
@@ -80,11 +83,9 @@ function loginConnection(cli: Cli, contexts: Contexts, flags: GlobalOptions): Co
   ].some((given) => given !== undefined && given !== '');
   if (isSiteGiven) return resolveConnection(others, io);
   if (!contexts.has(name)) {
-    throw usageError(
-      `There is no context ${name} yet: say with --site or --data-dir which site it is for.`,
-    );
+    throw usageError(`There is no context ${name} yet. Name its site with --site or --data-dir.`);
   }
-  // A certificate does not obtain another one: the token does.
+  // The site issues certificates for tokens, not for other certificates.
   const { tokenFile } = contexts.get(name);
   const isNamed = flags.tokenFile !== undefined || tokenFile === undefined;
   return resolveConnection(isNamed ? flags : { ...flags, tokenFile }, io);
@@ -109,7 +110,7 @@ function keep(cli: Cli, contexts: Contexts, login: Login): Kept {
   const known = contexts.has(name) ? contexts.get(name) : undefined;
   const isSame = known?.site === made.site;
   contexts.put(name, isSame ? { ...known, ...made } : made);
-  // Over the socket no context is needed, and one that expires would be in the way.
+  // Over the socket no context is needed, and an expired one would break later commands.
   if (connection.via === 'url') contexts.useFirst(name);
   const current = cli.io.env['HANSA_CONTEXT'] || contexts.current();
   return { name, isCurrent: current === name };
@@ -123,33 +124,33 @@ function siteOf(connection: Connection): { readonly site: string; readonly caFil
   return { site: localUrl(readEndpoints(dataDir).api), caFile: join(dataDir, 'ca.pem') };
 }
 
-/** By trust domain, or by host where another site has that name already. */
+/** Named by trust domain, or by host if another site already has that name. */
 function freeName(contexts: Contexts, made: Context, { user, spiffeId }: CachedCredential): string {
   const name = `${user}@${new URL(spiffeId).hostname}`;
   if (!contexts.has(name) || contexts.get(name).site === made.site) return name;
-  // Brackets of IPv6 addresses are in no name.
+  // Names cannot contain the brackets of IPv6 addresses.
   return `${user}@${new URL(made.site ?? '').host.replaceAll(/[[\]]/g, '')}`;
 }
 
 function keptText({ name, isCurrent }: Kept): string {
   return printable(
     isCurrent
-      ? `It is kept in the context ${name}, which commands use unless a flag or variable names another site.`
-      : `It is kept in the context ${name}. Use it with --context ${name}, for one shell with export HANSA_CONTEXT=${name}, or always with: hansa context use ${name}`,
+      ? `Stored in the context ${name}, the current one: commands use it unless a flag or variable names another site.`
+      : `Stored in the context ${name}. To use it: --context ${name}, export HANSA_CONTEXT=${name}, or hansa context use ${name}`,
   );
 }
 
 export function logoutCommand(cli: Cli): Command {
   return new Command('logout')
-    .description('forget the certificate of a context')
-    .option('--all', 'forget the certificates of all contexts')
+    .description('remove the certificate of a context')
+    .option('--all', 'remove the certificates of all contexts')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Removes the certificate and its key from this machine. The context stays, for the next login. A copy of
-the certificate works until it expires, an hour after the login at most; hansa access revoke ends the
-certificates of a token at once.
+The command removes the certificate and its key from this machine. The context stays, for the next
+login. A copy of the certificate works until it expires, at most one hour after the login. hansa access
+revoke revokes the certificates of a token at once.
 
 Examples:
   hansa logout
@@ -166,7 +167,7 @@ Examples:
         const name = named ?? (cli.io.env['HANSA_CONTEXT'] || contexts.current());
         if (options.all !== true && name === undefined) {
           throw usageError(
-            'There is no current context. Name one with --context, or give --all; hansa context list shows them.',
+            'There is no current context. Name one with --context, or use --all. To list them: hansa context list.',
           );
         }
         const all = contexts.usable().map((each) => each.name);
@@ -174,7 +175,7 @@ Examples:
         const forgotten = names.flatMap((each) => forget(contexts, each));
         const rendered = renderValue({ forgotten }, options.output);
         if (rendered !== undefined) cli.print(rendered);
-        else if (forgotten.length === 0) cli.note('Nobody was logged in.');
+        else if (forgotten.length === 0) cli.note('There was no login.');
         for (const { user, context } of rendered === undefined ? forgotten : []) {
           cli.print(printable(`Logged out ${user} (context ${context}).`));
         }
@@ -192,7 +193,7 @@ export function forget(contexts: Contexts, name: string): Forgotten[] {
   const { name: _name, credential, user, ...others } = contexts.get(name);
   if (credential === undefined) return [];
   contexts.put(name, others);
-  // Only a file of ours: the context may have been edited.
+  // Delete the file only if it is a credential: the user may have edited the context.
   const held = readCredential(credential);
   const isShared = contexts.usable().some((other) => other.credential === credential);
   if (held !== undefined && !isShared) rmSync(credential, { force: true });

@@ -1,4 +1,4 @@
-// The pages of docs/reference, written from the code that they describe. Pure.
+// Generates the pages of docs/reference from the code that they describe. Pure.
 
 import type { Command } from 'commander';
 import { referencePage } from '../../api/documents/reference.ts';
@@ -21,15 +21,15 @@ export interface ReferenceSources {
   readonly program: Command;
   readonly registry: Registry;
   readonly planes: readonly Plane[];
-  /** What /metrics of a running site says. */
+  /** The text of /metrics of a running site. */
   readonly metrics: string;
-  /** Of a running site. */
+  /** All routes of a running site. */
   readonly routes: readonly RouteRow[];
 }
 
 const origin = '<!-- Written by `make docs`. Do not edit: change the code that it describes. -->\n';
 
-/** By path below the folder of the reference. */
+/** The pages by path, relative to the folder of the reference. */
 export function referencePages(sources: ReferenceSources): Map<string, string> {
   const { registry } = sources;
   const pages = new Map<string, string>();
@@ -71,7 +71,7 @@ function firstSentence(text: string): string {
   return /^.*?[.:](?=\s|$)/.exec(text)?.[0].replace(/:$/, '.') ?? text;
 }
 
-/** Of the preset roles, and which kinds each of them may write. */
+/** The preset roles, and the verbs that each has on each kind. */
 function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
   const guarded = [...kinds, tokenKind];
   const rules = presetRules(
@@ -94,7 +94,7 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
   return [
     '# Preset roles',
     '',
-    'These roles exist on every site and cannot be changed. A role of your own lists other kinds and verbs: see [Role](kinds/role.md).',
+    'These roles exist on every site and cannot be changed. To allow other kinds and verbs, create a [Role](kinds/role.md).',
     '',
     ...table(
       ['role', 'meaning'],
@@ -108,7 +108,7 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
       guarded.map(({ kind }) => [kind, ...presetRoleNames.map((role) => verbsFor(role, kind))]),
     ),
     '',
-    '## Fields with a right of their own',
+    '## Fields that need an extra right',
     '',
     ...fields,
   ].join('\n');
@@ -122,7 +122,7 @@ function commandPage(program: Command): string {
   const lines = [
     '# Commands',
     '',
-    'Every command also takes the options of `hansa` itself, `--data-dir` and `--yes` among them.',
+    'Every command also takes the global options of `hansa`, such as `--data-dir` and `--yes`.',
     '',
   ];
   const walk = (command: Command, path: string): void => {
@@ -138,7 +138,7 @@ function commandPage(program: Command): string {
 function helpOf(command: Command): string {
   let text = '';
   const output = command.configureOutput();
-  // The only way to the help with the texts that are added after it.
+  // Only outputHelp includes the text of addHelpText.
   command.configureOutput({
     ...output,
     writeOut: (piece) => {
@@ -147,7 +147,7 @@ function helpOf(command: Command): string {
   });
   command.outputHelp();
   command.configureOutput(output);
-  // The page says it once, at its top.
+  // The page mentions the global options once, at its top.
   return withoutGlobalOptionsLine(text).trim();
 }
 
@@ -166,7 +166,7 @@ function configurationPage(planes: readonly Plane[]): string {
   return [
     '# Configuration',
     '',
-    'One schema for the YAML file (`--config FILE` or `HANSA_CONFIG`), variables and flags. A flag wins over a variable, a variable over the file, the file over what the data folder remembers of earlier flags (`config.yaml` there). Keys with a dot are nested in the file. `hansa config show` tells where each value came from; `hansa config check` checks without starting anything.',
+    'Each key can be set in the YAML file (`--config FILE` or `HANSA_CONFIG`), as a variable or as a flag. A flag overrides a variable, a variable overrides the file, and the file overrides the flags of earlier starts, which the data folder keeps in `config.yaml`. Keys with a dot are nested in the file. `hansa config show` shows where each value comes from. `hansa config check` checks a configuration without starting the site.',
     '',
     ...table(['key', 'value', 'default', 'meaning', 'flag', 'variable'], rows),
   ].join('\n');
@@ -183,7 +183,7 @@ function errorPage(planes: readonly Plane[]): string {
   return [
     '# Error codes and exit codes',
     '',
-    'Every error that a caller must tell apart has a stable code; `hansa explain CODE` prints the same.',
+    'Every error that a caller must distinguish has a stable code. `hansa explain CODE` prints the same text.',
     '',
     ...table(['code', 'exit code', 'meaning', 'what to do'], codes),
     '',
@@ -197,9 +197,9 @@ function routesPage(routes: readonly RouteRow[]): string {
   return [
     '# Routes',
     '',
-    'Every route of a site beside its resources, with who may call it. The site checks this before it runs the route, and again when the body of the request is complete. Resources are served below `/apis/hansa.dev/v1alpha1/`: a request needs the right of its verb on the kind.',
+    'All routes of a site except those of resources, and who may call each of them. The site checks this before it runs the handler, and again when the request body is complete. Resources are served below `/apis/hansa.dev/v1alpha1/`. A request there needs the right to use its verb on the kind.',
     '',
-    'The api listener and the admin socket serve the same routes. The workload socket, which attests its callers, is not listed. Paths of OpenID Connect discovery begin with the path of the configured issuer.',
+    'The api listener and the admin socket serve the same routes. The table omits the workload socket, which attests its callers. Paths of OpenID Connect discovery begin with the path of the configured issuer.',
     '',
     '| listener | method | path | who may call |',
     '|---|---|---|---|',
@@ -221,7 +221,7 @@ function metricsPage(exposition: string): string {
   return [
     '# Metrics',
     '',
-    'In the Prometheus text format, at `/metrics` of the metrics listener.',
+    'The metrics listener serves these metrics at `/metrics`, in the Prometheus text format.',
     '',
     ...table(['name', 'type', 'meaning'], rows),
   ].join('\n');

@@ -1,5 +1,5 @@
-// The configuration flags of `hansa server` and `hansa config`, made from the schema. Reads the file
-// that --config names, and the settings that the data folder remembers.
+// The configuration flags of `hansa server`, `hansa config` and `hansa doctor`, generated from the
+// schema. Loads the configuration from flags, variables, the --config file and the data folder.
 
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -22,7 +22,7 @@ function optionOf(name: string, key: ConfigKey): Option {
   );
 }
 
-/** `--data-dir` is a flag of every command already. */
+/** All configuration flags except `--data-dir`, which is a global flag. */
 export function addConfigOptions(cli: Cli, command: Command): Command {
   command.addOption(new Option('--config <file>', 'a YAML file with these keys (HANSA_CONFIG)'));
   for (const [name, key] of configTable(cli.planes)) {
@@ -31,7 +31,7 @@ export function addConfigOptions(cli: Cli, command: Command): Command {
   return command;
 }
 
-/** `dataDir` goes before everything else: a context named it. */
+/** `dataDir` is the data folder of a context. It overrides all other sources. */
 export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): LoadedConfig {
   const given = command.optsWithGlobals<Record<string, unknown>>();
   const flags: { [name: string]: string } = {};
@@ -53,7 +53,7 @@ export function loadServerConfig(cli: Cli, command: Command, dataDir?: string): 
 function readConfigFile(given: string, io: Io): ConfigFile {
   const path = resolve(io.cwd, given);
   try {
-    // Looked at before it is read: a device or a log by mistake would fill the memory.
+    // Check the size first: a device or a log file would fill the memory.
     if (statSync(path).size > maxConfigFileBytes) {
       return {
         path,

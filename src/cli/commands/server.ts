@@ -1,4 +1,4 @@
-// hansa server: runs a site in the foreground.
+// `hansa server`: runs a site in the foreground.
 
 import { Command } from 'commander';
 import type { Cli } from '../cli.ts';
@@ -10,11 +10,11 @@ export function serverCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-The first start in a data folder makes everything that the site needs. The flags of a start are kept
-in DATA_DIR/config.yaml, so later starts need only --data-dir; a flag given later replaces what is
-kept. Not kept: --trust-domain (the store has it), --log-level, --log-format and
---ca-clock-trusted-until. SIGTERM and SIGINT stop the site after the requests in flight; log lines go
-to standard error.
+The first start in a data folder creates the store, the keys and the authorities of the site. The site
+keeps the flags of a start in DATA_DIR/config.yaml, so later starts need only --data-dir. A later flag
+replaces the stored value. The site does not keep --log-level, --log-format and
+--ca-clock-trusted-until in this file; the trust domain is in the store. SIGTERM and SIGINT stop the
+site after it has answered open requests. Log lines go to standard error.
 
 Examples:
   hansa server --data-dir ./lubeck --trust-domain lubeck.example
@@ -23,9 +23,9 @@ Examples:
     )
     .action(async (_options: unknown, command: Command) => {
       const { config, settings } = loadServerConfig(cli, command);
-      // Loaded here and not above, so that other commands start without the daemon's code.
+      // Imported here, so that other commands do not load the code of the daemon.
       const { runServer } = await import('../../server/run.ts');
-      // A site does not end because whoever read its output has gone.
+      // A site keeps running when the reader of its output has closed the pipe.
       for (const stream of [cli.io.stdout, cli.io.stderr]) {
         stream.removeAllListeners('error').on('error', () => undefined);
       }

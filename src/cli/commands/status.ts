@@ -1,4 +1,4 @@
-// hansa status: the site at a glance. Each plane adds a part.
+// `hansa status`: a summary of the site. Each plane adds a part.
 
 import { Command } from 'commander';
 import { humanDuration } from '../../api/values/duration.ts';
@@ -21,9 +21,7 @@ interface SiteStatus {
 
 export function statusCommand(cli: Cli): Command {
   return new Command('status')
-    .description(
-      'the site at a glance: where it listens, whom it believes, and how its peers are doing',
-    )
+    .description('show a summary of the site: listeners, trusted domains and peers')
     .addOption(outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa status\n  hansa status -o json')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
@@ -52,7 +50,7 @@ export function statusText(
       ? ''
       : `, up ${humanDuration(nowMs - Date.parse(status.startedAt))}`;
   const health =
-    ready?.status === 'True' ? 'ready' : `not ready: ${ready?.message ?? 'nothing is known yet'}`;
+    ready?.status === 'True' ? 'ready' : `not ready: ${ready?.message ?? 'no condition yet'}`;
   const head = [
     [status.trustDomain ?? 'unknown', `${health}${since}, version ${status.version ?? 'unknown'}`],
     ['advertised', status.advertiseURL ?? ''],

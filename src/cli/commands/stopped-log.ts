@@ -1,4 +1,4 @@
-// The audit log of a site that does not run, read from its store. Nothing is written to it.
+// Verifies the audit log in the store of a site that does not run. It does not write to the store.
 
 import { existsSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -18,11 +18,11 @@ import type { Io } from '../../core/plane/command-kit.ts';
 
 export interface StoppedLog {
   readonly verified: Verified;
-  /** Events that the last checkpoint does not sign yet: the site signs them when it starts. */
+  /** Events after the last checkpoint. The site signs them at its next start. */
   readonly unsigned: number;
 }
 
-/** Undefined where there is no store to look into. */
+/** Undefined if there is no store. */
 export async function verifyStoppedLog(
   dataDir: string,
   keyFile: string | undefined,
@@ -30,7 +30,7 @@ export async function verifyStoppedLog(
   options: VerifyOptions,
 ): Promise<StoppedLog | undefined> {
   const folder = dataFolderAt(dataDir);
-  // Without a variable it is where the site was started with: the data folder remembers the flag.
+  // Without HANSA_KEY_FILE, use the --key-file of the last start, which the data folder keeps.
   const remembered = readRemembered(dataDir)?.values.get('keyFile')?.text;
   const isGiven = keyFile !== undefined && keyFile !== '';
   const keyPath = isGiven
@@ -41,10 +41,7 @@ export async function verifyStoppedLog(
   try {
     const note = storedCheckpoint(store);
     if (note === undefined) {
-      throw new HansaError(
-        'HANSA_AUDIT_INVALID',
-        'The store holds no checkpoint of its audit log.',
-      );
+      throw new HansaError('HANSA_AUDIT_INVALID', 'The store has no checkpoint of its audit log.');
     }
     const key = options.key ?? (await ownKey(store, keyPath, io));
     const checkpoint = parseCheckpoint(note);
@@ -57,13 +54,13 @@ export async function verifyStoppedLog(
 
 async function ownKey(store: Store, keyPath: string, io: Io) {
   if (!existsSync(keyPath)) {
-    const message = `Cannot open the key of the audit log: there is no ${keyPath}. Name the key file with HANSA_KEY_FILE, or give the public key of the log with --key.`;
+    const message = `Cannot decrypt the key of the audit log: the key-encryption key ${keyPath} does not exist. Name it with HANSA_KEY_FILE, or give the public key of the log with --key.`;
     throw new HansaError('HANSA_SEAL_BROKEN', message);
   }
   const sealer = createSealer(await loadOrCreateKey(keyPath, io.random), io.random);
   const secret = await secretRecord(store, sealer, 'checkpoint-key').load();
   if (secret === undefined) {
-    throw new HansaError('HANSA_AUDIT_INVALID', 'The store holds no key of its audit log.');
+    throw new HansaError('HANSA_AUDIT_INVALID', 'The store has no key of its audit log.');
   }
   const trustDomain = await settleTrustDomain(store, undefined);
   return noteSigner(trustDomain, importPkcs8(secret)).verifier;

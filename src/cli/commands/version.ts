@@ -1,4 +1,4 @@
-// hansa version
+// `hansa version`: prints the versions of the program, the API and Node.
 
 import { Command } from 'commander';
 import { apiVersion } from '../../api/object.ts';

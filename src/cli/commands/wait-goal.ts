@@ -1,4 +1,4 @@
-// What `hansa wait --for` understands, and whether an object is there yet. Pure.
+// Parses the goals of `hansa wait --for`, and decides whether an object meets one. Pure.
 
 import type { Condition, Resource } from '../../api/object.ts';
 import { compileTemplate, type Template } from '../output/jsonpath.ts';
@@ -19,16 +19,16 @@ export function parseGoal(text: string): Goal {
     const [, type = '', status = 'True'] = condition;
     return { goal: 'condition', type, status };
   }
-  // The value begins after the brace that closes the template: a filter within may hold `==`.
+  // The value begins after the closing brace of the template, which can contain `==` in a filter.
   const path = /^jsonpath=(\{.*\}|[^={]+)(?:=(.*))?$/.exec(text);
   if (path !== null) {
     const [, template = '', value] = path;
     return { goal: 'jsonpath', template: compileTemplate(template), value };
   }
-  throw usageError(`--for is ${JSON.stringify(text)}: accepted is ${accepted}.`);
+  throw usageError(`--for is ${JSON.stringify(text)}: expected ${accepted}.`);
 }
 
-/** `object` is undefined where there is none. */
+/** `object` is undefined if it does not exist. */
 export function isMet(goal: Goal, object: Resource | undefined): boolean {
   if (goal.goal === 'delete') return object === undefined;
   if (object === undefined) return false;
@@ -40,7 +40,7 @@ export function isMet(goal: Goal, object: Resource | undefined): boolean {
   const condition = conditionsOf(object).find(
     ({ type }) => type.toLowerCase() === goal.type.toLowerCase(),
   );
-  // A condition that speaks of an older generation says nothing about what was asked for since.
+  // A condition of an older generation does not describe the current spec.
   const current =
     condition?.observedGeneration === undefined ||
     condition.observedGeneration >= object.metadata.generation;
@@ -52,14 +52,14 @@ export function conditionsOf(object: Resource): readonly Condition[] {
   return status?.conditions ?? [];
 }
 
-/** How far the object is, for the message of a wait that ended in vain. */
+/** The state of the object, for the error after a timeout. */
 export function describeState(goal: Goal, object: Resource | undefined): string {
   if (object === undefined) return 'there is no such object';
   if (goal.goal === 'delete') {
     const finalizers = object.metadata.finalizers ?? [];
     return finalizers.length === 0
-      ? 'it is still there'
-      : `finalizers hold it: ${finalizers.join(', ')}`;
+      ? 'it still exists'
+      : `its finalizers are not done: ${finalizers.join(', ')}`;
   }
   if (goal.goal === 'jsonpath') return `the value is ${JSON.stringify(goal.template(object))}`;
   if (goal.goal === 'create') return 'it exists';

@@ -1,4 +1,4 @@
-// hansa wait: until objects are as wished, or a time has passed.
+// `hansa wait`: waits until objects meet a condition, or a timeout passes.
 
 import { Command, Option } from 'commander';
 import type { Kind } from '../../api/kind.ts';
@@ -38,16 +38,16 @@ export function waitCommand(cli: Cli): Command {
       parseGoal,
     )
     .addOption(
-      new Option('--timeout <duration>', 'give up after this long')
+      new Option('--timeout <duration>', 'how long to wait')
         .argParser(parseDurationFlag)
         .default(30_000, '30s'),
     )
-    .option('-l, --selector <labels>', 'all objects that have these labels now')
+    .option('-l, --selector <labels>', 'all objects that now have these labels')
     .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
-Ends with exit code 9 (HANSA_CONDITION_NOT_MET) where the time passes first.
+The exit code is 9 (HANSA_CONDITION_NOT_MET) if the timeout passes first.
 
 Examples:
   hansa wait site/site --for=condition=Ready
@@ -101,7 +101,7 @@ function wordFor(goal: Goal): string {
   return goal.goal === 'delete' ? 'deleted' : 'condition met';
 }
 
-/** All at once, within one time. `timeoutMs` undefined waits for ever. */
+/** Waits for all objects at once, with one timeout; without a timeout if `timeoutMs` is undefined. */
 export async function waitForAll(
   cli: Cli,
   client: SiteClient,
@@ -141,7 +141,7 @@ async function waitForOne(
     const list = await client.list(kind, { fieldSelector });
     [last] = list.items;
     if (isMet(goal, last)) return;
-    // As kubectl does: waiting for the state of what does not exist is a mistake, not a wait.
+    // As in kubectl: waiting for the state of an object that does not exist is an error.
     if (last === undefined && goal.goal !== 'create') {
       throw new HansaError('HANSA_NOT_FOUND', `There is no ${qualifiedName(kind, name)}.`);
     }
@@ -163,6 +163,6 @@ async function waitForOne(
   const named = qualifiedName(kind, name);
   throw new HansaError(
     'HANSA_CONDITION_NOT_MET',
-    `Waited ${timeoutMs / 1000} s for ${named} in vain: ${printable(describeState(goal, last).replace(/\.$/, ''))}.`,
+    `Timed out after ${timeoutMs / 1000} s waiting for ${named}: ${printable(describeState(goal, last).replace(/\.$/, ''))}.`,
   );
 }

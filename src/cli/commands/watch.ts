@@ -1,4 +1,4 @@
-// hansa watch: the events of a kind, one a line.
+// `hansa watch`: prints the changes of a kind or an object, one per line.
 
 import { Command } from 'commander';
 import type { Cli } from '../cli.ts';
@@ -26,8 +26,8 @@ export function watchCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-With -o json each line is an event: {"type": "ADDED|MODIFIED|DELETED", "object": …}. With -o yaml
-each document is one.
+With -o json, each line is an event: {"type": "ADDED|MODIFIED|DELETED", "object": …}. With -o yaml,
+each document is an event.
 
 Examples:
   hansa watch rolebindings

@@ -1,4 +1,4 @@
-// hansa whoami: who the site takes the caller for, and what that caller has.
+// `hansa whoami`: shows how the site identifies the caller, and which roles the caller has.
 
 import { X509Certificate } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -22,7 +22,7 @@ interface Identity {
   readonly via: string;
   /** The name of the token, or the serial number of the certificate. */
   readonly credential?: string;
-  /** Undefined where the credential does not expire, or its expiry cannot be told. */
+  /** Undefined if the credential does not expire, or the caller may not read its expiry time. */
   readonly expiresAt?: string;
   readonly site: string;
   readonly context?: string;
@@ -30,11 +30,11 @@ interface Identity {
 
 export function whoamiCommand(cli: Cli): Command {
   return new Command('whoami')
-    .description('show who you are to the site: user, groups, roles, and until when')
+    .description('show your user, groups and roles at the site, and when your credential expires')
     .addOption(outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
-      '\nRoles are shown to users who may read RoleBindings.\n\nExamples:\n  hansa whoami\n  hansa whoami --context alice@lubeck.example -o json',
+      '\nThe roles are shown if you may read RoleBindings.\n\nExamples:\n  hansa whoami\n  hansa whoami --context alice@lubeck.example -o json',
     )
     .action((options: { readonly output: OutputFormat }, command: Command) => {
       const connection = resolveConnection(globalOptions(command), cli.io);
@@ -84,7 +84,7 @@ interface Review {
   };
 }
 
-/** Undefined where the caller may not read it. */
+/** Undefined if the caller has no right to read it. */
 async function allowed<T>(reading: Promise<T>): Promise<T | undefined> {
   try {
     return await reading;

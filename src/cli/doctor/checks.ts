@@ -1,5 +1,5 @@
-// What `hansa doctor` looks at. Each check finds something out and says how to mend it; none
-// changes anything but a file of its own, which it removes.
+// The checks of `hansa doctor` for a site on this machine. A check returns findings with remedies. It
+// changes nothing, except that the disk check writes and removes a temporary file.
 
 import { X509Certificate } from 'node:crypto';
 import { constants } from 'node:fs';
@@ -43,13 +43,13 @@ async function checkDaemon({ client, running, config }: Patient): Promise<Findin
   return checkReady(client);
 }
 
-/** What the site says of its parts; also by URL. */
+/** The readiness of the parts of the site. It works over the socket and by URL. */
 export async function checkReady(client: SiteClient): Promise<Finding[]> {
   const lines = await readyLines(client);
   const failing = lines.filter((line) => line.startsWith('[-]'));
   if (failing.length === 0) return [ok('daemon', `ready (${lines.length - 1} parts)`)];
   return failing.map((line) =>
-    problem('daemon', line.slice(3), 'The log of the site says more about this part.'),
+    problem('daemon', line.slice(3), 'See the log of the site for this part.'),
   );
 }
 
@@ -58,21 +58,24 @@ async function readyLines(client: SiteClient): Promise<string[]> {
   return text.trim().split('\n');
 }
 
-/** No release of Hansa is older than this: an earlier clock is wrong. */
+/** No release of Hansa is older, so an earlier clock is wrong. */
 const earliestSaneMs = Date.UTC(2026, 0, 1);
 
 async function checkClock({ config, clock }: Patient): Promise<Finding[]> {
   const nowMs = clock.now();
-  const remedy = 'Set the clock, and keep it right with chrony or systemd-timesyncd.';
+  const remedy = 'Set the clock, and synchronise it with chrony or systemd-timesyncd.';
   const shown = new Date(nowMs).toISOString();
-  if (nowMs < earliestSaneMs) return [problem('clock', `it is ${shown}: too early`, remedy)];
+  if (nowMs < earliestSaneMs)
+    return [problem('clock', `the clock says ${shown}, which is too early`, remedy)];
   const { caFile, store, endpointsFile } = dataFolderAt(config.dataDir);
   for (const path of [store, `${store}-wal`, caFile, endpointsFile]) {
     const written = await stat(path).catch(() => undefined);
-    // A second for file systems that round up.
+    // One second of tolerance, for file systems that round up.
     if (written !== undefined && written.mtimeMs > nowMs + 1000) {
       const when = new Date(written.mtimeMs).toISOString();
-      return [problem('clock', `it is ${shown}, but ${path} was written at ${when}`, remedy)];
+      return [
+        problem('clock', `the clock says ${shown}, but ${path} was written at ${when}`, remedy),
+      ];
     }
   }
   return [ok('clock', shown)];
@@ -93,23 +96,24 @@ async function checkModes({ config }: Patient): Promise<Finding[]> {
     const found = await stat(path).catch(() => undefined);
     if (found === undefined) {
       if (!optional) {
-        const remedy = 'The first start of the site makes it; or name another --data-dir.';
-        return [problem('files', `${path} is not there`, remedy)];
+        const remedy =
+          'The first start of the site creates it. If the site is elsewhere, name its --data-dir.';
+        return [problem('files', `${path} does not exist`, remedy)];
       }
       continue;
     }
     const actual = found.mode & 0o777;
-    // Tighter than expected is no danger; wider opens what should be closed.
+    // A stricter mode is safe. A wider mode gives access to others.
     if ((actual & ~mode) !== 0) {
       const text = `${path} has mode ${octal(actual)}, wider than ${octal(mode)}`;
       findings.push(problem('files', text, `chmod ${octal(mode)} ${path}`));
     }
     if (found.uid !== process.getuid?.()) {
-      const text = `${path} belongs to user ${found.uid}, not to the one who asks`;
+      const text = `${path} belongs to user ${found.uid}, and you are user ${process.getuid?.()}`;
       findings.push(warning('files', text, 'Run doctor as the user that runs the site.'));
     }
   }
-  return findings.length > 0 ? findings : [ok('files', 'owners and modes are as they should be')];
+  return findings.length > 0 ? findings : [ok('files', 'owners and modes are correct')];
 }
 
 function octal(mode: number): string {
@@ -119,16 +123,17 @@ function octal(mode: number): string {
 async function checkKey({ config }: Patient): Promise<Finding[]> {
   const path = config.keyFile ?? dataFolderAt(config.dataDir).keyFile;
   if (!(await isReadable(path))) {
-    const remedy =
-      'Put back the key file with which the secrets were sealed; without it they are lost.';
+    const remedy = 'Restore the key file that sealed the secrets. Without it, they are lost.';
     const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
     if (store === undefined) return [ok('key', 'none yet; the first start makes one')];
-    return [problem('key', `the key-encryption key ${path} is not there`, remedy)];
+    return [
+      problem('key', `the key-encryption key ${path} does not exist or cannot be read`, remedy),
+    ];
   }
   if (path.startsWith(`${config.dataDir}/`)) {
-    const text = `the key-encryption key lies beside what it seals (${path})`;
+    const text = `the key-encryption key is in the same folder as the secrets that it seals (${path})`;
     const remedy =
-      'Whoever copies the data folder has both. Move the key to another disk and start with --key-file.';
+      'A copy of the data folder contains both. Move the key to another disk and start with --key-file.';
     return [warning('key', text, remedy)];
   }
   return [ok('key', path)];
@@ -146,7 +151,7 @@ async function checkStore(patient: Patient): Promise<Finding[]> {
   const { store: path } = dataFolderAt(config.dataDir);
   const size = await stat(path).catch(() => undefined);
   if (size === undefined) return [ok('store', 'none yet; the first start makes one')];
-  // A running daemon has it open and says in /readyz how it is.
+  // A running daemon has the store open and reports its state in /readyz.
   if (running) return [ok('store', 'in use by the daemon')];
   try {
     const store = await openStore({ driver: 'sqlite', path }, { clock });
@@ -168,20 +173,23 @@ async function checkDisk({ config, clock, random }: Patient): Promise<Finding[]>
   const free = disk.bavail * disk.bsize;
   const shown = `${(free / 1024 ** 3).toFixed(1)} GiB free`;
   if (free < leastFreeBytes) {
-    const remedy =
-      'Free some space: when the disk is full, writes are refused until there is some.';
-    return [problem('disk', `${shown} under ${config.dataDir}`, remedy)];
+    const remedy = 'Free some space. When the disk is full, the site rejects writes.';
+    return [problem('disk', `${shown} in ${config.dataDir}`, remedy)];
   }
   const syncMs = await syncTime(join(config.dataDir, `.doctor-${random.uuid()}`), clock);
   if (syncMs === undefined) return [ok('disk', shown)];
   const speed = `a durable write takes ${syncMs.toFixed(1)} ms`;
   if (syncMs < slowSyncMs) return [ok('disk', `${shown}, ${speed}`)];
   return [
-    warning('disk', `${shown}, ${speed}`, 'Every change waits that long. Use a faster disk.'),
+    warning(
+      'disk',
+      `${shown}, ${speed}`,
+      'Every change takes at least that long. Use a faster disk.',
+    ),
   ];
 }
 
-/** The middle of five, as one may meet the neighbours' writes. Undefined where we may not write. */
+/** The median of five writes, because other writes can delay one. Undefined without write access. */
 async function syncTime(path: string, clock: Clock): Promise<number | undefined> {
   try {
     const file = await open(path, 'wx', 0o600);
@@ -211,11 +219,12 @@ async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   if (pem === undefined) {
     const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
     if (store === undefined) return [ok('authority', 'none yet; the first start makes one')];
-    const restart = 'Start the site again: it writes the file anew. kubectl and --site need it.';
-    return [problem('authority', `${caFile} is not there`, restart)];
+    const restart =
+      'Restart the site: it writes this file at every start. kubectl and --site need it.';
+    return [problem('authority', `${caFile} does not exist`, restart)];
   }
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
-  const remedy = 'Start the site: it writes the file anew.';
+  const remedy = 'Restart the site: it writes this file at every start.';
   if (blocks.length === 0) return [problem('authority', `${caFile} holds no certificate`, remedy)];
   try {
     const times = blocks.map((block) => new X509Certificate(block).validToDate.getTime());
@@ -225,7 +234,7 @@ async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   }
 }
 
-/** By when each of them expires. */
+/** One finding for each authority, from its expiry time. */
 export function checkAuthorities(
   times: readonly number[],
   nowMs: number,
@@ -241,7 +250,7 @@ export function checkAuthorities(
   });
 }
 
-/** The api listener is asked for its certificate; the others only whether somebody answers. */
+/** Checks the certificate of the api listener or, if the site does not run, whether its ports are free. */
 async function checkListeners(patient: Patient): Promise<Finding[]> {
   const { config, running } = patient;
   if (!running) return checkPorts(patient);
@@ -250,7 +259,7 @@ async function checkListeners(patient: Patient): Promise<Finding[]> {
     return [await checkServing(patient, localUrl(endpoints.api))];
   } catch (caught) {
     const { message } = toHansaError(caught);
-    return [problem('listeners', message, 'Start the site again: it writes the file anew.')];
+    return [problem('listeners', message, 'Restart the site: it writes this file at every start.')];
   }
 }
 
@@ -259,7 +268,7 @@ async function checkServing({ config, clock }: Patient, url: string): Promise<Fi
   const host = hostname.replaceAll(/[[\]]/g, '');
   const ca = await readFile(dataFolderAt(config.dataDir).caFile);
   return new Promise((resolve) => {
-    const remedy = 'Look into the log of the site; a restart issues the certificate anew.';
+    const remedy = 'See the log of the site. A restart issues a new certificate.';
     const socket = connect({
       host,
       port: Number(port),
@@ -284,7 +293,7 @@ async function checkServing({ config, clock }: Patient, url: string): Promise<Fi
 }
 
 async function checkAdvertisedUrl({ client, running, config }: Patient): Promise<Finding[]> {
-  // Without a federation listener there is nothing to reach.
+  // Without a federation listener, other sites have nothing to reach.
   if (!running || readEndpoints(config.dataDir).federation === undefined) return [];
   const finding = await checkAdvertised(client);
   return finding === undefined ? [] : [finding];
@@ -300,10 +309,10 @@ async function checkEventLoop({ config, running }: Patient): Promise<Finding[]> 
   const found = /^hansa_event_loop_delay_seconds\{quantile="0\.99"\} (\S+)$/m.exec(text);
   const seconds = Number(found?.[1]);
   if (found === null || Number.isNaN(seconds)) return [];
-  const shown = `99 % of turns wait less than ${(seconds * 1000).toFixed(1)} ms`;
+  const shown = `99th percentile of the delay: ${(seconds * 1000).toFixed(1)} ms`;
   if (seconds < slowLoopSeconds) return [ok('event loop', shown)];
   return [
-    warning('event loop', shown, 'The machine or the site is overloaded: look at its CPU use.'),
+    warning('event loop', shown, 'The machine or the site is overloaded. Check its CPU usage.'),
   ];
 }
 
@@ -320,7 +329,7 @@ const ownChecks: readonly CheckUp[] = [
   { name: 'event loop', run: checkEventLoop },
 ];
 
-/** A check that itself breaks is a finding, not the end of the others. */
+/** Runs all checks. A check that throws becomes a finding. */
 export async function examine(patient: Patient, planes: readonly Plane[]): Promise<Finding[]> {
   const findings: Finding[] = [];
   for (const { name, run } of inOrder([...ownChecks, ...planes.flatMap(checksOf)])) {
@@ -328,15 +337,13 @@ export async function examine(patient: Patient, planes: readonly Plane[]): Promi
       findings.push(...(await run(patient)));
     } catch (error) {
       const text = error instanceof HansaError ? error.message : (error as Error).message;
-      findings.push(
-        problem(name, `could not be checked: ${text}`, 'The log of the site may say more.'),
-      );
+      findings.push(problem(name, `the check failed: ${text}`, 'See the log of the site.'));
     }
   }
   return findings;
 }
 
-/** The checks that a plane adds, as checks of this machine's site. */
+/** The checks that a plane adds, for a site on this machine. */
 function checksOf({ name, doctor }: Plane): CheckUp[] {
   return (doctor?.site ?? []).map((check) => ({
     name: check.name,

@@ -56,7 +56,7 @@ test('an address that is given goes before the last one', async (context) => {
   lastRun(folder, { api: `https://127.0.0.1:${await takenPort(context)}` });
   const [api] = await check(folder, { api: '127.0.0.1:0' });
   assert.equal(api?.level, 'ok');
-  assert.match(api?.text ?? '', /the system chooses a free port/);
+  assert.match(api?.text ?? '', /the operating system chooses a free port/);
 });
 
 test('a port that another program has is a problem', async (context) => {

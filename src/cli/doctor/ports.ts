@@ -1,6 +1,6 @@
-// Whether a site that does not run could listen where it is going to. Where nothing says which address
-// that is, the one of its last run counts: it may have come from a variable or a --config file that
-// `hansa doctor` was not given.
+// Checks whether the ports of a stopped site are free. If the configuration does not set an address, the
+// check uses the address of the last run, which may come from a variable or a --config file that
+// `hansa doctor` does not know.
 
 import { createServer } from 'node:net';
 import type { Setting } from '../../server/config/config.ts';
@@ -49,7 +49,7 @@ function addressIn(url: string | undefined): ListenAddress | 'off' {
 
 async function checkPort(listener: Listener, address: ListenAddress): Promise<Finding> {
   const shown = formatListenAddress(address);
-  if (address.port === 0) return ok(listener, `${shown}: the system chooses a free port`);
+  if (address.port === 0) return ok(listener, `${shown}: the operating system chooses a free port`);
   const reason = await whyNotFree(address);
   switch (reason?.code) {
     case undefined:
@@ -57,7 +57,7 @@ async function checkPort(listener: Listener, address: ListenAddress): Promise<Fi
     case 'EACCES':
       return warning(
         listener,
-        `whether ${shown} is free cannot be told: you may not listen on this port`,
+        `cannot check whether ${shown} is free: you have no permission to listen on this port`,
         'Run doctor as the user that runs the site. Ports below 1024 need CAP_NET_BIND_SERVICE.',
       );
     case 'EADDRINUSE':

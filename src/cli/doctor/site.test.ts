@@ -73,7 +73,7 @@ suite('doctor by URL', () => {
     const { code, stdout, stderr } = await remote('admin', 'doctor');
     assert.equal(code, 0, stderr);
     assert.match(stdout, /^✓ api +https:\/\/127\.0\.0\.1:\d+ answers$/m);
-    assert.match(stdout, /^✓ clock +the site says /m);
+    assert.match(stdout, /^✓ clock +the clock of the site says /m);
     assert.match(stdout, /^✓ daemon +ready/m);
     assert.match(stdout, /^✓ authority +valid until /m);
     assert.match(stdout, /^! advertised +this site cannot reach its advertised URL/m);
@@ -163,8 +163,8 @@ suite('checks that a plane adds', () => {
     );
     const broken = found.find(({ check }) => check === 'broken');
     assert.equal(broken?.level, 'warning');
-    assert.match(broken?.text ?? '', /could not be checked: No\./);
-    assert.match(broken?.remedy ?? '', /ask an admin/);
+    assert.match(broken?.text ?? '', /the check failed: No\./);
+    assert.match(broken?.remedy ?? '', /Ask an admin/);
     assert.equal(found.at(-1)?.check, 'last');
   });
 });

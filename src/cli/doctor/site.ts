@@ -1,5 +1,5 @@
-// What `hansa doctor` checks of a site that it reaches by URL. Files, ports and the disk of the other
-// machine cannot be seen from here; its own doctor looks at those.
+// The checks of `hansa doctor` for a site that it reaches by URL. Files, ports and the disk are on the
+// other machine, where `hansa doctor --data-dir` checks them.
 
 import { siteKind } from '../../api/kinds/site.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -33,7 +33,7 @@ interface SiteStatus {
   }[];
 }
 
-/** Certificates begin to be valid a minute before they are issued: a larger skew breaks handshakes. */
+/** Certificates are valid from one minute before they are issued. A larger skew breaks handshakes. */
 const maxSkewMs = 60_000;
 
 export async function examineSite(
@@ -41,12 +41,12 @@ export async function examineSite(
   planes: readonly Plane[],
 ): Promise<Finding[]> {
   const { client } = patient;
-  // Without an answer to this one there is nothing to examine.
+  // The first request: if it fails, the command fails.
   const skew = await checkSkew(patient);
   const visit = {
     ...patient,
     running: true,
-    // They are on the other machine.
+    // The settings are on the other machine.
     settings: undefined,
     listeners: () => listenersOf(client),
   };
@@ -69,9 +69,9 @@ export async function examineSite(
       const error = toHansaError(caught);
       const remedy =
         error.code === 'HANSA_FORBIDDEN'
-          ? 'You may not read it: ask an admin of the site for a role that may.'
+          ? 'You have no right to read this. Ask an admin of the site for a role that has it.'
           : `hansa explain ${error.code}`;
-      findings.push(warning(check, printable(`could not be checked: ${error.message}`), remedy));
+      findings.push(warning(check, printable(`the check failed: ${error.message}`), remedy));
     }
   }
   return findings;
@@ -83,7 +83,7 @@ async function listenersOf(client: SiteClient): Promise<ReadonlyMap<string, stri
   return new Map(listeners.map(({ name, address }) => [name, address]));
 }
 
-/** Every authenticated caller may ask who it is. The answer has the time of the site. */
+/** Every authenticated caller may create a SelfSubjectReview. The response has the time of the site. */
 async function checkSkew({ client, clock }: SitePatient): Promise<Finding> {
   const apiVersion = 'authentication.k8s.io/v1';
   const beforeMs = clock.now();
@@ -95,14 +95,14 @@ async function checkSkew({ client, clock }: SitePatient): Promise<Finding> {
   const afterMs = clock.now();
   const { creationTimestamp } = (body as { metadata: { creationTimestamp: string } }).metadata;
   const theirsMs = Date.parse(creationTimestamp);
-  // The site tells whole seconds.
+  // The site sends whole seconds.
   const skewMs = Math.max(beforeMs - 1000 - theirsMs, theirsMs - afterMs, 0);
-  const shown = `the site says ${printable(creationTimestamp)}`;
+  const shown = `the clock of the site says ${printable(creationTimestamp)}`;
   if (skewMs < maxSkewMs) return ok('clock', shown);
   return warning(
     'clock',
-    `${shown}, and it is ${new Date(afterMs).toISOString()} here`,
-    'Set the clock that is wrong, and keep both right with chrony or systemd-timesyncd.',
+    `${shown}, the clock of this machine ${new Date(afterMs).toISOString()}`,
+    'Set the clock that is wrong, and synchronise both with chrony or systemd-timesyncd.',
   );
 }
 
@@ -119,7 +119,7 @@ async function checkSiteStatus({ client, clock }: SitePatient): Promise<Finding[
     ...checkAuthorities(
       times,
       clock.now(),
-      'The site renews it by itself: look at hansa trust rotate status.',
+      'The site rotates it automatically. See hansa trust rotate status.',
     ),
     ...(advertised === undefined ? [] : [advertised]),
   ];

@@ -71,7 +71,7 @@ suite('a subject of hansa doctor', () => {
     await assert.rejects(examine(planes, 'south'), {
       code: 'HANSA_NOT_FOUND',
       message:
-        'This site has no login object and no api object south. Those that it has: hansa login list, hansa api list.',
+        'This site has no login object and no api object south. To list them: hansa login list, hansa api list.',
     });
   });
 

@@ -1,5 +1,5 @@
-// `hansa doctor` for one subject that a flag names, such as a peer: the flags, and the checks that
-// planes add to each subject. What they find may come from a hostile site, so all of it is cleaned.
+// `hansa doctor` for one subject that a flag names, such as `--peer`: the flags, and the checks that
+// planes add to each subject. Findings can contain text of a hostile site, so all text is made printable.
 
 import type { Command } from 'commander';
 import { printable } from '../../core/command/columns.ts';
@@ -15,13 +15,13 @@ export interface Chosen {
   readonly name: string;
 }
 
-/** Each once, however many planes add to it. */
+/** The subjects of all planes, without duplicates. */
 export function subjectsOf(planes: readonly Plane[]): readonly DoctorSubject[] {
   const checks = planes.flatMap(({ doctor }) => doctor?.subjects ?? []);
   return [...new Set(checks.map(({ subject }) => subject))];
 }
 
-/** The subject that a flag of the command line names; undefined where none does. */
+/** The subject that a flag names; undefined if there is no such flag. */
 export function chosenSubject(
   subjects: readonly DoctorSubject[],
   command: Command,
@@ -52,7 +52,7 @@ export async function examineSubject(
     const lists = checks.map(({ listedBy }) => listedBy).join(', ');
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `This site has ${kinds} ${name}. Those that it has: ${lists}.`,
+      `This site has ${kinds} ${name}. To list them: ${lists}.`,
     );
   }
   return answers

@@ -1,5 +1,5 @@
-// What a user may call a kind: plural, singular, short name or the kind itself, in any case, with
-// the group behind it; and KIND/NAME for one object.
+// Parses kind arguments: plural, singular, short name or kind, in upper or lower case, with or without
+// the group; and KIND/NAME for one object.
 
 import type { Kind } from '../../api/kind.ts';
 import { group } from '../../api/object.ts';
@@ -14,7 +14,7 @@ export function findKind(registry: Registry, text: string): Kind {
   const meant = nearest(word, registry.kinds.flatMap(namesOf));
   const hint =
     meant === undefined
-      ? `Kinds are ${registry.kinds.map((known) => known.plural).join(', ')}.`
+      ? `The kinds are ${registry.kinds.map((known) => known.plural).join(', ')}.`
       : `Did you mean ${meant}?`;
   throw new HansaError('HANSA_USAGE', `There is no kind ${JSON.stringify(text)}. ${hint}`);
 }

@@ -61,13 +61,13 @@ suite('manifests', () => {
     ['a: 1\na: 2\n', /m\.yaml:2 is not YAML or JSON: Map keys must be unique/],
     ['just text', /m\.yaml:1: a manifest must be an object/],
     ['- 1', /a manifest must be an object/],
-    ['kind: Role\nmetadata: {name: a}', /apiVersion is missing; accepted is hansa\.dev\/v1alpha1/],
-    ['apiVersion: v1\nkind: Pod', /apiVersion is "v1"; accepted is/],
+    ['kind: Role\nmetadata: {name: a}', /apiVersion is missing, expected hansa\.dev\/v1alpha1/],
+    ['apiVersion: v1\nkind: Pod', /apiVersion is "v1", expected/],
     [
       'apiVersion: hansa.dev/v1alpha1\nkind: Rolle',
       /there is no kind "Rolle"\. Did you mean Role\?/,
     ],
-    ['apiVersion: hansa.dev/v1alpha1', /there is no kind undefined\. Kinds are Site,/],
+    ['apiVersion: hansa.dev/v1alpha1', /there is no kind undefined\. The kinds are Site,/],
     ['apiVersion: hansa.dev/v1alpha1\nkind: Role', /metadata\.name is missing/],
     [
       'apiVersion: hansa.dev/v1alpha1\nkind: Role\nmetadata: {name: 5}',

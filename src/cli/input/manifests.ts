@@ -1,5 +1,5 @@
-// Manifests: YAML or JSON, several documents a file, from files, folders or standard input. Here
-// they become objects with a kind and a name; whether they are sound is for the site to say.
+// Reads manifests (YAML or JSON, with several documents per file) from files, folders or standard input.
+// It checks only apiVersion, kind and name; the site validates the rest.
 
 import { readdirSync, readFileSync, statSync } from 'node:fs';
 import { join, resolve } from 'node:path';
@@ -23,13 +23,13 @@ export interface Manifest {
   readonly where: string;
 }
 
-/** What a manifest may be of: our kinds, and what planes convert into them. */
+/** The manifests that are accepted: our kinds, and kinds that planes convert into ours. */
 export interface KnownManifests {
   readonly registry: Registry;
   readonly converters: readonly ManifestConverter[];
 }
 
-/** More than the largest object that a site takes, many times. */
+/** Many times the largest object that a site accepts. */
 const maxFileBytes = 16 * 1024 * 1024;
 
 export async function loadManifests(
@@ -58,7 +58,7 @@ export async function loadManifests(
   return manifests;
 }
 
-/** As flatMap, but whatever is wrong is said at once, and not one mistake a run. */
+/** As flatMap, but collects all errors and reports them together. */
 function everyOf<T>(items: readonly T[], read: (item: T) => Manifest[]): Manifest[] {
   const manifests: Manifest[] = [];
   const refused: HansaError[] = [];
@@ -88,7 +88,7 @@ async function readStdin(io: Io): Promise<string> {
   return Buffer.concat(chunks).toString('utf8');
 }
 
-/** A file itself; of a folder the manifests in it, by name, without those of folders below. */
+/** The file itself, or the manifests of a folder sorted by name, without subfolders. */
 function manifestFiles(path: string, shown: string): { path: string; shown: string }[] {
   try {
     if (!statSync(path).isDirectory()) return [{ path, shown }];
@@ -118,7 +118,7 @@ function tooLarge(shown: string): HansaError {
 
 export function parseManifests(shown: string, text: string, known: KnownManifests): Manifest[] {
   const lineCounter = new LineCounter();
-  // YAML 1.2 knows JSON too. Aliases are bounded by the parser (maxAliasCount).
+  // YAML 1.2 includes JSON. The parser limits aliases (maxAliasCount).
   const documents = parseAllDocuments(text, { lineCounter, prettyErrors: false, version: '1.2' });
   return everyOf(Array.isArray(documents) ? documents : [], (document) => {
     const lineAt = (offset: number): number => lineCounter.linePos(offset).line;
@@ -127,7 +127,7 @@ export function parseManifests(shown: string, text: string, known: KnownManifest
       const where = `${shown}:${lineAt(error.pos[0])}`;
       throw new HansaError('HANSA_BAD_REQUEST', `${where} is not YAML or JSON: ${error.message}`);
     }
-    // A document of comments only, as between two separators, is nothing.
+    // A document that contains only comments is empty.
     const value: unknown = toValue(document, shown);
     if (value === null || value === undefined) return [];
     const where = `${shown}:${lineAt(document.contents?.range?.[0] ?? 0)}`;
@@ -139,7 +139,7 @@ function toValue(document: { toJS(): unknown }, shown: string): unknown {
   try {
     return document.toJS();
   } catch (error) {
-    // The only thing that can go wrong here: too many aliases (a "billion laughs").
+    // The only possible error here: too many aliases (a "billion laughs").
     const message = `${shown} cannot be expanded: ${(error as Error).message}`;
     throw new HansaError('HANSA_BAD_REQUEST', message);
   }
@@ -160,13 +160,14 @@ function manifestsOf(value: unknown, where: string, known: KnownManifests): Mani
   }
   if (version !== apiVersion) {
     const given = version === undefined ? 'missing' : JSON.stringify(version);
-    return refuse(`apiVersion is ${given}; accepted is ${apiVersion}.`);
+    return refuse(`apiVersion is ${given}, expected ${apiVersion}.`);
   }
   const kind = typeof kindName === 'string' ? known.registry.byKind(kindName) : undefined;
   if (kind === undefined) {
     const kinds = known.registry.kinds.map((candidate) => candidate.kind);
     const meant = typeof kindName === 'string' ? nearest(kindName, kinds) : undefined;
-    const hint = meant === undefined ? `Kinds are ${kinds.join(', ')}.` : `Did you mean ${meant}?`;
+    const hint =
+      meant === undefined ? `The kinds are ${kinds.join(', ')}.` : `Did you mean ${meant}?`;
     return refuse(`there is no kind ${JSON.stringify(kindName)}. ${hint}`);
   }
   const name = isRecord(metadata) ? metadata['name'] : undefined;

@@ -1,10 +1,10 @@
-// An object as kubectl describes it: indented, with words instead of field names. Pure.
+// The text of `hansa describe`, as in kubectl: indented, with field names as words. Pure.
 
 import type { Resource } from '../../api/object.ts';
 import { conditionsOf } from '../commands/wait-goal.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 
-/** The whole object once more, for kubectl's own use. kubectl does not show it either. */
+/** Omits the copy of the whole object that kubectl stores, as kubectl describe does. */
 function withoutLastApplied(
   annotations: Resource['metadata']['annotations'],
 ): Resource['metadata']['annotations'] {
@@ -49,7 +49,7 @@ export function describeObject(object: Resource): string {
   return lines.join('\n');
 }
 
-/** Wide enough for the longest of our headings and three spaces. */
+/** Fits the longest heading and three spaces. */
 const headWidth = 17;
 
 function head(name: string, value: string | readonly string[]): string[] {
@@ -85,7 +85,7 @@ function tree(value: unknown, indent: number): string[] {
   if (entries.length === 0) return [`${margin}<none>`];
   return entries.flatMap(([key, item]) => {
     if (!isBranch(item)) {
-      // Further lines of a text stand to the right of its name, so that none passes for a field.
+      // Further lines of a text are indented, so that none looks like a field.
       return `${key} ${leaf(item)}`
         .split('\n')
         .map((line, i) => `${margin}${i === 0 ? '' : '    '}${line}`);
@@ -102,7 +102,7 @@ function isBranch(value: unknown): value is Record<string, unknown> | unknown[] 
   return typeof value === 'object' && value !== null;
 }
 
-/** Bundles are thousands of characters that no person reads. */
+/** Longer values, such as bundles, are cut. */
 const maxLeafCharacters = 256;
 
 function leaf(value: unknown): string {
@@ -114,7 +114,7 @@ function leaf(value: unknown): string {
 
 /** `spiffeID` → `Spiffe ID`, `advertiseURL` → `Advertise URL`. */
 export function words(key: string): string {
-  // Keys of maps are the user's own words: only names of fields are spelt out.
+  // Keys of maps come from users and stay as they are. Only field names become words.
   if (!/^[a-z][A-Za-z0-9]*$/.test(key)) return printable(key);
   const spaced = key.replaceAll(/([a-z0-9])([A-Z])/g, '$1 $2');
   return spaced.charAt(0).toUpperCase() + spaced.slice(1);

@@ -1,9 +1,9 @@
-// An error as a person reads it: one line, or where several fields of an object are wrong, one
-// line a field, as kubectl prints them.
+// The text of an error for users: one line, or one line per field if several fields of an object are
+// invalid, as in kubectl.
 
 import type { Cause, HansaError } from '../../core/errors/error.ts';
 
-/** Without the code, which callers put behind it. */
+/** Without the error code, which callers append. */
 export function errorText(error: HansaError): string {
   if (error.code !== 'HANSA_INVALID') return error.message;
   const causes = (error.details?.causes ?? []).filter(isAboutAField);
@@ -13,12 +13,12 @@ export function errorText(error: HansaError): string {
   return lines.length === 1 ? `${head}: ${lines[0]}` : `${head}:\n  ${lines.join('\n  ')}`;
 }
 
-/** Kubernetes adds that further rules were not looked at; that is clear from the others. */
+/** Skips the cause in which Kubernetes says that it did not check further rules. */
 function isAboutAField({ field }: Cause): boolean {
   return field !== undefined && field !== '' && field !== '<nil>';
 }
 
 function lineOf({ field = '', message }: Cause): string {
-  // The field is said once: some messages begin with it again.
+  // Some messages repeat the field.
   return `${field}: ${message.replace(`${field} in body `, '')}`;
 }

@@ -1,8 +1,8 @@
-// The layout of every help page: a command shows its own options. `hansa --help` lists the global ones.
+// The layout of help pages: a command lists only its own options, and `hansa --help` the global ones.
 
 import { type Command, Help } from 'commander';
 
-/** Stands for the global options on the help page of every command but `hansa` itself. */
+/** Replaces the list of global options on every help page except that of `hansa`. */
 const globalOptionsLine = 'Global options (--data-dir, --site, --yes and others): hansa --help';
 
 export function formatHelp(command: Command, helper: Help): string {
@@ -10,7 +10,7 @@ export function formatHelp(command: Command, helper: Help): string {
   return command.parent === null ? text : `${text}\n${globalOptionsLine}\n`;
 }
 
-/** For a page that holds the help of many commands, and says this once itself. */
+/** For the reference page, which mentions the global options once at its top. */
 export function withoutGlobalOptionsLine(page: string): string {
   return page.replace(`\n${globalOptionsLine}\n`, '');
 }

@@ -1,6 +1,6 @@
 // Output templates of `-o jsonpath=…`, as in kubectl: text with expressions in braces, such as
 // `{.metadata.name}`, `{.items[*].metadata.name}`, `{range .items[*]}{.metadata.name}{"\n"}{end}`
-// and filters `[?(@.type=="Ready")]`. The paths themselves are api/selectors/json-path.ts.
+// and filters `[?(@.type=="Ready")]`. api/selectors/json-path.ts parses the paths.
 
 import {
   allValues,
@@ -55,7 +55,7 @@ export function compileTemplate(source: string): Template {
   return (value) => render(root.body, value);
 }
 
-/** The first value at a path such as `.metadata.name`, with or without braces; undefined where there is none. */
+/** Returns the first value at a path such as `.metadata.name`, with or without braces, or undefined. */
 export function compilePath(source: string): (value: unknown) => unknown {
   const refuse = (why: string): never => {
     throw new HansaError('HANSA_USAGE', `Cannot read the path ${JSON.stringify(source)}: ${why}.`);
@@ -67,7 +67,7 @@ export function compilePath(source: string): (value: unknown) => unknown {
 
 type Piece = { readonly literal: string } | { readonly expression: string };
 
-/** Braces do not nest, but a string within them may hold one. */
+/** Braces do not nest, but a quoted string inside them can contain one. */
 function splitBraces(text: string, refuse: Refuse): Piece[] {
   const pieces: Piece[] = [];
   let at = 0;

@@ -184,7 +184,7 @@ suite('-o', () => {
   });
 
   test('refuses two equals signs', () => {
-    assert.throws(() => parseFormat('==name', ['name']), /accepted is name/);
+    assert.throws(() => parseFormat('==name', ['name']), /expected name/);
   });
 
   const columnsOf = (text: string) => {

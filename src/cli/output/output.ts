@@ -1,4 +1,4 @@
-// The formats of `-o`: what a listing looks like for people, for scripts and for jsonpath.
+// The formats of `-o`: parses the option, and renders values as JSON, YAML, JSONPath or columns.
 
 import { Option } from 'commander';
 import { stringify } from 'yaml';
@@ -17,7 +17,7 @@ const allFormats: readonly FormatName[] = [
   'custom-columns',
 ];
 
-/** How a format is written in help, where it takes more than its name. */
+/** The notation in the help, for formats that take an argument. */
 const spelling: Partial<Record<FormatName, string>> = {
   jsonpath: 'jsonpath=TEMPLATE',
   'custom-columns': 'custom-columns=HEADING:PATH,…',
@@ -25,23 +25,23 @@ const spelling: Partial<Record<FormatName, string>> = {
 
 const formatsByOption = new WeakMap<Option, readonly FormatName[]>();
 
-/** What an option made by `outputOption` accepts; undefined for any other. */
+/** The formats of an option from `outputOption`; undefined for other options. */
 export function outputFormatsOf(option: Option): readonly FormatName[] | undefined {
   return formatsByOption.get(option);
 }
 
-/** `-o FORMAT` for a command that has these formats beside its own text. */
+/** `-o FORMAT` for a command that supports these formats besides text. */
 export function outputOption(formats: readonly FormatName[] = allFormats): Option {
   const shown = formats.map((format) => spelling[format] ?? format);
   const option = new Option('-o, --output <format>', `one of ${shown.join(', ')}`)
     .argParser((text) => parseFormat(text, formats))
-    .default({ format: 'table' } satisfies OutputFormat, 'text for people');
+    .default({ format: 'table' } satisfies OutputFormat, 'text');
   formatsByOption.set(option, formats);
   return option;
 }
 
 export function parseFormat(text: string, formats: readonly FormatName[]): OutputFormat {
-  // commander takes `-o=json` for the value `=json`; kubectl's users write it so.
+  // For `-o=json`, which kubectl accepts, commander passes the value `=json`.
   const [name, template] = split(text.replace(/^=/, ''), '=');
   const format = formats.find((known) => known === name);
   if (format === 'jsonpath') {
@@ -59,7 +59,7 @@ export function parseFormat(text: string, formats: readonly FormatName[]): Outpu
     const hint = meant === undefined ? '' : ` Did you mean ${meant}?`;
     throw new HansaError(
       'HANSA_USAGE',
-      `-o is ${JSON.stringify(text)}: accepted is ${formats.join(', ')}.${hint}`,
+      `-o is ${JSON.stringify(text)}: expected ${formats.join(', ')}.${hint}`,
     );
   }
   return { format };
@@ -73,7 +73,7 @@ function parseColumns(text: string): CustomColumn[] {
     if (heading === '' || path === undefined || path === '') {
       throw new HansaError(
         'HANSA_USAGE',
-        `-o custom-columns is ${JSON.stringify(text.slice(0, 120))}: accepted is HEADING:PATH,…, such as NAME:.metadata.name,STATE:.status.state.`,
+        `-o custom-columns is ${JSON.stringify(text.slice(0, 120))}: expected HEADING:PATH,…, such as NAME:.metadata.name,STATE:.status.state.`,
       );
     }
     return { heading, template: compileTemplate(path) };
@@ -85,20 +85,20 @@ function split(text: string, separator: string): [string, string | undefined] {
   return at < 0 ? [text, undefined] : [text.slice(0, at), text.slice(at + 1)];
 }
 
-/** Renders a value in a format that needs no table; undefined for the others. */
+/** Renders a value as JSON, YAML or JSONPath; undefined for the other formats. */
 export function renderValue(value: unknown, output: OutputFormat): string | undefined {
   switch (output.format) {
     case 'json':
       return JSON.stringify(value, null, 2);
     case 'yaml':
-      // Readers of YAML 1.1, Go's among them, would take a bare time or `on` for something else.
+      // YAML 1.1 parsers, such as those of Go, would misread an unquoted time or `on`.
       return stringify(value, {
         version: '1.1',
         lineWidth: 0,
         aliasDuplicateObjects: false,
       }).trimEnd();
     case 'jsonpath':
-      // The line's end is added by whoever prints.
+      // The caller adds the end of the line.
       return output.template(value).replace(/\n$/, '');
     case 'table':
     case 'wide':
@@ -108,7 +108,7 @@ export function renderValue(value: unknown, output: OutputFormat): string | unde
   }
 }
 
-/** Rows of `-o custom-columns`, the headings first where `headers` asks. */
+/** The rows of `-o custom-columns`, after a row of headings if `headers` is true. */
 export function renderCustomColumns(
   columns: readonly CustomColumn[],
   values: readonly unknown[],

@@ -1,15 +1,15 @@
-// A progress bar for what takes longer than a moment, on standard error, where that is a terminal.
+// A progress bar for long operations, on standard error if that is a terminal.
 
 import type { Io } from '../../core/plane/command-kit.ts';
 
 export interface Progress {
   readonly update: (done: number, total: number) => void;
-  /** Wipes the bar away, so that the result stands alone. */
+  /** Erases the bar. */
   readonly end: () => void;
 }
 
 const barWidth = 30;
-/** What is done sooner needs no bar; and a terminal needs no more than ten a second. */
+/** Operations shorter than `quietMs` show no bar. The bar is drawn at most ten times per second. */
 const quietMs = 500;
 const intervalMs = 100;
 

@@ -1,5 +1,5 @@
-// The order of `--sort-by PATH`, as kubectl sorts: numbers by size, text with numbers in it by those
-// numbers, and objects without the field first.
+// The order of `--sort-by PATH`, as in kubectl: numbers by value, text in natural order (a2 before a10),
+// and objects without the field first.
 
 import { compilePath } from './jsonpath.ts';
 

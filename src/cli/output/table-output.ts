@@ -1,4 +1,4 @@
-// Prints the tables that a site lays out.
+// Prints tables that the site returns (`as=Table`).
 
 import type { Kind } from '../../api/kind.ts';
 import type { Cli } from '../cli.ts';
@@ -9,11 +9,11 @@ import { columnWidths, printable, renderRow } from '../../core/command/columns.t
 export interface TableLayout {
   readonly wide: boolean;
   readonly headers: boolean;
-  /** Where several kinds are printed, names carry theirs. */
+  /** Set when several kinds are printed: names then include the kind. */
   readonly prefix: Kind | undefined;
 }
 
-/** Prints and returns the widths of the columns, so that later rows can line up with these. */
+/** Prints a table, and returns its column widths so that later rows can be aligned. */
 export function printTable(
   cli: Pick<Cli, 'print'>,
   table: Table,

@@ -1,5 +1,5 @@
-// Following a collection for as long as the user likes: list, then watch from that revision; when
-// the site ends the stream go on from the last revision seen, and when that is too old list again.
+// Follows a collection until the user interrupts: list, then watch from that revision. When the stream
+// ends, the watch resumes from the last revision; when that is too old, it lists again.
 
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
@@ -12,12 +12,12 @@ import { printTable, type TableLayout } from './table-output.ts';
 import type { Selection, SiteClient, Table, WatchEvent } from '../../core/plane/site-client.ts';
 import type { OutputFormat } from '../../core/plane/command-kit.ts';
 
-/** Between two attempts at a site that just went away. */
+/** The delay before it reconnects. */
 const reconnectDelayMs = 1000;
 
 /**
- * Events from `resourceVersion` on, across ends of the stream. Throws HANSA_EXPIRED where the
- * caller must list again, and HANSA_UNREACHABLE where the site does not answer.
+ * Events from `resourceVersion` on. Reconnects when the stream ends. Throws HANSA_EXPIRED if the
+ * caller must list again, and HANSA_UNREACHABLE if the site does not answer.
  */
 export async function* follow(
   cli: Cli,
@@ -44,14 +44,14 @@ export async function* follow(
   }
 }
 
-/** A stream that broke in the middle is tried again; a site that does not answer at all is not. */
+/** A stream that broke is retried; a site that does not answer is not. */
 function isCutOff(error: unknown): boolean {
   return (error as NodeJS.ErrnoException).code === 'ECONNRESET';
 }
 
 /**
- * Runs `round` (list, print, follow) until the user interrupts, and again where the site has
- * forgotten the history that the round needs.
+ * Runs `round` (list, print, follow) until the user interrupts. Starts again when the site no longer
+ * has the history that the round needs.
  */
 async function untilInterrupted(signal: AbortSignal, round: () => Promise<void>): Promise<never> {
   for (;;) {
@@ -81,11 +81,11 @@ export function watchTable(
   return untilInterrupted(signal, async () => {
     const first = await client.table(kind, undefined, selection);
     if (first.rows.length > 0) show(first);
-    else if (headers) cli.note(`There are no ${kind.plural} yet; waiting for some.`);
+    else if (headers) cli.note(`There are no ${kind.plural} yet. Waiting for changes.`);
     const resourceVersion = first.metadata.resourceVersion ?? '0';
     const options = { ...selection, resourceVersion, table: true, signal };
     for await (const event of follow(cli, client, kind, options)) {
-      // Later tables of a watch leave the columns out, as they are those of the first.
+      // Later tables of a watch omit the column definitions.
       show({ ...(event.object as Table), columnDefinitions: first.columnDefinitions });
     }
   });

@@ -1,4 +1,4 @@
-// A client of the resource API, by the conventions of Kubernetes. The same calls work over the
+// A client of the resource API, which follows Kubernetes conventions. The same calls work over the
 // admin socket and over TLS.
 
 import type { IncomingMessage } from 'node:http';
@@ -21,10 +21,10 @@ import { errorFromStatus } from './status-error.ts';
 
 const tableAccept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';
 
-/** A page of a list. Large enough for one round trip as a rule, small enough for the site. */
+/** Objects per page of a list: usually enough for one round trip, and small enough for the site. */
 const pageLimit = 500;
 
-/** No answer or event of a site is larger; what is, is not a site. */
+/** No response or event of a site is larger. */
 const maxAnswerBytes = 64 * 1024 * 1024;
 
 export function createClient(
@@ -178,7 +178,7 @@ export function createClient(
   };
 }
 
-/** What the site answered, with what only this side knows: where it asked, and as whom. */
+/** The error in a response, with the target and credential that only the client knows. */
 function refusal(
   transport: SiteChannel,
   status: number,
@@ -190,13 +190,13 @@ function refusal(
   if (error.code === 'HANSA_UNAUTHENTICATED') {
     const message =
       credential === undefined
-        ? `${target} wants to know who asks: give --token-file, or a context that you are logged in to (hansa login, hansa context list).`
-        : `${target} does not accept ${credential}: it is not of this site, expired or revoked.`;
+        ? `${target} requires a credential. Give --token-file, or a context that you are logged in to (hansa login, hansa context list).`
+        : `${target} rejects ${credential}: it is expired, revoked, or from another site.`;
     return new HansaError(error, message, { cause: error });
   }
-  // Not a missing object: no site answers so, but its other listeners and other servers do.
+  // Not a missing object, for which a site sends a Status. Other listeners and servers answer like this.
   if (status === 404 && !isStatus(body)) {
-    const message = `${target} does not know the resource API (HTTP status 404): is it the api listener of a Hansa site?`;
+    const message = `${target} does not serve the resource API (HTTP status 404). Check that it is the api listener of a Hansa site.`;
     return new HansaError('HANSA_UNREACHABLE', message);
   }
   return error;
@@ -213,14 +213,17 @@ async function readAll(answer: IncomingMessage): Promise<Buffer> {
     length += chunk.length;
     if (length > maxAnswerBytes) {
       answer.destroy();
-      throw new HansaError('HANSA_TOO_LARGE', `The answer is larger than ${maxAnswerBytes} bytes.`);
+      throw new HansaError(
+        'HANSA_TOO_LARGE',
+        `The response is larger than ${maxAnswerBytes} bytes.`,
+      );
     }
     chunks.push(chunk);
   }
   return Buffer.concat(chunks, length);
 }
 
-/** The lines of a stream, without their ends. A last line without an end is not whole and is dropped. */
+/** The lines of a stream. It drops a last line without a line break, which is incomplete. */
 export async function* lines(stream: AsyncIterable<Buffer>): AsyncGenerator<Buffer, void> {
   let rest: Buffer[] = [];
   let length = 0;
@@ -248,7 +251,7 @@ function parseBody(body: Buffer, target: string, status: number): unknown {
     return JSON.parse(body.toString('utf8'));
   } catch (cause) {
     if (status >= 300) return undefined;
-    const message = `${target} answered with something that is not JSON: is it a Hansa site?`;
+    const message = `The response of ${target} is not JSON. Check that it is a Hansa site.`;
     throw new HansaError('HANSA_UNREACHABLE', message, { cause });
   }
 }

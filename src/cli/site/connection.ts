@@ -1,5 +1,6 @@
-// How a command reaches a site: over the admin socket of a data folder, or by URL over TLS with a
-// credential. Flags, variables or a context say which. Certificates are always verified, against the CA file of the site.
+// How a command connects to a site: over the admin socket of a data folder, or by URL over TLS with a
+// credential. Flags, variables or a context select the site. The CA file of the site always verifies
+// its certificate.
 
 import { readFileSync } from 'node:fs';
 import { Agent as HttpAgent, type IncomingMessage, request as httpRequest } from 'node:http';
@@ -43,9 +44,9 @@ export interface SiteRequest {
 export interface SiteChannel {
   /** For messages: the socket or the URL. */
   readonly target: string;
-  /** For messages: what the site is shown, such as `the token in ./token`. Undefined where nothing is. */
+  /** For messages: the credential, such as `the token in ./token`. Undefined if there is none. */
   readonly credential?: string;
-  /** Resolves with the head of the answer. Rejects with HANSA_UNREACHABLE where there is none. */
+  /** Resolves with the head of the response. Rejects with HANSA_UNREACHABLE if there is none. */
   send(request: SiteRequest): Promise<IncomingMessage>;
   close(): void;
 }
@@ -72,7 +73,7 @@ export interface SiteConnection {
 }
 
 /**
- * In this order: --site and --data-dir, --context, HANSA_SITE, HANSA_DATA_DIR, HANSA_CONTEXT, the
+ * The first of these that is set: --site and --data-dir, --context, HANSA_SITE, HANSA_DATA_DIR, HANSA_CONTEXT, the
  * current context, ./hansa-data.
  */
 export function resolveConnection(
@@ -90,7 +91,7 @@ export function resolveConnection(
   if (url?.protocol !== 'https:') {
     throw new HansaError(
       'HANSA_USAGE',
-      `--site is ${JSON.stringify(site)}: accepted is an https URL, for example https://127.0.0.1:7443.`,
+      `--site is ${JSON.stringify(site)}: expected an https URL, for example https://127.0.0.1:7443.`,
     );
   }
   return context === undefined
@@ -98,7 +99,7 @@ export function resolveConnection(
     : contextConnection(url, context, options, surroundings);
 }
 
-/** The data folder that the flags, variables and contexts mean; absolute. */
+/** The data folder that flags, variables and contexts select, as an absolute path. */
 export function dataDirOf(options: ConnectionOptions, surroundings: Surroundings): string {
   const given = options.dataDir ?? contextOf(options, surroundings)?.dataDir;
   return resolve(
@@ -112,7 +113,7 @@ function fromEnv({ env }: Surroundings, name: string): string | undefined {
   return text === '' ? undefined : text;
 }
 
-/** A data folder that a flag names goes before HANSA_SITE. */
+/** --data-dir overrides HANSA_SITE. */
 function siteOf(
   { site, dataDir }: ConnectionOptions,
   surroundings: Surroundings,
@@ -121,7 +122,7 @@ function siteOf(
   return given === '' ? undefined : given;
 }
 
-/** Undefined where a flag or variable says which site is meant, or there is no context. */
+/** Undefined if a flag or variable selects the site, or there is no context. */
 function contextOf(
   options: ConnectionOptions,
   surroundings: Surroundings,
@@ -131,7 +132,7 @@ function contextOf(
     if ((options.site ?? options.dataDir) !== undefined) {
       throw new HansaError(
         'HANSA_USAGE',
-        'Give --context, or --site or --data-dir: a context says itself which site it means.',
+        'Give either --context, or --site or --data-dir: a context already names its site.',
       );
     }
     return findContext(contexts, options.context);
@@ -142,7 +143,7 @@ function contextOf(
   return name === undefined ? undefined : findContext(contexts, name);
 }
 
-/** No object of a site is missing: that has another exit code. */
+/** A missing context is a usage error. HANSA_NOT_FOUND is for objects of a site. */
 function findContext(contexts: Contexts, name: string): NamedContext {
   try {
     return contexts.get(name);
@@ -172,7 +173,7 @@ function siteConnection(
   );
 }
 
-/** Variables belong to HANSA_SITE and are not read. A credential flag replaces those of the context. */
+/** Ignores variables, which belong to HANSA_SITE. A credential flag replaces the credential of the context. */
 function contextConnection(
   url: URL,
   context: NamedContext,
@@ -198,7 +199,7 @@ interface CredentialFiles {
   readonly clientKey: string | undefined;
 }
 
-/** The certificate of the last login while it is valid, or else the files that the context names. */
+/** The certificate of the last login while it is valid, otherwise the files that the context names. */
 function filesOf(context: NamedContext, nowMs: number): CredentialFiles {
   const { name, user = 'unknown', tokenFile, clientCertificate, clientKey, credential } = context;
   const login = credential === undefined ? undefined : readCredential(credential);
@@ -210,13 +211,13 @@ function filesOf(context: NamedContext, nowMs: number): CredentialFiles {
   }
   const why =
     credential === undefined
-      ? 'nobody is logged in'
+      ? 'you are not logged in'
       : login === undefined
-        ? `the certificate of ${user} is not in ${credential} any more`
+        ? `the certificate of ${user} is no longer in ${credential}`
         : `the certificate of ${user} expired ${humanDuration(nowMs - login.notAfterMs)} ago`;
   throw new HansaError(
     'HANSA_UNAUTHENTICATED',
-    `Cannot use the context ${name}: ${why}. Log in again: hansa login --context ${name} --token-file FILE, or on the machine of the site with --data-dir.`,
+    `Cannot use the context ${name}: ${why}. Log in again: hansa login --context ${name} --token-file FILE, or --data-dir on the machine of the site.`,
   );
 }
 
@@ -240,7 +241,7 @@ export function openConnection(connection: Connection, clock: Clock): SiteChanne
     : openUrl(connection, clock);
 }
 
-/** Over the socket one is admin: who names a token means to be somebody else. */
+/** Callers over the socket are admin, so the socket would ignore a credential. */
 function refuseCredentialFlags(options: ConnectionOptions): void {
   const given = [
     options.caFile === undefined ? [] : ['--ca-file'],
@@ -251,7 +252,7 @@ function refuseCredentialFlags(options: ConnectionOptions): void {
   if (given.length === 0) return;
   throw new HansaError(
     'HANSA_USAGE',
-    `${given.join(' and ')} ${given.length === 1 ? 'needs' : 'need'} --site: the admin socket takes no credential.`,
+    `${given.join(' and ')} ${given.length === 1 ? 'needs' : 'need'} --site: the admin socket uses no credential.`,
   );
 }
 
@@ -281,9 +282,9 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
     case 'ENOENT':
       return `${where}: there is no such socket. Start the site with hansa server, or name its folder with --data-dir.`;
     case 'ECONNREFUSED':
-      return `${where}: no daemon listens on it any more. Start the site with hansa server.`;
+      return `${where}: the daemon no longer runs. Start the site with hansa server.`;
     case 'EACCES':
-      return `${where}: only the owner of the data folder may. Become that user, or use --site with a token.`;
+      return `${where}: only the owner of the data folder may connect. Run the command as that user, or use --site with a token.`;
     case 'ENOTDIR':
       return `${where}: the data folder is a file. Name a folder with --data-dir.`;
     default:
@@ -291,12 +292,12 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
   }
 }
 
-/** A site that is on the other side of the world, behind a slow name server, takes a few seconds. */
+/** A distant site behind a slow name server takes a few seconds. */
 const connectWithinMs = 30_000;
 
 type Connected = (error: Error | null, stream?: Duplex) => void;
 
-/** Connects as sites do: see core/identity/tls/dial.ts. */
+/** Connects in the same way as sites: see core/identity/tls/dial.ts. */
 class DialingAgent extends HttpsAgent {
   readonly #clock: Clock;
   readonly #stop = new AbortController();
@@ -331,7 +332,7 @@ class DialingAgent extends HttpsAgent {
     done(null, secured);
   }
 
-  /** Attempts to connect would keep the process alive. */
+  /** Also aborts connection attempts, which would keep the process alive. */
   override destroy(): void {
     this.#stop.abort();
     super.destroy();
@@ -393,21 +394,18 @@ function urlProblem(url: URL, caFile: string, cause: NodeJS.ErrnoException): str
     return `${where}: its certificate does not verify against ${caFile} (${why}). Name the CA file of that site with --ca-file.`;
   }
   if (code === 'EPROTO') {
-    return `${where}: what listens there does not speak TLS. Name the api listener of the site.`;
+    return `${where}: the server there does not speak TLS. Give the URL of the api listener.`;
   }
   return `${where}: ${cause.message}.`;
 }
 
-/** Tokens are short; a larger file is another file by mistake. */
+/** Tokens are short. A larger file is the wrong file. */
 const maxTokenBytes = 16 * 1024;
 
 function readToken(path: string): string {
   const token = readGiven(path, '--token-file').toString('utf8').trim();
   if (token === '' || token.length > maxTokenBytes || !/^[\x21-\x7e]+$/.test(token)) {
-    throw new HansaError(
-      'HANSA_USAGE',
-      `--token-file ${path} does not hold one token on one line.`,
-    );
+    throw new HansaError('HANSA_USAGE', `--token-file ${path} does not contain a single token.`);
   }
   return token;
 }

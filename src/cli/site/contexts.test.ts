@@ -107,7 +107,7 @@ suite('a context file', () => {
     'is refused where a path is relative': ['dataDir: x\n', /a\.yaml:1: dataDir is "x"/],
     'is refused where the site is no https URL': [
       'site: http://x\ncaFile: /ca\n',
-      /a\.yaml:1: site is "http:\/\/x": accepted is an https URL/,
+      /a\.yaml:1: site is "http:\/\/x": expected an https URL/,
     ],
     'is refused where it names no site': ['{}\n', /give either site or dataDir/],
     'is refused where it names two': ['site: https://x\ndataDir: /x\n', /give either/],
@@ -118,7 +118,7 @@ suite('a context file', () => {
     ],
     'is refused where the socket would get a token': [
       'dataDir: /x\ntokenFile: /t\n',
-      /tokenFile cannot be used with dataDir/,
+      /tokenFile cannot be combined with dataDir/,
     ],
   };
   for (const [name, [text, why]] of Object.entries(bad)) {
@@ -137,9 +137,9 @@ suite('a context file', () => {
     contexts.put('a', local);
     const file = join(home, 'contexts', 'a.yaml');
     chmodSync(file, 0o666);
-    assert.throws(() => contexts.get('a'), refuses('HANSA_USAGE', /others can change it/));
+    assert.throws(() => contexts.get('a'), refuses('HANSA_USAGE', /only you can change/));
     symlinkSync(file, join(home, 'contexts', 'b.yaml'));
-    assert.throws(() => contexts.get('b'), refuses('HANSA_USAGE', /not a file of yours/));
+    assert.throws(() => contexts.get('b'), refuses('HANSA_USAGE', /must be a regular file/));
   });
 });
 
@@ -251,6 +251,6 @@ suite('which site a command reaches', () => {
     contexts.put('both', { ...remote, user: 'alice', credential });
     assert.partialDeepStrictEqual(at('both', 3_900_000), { tokenFile: '/token' });
     contexts.put('out', site);
-    assert.throws(() => at('out', 0), refuses('HANSA_UNAUTHENTICATED', /nobody is logged in/));
+    assert.throws(() => at('out', 0), refuses('HANSA_UNAUTHENTICATED', /you are not logged in/));
   });
 });

@@ -1,6 +1,6 @@
-// Named contexts: which site a command reaches, and as whom. Each context is a YAML file of its own in
-// a folder that only the user can open, so that two commands that write at the same time never lose
-// each other's change. No file holds a secret: tokens and certificates are named by path.
+// Contexts: named sites and users. Each context is a separate YAML file in a folder that only the user
+// can open, so concurrent commands do not overwrite each other's changes. The files hold paths of
+// tokens and certificates, and no secrets.
 
 import {
   linkSync,
@@ -60,15 +60,15 @@ const pathKeys: readonly (keyof Context)[] = [
   'credential',
 ];
 
-/** Also a file name: no slash, and no leading dot. `token:ci@lubeck.example` is one. */
+/** Used as a file name: no slash, and no leading dot. Example: `token:ci@lubeck.example`. */
 const namePattern = /^[A-Za-z0-9][A-Za-z0-9._@:-]{0,126}$/;
 
-/** The folder of everything that hansa keeps for this user; undefined without a home folder. */
+/** The folder for the contexts of this user; undefined without a home folder. */
 function configHome(env: Env): string | undefined {
   const own = env['HANSA_HOME'] ?? '';
   if (own !== '') {
     if (own.startsWith('/')) return own;
-    throw usageError(`HANSA_HOME is ${JSON.stringify(own)}: accepted is an absolute path.`);
+    throw usageError(`HANSA_HOME is ${JSON.stringify(own)}: expected an absolute path.`);
   }
   // The XDG specification ignores relative paths.
   const config = env['XDG_CONFIG_HOME'];
@@ -85,12 +85,12 @@ export class Contexts {
     this.#home = configHome(env);
   }
 
-  /** In the order of their names. */
+  /** Sorted by name. */
   list(): NamedContext[] {
     return this.names().map((name) => this.get(name));
   }
 
-  /** Without those that are damaged: a command that uses one says what is wrong with it. */
+  /** Without damaged contexts. A command that uses one of those reports the problem. */
   usable(): NamedContext[] {
     return this.names().flatMap((name) => {
       try {
@@ -127,13 +127,13 @@ export class Contexts {
     return { name, ...parseContext(file, text) };
   }
 
-  /** The name that commands use without --context; undefined where there is none. */
+  /** The context that commands use without --context; undefined if there is none. */
   current(): string | undefined {
     const name = this.#home && readPrivate(join(this.#home, 'current-context'))?.trim();
     return name === undefined || name === '' ? undefined : name;
   }
 
-  /** Undefined: commands use no context. */
+  /** Sets the current context; undefined unsets it. */
   use(name: string | undefined): void {
     const file = join(this.#needHome(), 'current-context');
     if (name === undefined) {
@@ -144,13 +144,13 @@ export class Contexts {
     this.#write(file, `${name}\n`);
   }
 
-  /** Makes it the current one where there is none yet; says whether it did. */
+  /** Sets the current context if there is none yet. Returns whether it did. */
   useFirst(name: string): boolean {
     const file = join(this.#needHome(), 'current-context');
     const draft = `${file}.${process.pid}.first`;
     try {
       this.#write(draft, `${name}\n`);
-      // Unlike a rename, a link never replaces what another command has written meanwhile.
+      // Unlike a rename, a link never replaces a file that another command has just written.
       linkSync(draft, file);
       return true;
     } catch (error) {
@@ -161,7 +161,7 @@ export class Contexts {
     }
   }
 
-  /** Replaces a context of that name. */
+  /** Creates or replaces a context. */
   put(name: string, context: Context): void {
     const file = this.#fileOf(name);
     const fields = Object.fromEntries(
@@ -172,7 +172,7 @@ export class Contexts {
     this.#write(file, text);
   }
 
-  /** Also one that is damaged. */
+  /** Removes a context, even a damaged one. */
   remove(name: string): void {
     const file = this.#fileOf(name);
     if (!this.has(name)) throw this.#unknown(name);
@@ -192,7 +192,7 @@ export class Contexts {
   #fileOf(name: string): string {
     if (!namePattern.test(name)) {
       throw usageError(
-        `A context cannot be called ${JSON.stringify(name.slice(0, 130))}: accepted are letters, digits, and . _ @ : - after the first, at most 127.`,
+        `A context cannot be called ${JSON.stringify(name.slice(0, 130))}: expected at most 127 letters, digits and . _ @ : -, beginning with a letter or digit.`,
       );
     }
     return join(this.#needHome(), 'contexts', `${name}.yaml`);
@@ -207,11 +207,11 @@ export class Contexts {
     const names = this.names();
     const meant = nearest(name, names);
     const hint =
-      meant === undefined ? 'hansa context list shows those that exist.' : `Did you mean ${meant}?`;
+      meant === undefined ? 'To list them: hansa context list.' : `Did you mean ${meant}?`;
     return new HansaError('HANSA_NOT_FOUND', `There is no context ${name}. ${hint}`);
   }
 
-  /** Readers see the old file or the new one, never half of it. */
+  /** Writes atomically: readers see the old file or the new one. */
   #write(file: string, text: string): void {
     const draft = `${file}.${process.pid}.next`;
     try {
@@ -230,18 +230,18 @@ export class Contexts {
 export function taken(name: string): HansaError {
   return new HansaError(
     'HANSA_ALREADY_EXISTS',
-    `There is a context ${name} already. Choose another name, or remove it first: hansa context remove ${name}`,
+    `The context ${name} already exists. Choose another name, or remove it first: hansa context remove ${name}`,
   );
 }
 
-/** Undefined where there is no such file. Refuses one that another user could have written. */
+/** Undefined if there is no such file. Rejects a file that another user could have written. */
 function readPrivate(file: string): string | undefined {
   try {
     const { mode, uid, size } = lstatSync(file);
     // oxlint-disable-next-line no-bitwise -- file modes are bits
     if ((mode & 0o170022) !== 0o100000 || uid !== process.getuid?.()) {
       throw usageError(
-        `Cannot use ${file}: it is not a file of yours, or others can change it. chmod 600 it if you wrote it.`,
+        `Cannot use ${file}: it must be a regular file that you own and only you can change. If you wrote it: chmod 600 ${file}`,
       );
     }
     if (size > maxConfigFileBytes) throw usageError(`Cannot use ${file}: it is too large.`);
@@ -265,14 +265,14 @@ function parseContext(path: string, text: string): Context {
         `${at}: there is no key ${key}; ${meant === undefined ? `keys are ${keys.join(', ')}` : `did you mean ${meant}?`}`,
       );
     } else if (pathKeys.some((known) => known === key) && !value.startsWith('/')) {
-      found.push(`${at}: ${key} is ${JSON.stringify(value)}: accepted is an absolute path`);
+      found.push(`${at}: ${key} is ${JSON.stringify(value)}: expected an absolute path`);
     } else if (key === 'site' && !(URL.canParse(value) && new URL(value).protocol === 'https:')) {
-      found.push(`${at}: site is ${JSON.stringify(value)}: accepted is an https URL`);
+      found.push(`${at}: site is ${JSON.stringify(value)}: expected an https URL`);
     } else context[key] = value;
   }
   if (found.length === 0) found.push(...atOdds(path, context));
   if (found.length === 0) return context;
-  throw new HansaError('HANSA_CONFIG_INVALID', `The context is not accepted: ${found.join('; ')}.`);
+  throw new HansaError('HANSA_CONFIG_INVALID', `The context is invalid: ${found.join('; ')}.`);
 }
 
 function atOdds(path: string, context: Context): string[] {
@@ -287,7 +287,7 @@ function atOdds(path: string, context: Context): string[] {
   const extra = keys.filter((key) => key !== 'dataDir' && context[key] !== undefined);
   return dataDir === undefined || extra.length === 0
     ? []
-    : [`${path}: ${extra.join(', ')} cannot be used with dataDir, where the admin socket is used`];
+    : [`${path}: ${extra.join(', ')} cannot be combined with dataDir, which uses the admin socket`];
 }
 
 function isMissing(error: unknown): boolean {

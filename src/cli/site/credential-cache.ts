@@ -1,7 +1,7 @@
-// Certificates that were obtained and are still good, in a folder that only the user can read:
-// kubectl asks for one at each call, and each one issued is a record in the audit log of the site.
-// A file is PEM throughout, key and certificate, with a line before them that says whose it is; so
-// it also serves as --client-certificate and --client-key, here and for curl.
+// Caches user certificates in a folder that only the user can read. kubectl asks for a certificate at
+// each call, and each issued certificate adds a record to the audit log of the site. A file contains a
+// line of metadata, the key and the certificate in PEM, so it also works as --client-certificate and
+// --client-key, and with curl.
 
 import { createHash } from 'node:crypto';
 import { lstatSync, mkdirSync, readFileSync, renameSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,21 +18,21 @@ export interface CachedCredential {
   readonly privateKey: string;
 }
 
-/** What a credential is for. With another site, authority or user it is another one. */
+/** Identifies a cached credential. Another site, authority, user or token has another credential. */
 export interface CredentialKey {
   /** The socket or URL. */
   readonly target: string;
-  /** Of the CA file: a site that was set up anew does not know the certificates of the old one. */
+  /** SHA-256 of the CA file: a site that was installed again does not accept earlier certificates. */
   readonly caDigest: string;
-  /** The user that was asked for, or empty. */
+  /** The requested user, or empty. */
   readonly user: string;
-  /** SHA-256 of the token that was shown: logins with two tokens are two users. */
+  /** SHA-256 of the token: two tokens are two users. */
   readonly tokenDigest?: string | undefined;
 }
 
 const heading = 'hansa credential ';
 
-/** Absolute; undefined where there is no home folder to keep anything in. */
+/** An absolute path; undefined without a home folder. */
 export function cacheFolder(env: Io['env']): string | undefined {
   const own = env['HANSA_HOME'];
   if (own?.startsWith('/') === true) return join(own, 'credentials');
@@ -50,7 +50,7 @@ export function credentialFile(folder: string, key: CredentialKey): string {
   return join(folder, `${name.slice(0, 32)}.pem`);
 }
 
-/** Undefined where there is none, or none that nobody else could have put there or read. */
+/** Undefined if there is no such file, or other users could have read or written it. */
 export function readCredential(file: string): CachedCredential | undefined {
   try {
     const { mode, uid } = lstatSync(file);
@@ -62,7 +62,7 @@ export function readCredential(file: string): CachedCredential | undefined {
   }
 }
 
-/** Says where it was written; undefined where it could not be, which costs speed and nothing else. */
+/** Returns the path; undefined if it could not write, which only costs speed. */
 export function writeCredential(
   folder: string,
   key: CredentialKey,
@@ -75,7 +75,7 @@ export function writeCredential(
     const { mode, uid } = lstatSync(folder);
     // oxlint-disable-next-line no-bitwise -- file modes are bits
     if ((mode & 0o170077) !== 0o040000 || uid !== process.getuid?.()) return undefined;
-    // Whole or not at all, whoever else writes at the same time.
+    // Write atomically: other commands may write at the same time.
     writeFileSync(draft, renderCredential(credential), { mode: 0o600, flag: 'wx' });
     renameSync(draft, file);
     return file;

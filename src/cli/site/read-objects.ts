@@ -1,4 +1,4 @@
-// Reading several objects at once, some of which may not be there.
+// Reads several objects at once, some of which may not exist.
 
 import { toHansaError } from '../../core/errors/error.ts';
 import type { Cli } from '../cli.ts';
@@ -7,11 +7,11 @@ import { printable } from '../../core/command/columns.ts';
 
 export interface ReadObjects<T> {
   readonly found: readonly { readonly target: Target; readonly value: T }[];
-  /** Throws the first refusal, where there was one; the others are noted. */
+  /** Throws the first error, if there is one, and prints the others. */
   refuse(): void;
 }
 
-/** Whatever there is, as kubectl shows it: one missing name does not hide the others. */
+/** Returns the objects that exist, as in kubectl: a missing object does not hide the others. */
 export async function readObjects<T>(
   cli: Cli,
   targets: readonly Target[],
@@ -26,7 +26,7 @@ export async function readObjects<T>(
   const [first, ...others] = answers.flatMap((answer) =>
     answer.status === 'rejected' ? [toHansaError(answer.reason)] : [],
   );
-  // Nothing but the first refusal is worth saying where the site does not answer at all.
+  // If no object could be read, for example because the site is down, report only the first error.
   if (first !== undefined && found.length === 0 && first.code !== 'HANSA_NOT_FOUND') throw first;
   return {
     found,

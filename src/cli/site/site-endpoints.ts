@@ -1,4 +1,4 @@
-// Where a site listens, as its daemon wrote it into the data folder.
+// Reads endpoints.json, in which the daemon writes the addresses of its listeners.
 
 import { readFileSync } from 'node:fs';
 import { HansaError } from '../../core/errors/error.ts';
@@ -6,7 +6,7 @@ import { dataFolderAt } from '../../server/data-folder.ts';
 
 export interface SiteEndpoints {
   readonly trustDomain: string;
-  /** Of the daemon that wrote it; it may be gone. */
+  /** The process ID of the daemon that wrote the file. It may no longer run. */
   readonly pid: number;
   readonly api: string;
   readonly federation?: string;
@@ -20,7 +20,7 @@ export function readEndpoints(dataDir: string): SiteEndpoints {
   try {
     const value = JSON.parse(readFileSync(endpointsFile, 'utf8')) as Partial<SiteEndpoints>;
     if (typeof value.api !== 'string' || typeof value.trustDomain !== 'string') {
-      throw new TypeError('it does not say where the api listens');
+      throw new TypeError('the address of the api listener is missing');
     }
     return value as SiteEndpoints;
   } catch (error) {
@@ -28,21 +28,21 @@ export function readEndpoints(dataDir: string): SiteEndpoints {
     throw new HansaError(
       'HANSA_UNREACHABLE',
       missing
-        ? `No site was started in ${dataDir} yet. Start it with hansa server, or name its folder with --data-dir.`
+        ? `There is no site in ${dataDir} yet. Start one with hansa server, or name another folder with --data-dir.`
         : `Cannot read ${endpointsFile}: ${(error as Error).message}.`,
       { cause: error },
     );
   }
 }
 
-/** The URL at which this machine reaches a listener: a wildcard address is not one to connect to. */
+/** Replaces a wildcard address by a loopback address, to which this machine can connect. */
 export function localUrl(url: string): string {
   return url.replace(/^(https?:\/\/)(?:0\.0\.0\.0|\[::\])(?=[:/]|$)/, (_all, scheme: string) =>
     url.includes('[') ? `${scheme}[::1]` : `${scheme}127.0.0.1`,
   );
 }
 
-/** The listeners among them by name, as this machine reaches them. */
+/** The URLs of the listeners by name, for connections from this machine. */
 export function listenersOf(endpoints: SiteEndpoints): ReadonlyMap<string, string> {
   const { api, federation, web, metrics } = endpoints;
   const urls = Object.entries({ api, federation, web, metrics });

@@ -1,4 +1,4 @@
-// From a Kubernetes `Status` on the wire back to our own error: the reverse of server/http/status.
+// Converts a Kubernetes `Status` into a HansaError: the reverse of server/http/status.ts.
 
 import type { Cause, ErrorCode, ErrorDetails, HansaError } from '../../core/errors/error.ts';
 import { type ErrorCatalog, errorOfCode } from '../../core/errors/plane-errors.ts';
@@ -51,11 +51,11 @@ const byHttpStatus: Readonly<Record<number, ErrorCode>> = {
   507: 'HANSA_STORE_FULL',
 };
 
-/** `body` is what the site answered: a Status as a rule, anything where a proxy stands between. */
+/** `body` is the response: normally a Status, but a proxy can send anything. */
 export function errorFromStatus(
   httpStatus: number,
   body: unknown,
-  /** With the codes of the planes that the site may have. */
+  /** Includes the codes of all planes. */
   catalog: ErrorCatalog,
 ): HansaError {
   const status = isRecord(body) && body['kind'] === 'Status' ? body : {};
@@ -75,8 +75,8 @@ function codeOf(
   message: string,
   catalog: ErrorCatalog,
 ): string {
-  // Kubernetes answers this mistake of the caller with 500, and so does a site: only its words,
-  // which client-go knows too, tell it from a fault.
+  // Kubernetes answers this client error with 500, and so does a site. Only the message, which
+  // client-go checks too, distinguishes it from an internal error.
   if (httpStatus === 500 && message.startsWith('failed to create typed patch object')) {
     return 'HANSA_APPLY_MISMATCH';
   }

@@ -1,5 +1,5 @@
-// How `hansa login` and `hansa credential` come by a user certificate: from the cache, or from the
-// site with a new key. The key is made here and never leaves this machine.
+// How `hansa login` and `hansa credential` get a user certificate: from the cache, or from the site for
+// a new key. The key is generated here and never leaves this machine.
 
 import { createHash, createPublicKey } from 'node:crypto';
 import { readFileSync } from 'node:fs';
@@ -25,15 +25,15 @@ import { sitePaths } from '../../server/routes/paths.ts';
 
 export interface ObtainedCredential {
   readonly credential: CachedCredential;
-  /** Undefined where it could not be kept. */
+  /** Undefined if it could not be stored. */
   readonly file: string | undefined;
 }
 
-/** A certificate that is about to expire is not worth starting with. */
+/** A certificate with less time left is not used for a new command. */
 const leastRemainingMs = 60_000;
 const leastRemainingShare = 0.2;
 
-/** The last moment at which the credential should be used for something new. */
+/** From this time on, a new command needs a new credential. */
 export function renewAtMs({ issuedAtMs, notAfterMs }: CachedCredential): number {
   const lifeMs = notAfterMs - issuedAtMs;
   return notAfterMs - Math.min(lifeMs, Math.max(leastRemainingMs, lifeMs * leastRemainingShare));
@@ -69,7 +69,7 @@ export function obtainCredential(
   });
 }
 
-/** Without a token at hand: the login of the context, or else of one for the same site. */
+/** Without a token: the login of the context, or of another context for the same site. */
 function loginFor(io: Io, connection: Connection): string | undefined {
   if (connection.via === 'socket') return undefined;
   const contexts = new Contexts(io.env);
@@ -110,11 +110,11 @@ async function request(
   };
 }
 
-/** The site tells nobody why; here it can be told what to do. */
+/** The site does not say why it rejects a credential. This error lists the possible reasons. */
 function refused(target: string): HansaError {
   return new HansaError(
     'HANSA_UNAUTHENTICATED',
-    `Cannot log in at ${target}: no token was given, or it is expired, revoked or of another site. Name one with --token-file; \`hansa access token create\` makes a new one.`,
+    `Cannot log in at ${target}: there is no token, or it is expired, revoked or from another site. Name a token with --token-file. To create one: hansa access token create`,
   );
 }
 
@@ -132,7 +132,7 @@ function digestsOf(connection: Connection): {
   };
 }
 
-/** Undefined where the file cannot be read; whoever needs it says so better. */
+/** Undefined if the file cannot be read. The code that needs the file reports that. */
 function digestOf(file: string): string | undefined {
   try {
     return createHash('sha256').update(readFileSync(file, 'utf8').trim()).digest('hex');
