@@ -56,6 +56,27 @@ suite('commands of several planes', () => {
     assert.deepEqual(namesOf(cluster).toSorted(), ['check', 'list']);
   });
 
+  test('get the description of a group below from another plane than that of the group', () => {
+    const [cluster] = mergeCommands([
+      {
+        owner: 'a',
+        command: new Command('cluster')
+          .description('clusters of this site')
+          .addCommand(leaf('list'))
+          .addCommand(group('token', 'create')),
+      },
+      {
+        owner: 'b',
+        command: new Command('cluster').addCommand(
+          group('token', 'delete').description('tokens of clusters'),
+        ),
+      },
+    ]);
+    assert.deepEqual(namesOf(cluster), ['list', 'token']);
+    assert.equal(cluster?.commands[1]?.description(), 'tokens of clusters');
+    assert.deepEqual(namesOf(cluster?.commands[1]).toSorted(), ['create', 'delete']);
+  });
+
   test('must not have the same path', () => {
     assert.throws(
       () =>

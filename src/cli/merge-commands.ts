@@ -24,13 +24,13 @@ function merged(same: readonly OwnedCommand[], path: string): Command {
     );
   }
   // The first group with a description wins: other planes may add commands without one.
-  const { command: group } = same.find(({ command }) => command.description() !== '') ?? first;
-  const children = same.flatMap(({ owner, command }) =>
+  const main = same.find(({ command }) => command.description() !== '') ?? first;
+  const children = [main, ...same.filter((one) => one !== main)].flatMap(({ owner, command }) =>
     command.commands.map((child) => ({ owner, command: child })),
   );
-  const kept = new Set(group.commands);
-  for (const child of mergeCommands(children, path)) {
-    if (!kept.has(child)) group.addCommand(child);
-  }
+  const group = main.command;
+  // A group below may come from another plane, in place of the one that is there.
+  (group.commands as Command[]).length = 0;
+  for (const child of mergeCommands(children, path)) group.addCommand(child);
   return group;
 }
