@@ -141,8 +141,8 @@ suite('hansa doctor --peer', () => {
     assert.match(stdout, /^✓ DNS +127\.0\.0\.1 is an address$/m);
     assert.match(stdout, /^✓ TCP +127\.0\.0\.1:\d+ answers in [\d.]+ ms$/m);
     assert.match(stdout, /^✓ TLS +spiffe:\/\/reval\.example\/hansa\/site, valid until \d/m);
-    assert.match(stdout, /^✓ bundle +1 authority, sequence 7: the same that this site holds$/m);
-    assert.match(stdout, /^✓ held +fresh, asked again in /m);
+    assert.match(stdout, /^✓ bundle +1 authority, sequence 7: same as the held bundle$/m);
+    assert.match(stdout, /^✓ held +fresh, next fetch in /m);
     assert.equal(await version(), was);
   });
 
@@ -163,7 +163,7 @@ suite('hansa doctor --peer', () => {
     const url = await listen(createTcpServer((socket) => socket.end('SSH-2.0-x\r\n')));
     const found = await failing(url, ['DNS', 'TCP']);
     assert.equal(found.check, 'TLS');
-    assert.match(found.remedy ?? '', /another program on that port/);
+    assert.match(found.remedy ?? '', /another program may listen on that port/);
   });
 
   test('tells who answers in the place of whom', async () => {

@@ -110,7 +110,7 @@ suite('a site that believes another by https_web', () => {
     assert.equal(warned.code, 0, warned.stderr);
     assert.match(warned.stderr, /Warning: 2 of at most 2 federations are in use/);
     const refused = await apply({ caBundle: pem(root) }, 'third.example');
-    assert.match(refused.stderr, /may federate with 2 trust domains.*HANSA_LIMIT/s);
+    assert.match(refused.stderr, /reached its limit of 2 federations.*HANSA_LIMIT/s);
     assert.notEqual(refused.code, 0);
     // That bundle is another's: the name of a federation is no label.
     const { stderr } = await run(['trust', 'refresh', 'second.example', '--wait']);

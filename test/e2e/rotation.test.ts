@@ -101,8 +101,8 @@ suite('two peers, one of which rotates', () => {
       [['activate'], 5, /none is prepared.*HANSA_AUTHORITY_STATE/s],
       [['revoke'], 5, /none is old or tainted/],
       [['taint', 'ffffffffffff'], 4, /There is no authority "ffffffffffff"/],
-      [['--fresh'], 2, /--fresh is for --emergency only/],
-      [['prepare', '--emergency'], 2, /not for prepare/],
+      [['--fresh'], 2, /--fresh needs --emergency/],
+      [['prepare', '--emergency'], 2, /not with prepare/],
     ] as const) {
       const ran: Ran = await lubeck.run(['trust', 'rotate', ...args]);
       assert.equal(ran.code, code, ran.stderr);
@@ -113,8 +113,11 @@ suite('two peers, one of which rotates', () => {
   test('the table tells phases and what is waited for', async () => {
     const table = await lubeck.must(['trust', 'rotate', 'status']);
     assert.match(table, /^x509 +[0-9a-f]{16} +active +\S+ ago +in 90d/m);
-    assert.match(table, /^x509: nothing is due until \S+; then the next one is prepared\.$/m);
-    assert.match(table, /^jwt: nothing is due until \S+; then /m);
+    assert.match(
+      table,
+      /^x509: no step is due until \S+; then the site prepares the next authority\.$/m,
+    );
+    assert.match(table, /^jwt: no step is due until \S+; then /m);
   });
 
   test('after another emergency the status names who has to be given the bundle', async () => {
@@ -141,7 +144,7 @@ test('a step by hand waits for nobody, and names who may be lost', async (t) => 
   await site.must(['trust', 'rotate', 'prepare']);
   const { code, stderr } = await site.run(['trust', 'rotate', 'activate']);
   assert.equal(code, 0, stderr);
-  assert.match(stderr, /Not known to hold it: spire\.example\./);
+  assert.match(stderr, /These may not hold it: spire\.example\./);
 });
 
 suite('a site below an authority of its organisation', () => {
@@ -227,12 +230,12 @@ suite('a site below an authority of its organisation', () => {
     for (const step of ['prepare', 'activate']) {
       const { code, stderr } = await site('trust', 'rotate', step);
       assert.equal(code, 0, stderr);
-      assert.doesNotMatch(stderr, /Not known to hold it/);
+      assert.doesNotMatch(stderr, /These may not hold it/);
     }
     await verify('second');
     const emergency = await site('trust', 'rotate', '--emergency', '--yes');
     assert.equal(emergency.code, 0, emergency.stderr);
-    assert.match(emergency.stderr, /Others verify by the roots above this site/);
+    assert.match(emergency.stderr, /Peers verify this site against the upstream root/);
     await verify('third');
     const judged = await site('svid', 'validate', join(folder, 'second', 'svid.pem'));
     assert.notEqual(judged.code, 0);

@@ -49,7 +49,7 @@ suite('hansa svid', () => {
       tls,
     );
     assert.equal(code, 0, stderr);
-    assert.match(stdout, /^spiffe:\/\/lubeck\.example\/batch until /);
+    assert.match(stdout, /spiffe:\/\/lubeck\.example\/batch, valid until /);
     const certificate = new X509Certificate(readFileSync(join(tls, 'svid.pem')));
     assert.equal(certificate.subjectAltName, 'URI:spiffe://lubeck.example/batch');
     assert.ok(certificate.checkPrivateKey(createPrivateKey(readFileSync(join(tls, 'svid.key')))));
@@ -136,7 +136,7 @@ suite('hansa svid', () => {
     const { stdout } = await site('svid', 'mint', 'spiffe://lubeck.example/a', '--audience', 'db');
     const shown = await site('svid', 'validate', stdout.trim(), '--audience', 'db');
     assert.equal(shown.code, 2);
-    assert.match(shown.stderr, /every user of this machine/);
+    assert.match(shown.stderr, /Every user of this machine/);
     assert.ok(!shown.stderr.includes(stdout.trim()));
     const without = await hansa(['svid', 'validate', '--data-dir', dataDir], { stdin: stdout });
     assert.equal(without.code, 2);

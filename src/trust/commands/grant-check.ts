@@ -1,5 +1,5 @@
-// hansa grant check: would a call be admitted now, and if not, why? The site decides, with the same
-// code that answers ext_authz.
+// `hansa grant check`: tells whether the site would allow a call now, and why. The site decides with
+// the same code that answers ext_authz.
 
 import { Command } from 'commander';
 import { HansaError } from '../../core/errors/error.ts';
@@ -18,17 +18,17 @@ interface CheckOptions {
 
 export function grantCheckCommand(kit: CommandKit): Command {
   return new Command('check')
-    .description('tell whether a workload of a peer may use an offer now, and why')
-    .requiredOption('--from <spiffe-id>', 'the workload that calls')
-    .requiredOption('--offer <name>', 'the ServiceOffer that it calls')
-    .option('--method <method>', 'the HTTP method; without it, a connection without methods')
-    .option('--source <address>', 'where it calls from; without it, some address')
+    .description('check whether a workload of a peer may use an offer now, and why')
+    .requiredOption('--from <spiffe-id>', 'the SPIFFE ID of the calling workload')
+    .requiredOption('--offer <name>', 'the name of the ServiceOffer')
+    .option('--method <method>', 'the HTTP method (default: a TCP connection, which has none)')
+    .option('--source <address>', 'the source address of the call (default: unspecified)')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-The site answers as it would answer the Envoy or the service behind the offer (ext_authz). Exits
-with 10 where the call would be denied.
+The site answers as it answers ext_authz requests from the service or its Envoy. If the call would be
+denied, the exit code is 10.
 
 Examples:
   hansa grant check --from spiffe://bruges.example/web --offer db

@@ -41,7 +41,7 @@ suite('hansa join renew --watch', () => {
     return into;
   };
 
-  /** Ahead of the site, so that half of an SVID's life is over at once; waiting is told, and over. */
+  /** Its clock is ahead of the site, so renewal is due at once. It records each wait and ends it. */
   const watch = async (
     into: JoinFolder,
     aheadMs: number,
@@ -54,7 +54,7 @@ suite('hansa join renew --watch', () => {
       now: () => systemClock.now() + aheadMs,
       monotonic: () => systemClock.monotonic(),
       timer: (delayMs, fire) => {
-        // Of a call on its way, which is not what this test is about.
+        // Timers of HTTP calls run as usual. This test is about the waits between them.
         const ofCall = (delayMs > 0 && delayMs <= 10_000) || delayMs === answerMs;
         if (ofCall) return systemClock.timer(delayMs, fire);
         waits.push(delayMs);
@@ -90,7 +90,7 @@ suite('hansa join renew --watch', () => {
     const into = await joinInto('a');
     const { printed } = await watch(into, 40 * 60_000, 3);
     assert.equal(printed.length, 3);
-    for (const line of printed) assert.match(line, /hansa\/bot\/ci until /);
+    for (const line of printed) assert.match(line, /hansa\/bot\/ci, valid until /);
     assert.equal(into.membership?.generation, '4');
     assert.equal(statSync(join(into.path, 'svid.key')).mode & 0o777, 0o600);
   });
@@ -122,7 +122,10 @@ suite('hansa join renew --watch', () => {
       assert.match(line, /bruges\.example is suspended.* Trying again in 15 s/);
     }
     await peer('active');
-    assert.match((await watch(into, 40 * 60_000, 1)).printed[0] ?? '', /hansa\/bot\/ci until /);
+    assert.match(
+      (await watch(into, 40 * 60_000, 1)).printed[0] ?? '',
+      /hansa\/bot\/ci, valid until /,
+    );
   });
 
   test('keeps the bundle fresh meanwhile, so that a rotation does not lock it out', async () => {
@@ -147,6 +150,6 @@ suite('hansa join renew --watch', () => {
     );
     const { code, printed } = await watch(into, 40 * 60_000, 99);
     assert.equal(code, 7);
-    assert.match(printed.join(''), /The join was refused/);
+    assert.match(printed.join(''), /The site rejected the join/);
   });
 });

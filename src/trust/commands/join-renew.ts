@@ -1,4 +1,4 @@
-// hansa join renew: a new SVID with a new key for whoever joined, once or for as long as it runs.
+// `hansa join renew`: renews the SVID of an agent or a bot with a new key, once or continuously.
 
 import { resolve } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
@@ -23,16 +23,16 @@ interface RenewOptions {
 export function renewCommand(kit: CommandKit): Command {
   return new Command('renew')
     .description('renew the SVID in a folder, with a new key')
-    .option('--server <url>', 'where the site is now, if it moved')
-    .option('--bundle <file>', 'its bundle, if its authorities changed unseen')
+    .option('--server <url>', 'the new URL of the site, if it moved')
+    .option('--bundle <file>', 'the current bundle of the site, if bundle.pem is out of date')
     .requiredOption('--write <folder>', 'the folder that hansa join wrote')
-    .option('--watch', 'go on, and renew whenever half of its life is over')
+    .option('--watch', 'keep running, and renew at half of the lifetime')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Each SVID renews once, and only while it lives: leave it to --watch, which also keeps bundle.pem
-fresh, or run it every half hour. If the answer does not arrive, say the same command again.
+Each SVID can be renewed once, before it expires. Use --watch, which also keeps bundle.pem current, or
+run the command every half hour. If no answer arrives, repeat the same command.
 
 Examples:
   hansa join renew --write ./identity
@@ -51,7 +51,7 @@ Examples:
         show(await renewOnce(parts));
         return;
       }
-      // Between two renewals nothing else would keep the process: its clock's timers do not.
+      // The timers of the clock do not keep the process alive between two renewals. This port does.
       const { port1: anchor } = new MessageChannel();
       anchor.on('message', () => undefined);
       try {
@@ -76,5 +76,10 @@ export function showJoined(
     folder: folder.path,
   };
   const rendered = kit.renderValue(told, output);
-  kit.print(rendered ?? printable(`${told.spiffeId} until ${told.notAfter} is in ${told.folder}.`));
+  kit.print(
+    rendered ??
+      printable(
+        `Wrote the SVID of ${told.spiffeId}, valid until ${told.notAfter}, to ${told.folder}.`,
+      ),
+  );
 }

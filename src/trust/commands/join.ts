@@ -1,5 +1,5 @@
-// hansa join: become an agent or a bot of a site, and renew; and for operators of a site, who may, and
-// who did.
+// `hansa join`: joins a site as an agent or a bot. Operators of the site create join tokens, and list
+// and forget members with it.
 
 import { createPrivateKey } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -32,7 +32,7 @@ import { trustPaths } from '../paths.ts';
 
 export function joinCommand(kit: CommandKit): Command {
   return new Command('join')
-    .description('become an agent or a bot of a site, and see who did')
+    .description('join a site as an agent or a bot, and manage tokens and members')
     .addCommand(runCommand(kit), { isDefault: true })
     .addCommand(renewCommand(kit))
     .addCommand(tokenCommand(kit))
@@ -41,7 +41,7 @@ export function joinCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Without one of these words it joins; hansa join run --help tells how.
+Without a subcommand it joins a site. For the options, see hansa join run --help.
 
 Examples:
   hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
@@ -63,31 +63,31 @@ interface RunOptions extends ServerOptions {
 
 function runCommand(kit: CommandKit): Command {
   return new Command('run')
-    .description('join a site (the word run may be left out)')
+    .description('join a site (same as hansa join without a subcommand)')
     .option('--server <url>', "the URL of the site's federation listener")
     .option('--trust-domain <name>', 'the trust domain of the site')
     .option('--bundle <file>', 'the bundle of the site: SPIFFE or PEM')
-    .option('--fingerprint <line>', 'or the fingerprint of that bundle')
+    .option('--fingerprint <line>', 'or the fingerprint of its bundle')
     .option('--token <name>', 'the JoinToken to use')
     .addOption(
-      new Option('--role <role>', 'agent, or bot (agent where there is a --name)').choices([
+      new Option('--role <role>', 'agent or bot (default: agent if --name is set)').choices([
         'agent',
         'bot',
       ]),
     )
-    .option('--name <name>', 'the name of the agent; a bot has that of its token')
-    .option('--svid <file>', 'prove an identity: an X.509-SVID with its intermediates, PEM')
-    .option('--key <file>', 'its key, PEM')
-    .option('--socket <path>', 'or take the SVID from the Workload API of its own site')
-    .option('--secret-file <file>', 'or prove the secret of the token')
-    .option('--write <folder>', 'where svid.pem, svid.key and bundle.pem are kept')
+    .option('--name <name>', 'the name of the agent; the token sets the name of a bot')
+    .option('--svid <file>', 'prove identity with this X.509-SVID and its intermediates, in PEM')
+    .option('--key <file>', 'the private key of --svid, in PEM')
+    .option('--socket <path>', 'or prove identity with an SVID from this workload socket')
+    .option('--secret-file <file>', 'or prove possession of the secret of the token')
+    .option('--write <folder>', 'the folder for svid.pem, svid.key and bundle.pem')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-The site is verified first: it must present spiffe://TRUST-DOMAIN/hansa/site under the bundle. Then
-what was asked for is proven; neither the key nor the secret leaves this machine. If the answer does
-not arrive, say the same command again. Renew before the SVID ends with hansa join renew.
+The command first verifies the site, which must present spiffe://TRUST-DOMAIN/hansa/site. Then it
+proves the SVID or the secret. Neither the key nor the secret leaves this machine. If no answer
+arrives, repeat the same command. Renew the SVID before it expires with hansa join renew.
 
 Examples:
   hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
@@ -98,7 +98,8 @@ Examples:
     .action(async (options: RunOptions) => {
       const { io } = kit;
       const wish = wishOf(options);
-      if (options.write === undefined) throw usageError('Say where to keep the SVID with --write.');
+      if (options.write === undefined)
+        throw usageError('--write is required: the folder for the SVID.');
       const prove = await proofOf(kit, options);
       const folder = new JoinFolder(resolve(io.cwd, options.write));
       refuseMember(folder);
@@ -109,23 +110,21 @@ Examples:
 }
 
 function wishOf({ token, name = '', role }: RunOptions): JoinWish {
-  if (token === undefined) throw usageError('Name the token to join with: --token.');
+  if (token === undefined) throw usageError('--token is required: the name of the JoinToken.');
   const chosen = role ?? (name === '' ? 'bot' : 'agent');
   if (chosen === 'agent' && name === '') throw usageError('An agent needs a --name.');
   if (chosen === 'bot' && name !== '') {
-    throw usageError('A bot has the name that its token gives: leave --name out.');
+    throw usageError('The token sets the name of a bot: remove --name.');
   }
   return { token, role: chosen, name };
 }
 
-/** What was given is read before anybody is called. */
+/** Reads all input before the first call. */
 async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
   const { svid, key, socket, secretFile } = options;
   const given = [svid ?? key, socket, secretFile].filter((each) => each !== undefined);
   if (given.length !== 1 || (svid === undefined) !== (key === undefined)) {
-    throw usageError(
-      'Say what is proven, in one way: --svid with --key, or --socket, or --secret-file.',
-    );
+    throw usageError('Set exactly one proof: --svid with --key, --socket, or --secret-file.');
   }
   // Loaded here, so that no other command waits for it.
   const client = await import('../client/join-client.ts');
@@ -146,19 +145,19 @@ function readSvid(kit: CommandKit, svid: string, key: string): SvidCredential {
     readGiven(resolve(kit.io.cwd, svid), '--svid'),
     maxChainLength,
   );
-  if (chain.length === 0) throw usageError(`${svid} (--svid) holds no certificate in PEM.`);
+  if (chain.length === 0) throw usageError(`${svid} (--svid) contains no PEM certificate.`);
   const pem = readGiven(resolve(kit.io.cwd, key), '--key');
   try {
     return { chain, key: createPrivateKey(pem) };
   } catch {
     // Without its cause, which may quote the key.
-    throw usageError(`${key} (--key) holds no private key in PEM.`);
+    throw usageError(`${key} (--key) contains no PEM private key.`);
   }
 }
 
 function tokenCommand(kit: CommandKit): Command {
   return new Command('token')
-    .description('tokens with a secret (others are made with hansa apply)')
+    .description('manage join tokens with a secret (create others with hansa apply)')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa join token create machines > secret\n  hansa get jointokens',
@@ -174,21 +173,21 @@ interface CreateOptions {
   readonly output: OutputFormat;
 }
 
-/** A day: long enough to carry a secret to a machine, short enough to forget about it. */
+/** One day: enough time to bring a secret to a machine. */
 const defaultTtlMs = 24 * 3_600_000;
 
 function createCommand(kit: CommandKit): Command {
   return new Command('create')
-    .description('make a token and its secret, which is shown once')
-    .argument('<name>', 'of the token')
+    .description('create a join token, and print its secret once')
+    .argument('<name>', 'the name of the token')
     .addOption(
-      new Option('--role <role...>', 'what one may become with it')
+      new Option('--role <role...>', 'the roles that the token admits')
         .choices(['agent', 'bot'])
         .default(['agent'], 'agent'),
     )
     .option('--bot-name <name>', 'the name of the bot, for the role bot')
     .addOption(
-      new Option('--ttl <duration>', 'how long one may join with it')
+      new Option('--ttl <duration>', 'how long the token is valid')
         .argParser(parseDurationFlag)
         .default(defaultTtlMs, '24h'),
     )
@@ -196,7 +195,7 @@ function createCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-The secret goes to standard output and is kept nowhere: the site holds a digest of its public key.
+The command prints the secret to standard output. The site stores only a digest of its public key.
 
 Examples:
   hansa join token create machines > secret
@@ -207,7 +206,7 @@ Examples:
         const { role: roles, botName } = options;
         const expiresAt = timestamp(kit.io.clock.now() + options.ttl);
         await refuseExisting(client, name);
-        // Applied, not created: so that `hansa apply` owns the fields of the token too and can change them.
+        // An apply, not a create: `hansa apply` then owns the fields of the token and can change them.
         await client.apply(joinTokenKind, name, {
           apiVersion,
           kind: joinTokenKind.kind,
@@ -233,14 +232,14 @@ async function refuseExisting(client: SiteClient, name: string): Promise<void> {
   }
   throw new HansaError(
     'HANSA_ALREADY_EXISTS',
-    `Cannot create the token ${name}: it exists. For a new secret: hansa join token secret ${name}.`,
+    `Cannot create the token ${name}: it exists. For a new secret, run: hansa join token secret ${name}`,
   );
 }
 
 function secretCommand(kit: CommandKit): Command {
   return new Command('secret')
-    .description('make a new secret for a token; the one before it is void')
-    .argument('<name>', 'of a token with the method secret')
+    .description('create a new secret for a token, and invalidate the previous one')
+    .argument('<name>', 'the name of a token with the method secret')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa join token secret machines > secret')
     .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
@@ -259,7 +258,7 @@ async function makeSecret(
     const { body } = await client.request({ method: 'POST', path });
     const made = body as { readonly secret: string; readonly expiresAt: string };
     kit.print(kit.renderValue(made, output) ?? printable(made.secret));
-    kit.note(printable(`It works until ${made.expiresAt} and is not shown again.`));
+    kit.note(printable(`The secret is valid until ${made.expiresAt}. It is not shown again.`));
   });
 }
 
@@ -267,7 +266,7 @@ const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED',
 
 function listCommand(kit: CommandKit): Command {
   return new Command('list')
-    .description('list agents, and bots that are alive')
+    .description('list agents, and bots whose SVID is valid')
     .addOption(kit.outputOption(['json', 'yaml', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa join list')
     .action((options: { readonly output: OutputFormat }, command: Command) =>
@@ -285,7 +284,9 @@ function listCommand(kit: CommandKit): Command {
           return;
         }
         if (members.length === 0) {
-          kit.note('Nobody has joined. Make a token with: hansa join token create --help');
+          kit.note(
+            'There are no members. To create a join token, see: hansa join token create --help',
+          );
           return;
         }
         const rows = members.map((each) =>
@@ -312,15 +313,16 @@ interface ForgetOptions {
 
 function forgetCommand(kit: CommandKit): Command {
   return new Command('forget')
-    .description('forget an agent or a bot: it cannot renew, and the name of an agent is free')
-    .argument('<name>', 'of the agent')
-    .option('--bot', 'the name is that of a bot: everything that joined under it is forgotten')
+    .description('forget an agent or a bot, so that it can no longer renew')
+    .argument('<name>', 'the name of the agent or bot')
+    .option('--bot', 'forget a bot: all instances with this name')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-The SVID that it holds works until it ends, an hour at most. Whoever a token still lets join can
-join again: delete the token first, or make it a new secret.
+Its current SVID stays valid until it expires, at most one hour. The name of an agent becomes free. A
+member can join again while its token admits it. To prevent that, delete the token first, or create a
+new secret for it.
 
 Examples:
   hansa join forget crane-1
@@ -334,7 +336,7 @@ Examples:
         await client.request({ method: 'DELETE', path });
         kit.print(
           kit.renderValue({ role: what, name, forgotten: true }, output) ??
-            printable(`${what} ${name} is forgotten.`),
+            printable(`Forgot the ${what} ${name}.`),
         );
       }),
     );

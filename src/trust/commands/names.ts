@@ -1,4 +1,4 @@
-// For completion: the commands that list the names which the commands of this folder take.
+// For shell completion: which command lists the names that each command of this folder accepts.
 
 import type { NameLists } from '../../core/plane/command-line.ts';
 

@@ -1,4 +1,4 @@
-// hansa svid fetch: the identities of this process, once, as a workload gets them: X.509-SVIDs, or
+// `hansa svid fetch`: calls the Workload API once and prints the X.509-SVIDs of this process, or its
 // JWT-SVIDs for an audience.
 
 import { Command, Option } from 'commander';
@@ -21,26 +21,22 @@ export function svidFetchCommand(kit: CommandKit): Command {
   return new Command('fetch')
     .description('print the SVIDs of this process once')
     .addOption(
-      new Option(
-        '--audience <name>',
-        'JWT-SVIDs for this audience; may be given several times',
-      ).argParser((name: string, before: readonly string[] | undefined) => [
-        ...(before ?? []),
-        name,
-      ]),
+      new Option('--audience <name>', 'print JWT-SVIDs for this audience (repeatable)').argParser(
+        (name: string, before: readonly string[] | undefined) => [...(before ?? []), name],
+      ),
     )
-    .option('--spiffe-id <id>', 'with --audience: of this identity only')
+    .option('--spiffe-id <id>', 'with --audience: only the JWT-SVID with this SPIFFE ID')
     .option(
       '--socket <path>',
-      'the workload socket (SPIFFE_ENDPOINT_SOCKET, or that of --data-dir)',
+      'the workload socket (default: SPIFFE_ENDPOINT_SOCKET, or the one in --data-dir)',
     )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Without --audience it prints certificates, key and trust bundle as PEM. With --audience it prints one
-token a line; several identities match where several entries do. To keep files fresh, use hansa svid
-watch --write.
+Without --audience, the command prints certificates, key and trust bundle as PEM. With --audience, it
+prints one token per line. There are several if several entries match this process. To keep files
+current, use hansa svid watch --write.
 
 Examples:
   hansa svid fetch --audience db
@@ -50,11 +46,11 @@ Examples:
     .action(async (options: FetchOptions, command: Command) => {
       const { audience, spiffeId = '', output } = options;
       if (audience === undefined && spiffeId !== '') {
-        throw usageError('--spiffe-id chooses among JWT-SVIDs: add --audience.');
+        throw usageError('--spiffe-id selects a JWT-SVID: add --audience.');
       }
       const socket = socketOf(kit, command, options.socket);
       const signal = kit.io.interruption();
-      // Loaded here, so that no other command waits for gRPC.
+      // Imported here, so that other commands do not load gRPC.
       const client = await import('../client/workload-client.ts');
       if (audience !== undefined) {
         showTokens(kit, await client.fetchJwtSvids(socket, { audience, spiffeId }, signal), output);

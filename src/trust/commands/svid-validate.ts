@@ -1,4 +1,4 @@
-// hansa svid validate: would this site believe that SVID, and if not, which rule does it break?
+// `hansa svid validate`: tells whether this site accepts an SVID, and if not, which rule it violates.
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -16,21 +16,21 @@ interface ValidateOptions {
   readonly output: OutputFormat;
 }
 
-/** More than a chain of full length has in PEM. */
+/** More than a certificate chain of maximum length has in PEM. */
 const maxCharacters = 100_000;
 
 export function svidValidateCommand(kit: CommandKit): Command {
   return new Command('validate')
-    .description('tell whether this site believes an SVID, or which rule it breaks')
-    .argument('[file]', 'a JWT-SVID, or certificates in PEM, the leaf first; - for standard input')
-    .option('--audience <name>', 'of a JWT-SVID: who is to accept it')
+    .description('check whether this site accepts an SVID, and if not, why')
+    .argument('[file]', 'a JWT-SVID, or PEM certificates with the leaf first; - for standard input')
+    .option('--audience <name>', 'for a JWT-SVID: the audience that it must have')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-It is judged by the bundles that the site believes now, its own and those of its federations. A token
-is read from a file or from standard input and never from the command line, which every user of the
-machine can see.
+The site verifies the SVID against its own bundle and the bundles of its federations. The command
+reads a token from a file or standard input. It accepts none on the command line, which every user of
+the machine can see.
 
 Examples:
   hansa svid validate ./tls/svid.pem
@@ -61,16 +61,16 @@ Examples:
 
 function requestOf(text: string, audience: string | undefined): Readonly<Record<string, string>> {
   if (text.includes('-----BEGIN CERTIFICATE-----')) {
-    // What else the file holds, such as the key, stays here.
+    // Only the certificates are sent. The rest of the file, such as the key, stays on this machine.
     const blocks = text.match(
       /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----/g,
     );
-    if (blocks === null) throw usageError('The file has no whole certificate.');
+    if (blocks === null) throw usageError('The file contains no complete certificate.');
     return { certificates: blocks.join('\n') };
   }
-  if (text.includes('-----BEGIN')) throw usageError('The file has no certificate.');
+  if (text.includes('-----BEGIN')) throw usageError('The file contains no certificate.');
   if (audience === undefined) {
-    throw usageError('A JWT-SVID is good for its audience alone: add --audience.');
+    throw usageError('A JWT-SVID is valid only for its audience: add --audience.');
   }
   return { token: text.trim(), audience };
 }
@@ -78,7 +78,7 @@ function requestOf(text: string, audience: string | undefined): Readonly<Record<
 async function readSvid(kit: CommandKit, file: string | undefined): Promise<string> {
   if (file !== undefined && /^[\w-]+\.[\w-]+\.[\w-]*$/.test(file) && file.startsWith('eyJ')) {
     throw usageError(
-      'A token on the command line is shown to every user of this machine, and may be in your shell history now. Give a file that holds it, or pipe it in.',
+      'Every user of this machine can see a token on the command line, and your shell history may contain it now. Use a file or standard input.',
     );
   }
   if (file === undefined || file === '-') {
@@ -87,7 +87,8 @@ async function readSvid(kit: CommandKit, file: string | undefined): Promise<stri
       text += String(chunk);
       if (text.length > maxCharacters) throw usageError('Standard input is too long for an SVID.');
     }
-    if (text.trim() === '') throw usageError('There is no SVID: name a file, or pipe it in.');
+    if (text.trim() === '')
+      throw usageError('Standard input is empty. Name a file, or pipe an SVID to standard input.');
     return text;
   }
   let text: string;

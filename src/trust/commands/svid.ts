@@ -1,5 +1,5 @@
-// hansa svid: identities of workloads. `watch` is a workload itself and asks the workload socket,
-// like every other; `mint` asks the owner's socket.
+// `hansa svid`: SVIDs of workloads. `fetch` and `watch` call the Workload API as any workload does.
+// `mint` and `validate` call the admin API.
 
 import { createPublicKey } from 'node:crypto';
 import { resolve } from 'node:path';
@@ -26,7 +26,7 @@ import { trustPaths } from '../paths.ts';
 
 export function svidCommand(kit: CommandKit): Command {
   return new Command('svid')
-    .description('identities of workloads')
+    .description('fetch, watch, mint and validate SVIDs')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa svid watch --once\n  hansa svid mint spiffe://lubeck.example/batch --write ./tls',
@@ -49,31 +49,37 @@ interface WatchOptions {
 
 function watchCommand(kit: CommandKit): Command {
   return new Command('watch')
-    .description('show the identities that this very process gets, and every renewal')
+    .description('show the SVIDs of this process, and every renewal')
     .option(
       '--socket <path>',
-      'the workload socket (SPIFFE_ENDPOINT_SOCKET, or that of --data-dir)',
+      'the workload socket (default: SPIFFE_ENDPOINT_SOCKET, or the one in --data-dir)',
     )
-    .option('--write <folder>', 'keep certificate, key and bundles there, fresh, as PEM files')
-    .option('--once', 'end after the first answer')
-    .option('--exec <command>', 'with --write: run this after each renewal, or once with --signal')
+    .option(
+      '--write <folder>',
+      'write certificate, key and bundles to this folder, and keep them current',
+    )
+    .option('--once', 'exit after the first response')
+    .option(
+      '--exec <command>',
+      'with --write: run this after each renewal; with --signal: start this once',
+    )
     .addOption(
-      new Option('--signal <name>', 'send this signal on renewal, such as HUP').argParser(
+      new Option('--signal <name>', 'send this signal after each renewal, such as HUP').argParser(
         parseSignal,
       ),
     )
-    .option('--pid-file <file>', 'signal the process that this file names, not that of --exec')
+    .option('--pid-file <file>', 'signal the process whose ID is in this file, instead of --exec')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Needs no right but to be matched by a WorkloadEntry: the site asks the kernel who calls. With
---write the folder holds svid.pem, svid.key, bundle.pem and a file for every federated trust domain;
-each is replaced as a whole. It goes on when the site was restarted.
+It needs no permission, only a WorkloadEntry that matches this process. With --write, the folder
+contains svid.pem, svid.key, bundle.pem and one file per federated trust domain. The command replaces
+each file atomically, and reconnects after a restart of the site.
 
-Programs that read the files learn of a renewal in one of three ways: --exec runs a reload command
-after each write; --exec with --signal starts the program when the first files are there, signals it
-on each renewal and ends it with this command; --pid-file signals a program that runs already.
+There are three ways to notify a program of a renewal. --exec runs a reload command after each write.
+--exec with --signal starts the program after the first write, signals it after each renewal, and
+stops it with this command. --pid-file signals a program that is already running.
 
 Examples:
   hansa svid watch --data-dir ./lubeck
@@ -83,7 +89,7 @@ Examples:
   hansa svid watch --write ./tls --pid-file /run/nginx.pid --signal HUP`,
     )
     .action(async (options: WatchOptions, command: Command) => {
-      // Loaded here, so that no other command waits for gRPC.
+      // Imported here, so that other commands do not load gRPC.
       const { followIdentities } = await import('../client/workload-client.ts');
       const socket = socketOf(kit, command, options.socket);
       const renewal = renewalOf(kit, options);
@@ -96,7 +102,7 @@ Examples:
             printable(`${toHansaError(error).message} Trying again in ${retryMs / 1000} s.`),
           ),
       });
-      // Between two attempts nothing else would keep the process: its clock's timers do not.
+      // The timers of the clock do not keep the process alive between two attempts. This port does.
       const { port1: anchor } = new MessageChannel();
       anchor.on('message', () => undefined);
       try {
@@ -120,14 +126,14 @@ function renewalOf(kit: CommandKit, options: WatchOptions): OnRenewal | undefine
   const { exec: command, pidFile, signal, once, write } = options;
   if (command === undefined && pidFile === undefined) {
     if (signal === undefined) return undefined;
-    throw usageError('--signal needs --exec or --pid-file: say whom to signal.');
+    throw usageError('--signal needs --exec or --pid-file.');
   }
-  if (write === undefined) throw usageError('Say with --write where the files are kept.');
+  if (write === undefined) throw usageError('--exec and --pid-file need --write.');
   if (command !== undefined && pidFile !== undefined) {
-    throw usageError('Give either --exec or --pid-file, not both.');
+    throw usageError('Set either --exec or --pid-file, not both.');
   }
   if (once === true) {
-    throw usageError('--once ends before there is a renewal: leave --exec and --pid-file out.');
+    throw usageError('--once exits before the first renewal: remove --exec and --pid-file.');
   }
   const { cwd } = kit.io;
   return onRenewal({
@@ -148,12 +154,12 @@ interface MintOptions {
 
 function mintCommand(kit: CommandKit): Command {
   return new Command('mint')
-    .description('issue an SVID by hand, as the owner of the site')
-    .argument('<spiffe-id>', 'in the trust domain of the site, not below /hansa')
+    .description('issue an SVID directly, without a WorkloadEntry')
+    .argument('<spiffe-id>', 'an ID in the trust domain of the site, not below /hansa')
     .addOption(
       new Option(
         '--audience <name>',
-        'a JWT-SVID instead, for this one alone; may be given several times',
+        'issue a JWT-SVID for this audience instead (repeatable)',
       ).argParser((name: string, before: readonly string[] | undefined) => [
         ...(before ?? []),
         name,
@@ -162,20 +168,17 @@ function mintCommand(kit: CommandKit): Command {
     .addOption(
       new Option(
         '--ttl <duration>',
-        'how long it lives: 1m to 1h (1h); a JWT-SVID from 10s (5m)',
+        'the lifetime: 1m to 1h (default 1h); for a JWT-SVID 10s to 1h (default 5m)',
       ).argParser(parseDurationFlag),
     )
-    .option(
-      '--write <folder>',
-      'write svid.pem, svid.key and bundle.pem there; other files stay as they are',
-    )
+    .option('--write <folder>', 'write svid.pem, svid.key and bundle.pem to this folder')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-For programs that cannot ask the workload socket. Nothing renews what was minted: prefer a
-WorkloadEntry. The key is made here and does not leave this machine. With --audience it is a
-JWT-SVID: whoever has the token is taken for the workload by that audience, until it expires.
+For programs that cannot use the workload socket. The site does not renew a minted SVID, so prefer a
+WorkloadEntry. The command generates the key, which does not leave this machine. A JWT-SVID
+(--audience) is a bearer token: until it expires, that audience accepts it from any caller.
 
 Examples:
   hansa svid mint spiffe://lubeck.example/batch --ttl 10m --write ./tls
@@ -209,7 +212,10 @@ Examples:
             { spiffeId, serialNumber, notAfter, folder },
             options.output,
           );
-          kit.print(rendered ?? printable(`${spiffeId} until ${notAfter} is in ${folder}.`));
+          kit.print(
+            rendered ??
+              printable(`Wrote the SVID of ${spiffeId}, valid until ${notAfter}, to ${folder}.`),
+          );
           return;
         }
         const rendered = kit.renderValue({ ...minted, privateKey }, options.output);
@@ -226,7 +232,9 @@ async function mintToken(
   audience: readonly string[],
 ): Promise<void> {
   if (write !== undefined) {
-    throw usageError('--write is for certificates: send the token where you want it with >.');
+    throw usageError(
+      '--write is only for certificates. Redirect standard output to write the token to a file.',
+    );
   }
   const { body } = await client.request({
     method: 'POST',
@@ -266,7 +274,7 @@ function showState(kit: CommandKit, state: ReceivedIdentities, output: OutputFor
       [...state.jwtKeys].map(([id, keys]) => [id.slice('spiffe://'.length), keys]),
     );
     const shown = { svids, federatesWith: federated, jwtKeys };
-    // One line or one document a state, for programs that read on.
+    // One JSON line or YAML document per state, for programs that read a stream.
     kit.print(
       output.format === 'json'
         ? JSON.stringify(shown)

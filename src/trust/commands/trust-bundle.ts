@@ -1,5 +1,5 @@
-// hansa trust bundle verify and bootstrap: judge a bundle before it is believed, and begin anew with
-// one where a peer was rebuilt.
+// `hansa trust bundle verify` and `bootstrap`: check a bundle before a site trusts it, and replace the
+// held bundle of a trust domain, for example after a peer was rebuilt.
 
 import { readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
@@ -23,20 +23,21 @@ import { printable } from '../../core/command/columns.ts';
 
 export function verifyCommand(kit: CommandKit): Command {
   return new Command('verify')
-    .description('read a bundle and judge it, without believing it')
+    .description('check a bundle without trusting it')
     .argument('<file>', 'a SPIFFE bundle, or - for standard input')
     .addOption(
       new Option(
         '--trust-domain <name>',
-        'whose bundle it should be; as its authorities say without it',
+        'the expected trust domain (default: as in its authorities)',
       ),
     )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Needs no site. Tells which authorities a site would believe, which keys it would leave out and why.
-Refused (HANSA_BUNDLE_INVALID) is what no site would take: unreadable, empty, expired, or another's.
+Needs no site. It shows which authorities a site would trust, and which keys it would skip and why. It
+fails with HANSA_BUNDLE_INVALID if the bundle is unreadable, empty, expired, or of another trust
+domain.
 
 Examples:
   hansa trust bundle verify bruges.json --trust-domain bruges.example
@@ -68,13 +69,13 @@ interface Judged {
   readonly leftOut: readonly { readonly key: number; readonly why: string }[];
 }
 
-/** Throws HANSA_BUNDLE_INVALID with the rule that is broken. */
+/** Throws HANSA_BUNDLE_INVALID with the violated rule. */
 function judge(document: string, name: string | undefined, nowMs: number): Judged {
   const trustDomain = TrustDomain.parse(name ?? namedIn(document));
   const read = acceptBundle({
     document,
     trustDomain,
-    // Nobody's: whether it holds keys of a site is for that site to say.
+    // A placeholder: only a site itself can tell whether the bundle contains its keys.
     own: new Bundle(TrustDomain.parse('nobody.invalid'), []),
     heldSequence: undefined,
     nowMs,
@@ -95,7 +96,7 @@ function judge(document: string, name: string | undefined, nowMs: number): Judge
   };
 }
 
-/** A bundle does not say whose it is (SPIFFE Federation §5.1); its authorities often do. */
+/** A bundle does not name its trust domain (SPIFFE Federation §5.1), but its authorities often do. */
 function namedIn(document: string): string {
   const anybody = TrustDomain.parse('bundle.invalid');
   const { authorities } = parseSpiffeBundle(document, anybody).bundle;
@@ -103,7 +104,7 @@ function namedIn(document: string): string {
     const name = /^spiffe:\/\/([^/]+)/.exec(extensions.subjectAlternativeName?.uris[0] ?? '')?.[1];
     if (name !== undefined) return name;
   }
-  throw usageError('The bundle does not say whose it is: add --trust-domain.');
+  throw usageError('The bundle does not name its trust domain: add --trust-domain.');
 }
 
 function judgedText(judged: Judged): string {
@@ -111,44 +112,44 @@ function judgedText(judged: Judged): string {
     judged;
   const counts = `${x509Authorities.length} X.509 and ${jwtAuthorities.length} JWT authorities`;
   const lines = [
-    `A bundle of ${trustDomain}: ${counts}, ${sequence === undefined ? 'no sequence' : `sequence ${sequence}`}, to be refreshed every ${refreshSeconds} s.`,
+    `A bundle of ${trustDomain}: ${counts}, ${sequence === undefined ? 'no sequence' : `sequence ${sequence}`}, refresh every ${refreshSeconds} s.`,
     `fingerprint ${judged.fingerprint}`,
     ...x509Authorities.map(
       ({ fingerprint, notAfter, expired }) =>
         `x509 ${fingerprint} ${expired ? 'EXPIRED' : 'until'} ${notAfter}`,
     ),
     ...jwtAuthorities.map((keyId) => `jwt  ${keyId}`),
-    ...leftOut.map(({ key, why }) => `left out: key ${key}, because ${why}`),
+    ...leftOut.map(({ key, why }) => `skipped: key ${key}, because ${why}`),
   ];
   return lines.map((line) => printable(line)).join('\n');
 }
 
 export function bootstrapCommand(kit: CommandKit): Command {
   return new Command('bootstrap')
-    .description('begin anew with a bundle that came by a safe way, as after a peer was rebuilt')
-    .argument('<trust-domain>', 'whose bundle it is')
+    .description('replace the held bundle of a trust domain, for example after a peer was rebuilt')
+    .argument('<trust-domain>', 'the trust domain of the bundle')
     .argument('[file]', 'a SPIFFE bundle, or - for standard input')
     .addOption(
       new Option(
         '--fingerprint <fingerprint>',
-        'fetch it from the endpoint, and take it if this is its fingerprint',
+        'fetch the bundle from the endpoint, and accept it if it has this fingerprint',
       ),
     )
     .addOption(
-      new Option('--url <url>', 'of the bundle endpoint, where there is no federation yet'),
+      new Option('--url <url>', 'the bundle endpoint, if there is no SPIFFEFederation yet'),
     )
     .addOption(
       new Option(
         '--endpoint-id <spiffe-id>',
-        'who answers there; spiffe://TRUST-DOMAIN/hansa/site without it',
+        'the SPIFFE ID of the endpoint (default: spiffe://TRUST-DOMAIN/hansa/site)',
       ),
     )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-What the site held of the trust domain is forgotten, and a lower sequence is accepted. The fingerprint
-is what \`hansa trust bundle fingerprint\` prints over there: compare it by a way that is safe.
+The site discards the held bundle and accepts a lower sequence. The other site prints its fingerprint
+with \`hansa trust bundle fingerprint\`. Compare the two over a trusted channel, such as by phone.
 
 Examples:
   hansa trust bundle bootstrap bruges.example bruges.json
@@ -177,7 +178,7 @@ async function bootstrap(
 ): Promise<void> {
   const trustDomain = TrustDomain.parse(name);
   if ((file === undefined) === (options.fingerprint === undefined)) {
-    throw usageError('Give either a file or --fingerprint.');
+    throw usageError('Set either a file or --fingerprint.');
   }
   const endpoint = await endpointOf(client, trustDomain, options);
   const document =
@@ -187,10 +188,7 @@ async function bootstrap(
   const { bundle } = parseSpiffeBundle(document, trustDomain, 'x509');
   const fingerprint = fingerprintOf(keyDigests(bundle));
   if (file !== undefined) {
-    await kit.confirm(
-      command,
-      `${trustDomain.name} has the fingerprint ${fingerprint}. Believe it?`,
-    );
+    await kit.confirm(command, `${trustDomain.name} has the fingerprint ${fingerprint}. Trust it?`);
   }
   if (endpoint.isNew) {
     const { url: bundleEndpointURL, id } = endpoint;
@@ -241,7 +239,7 @@ async function endpointOf(
   if (federation === undefined) {
     if (url === undefined) {
       throw usageError(
-        `This site has no SPIFFEFederation ${trustDomain.name}: add --url to make one.`,
+        `This site has no SPIFFEFederation ${trustDomain.name}: add --url to create one.`,
       );
     }
     const id = SpiffeId.parse(endpointId ?? `${trustDomain.id}/hansa/site`);
@@ -249,40 +247,40 @@ async function endpointOf(
   }
   if (url !== undefined || endpointId !== undefined) {
     throw usageError(
-      `The SPIFFEFederation ${trustDomain.name} exists: change its endpoint with hansa apply, and leave --url and --endpoint-id out.`,
+      `The SPIFFEFederation ${trustDomain.name} exists: remove --url and --endpoint-id, or change its endpoint with hansa apply.`,
     );
   }
   const source = federation.spec.bundleSource.httpsSpiffe;
   if (source?.endpointSpiffeID === undefined) {
     throw usageError(
-      `The SPIFFEFederation ${trustDomain.name} is not by httpsSpiffe: it begins with no bundle.`,
+      `The SPIFFEFederation ${trustDomain.name} does not use httpsSpiffe, so it needs no bootstrap bundle.`,
     );
   }
   const id = SpiffeId.parse(source.endpointSpiffeID);
   return { isNew: false, url: source.bundleEndpointURL, id };
 }
 
-/** What the endpoint gives is believed by its fingerprint alone, and the endpoint by what it gives. */
+/** Verifies the bundle by its fingerprint, and then the endpoint against the bundle. */
 async function fetchPinned(
   { io }: CommandKit,
   trustDomain: TrustDomain,
   { url, id }: Endpoint,
   expected: string,
 ): Promise<string> {
-  // Loaded here, so that no other command waits for TLS.
+  // Imported here, so that other commands do not load TLS.
   const { fetchPresented } = await import('../client/presented-bundle.ts');
   const presented = await fetchPresented(io, new URL(url), trustDomain);
   if (presented.fingerprint !== expected.trim().toLowerCase()) {
     throw new HansaError(
       'HANSA_BUNDLE_INVALID',
-      `Cannot believe the bundle of ${trustDomain.name}: its fingerprint is ${presented.fingerprint}, and ${printable(expected)} was expected. Ask its operator.`,
+      `Cannot trust the bundle of ${trustDomain.name}: its fingerprint is ${presented.fingerprint}, expected ${printable(expected)}. Ask its operator.`,
     );
   }
   const found = presented.answeredBy();
   if (!found.equals(id)) {
     throw new HansaError(
       'HANSA_CERTIFICATE_INVALID',
-      `The endpoint is ${found.toString()}, and ${id.toString()} was expected.`,
+      `The endpoint presented ${found.toString()}, expected ${id.toString()}.`,
     );
   }
   return presented.document;
@@ -311,6 +309,6 @@ async function readDocument(file: string, io: Io): Promise<string> {
 }
 
 function tooLarge(what: string): HansaError {
-  const message = `${what} has more than ${maxBundleBytes} bytes, and is no bundle.`;
+  const message = `${what} is too large for a bundle: more than ${maxBundleBytes} bytes.`;
   return new HansaError('HANSA_TOO_LARGE', message);
 }

@@ -1,4 +1,4 @@
-// hansa trust refresh: ask the endpoint of another trust domain now, and not when it is due.
+// `hansa trust refresh`: makes the site fetch the bundle of another trust domain now.
 
 import { Command, Option } from 'commander';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -10,25 +10,25 @@ import { printable } from '../../core/command/columns.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import { trustPaths } from '../paths.ts';
 
-/** Twice as long as a fetch may take. */
+/** Twice the timeout of a fetch. */
 const waitSeconds = 20;
 
 export function refreshCommand(kit: CommandKit): Command {
   return new Command('refresh')
-    .description('ask the endpoint of a trust domain for its bundle now')
-    .argument('<trust-domain>', 'one that this site federates with')
-    .addOption(new Option('--wait', 'until it was asked, and tell what came of it'))
+    .description('fetch the bundle of a trust domain now')
+    .argument('<trust-domain>', 'a trust domain that this site federates with')
+    .addOption(new Option('--wait', 'wait for the fetch, and show its result'))
     .addOption(
       new Option(
         '--accept-rollback',
-        'take a bundle with a lower sequence than was seen before: the peer was rebuilt or restored',
+        'accept a bundle with a lower sequence, for example after the peer was restored',
       ),
     )
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-With --wait it ends with exit code 9 (HANSA_CONDITION_NOT_MET) where no bundle could be had.
+With --wait, the exit code is 9 (HANSA_CONDITION_NOT_MET) if the fetch failed.
 
 Examples:
   hansa trust refresh bruges.example --wait
@@ -47,7 +47,7 @@ Examples:
         kit.print(
           rendered ??
             printable(
-              wait ? refreshedLine(answer) : `${trustDomain} is being asked for its bundle.`,
+              wait ? refreshedLine(answer) : `Requested a fetch of the bundle of ${trustDomain}.`,
             ),
         );
       }),
@@ -75,12 +75,12 @@ export async function askRefresh(
   return (await client.request({ method: 'POST', path, body: wish })).body as RefreshAnswer;
 }
 
-/** Throws where it was waited for, and nothing good came of it. */
+/** Throws if the command waited for a fetch that failed or did not end in time. */
 export function refuseFailure({ trustDomain, done, status }: RefreshAnswer): void {
   if (!done) {
     throw new HansaError(
       'HANSA_CONDITION_NOT_MET',
-      `${trustDomain} was not asked for its bundle within ${waitSeconds} seconds. Is the controller federation-sync running? See hansa status.`,
+      `The site did not fetch the bundle of ${trustDomain} within ${waitSeconds} seconds. Check with hansa status that the controller federation-sync is running.`,
     );
   }
   if (status?.lastError !== undefined) {

@@ -1,4 +1,4 @@
-// hansa trust rotate: new authorities of this site in the place of old ones, as a whole or step by step.
+// `hansa trust rotate`: replaces an authority of this site, as one operation or step by step.
 
 import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
@@ -21,29 +21,29 @@ interface RotateOptions {
   readonly output: OutputFormat;
 }
 
-/** A rotation lasts minutes; who watches it wants to see it end. */
+/** A rotation lasts minutes. The command should report its end soon. */
 const pollMs = 500;
 
 export function rotateCommand(kit: CommandKit): Command {
   return new Command('rotate')
-    .description('put a new authority in the place of the one that signs, without a failed call')
+    .description('replace the active authority of this site without failed calls')
     .addOption(jwtOption())
-    .option('--emergency', 'at once: the one that signs now is believed by nobody from here on')
-    .option('--fresh', 'with --emergency: a new key, also where one is prepared already')
-    .option('--no-wait', 'return when it is under way; it goes on by itself')
+    .option('--emergency', 'activate the next authority and revoke the active one at once')
+    .option('--fresh', 'with --emergency: create a new key, even if an authority is prepared')
+    .option('--no-wait', 'exit as soon as the rotation has started')
     .addOption(kit.outputOption(['json', 'yaml', 'name']))
     .addHelpText(
       'after',
       `
-A site rotates by itself: the next authority is published soon after one begins to sign, and signs
-when half of the time that this one has is over. This does it now: the next one signs as soon as the
-bundle had time to spread and every live peer has confirmed that it holds it, or when the deadline for
-that is over. Ending the command does not end the rotation.
+A site rotates automatically at half of the lifetime of the active authority. This command starts a
+rotation now. The site activates the next authority when the bundle had time to spread and every live
+peer has confirmed that it holds it, or when the deadline for that passes. Interrupting the command
+does not stop the rotation.
 
---emergency is for a key that somebody else may have. Everything that it signed is replaced here at
-once. The next authority is taken, which others hold already, so that nobody is lost; with --fresh it
-is given up too, in case that key is known as well. Then nobody can verify this site who has not been
-given the bundle anew: it is told whom that concerns.
+--emergency is for a key that may be compromised. The site replaces everything that it signed at once.
+It activates the prepared authority, which peers already hold, so peers can still verify this site.
+With --fresh it discards the prepared authority too, in case that key is also compromised. Peers then
+cannot verify this site until they get its new bundle. The command names these peers.
 
 Examples:
   hansa trust rotate
@@ -55,37 +55,38 @@ Examples:
     .addCommand(
       stepCommand(kit, {
         verb: 'prepare',
-        description: 'make a new authority and publish it, before it signs anything',
-        done: 'It is published, and signs nothing yet.',
+        description: 'create the next authority and publish it in the bundle',
+        done: 'The new authority is in the bundle. It does not sign yet.',
         named: false,
-        help: 'Peers are told at once and fetch the new bundle; workloads get it pushed.',
+        help: 'The site announces the new bundle to its peers, which fetch it, and sends it to its workloads.',
       }),
     )
     .addCommand(
       stepCommand(kit, {
         verb: 'activate',
-        description: 'let the prepared authority sign from now on, whoever holds it',
-        done: 'It signs from now on. What the one before it signed stays valid until it expires.',
+        description: 'activate the prepared authority now, without waiting for peers',
+        done: 'The authority is active. SVIDs of the previous one stay valid until they expire.',
         named: true,
-        help: 'Does not wait, and names whoever is not known to hold it: peers that have not confirmed, and\nother federations while the bundle has not been published for ca.spreadSeconds.',
+        help: 'The command names the trust domains that may not hold the authority yet: peers that have not\nconfirmed it, and other federations until the bundle was published for ca.spreadSeconds.',
       }),
     )
     .addCommand(
       stepCommand(kit, {
         verb: 'taint',
         description: 'replace everything that an old authority signed, at once',
-        done: 'What it signed is replaced.',
+        done: 'The authority is tainted. The site replaces everything that it signed.',
         named: true,
-        help: 'Without an id, the one that signed last.',
+        help: 'Without an ID, it taints the previously active authority.',
       }),
     )
     .addCommand(
       stepCommand(kit, {
         verb: 'revoke',
-        description: 'take an authority out of the bundle: nothing that it signed is believed',
-        done: 'It is out of the bundle.',
+        description:
+          'remove an authority from the bundle, so that nothing that it signed is trusted',
+        done: 'The authority is no longer in the bundle.',
         named: true,
-        help: 'A prepared or tainted one at any time; an old one when nothing that it signed is valid.\nBelow an upstream authority (ca.upstreamCertFile) the bundle is the root above the site: by that,\nwhat a revoked authority signed is believed until it expires.',
+        help: 'A prepared or tainted authority can be revoked at any time, an old one when everything that it signed\nhas expired. With an upstream authority (ca.upstreamCertFile), the bundle contains its root, and\nSVIDs of a revoked authority stay trusted until they expire.',
         confirms: true,
       }),
     )
@@ -93,12 +94,12 @@ Examples:
 }
 
 function jwtOption(): Option {
-  return new Option('--jwt', 'the keys that sign JWT-SVIDs, not the X.509 authorities');
+  return new Option('--jwt', 'use the JWT authorities instead of the X.509 authorities');
 }
 
 async function rotate(kit: CommandKit, options: RotateOptions, command: Command): Promise<void> {
   const { emergency = false, fresh = false, jwt = false } = options;
-  if (fresh && !emergency) throw usageError('--fresh is for --emergency only.');
+  if (fresh && !emergency) throw usageError('--fresh needs --emergency.');
   refuseNames(options.output);
   const kind: AuthorityKind = jwt ? 'jwt' : 'x509';
   await kit.withClient(command, async (client) => {
@@ -107,7 +108,7 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
     if (emergency) await kit.confirm(command, printable(emergencyQuestion(found, kind, fresh)));
     let status = await post(client, 'rotate', { kind, emergency, fresh });
     const isDone = (): boolean => activeOf(status, kind)?.id !== replaced?.id;
-    // Between two questions nothing else would keep the process: its clock's timers do not.
+    // The timers of the clock do not keep the process alive between two polls. This port does.
     const { port1: anchor } = new MessageChannel();
     anchor.on('message', () => undefined);
     try {
@@ -131,8 +132,8 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
     kit.print(
       printable(
         isDone()
-          ? `${active?.id.slice(0, 16)} signs from now on.`
-          : `Under way: ${waitingFor(kindOf(status, kind))}`,
+          ? `The authority ${active?.id.slice(0, 16)} is active.`
+          : `In progress: ${waitingFor(kindOf(status, kind))}`,
       ),
     );
     const without = kindOf(status, kind)?.wentOnWithout ?? [];
@@ -143,16 +144,16 @@ async function rotate(kit: CommandKit, options: RotateOptions, command: Command)
     if (emergency && replaced?.belowRoot === true) {
       kit.note(
         printable(
-          `Others verify by the roots above this site, and believe what the old key signs until ${replaced.notAfter}. Have the authority above replaced, and rotate again, so that they do not.`,
+          `Peers verify this site against the upstream root, and trust everything that the old key signs until ${replaced.notAfter}. To prevent that, replace the upstream authority and rotate again.`,
         ),
       );
     }
   });
 }
 
-/** A new invitation would ask for a revocation first, and everything granted with it. */
+/** Not a new invitation: that would need a revocation first, which ends all grants. */
 function bootstrapAgain(trustDomain: string): string {
-  return `Who cannot verify this site any more is told its fingerprint (hansa trust bundle fingerprint) by a way that they trust, and runs: hansa trust bundle bootstrap ${trustDomain} --fingerprint …; a SPIRE is given the bundle (hansa trust bundle show) with spire-server bundle set.`;
+  return `Send each of them the fingerprint of this site (hansa trust bundle fingerprint) over a trusted channel. Its operator then runs: hansa trust bundle bootstrap ${trustDomain} --fingerprint … (for a SPIRE: spire-server bundle set, with the output of hansa trust bundle show).`;
 }
 
 function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: boolean): string {
@@ -161,15 +162,15 @@ function emergencyQuestion(status: RotationStatus, kind: AuthorityKind, fresh: b
   const whom =
     lost.length === 0
       ? ''
-      : ` Not known to hold the next one: ${lost.join(', ')}. ${bootstrapAgain(status.trustDomain)}`;
-  return `Nothing that the authority signed is believed from here on.${whom} Rotate?`;
+      : ` These may not hold the next authority: ${lost.join(', ')}. ${bootstrapAgain(status.trustDomain)}`;
+  return `The rotation revokes the active authority and everything that it signed.${whom} Rotate?`;
 }
 
 interface Step {
   readonly verb: string;
   readonly description: string;
   readonly done: string;
-  /** Whether an id may be given. */
+  /** Whether the step accepts the ID of an authority. */
   readonly named: boolean;
   readonly help: string;
   readonly confirms?: boolean;
@@ -189,17 +190,20 @@ Examples:
   hansa trust rotate ${step.verb}${step.named ? `\n  hansa trust rotate ${step.verb} 7f3a9c02d1e45b60` : ''}`,
     );
   if (step.named) {
-    command.argument('[id]', 'of the authority, or at least 8 characters of its beginning');
+    command.argument('[id]', 'the ID of the authority, or at least its first 8 characters');
   }
   return command.action(async (...parameters: unknown[]) => {
     const id = step.named ? (parameters[0] as string | undefined) : undefined;
     const { jwt, output } = optionsOf(command);
     if (step.confirms === true) {
-      await kit.confirm(command, `Take ${id ?? 'the one that signed last'} out of the bundle?`);
+      await kit.confirm(
+        command,
+        `Remove ${id ?? 'the previously active authority'} from the bundle?`,
+      );
     }
     await kit.withClient(command, async (client) => {
       const kind: AuthorityKind = jwt === true ? 'jwt' : 'x509';
-      // Afterwards there is no prepared one any more to ask about.
+      // Read before the step: afterwards there is no prepared authority.
       const without =
         step.verb === 'activate' && kind === 'x509'
           ? (await statusFrom(client)).emergencyLoses.prepared
@@ -209,7 +213,7 @@ Examples:
       if (without.length > 0) {
         kit.note(
           printable(
-            `Not known to hold it: ${without.join(', ')}. ${bootstrapAgain(status.trustDomain)}`,
+            `These may not hold it: ${without.join(', ')}. ${bootstrapAgain(status.trustDomain)}`,
           ),
         );
       }
@@ -235,12 +239,12 @@ function statusCommand(kit: CommandKit): Command {
     });
 }
 
-/** Options that a step shares with `rotate` are found there, wherever on the line they stand. */
+/** Commander stores options that a step shares with `rotate` at `rotate`, wherever they stand. */
 function optionsOf(step: Command): RotateOptions {
   const options = step.optsWithGlobals<RotateOptions>();
   if (options.emergency === true || options.fresh === true || !options.wait) {
     throw usageError(
-      `--emergency, --fresh and --no-wait are for the whole rotation, not for ${step.name()}.`,
+      `--emergency, --fresh and --no-wait work only with hansa trust rotate, not with ${step.name()}.`,
     );
   }
   if (step.name() !== 'status') refuseNames(options.output);
@@ -248,7 +252,7 @@ function optionsOf(step: Command): RotateOptions {
 }
 
 function refuseNames({ format }: OutputFormat): void {
-  if (format === 'name') throw usageError('-o name is for hansa trust rotate status.');
+  if (format === 'name') throw usageError('-o name works only with hansa trust rotate status.');
 }
 
 async function statusFrom(client: SiteClient): Promise<RotationStatus> {
@@ -289,28 +293,28 @@ function tableOf(status: RotationStatus, kit: CommandKit): string {
 }
 
 function waitingFor(kind: KindStatus | undefined): string {
-  if (kind === undefined) return 'nothing is known of it.';
+  if (kind === undefined) return 'unknown.';
   const until = kind.until === undefined ? '' : ` until ${kind.until}`;
   const words = {
-    life: `nothing is due${until}${nextSteps(kind)}.`,
+    life: `no step is due${until}${nextSteps(kind)}.`,
     spread: `waits for the bundle to spread${until}.`,
-    clock: `the clock has jumped: waits${until} in case it is set right.`,
+    clock: `the clock has jumped: waits${until} for a correction.`,
     receipts: `waits for the receipts of ${kind.peers.join(', ')}${until} at most.`,
-    prune: 'old ones are about to go.',
-    prepare: 'the next one is about to be prepared.',
-    activate: 'the next one is about to sign.',
+    prune: 'removes old authorities from the bundle now.',
+    prepare: 'prepares the next authority now.',
+    activate: 'activates the next authority now.',
   }[kind.waitsFor];
   const without =
     kind.wentOnWithout.length === 0
       ? ''
-      : ` The last rotation went on without ${kind.wentOnWithout.join(', ')}.`;
+      : ` The last rotation did not wait for ${kind.wentOnWithout.join(', ')}.`;
   return `${words}${without}${kind.problem === undefined ? '' : ` The last step failed: ${kind.problem}`}`;
 }
 
 function nextSteps({ next = [] }: KindStatus): string {
   const steps = next.map(({ act, id = '' }) => {
-    if (act === 'prepare') return 'the next one is prepared';
-    return `${id.slice(0, 16)} ${act === 'prune' ? 'goes out of the bundle' : 'takes over'}`;
+    if (act === 'prepare') return 'the site prepares the next authority';
+    return `${id.slice(0, 16)} ${act === 'prune' ? 'leaves the bundle' : 'becomes active'}`;
   });
   return steps.length === 0 ? '' : `; then ${steps.join(', and ')}`;
 }

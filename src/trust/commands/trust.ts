@@ -1,4 +1,4 @@
-// hansa trust: bundles, that of this site and those that it believes.
+// `hansa trust`: the bundle and authorities of this site, and the bundles of other trust domains.
 
 import { Command, Option } from 'commander';
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -14,11 +14,11 @@ import { printable, renderColumns } from '../../core/command/columns.ts';
 
 export function trustCommand(kit: CommandKit): Command {
   return new Command('trust')
-    .description('bundles and authorities: what identities are verified against')
+    .description('trust bundles, and the authorities of this site')
     .addHelpText('after', '\nExamples:\n  hansa trust status\n  hansa trust rotate status')
     .addCommand(
       new Command('bundle')
-        .description('the bundle of this site, or of a trust domain that it believes')
+        .description('show, check and replace trust bundles')
         .addHelpText(
           'after',
           '\nExamples:\n  hansa trust bundle show > lubeck.json\n  hansa trust bundle fingerprint',
@@ -36,9 +36,9 @@ export function trustCommand(kit: CommandKit): Command {
 function showCommand(kit: CommandKit): Command {
   return new Command('show')
     .description('print a bundle')
-    .argument('[trust-domain]', 'one that this site believes; this site itself without it')
+    .argument('[trust-domain]', 'a trust domain that this site federates with (default: this site)')
     .addOption(
-      new Option('--format <format>', 'spiffe: a JWK Set for other sites and SPIRE; pem')
+      new Option('--format <format>', 'spiffe (a JWK Set, for other sites and SPIRE) or pem')
         .choices(['spiffe', 'pem'])
         .default('spiffe'),
     )
@@ -60,14 +60,14 @@ Examples:
 
 function fingerprintCommand(kit: CommandKit): Command {
   return new Command('fingerprint')
-    .description('print one line that stands for all authorities of a bundle, to compare by voice')
-    .argument('[trust-domain]', 'one that this site believes; this site itself without it')
+    .description('print the fingerprint of a bundle, to compare it by phone')
+    .argument('[trust-domain]', 'a trust domain that this site federates with (default: this site)')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-It is the fingerprint that \`hansa peer accept\` shows of the site that invites, and that
-\`hansa peer invite --for NAME@FINGERPRINT\` takes of the site that is invited.
+The fingerprint covers all X.509 authorities of the bundle. \`hansa peer accept\` shows the one of the
+inviting site. \`hansa peer invite --for NAME@FINGERPRINT\` takes the one of the invited site.
 
 Examples:
   hansa trust bundle fingerprint
@@ -94,7 +94,7 @@ Examples:
 
 function statusCommand(kit: CommandKit): Command {
   return new Command('status')
-    .description('tell which trust domains this site believes, and how fresh their bundles are')
+    .description('list the trust domains that this site trusts, and the state of their bundles')
     .addOption(kit.outputOption(['wide', 'json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa trust status\n  hansa trust status -o wide')
     .action((options: { readonly output: OutputFormat }, command: Command) =>

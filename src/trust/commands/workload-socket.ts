@@ -1,4 +1,4 @@
-// Which workload socket a command asks: that of --socket, of --data-dir, or of SPIFFE_ENDPOINT_SOCKET.
+// Finds the workload socket for a command: from --socket, --data-dir or SPIFFE_ENDPOINT_SOCKET.
 
 import { join, resolve } from 'node:path';
 import type { Command } from 'commander';
@@ -15,7 +15,7 @@ export function socketOf(kit: CommandKit, command: Command, flag: string | undef
   const path = /^unix:(?:\/\/)?(\/[^?#]*)$/.exec(named)?.[1];
   if (path === undefined) {
     throw usageError(
-      `SPIFFE_ENDPOINT_SOCKET is ${JSON.stringify(named.slice(0, 120))}: accepted is unix:///PATH.`,
+      `SPIFFE_ENDPOINT_SOCKET is ${JSON.stringify(named.slice(0, 120))}, but must have the form unix:///PATH.`,
     );
   }
   return path;

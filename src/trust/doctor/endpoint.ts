@@ -1,6 +1,6 @@
-// What `hansa doctor --peer` finds out about the bundle endpoint of a federation: how far this site gets
-// with it, and what its workloads have meanwhile. The daemon asks, because it holds the bundles and
-// calls from where it calls; here what it saw becomes findings, each with what to do.
+// The check of `hansa doctor --peer` for the bundle endpoint of a federation. The daemon calls the
+// endpoint, with its own bundles and from its own network. This file turns the result into findings,
+// each with a remedy.
 
 import { isIP } from 'node:net';
 import {
@@ -54,34 +54,34 @@ async function findFederation(
   }
 }
 
-/** What workloads have meanwhile. `failed`: the steps above say why, and what to do. */
+/** The state of the held bundle. If `failed`, the findings above give the reason and the remedy. */
 function judgeHeld(federation: SPIFFEFederation, nowMs: number, failed: boolean): Finding {
   const { state, since, why, next, todo } = federationRow(federation, nowMs);
-  const asked = next === '' ? '' : `, asked again ${next}`;
+  const asked = next === '' ? '' : `, next fetch ${next}`;
   if (state === 'fresh') return ok('held', `fresh${asked}`);
   const isWithheld = state === 'stale' || state === 'expired';
   const isDown = failed || federation.spec.quarantined || next === '';
   const text = `${state}${since === '' ? '' : `, for ${since}`}${asked}${failed ? '' : `: ${why}`}`;
   const meanwhile = isWithheld
-    ? 'Workloads are not given it: calls between the two sites fail.'
-    : 'Workloads are given it until then.';
-  const answers = `The endpoint answers now, and is asked by itself; at once: hansa trust refresh ${federation.metadata.name} --wait`;
+    ? 'Workloads do not get the bundle: calls between the two sites fail.'
+    : 'Workloads get the bundle until then.';
+  const answers = `The endpoint answers now. The site fetches the bundle automatically, or at once with: hansa trust refresh ${federation.metadata.name} --wait`;
   const remedy = failed ? meanwhile : isDown ? capitalised(todo) : answers;
   return (isWithheld ? problem : warning)('held', text, remedy);
 }
 
 function capitalised(text: string): string {
-  // A command stays as it is typed.
+  // A command keeps its lower-case first letter.
   return text.startsWith('hansa ') ? text : text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 type Step = 'DNS' | 'TCP' | 'TLS' | 'bundle';
 
-/** Each step that was taken, up to the one that failed. */
+/** One finding per step, up to the step that failed. */
 export function judgeExamination(examination: Examination, isPeer: boolean): Finding[] {
   const { url, failure, addresses, connected, presented, bundle } = examination;
   if (url === undefined) {
-    return [ok('bundle', 'static: it is in the spec, and nobody is asked for it')];
+    return [ok('bundle', 'static: the spec contains it, and the site fetches nothing')];
   }
   const { hostname, port } = new URL(url);
   const host = hostname.replaceAll(/[[\]]/g, '');
@@ -102,7 +102,7 @@ export function judgeExamination(examination: Examination, isPeer: boolean): Fin
   }
   if (bundle !== undefined) {
     const { authorities, sequence, isHeld } = bundle;
-    const held = isHeld ? 'the same that this site holds' : 'another than this site holds';
+    const held = isHeld ? 'same as the held bundle' : 'differs from the held bundle';
     const counted = `${authorities} ${authorities === 1 ? 'authority' : 'authorities'}`;
     findings.push(
       ok('bundle', `${counted}${sequence === undefined ? '' : `, sequence ${sequence}`}: ${held}`),
@@ -136,7 +136,7 @@ function presentedText({ presented, expected }: Examination, host: string): stri
   return expected === undefined ? `a certificate for ${host}` : `${expected}${until}`;
 }
 
-/** Another identity than the expected one is told as such; everything else in the words of the daemon. */
+/** Names an unexpected identity. For all other failures it is the message of the daemon. */
 function failureText(step: Step, { failure, presented, expected }: Examination): string {
   const ids = presented?.ids ?? [];
   if (step === 'TLS' && expected !== undefined && ids.length > 0 && !ids.includes(expected)) {
@@ -153,14 +153,14 @@ function remedyFor(
   const manifest = `hansa get spiffefederation ${name} -o yaml`;
   switch (step) {
     case 'DNS':
-      return `The machine of this site does not know the name. Look at the URL (${manifest}), at /etc/hosts and at the resolver, and ask the other operator whether the site has moved.`;
+      return `The machine of this site cannot resolve the name. Check the URL (${manifest}), /etc/hosts and the resolver, and ask the other operator whether the site has moved.`;
     case 'TCP':
       return failure?.class === 'connect'
-        ? 'Is the other site running, and its federation listener at this address and port? Ask its operator.'
-        : 'Nothing came back: a firewall in between, or a machine that is off. Ask its operator, and try from another machine.';
+        ? 'Ask the other operator whether the site is running, and whether its federation listener has this address and port.'
+        : 'No answer: a firewall may drop the packets, or the machine may be off. Ask its operator, and try from another machine.';
     case 'TLS':
       if (failure?.class !== 'identity') {
-        return 'Something answers that does not finish a TLS handshake: another program on that port, or a proxy in between. TLS must be passed through.';
+        return 'The TLS handshake did not complete: another program may listen on that port, or a proxy may terminate TLS. A proxy must pass TLS through.';
       }
       return identityRemedy(failure.rule);
     case 'bundle':
@@ -171,7 +171,7 @@ function remedyFor(
     const other = presented?.ids.find((id) => id !== expected);
     if (expected !== undefined && other !== undefined) {
       const domain = /^spiffe:\/\/([^/]+)/.exec(other)?.[1] ?? '';
-      const changed = `The peer changed its ${domain === name ? 'identity' : 'trust domain'}, or another host answers on this address. Ask its operator. If the change is meant, `;
+      const changed = `The peer changed its ${domain === name ? 'identity' : 'trust domain'}, or another host answers on this address. Ask its operator. If the change is intended, `;
       if (!isPeer) return `${changed}set bundleEndpointURL or endpointSpiffeID: ${manifest}`;
       const invite = domain === '' ? '' : ` && hansa peer invite --for ${domain}`;
       return `${changed}revoke this peer and exchange a new invitation: hansa peer revoke ${name}${invite}`;
@@ -179,32 +179,32 @@ function remedyFor(
     switch (rule) {
       case 'expired':
       case 'not-yet-valid':
-        return 'Compare the clocks of the two machines. Else its operator must have the certificate renewed: a site that runs does so by itself.';
+        return 'Compare the clocks of the two machines. If they agree, its operator must renew the certificate. A running site does this automatically.';
       case 'server-name':
-        return `Use a name in bundleEndpointURL that the certificate is for (${manifest}), or have its operator obtain one for ${host}.`;
+        return `Set bundleEndpointURL to a name in the certificate (${manifest}), or ask its operator for a certificate for ${host}.`;
       case 'web-authority':
-        return `Name the authority that signed for it in httpsWeb.caBundle if it is a private one (${manifest}); else ask its operator.`;
+        return `If a private CA signed the certificate, add that CA to httpsWeb.caBundle (${manifest}). Otherwise ask its operator.`;
       case 'pinned-key':
-        return `Ask its operator whether the key was changed, and write the new one into pinnedKeys then (${manifest}).`;
+        return `Ask its operator whether the key changed. If so, add the new key to pinnedKeys (${manifest}).`;
       default:
-        return `Ask its operator what answers there. If the site was rebuilt, begin anew with its bundle or fingerprint: hansa trust bundle bootstrap ${name}`;
+        return `Ask its operator which server answers there. If the site was rebuilt, bootstrap it again with its bundle or fingerprint: hansa trust bundle bootstrap ${name}`;
     }
   }
 
   function bundleRemedy(): string {
     switch (failure?.class) {
       case 'sequence':
-        return `Was the other site rebuilt, or restored from a backup? Ask its operator, and then: hansa trust refresh ${name} --accept-rollback`;
+        return `Ask its operator whether the site was rebuilt, or restored from a backup. If so: hansa trust refresh ${name} --accept-rollback`;
       case 'own-authority':
-        return 'Do not believe it: whoever holds that authority could sign as this site. Ask its operator how it got there.';
+        return 'Do not trust this bundle: it contains an authority of this site. Ask its operator why.';
       case 'trust-domain':
-        return `Look at the URL (${manifest}): this is the bundle of another trust domain.`;
+        return `Check the URL (${manifest}): this is the bundle of another trust domain.`;
       case 'expired':
-        return 'Its operator must rotate the authorities; a site that runs does so by itself. Compare the clocks too.';
+        return 'Its operator must rotate the authorities. A running site does this automatically. Compare the clocks too.';
       case 'unreachable':
-        return 'It answered, and not to the end: its load, or the network in between. It is asked again by itself.';
+        return 'The response was incomplete: the endpoint may be overloaded, or the network unreliable. The site retries automatically.';
       default:
-        return `Look at the path of the URL (${manifest}), and ask its operator: the endpoint must answer with a SPIFFE bundle.`;
+        return `Check the path of the URL (${manifest}), and ask its operator: the endpoint must respond with a SPIFFE bundle.`;
     }
   }
 }

@@ -1,5 +1,5 @@
-// What `hansa doctor` finds out about federations: whose bundles are not what workloads need. It warns
-// only: a site whose neighbour is gone is well itself.
+// The check of `hansa doctor` for federations: it warns of bundles that are not fresh. It reports no
+// problem, because this site is healthy even if another one is gone.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { type Finding, ok, type SiteCheck, warning } from '../../core/plane/doctor.ts';
@@ -37,5 +37,5 @@ export function judgeFederations(
     );
   if (odd.length <= maxTold) return told;
   const more = `and ${odd.length - maxTold} more (${counts})`;
-  return [...told, warning(check, more, 'hansa trust status tells of them all.')];
+  return [...told, warning(check, more, 'hansa trust status lists all of them.')];
 }

@@ -38,7 +38,7 @@ suite('what doctor says of the web listener', () => {
     const [found] = await checkWeb(visit({ running: false, settings: files }));
     assert.equal(found?.level, 'problem');
     assert.match(found?.text ?? '', /\/nowhere\/tls\.pem/);
-    assert.match(found?.remedy ?? '', /Put a fresh certificate/);
+    assert.match(found?.remedy ?? '', /Put a new certificate/);
   });
 
   test('is a problem where nothing answers at the address', async () => {

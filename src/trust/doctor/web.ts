@@ -1,5 +1,5 @@
-// What `hansa doctor` finds out about the certificate of the web listener: whether there is one, for
-// how long, and for which names. A running site is asked as anybody would ask it.
+// The check of `hansa doctor` for the certificate of the web listener: its presence, expiry and names.
+// If the site is running, the check connects to the listener as any client does.
 
 import type { X509Certificate } from 'node:crypto';
 import { connect } from 'node:tls';
@@ -11,13 +11,13 @@ import { type Finding, ok, problem, type SiteVisit, warning } from '../../core/p
 
 const check = 'web';
 const dayMs = 24 * 60 * 60 * 1000;
-/** Renewals begin a month before, or at a third of the life: by now one should have come. */
+/** Renewal starts a month before expiry, or at a third of the lifetime. A later expiry is a failure. */
 const soonMs = 7 * dayMs;
 const answerMs = 5_000;
 
 export async function checkWeb(visit: SiteVisit<TrustSettings>): Promise<readonly Finding[]> {
   const { settings, clock, running } = visit;
-  // Without the settings it is not known which name to ask for.
+  // Only the settings tell which server name to send.
   if (settings === undefined) return [];
   if (!running) {
     return settings.web?.from === 'files' ? [await checkFiles(settings.web, clock.now())] : [];
@@ -40,9 +40,9 @@ async function checkFiles(
 }
 
 const filesRemedy =
-  'Put a fresh certificate and its key into the two files; they are read at once.';
+  'Put a new certificate and its key into the two files. The site reads them at once.';
 const acmeRemedy =
-  'The log of the site says what the ACME server answered; it must reach the site under that name.';
+  'See the response of the ACME server in the log of the site. The server must reach the site under that name.';
 
 async function checkPresented(
   url: string,
@@ -58,7 +58,11 @@ async function checkPresented(
   const names = certificate.subjectAltName ?? 'no name';
   if (expected !== undefined && certificate.checkHost(expected) === undefined) {
     const text = `${url} presents a certificate for ${names}, not for ${expected}`;
-    return problem(check, text, 'Clients refuse it: obtain one for the name that they use.');
+    return problem(
+      check,
+      text,
+      'Clients reject it: obtain a certificate for the name that they use.',
+    );
   }
   const nowMs = clock.now();
   return judgeTime(`${url}, for ${names}`, certificate.validToDate.getTime(), nowMs, remedy);
@@ -71,7 +75,7 @@ function judgeTime(what: string, notAfterMs: number, nowMs: number, remedy: stri
   return notAfterMs - nowMs < soonMs ? warning(check, text, remedy) : ok(check, text);
 }
 
-/** What the listener presents for this name; whether to believe it is not asked here. */
+/** The certificate that the listener presents for this name, without verification. */
 function presentedAt(url: string, name: string, clock: Clock): Promise<X509Certificate | Error> {
   const { hostname, port } = new URL(url);
   return new Promise((resolve) => {

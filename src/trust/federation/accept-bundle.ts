@@ -1,5 +1,4 @@
-// Is this bundle to be believed? What a document must be, beyond readable, before it takes the place
-// of the one that is held. Pure.
+// The rules that a fetched bundle must meet before it replaces the held one, beyond its format. Pure.
 
 import { timestamp } from '../../api/object.ts';
 import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
@@ -21,23 +20,23 @@ export interface Candidate {
   readonly trustDomain: TrustDomain;
   /** The bundle of this site. */
   readonly own: Bundle;
-  /** Of the bundle that is held; undefined where there is none, it has none, or a rollback is accepted. */
+  /** The sequence of the held bundle; undefined if there is none, or if a rollback is accepted. */
   readonly heldSequence: number | undefined;
-  /** X.509 authorities, where the endpoint is authenticated by this very bundle; see `parseSpiffeBundle`. */
+  /** X.509 authorities, if this bundle also authenticates the endpoint; see `parseSpiffeBundle`. */
   readonly needs?: 'any' | 'x509';
   readonly nowMs: number;
 }
 
-/** Throws HANSA_BUNDLE_INVALID; `bundleProblem` tells of which kind. */
+/** Throws HANSA_BUNDLE_INVALID; `bundleProblem` returns which rule is violated. */
 export function acceptBundle(candidate: Candidate): SpiffeBundle {
   const { document, trustDomain, own, heldSequence, nowMs } = candidate;
   const read = parseSpiffeBundle(document, trustDomain, candidate.needs);
   if (sharesAuthority(read.bundle, own)) {
-    // Its holder could sign as this site's own workloads, or we as theirs.
+    // One site could sign SVIDs of the workloads of the other.
     throw refuse(
       trustDomain,
       'own-authority',
-      `it holds an authority of ${own.trustDomain.name}, this very site`,
+      `it contains an authority of this site, ${own.trustDomain.name}`,
     );
   }
   const stranger = strangerIn(read.bundle);
@@ -45,10 +44,10 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
     throw refuse(
       trustDomain,
       'trust-domain',
-      `its authorities are of ${excerpt(stranger)}. That is a bundle of another trust domain: check where it comes from`,
+      `its authorities belong to another trust domain, ${excerpt(stranger)}. Check the source of the bundle`,
     );
   }
-  // JWT authorities have no expiry: they alone do not expire.
+  // JWT authorities have no expiry, so a bundle with only JWT authorities does not expire.
   const last = Math.max(...read.bundle.authorities.map(({ notAfterMs }) => notAfterMs));
   if (Number.isFinite(last) && last < nowMs) {
     throw refuse(
@@ -57,19 +56,19 @@ export function acceptBundle(candidate: Candidate): SpiffeBundle {
       `the last of its authorities expired at ${timestamp(last)}`,
     );
   }
-  // SPIFFE Trust Domain and Bundle §4.1.1: it only grows. Without one, the newest that was fetched
-  // is the newest (SPIFFE Federation §4.2).
+  // SPIFFE Trust Domain and Bundle §4.1.1: the sequence only grows. Without a sequence, the last
+  // fetched bundle is the newest (SPIFFE Federation §4.2).
   if (heldSequence !== undefined && read.sequence !== undefined && read.sequence < heldSequence) {
     throw refuse(
       trustDomain,
       'sequence',
-      `its sequence is ${read.sequence}, and one of ${heldSequence} was seen before. If the peer was rebuilt or restored, accept that: hansa trust refresh ${trustDomain.name} --accept-rollback`,
+      `its sequence is ${read.sequence}, lower than ${heldSequence} of the held bundle. If the peer was rebuilt or restored, accept it: hansa trust refresh ${trustDomain.name} --accept-rollback`,
     );
   }
   return read;
 }
 
-/** Which rule a refusal of `acceptBundle` or `parseSpiffeBundle` names. */
+/** The rule that an error of `acceptBundle` or `parseSpiffeBundle` names. */
 export function bundleProblem(error: HansaError): BundleProblem {
   const reason = error.details?.causes?.[0]?.reason;
   return problems.find((problem) => problem === reason) ?? 'malformed';
@@ -84,8 +83,8 @@ const problems: readonly BundleProblem[] = [
 ];
 
 /**
- * An authority may say of which trust domain it is (X.509-SVID §3.2): where some do, and none is of
- * this one, the bundle is another's, for a bundle itself does not say (SPIFFE Federation §5.1).
+ * A bundle does not name its trust domain (SPIFFE Federation §5.1), but an authority may (X.509-SVID
+ * §3.2). If some authorities do, and none names this one, it is the bundle of another trust domain.
  */
 function strangerIn({ authorities, trustDomain }: Bundle): string | undefined {
   const named = authorities.flatMap(
@@ -99,7 +98,7 @@ function strangerIn({ authorities, trustDomain }: Bundle): string | undefined {
 function refuse(trustDomain: TrustDomain, problem: BundleProblem, why: string): HansaError {
   return new HansaError(
     'HANSA_BUNDLE_INVALID',
-    `Cannot believe the bundle of ${trustDomain.name}: ${why}.`,
+    `Cannot trust the bundle of ${trustDomain.name}: ${why}.`,
     { details: { causes: [{ reason: problem, message: why }] } },
   );
 }

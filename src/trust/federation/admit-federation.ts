@@ -62,7 +62,7 @@ export function admitFederation(
   }
   const checkURL = (at: string, url: string): void => {
     if (!isEndpointURL(url)) {
-      refuse(`${at}.bundleEndpointURL`, 'it is not an https URL without user and password');
+      refuse(`${at}.bundleEndpointURL`, 'it must be an https URL without user and password');
     }
   };
   if (httpsWeb !== undefined) {

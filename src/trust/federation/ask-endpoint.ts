@@ -1,6 +1,5 @@
-// How a site asks the bundle endpoint of a federation, and judges what comes: by whom it must be
-// answered, and what the bundle must be. The sync does so when it is time, and `hansa doctor --peer`
-// to tell where it fails.
+// Fetches a bundle from the endpoint of a federation: authenticates the endpoint and checks the bundle.
+// The federation controller and `hansa doctor --peer` use it.
 
 import type { SPIFFEFederation } from '../../api/kinds/spiffe-federation.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -25,7 +24,7 @@ import {
 export type EndpointParts = Pick<PlaneContext, 'clock' | 'transport' | 'heldBundles' | 'authority'>;
 
 export interface Question {
-  /** Of the document that is held; undefined to get one in any case. */
+  /** The ETag of the held document; undefined to always get a document. */
   readonly validator: Validator | undefined;
   readonly acceptRollback: boolean;
   readonly signal: AbortSignal;
@@ -58,7 +57,7 @@ export async function askEndpoint(
   const document = fetched.document ?? federation.status?.bundle ?? '';
   const sequence = acceptRollback ? undefined : seenSequence(federation);
   const trustDomain = TrustDomain.parse(federation.metadata.name);
-  // It may have as many keys as are accepted: what follows finds them read.
+  // A bundle may have many keys. Parsing them here keeps the next step short.
   await parseSpiffeBundleInSteps(document, trustDomain, neededOf(federation));
   const accepted = acceptFor(parts, federation, document, sequence);
   return { document: document.toString(), accepted, validator: fetched.validator };
@@ -81,7 +80,7 @@ function profileOf({ heldBundles }: EndpointParts, federation: SPIFFEFederation)
     bundleFor: (asked) => {
       const held = heldBundles.bundleFor(asked);
       if (held !== undefined || asked.name !== federation.metadata.name) return held;
-      // Quarantine is for others: the endpoint is still believed by what is held.
+      // Quarantine affects workloads. The site still verifies the endpoint against the held bundle.
       return readHeld(federation, heldDocument(federation))?.bundle;
     },
   };
@@ -105,13 +104,13 @@ export function acceptFor(
   });
 }
 
-/** Without an X.509 authority, the next certificate of an endpoint of its own could not be verified. */
+/** Without an X.509 authority, a self-serving endpoint could not be verified at the next fetch. */
 function neededOf({ metadata, spec }: SPIFFEFederation): 'any' | 'x509' {
   const endpoint = spec.bundleSource.httpsSpiffe?.endpointSpiffeID;
   return endpoint?.startsWith(`spiffe://${metadata.name}/`) === true ? 'x509' : 'any';
 }
 
-/** Quarantined, stale or not; undefined where there is none, or it cannot be read. */
+/** The held bundle, even if it is quarantined or stale; undefined if it is missing or unreadable. */
 export function readHeld(
   { metadata }: SPIFFEFederation,
   document: string | undefined,
@@ -124,7 +123,7 @@ export function readHeld(
   }
 }
 
-/** Of what the endpoint itself gave. A bootstrap may be written by hand, and proves nothing about it. */
+/** The sequence of the last fetched bundle. A bootstrap may be hand-written, so its sequence is ignored. */
 function seenSequence(federation: SPIFFEFederation): number | undefined {
   const { status } = federation;
   return status?.source === sourceOf(federation) && status.source !== 'static'

@@ -1,6 +1,6 @@
-// The bundle endpoint (SPIFFE Federation §5): this site's bundle for whoever asks, by https_spiffe on
-// the federation listener, which presents the site's SVID, and by https_web on the web listener.
-// Public by nature: no certificate is asked for, and nothing of the request is used but its validator.
+// The bundle endpoint (SPIFFE Federation §5). It serves the bundle of this site to every client, with
+// the profile https_spiffe on the federation listener and https_web on the web listener. It needs no
+// client certificate, and uses no part of the request except its validator (If-None-Match).
 
 import type {
   BundlePublisher,
@@ -15,12 +15,12 @@ import {
 import { CachedResponse } from '../../core/plane/cached-response.ts';
 import { trustPaths } from '../paths.ts';
 
-/** The second is where some clients of SPIFFE look. */
+/** Some SPIFFE clients use the second path. */
 const paths = ['/', '/webapi/spiffe/bundle.json'] as const;
 
-/** The same for whoever may speak to the API, so that `hansa trust` need not reach the other listener. */
+/** The same document on the API, so that `hansa trust` needs no access to the other listeners. */
 
-/** What the API answers. */
+/** The response of the API. */
 export interface OwnBundle {
   readonly trustDomain: string;
   /** The document as it is published. */
@@ -28,7 +28,7 @@ export interface OwnBundle {
 }
 
 export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] {
-  // Made once for each bundle: most of what sites ask each other is this.
+  // Encoded once per bundle, because this is the most frequent request between sites.
   let ready: { readonly published: PublishedBundle; readonly answer: CachedResponse } | undefined;
   const answerOf = (published: PublishedBundle): CachedResponse => {
     if (ready?.published !== published) {
@@ -51,7 +51,7 @@ export function bundleRoutes(publisher: BundlePublisher): readonly PlaneRoute[] 
       listener: 'api',
       method: 'GET',
       path: trustPaths.bundle,
-      // The other listeners give it to everyone.
+      // The other listeners serve it to everyone.
       allow: 'authenticated',
       handle: async () => {
         const { bundle, document } = await publisher.current();

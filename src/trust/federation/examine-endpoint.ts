@@ -1,6 +1,6 @@
-// What `hansa doctor --peer` wants to know of an endpoint: how far one gets with it, step by step. It
-// is asked as the sync asks it, with the same rules, from the same machine; nothing is changed by it.
-// Whoever answers may be hostile: what is kept of it is little, and cut.
+// The route behind `hansa doctor --peer`: fetches a bundle as the federation controller does, and
+// reports each step. It changes nothing. The endpoint may be hostile, so the report keeps little of its
+// response, and truncates it.
 
 import { siteKind } from '../../api/kinds/site.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -20,22 +20,22 @@ import { fetchBundle, type FetchProgress } from '../client/fetch-bundle.ts';
 import { type FailureClass, failureOf } from './fetch-failure.ts';
 import { trustPaths } from '../paths.ts';
 
-/** How far one got. Of redirects the last; where the bundle is static, nobody is asked. */
+/** The steps that succeeded, for the last redirect. A static bundle has no URL and no steps. */
 export interface Examination {
   readonly trustDomain: string;
   readonly source: FederationSource;
   readonly url?: string;
-  /** Who must answer, where that is known by a SPIFFE ID. */
+  /** The expected SPIFFE ID of the endpoint, if there is one. */
   readonly expected?: string;
-  /** What the name stands for; empty where it is an address, or is not known. */
+  /** The resolved addresses; empty if the host is an address, or if it cannot be resolved. */
   readonly addresses: readonly string[];
   readonly connected?: { readonly address: string; readonly ms: number };
-  /** After the handshake; without names where the Web PKI judged them. */
+  /** Set after the handshake. It has no IDs if the Web PKI verified the certificate. */
   readonly presented?: { readonly ids: readonly string[]; readonly notAfter?: string };
   readonly bundle?: {
     readonly authorities: number;
     readonly sequence?: number;
-    /** Whether this site holds the same authorities. */
+    /** Whether the held bundle has the same authorities. */
     readonly isHeld: boolean;
   };
   readonly failure?: {
@@ -58,20 +58,20 @@ type Parts = Pick<
 >;
 
 /** Without a name it examines the advertised URL of this site. */
-/** One operator looks at one peer; each look may take ten seconds. */
+/** An operator examines one peer at a time, for up to ten seconds. */
 const atOnce = 4;
-/** A name may stand for many; a certificate has one SPIFFE ID. */
+/** A name may resolve to many addresses; a certificate has one SPIFFE ID. */
 const mostAddresses = 8;
 const mostIds = 4;
 
 export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
-  // Per process: it bounds the connections of this one.
+  // Per process, because it limits the connections of this process.
   let underWay = 0;
   const limited = async (examine: () => Promise<Examination>): Promise<PlaneResponse> => {
     if (underWay >= atOnce) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `${atOnce} endpoints are being examined already. Try again in a few seconds.`,
+        `The site is already examining ${atOnce} endpoints. Try again in a few seconds.`,
         { details: { retryAfterSeconds: 5 } },
       );
     }
@@ -88,7 +88,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: trustPaths.examine,
-      // The right of `hansa trust refresh`, which asks the same endpoint.
+      // The same right as `hansa trust refresh`, which calls the same endpoint.
       allow: 'rights',
       rights: [{ verb: 'update', kind: spiffeFederationKind, nameFrom: 'name' }],
       handle: async ({ params: { name } }) => {
@@ -100,7 +100,7 @@ export function examineRoutes(parts: Parts): readonly PlaneRoute[] {
       listener: 'api',
       method: 'POST',
       path: trustPaths.examineOwn,
-      // The URL is the site's own: the right to read it is enough.
+      // The URL belongs to this site, so the right to read the Site is enough.
       allow: 'rights',
       rights: [{ verb: 'get', kind: siteKind, name: siteKind.singleton as string }],
       handle: () => limited(() => examineAdvertised(parts)),
@@ -113,14 +113,14 @@ async function find({ store, resources }: Parts, name: string): Promise<SPIFFEFe
   if (found === undefined) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `This site has no SPIFFEFederation ${name}. Those that it has: hansa trust status.`,
+      `This site has no SPIFFEFederation ${name}. List them with: hansa trust status`,
     );
   }
   const facts = store.facts.get(spiffeFederationKind.plural, name);
   return withLiveStatus(spiffeFederationKind, found, facts);
 }
 
-/** Whether this site answers at the URL that it tells its peers. */
+/** Whether this site answers at the URL that it advertises to its peers. */
 async function examineAdvertised(parts: Parts): Promise<Examination> {
   const { trustDomain, heldBundles: bundles, clock, transport } = parts;
   const endpoint = SpiffeId.parse(`${trustDomain.id}/hansa/site`);

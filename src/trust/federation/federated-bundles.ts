@@ -1,7 +1,6 @@
-// The bundles of other trust domains, as the store has them in SPIFFEFederations. Asked on every
-// request, so what an entry means is computed once for each entry; deleting or quarantining a
-// federation shows at the next question, and so does the end of its time. Whether a bundle is used is
-// decided in entitlement.ts.
+// A cache of the bundles in SPIFFEFederations. Every request reads it, so it parses each version of a
+// federation once. Deletion, quarantine and expiry take effect at the next read. entitlement.ts decides
+// which workloads get a bundle.
 
 import { hash } from 'node:crypto';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -23,8 +22,8 @@ import { type BundleFacts, bundleProblem } from '../authorization/entitlement.ts
 export const federationsCollection = spiffeFederationKind.plural;
 
 /**
- * The document that stands for a federation: what was last accepted, and until then what its
- * operator gave. With another kind of source, what came from the one before stands for nothing.
+ * The current document of a federation: the last accepted one, or before the first fetch the bootstrap.
+ * A document from an earlier kind of source does not count.
  */
 export function heldDocument(federation: FederationLike): string | undefined {
   const { spec, status } = federation;
@@ -34,7 +33,7 @@ export function heldDocument(federation: FederationLike): string | undefined {
   return accepted ?? httpsSpiffe?.bundleBootstrap ?? fixed?.bundle;
 }
 
-/** A SPIFFEFederation as stored, as far as it is read here. */
+/** The parts of a stored SPIFFEFederation that this file reads. */
 export interface StoredFederation extends FederationLike {
   readonly metadata?: NonNullable<FederationLike['metadata']> & {
     readonly generation?: number;
@@ -46,13 +45,12 @@ export interface StoredFederation extends FederationLike {
 }
 
 /**
- * What many ask of every federation, without its documents: of its source and its authorities only
- * which there is, and when they end. To keep each federation parsed would cost most of the memory of
- * a site that has thousands.
+ * The parts of a federation that frequent readers need, without its documents. To keep thousands of
+ * parsed federations would take most of the memory of a site.
  */
 export interface FederationSummary extends StoredFederation {
   readonly metadata: NonNullable<StoredFederation['metadata']> & { readonly name: string };
-  /** Whether there is a bundle at all, accepted or given by its operator. */
+  /** Whether there is a bundle: an accepted one, or the bootstrap. */
   readonly hasDocument: boolean;
 }
 
@@ -62,7 +60,7 @@ export const federationSummaries = federations.derive((stored, { name }) =>
   summaryOf(name, stored),
 );
 
-/** Fields that are missing stay undefined, so that all summaries have one shape. */
+/** Missing fields are set to undefined, so that all summaries have one shape. */
 function summaryOf(name: string, stored: StoredFederation): FederationSummary {
   const { metadata, spec, status } = stored;
   const { uid, generation, labels, creationTimestamp, deletionTimestamp } = metadata ?? {};
@@ -91,12 +89,12 @@ function summaryOf(name: string, stored: StoredFederation): FederationSummary {
 
 interface Known {
   readonly entry: Entry;
-  /** The bundle of this site by which it was judged. */
+  /** The bundle of this site at the time of the check. */
   readonly own: Bundle;
   readonly federation: FederationSummary;
-  /** Of the document that is trusted: SHA-256. */
+  /** SHA-256 of the trusted document. */
   readonly digest: string | undefined;
-  /** Of the facts that `facts` was computed with; null before that. */
+  /** The facts that `facts` was computed from; null before that. */
   syncedAt: string | undefined | null;
   facts: BundleFacts;
 }
@@ -107,15 +105,15 @@ export class FederatedBundles implements BundleSource {
   readonly #store: Reads;
   readonly #own: { readonly bundle: Bundle };
   readonly #clock: Pick<Clock, 'now'> | undefined;
-  /** As many as there are federations: one that is gone is forgotten when it is asked for. */
+  /** One per federation. The next read of a deleted federation removes it. */
   readonly #known = new Map<string, Known>();
   /**
-   * What is held, also where it is stale: for sites, which recover by it (a fetch authenticates its
-   * endpoint, a peer calls). Nothing of it may reach a workload.
+   * The held bundle, even if it is stale. The site uses it to recover: to verify the endpoint of a fetch
+   * and the calls of a peer. It must not reach a workload.
    */
   readonly held: BundleSource;
 
-  /** Without a clock nothing goes stale. */
+  /** Without a clock, no bundle becomes stale. */
   constructor(store: Reads, own: { readonly bundle: Bundle }, clock?: Pick<Clock, 'now'>) {
     this.#store = store;
     this.#own = own;
@@ -134,7 +132,7 @@ export class FederatedBundles implements BundleSource {
     return bundleProblem(facts, nowMs) === undefined ? facts?.bundle : undefined;
   }
 
-  /** Undefined where there is no federation, or where it is being deleted. The same object until something of it changes. */
+  /** Undefined if there is no federation, or if it is being deleted. Returns the same object until it changes. */
   factsOf(name: string): BundleFacts | undefined {
     const entry = this.#store.get(federationsCollection, name);
     let known = this.#known.get(name);
@@ -149,7 +147,7 @@ export class FederatedBundles implements BundleSource {
     const { federation } = known;
     if (federation.metadata.deletionTimestamp !== undefined) return undefined;
     const syncedAt = liveSyncedAt(federation, this.#store.facts?.get(federationsCollection, name));
-    // Computed again only where the endpoint confirmed the bundle since.
+    // Computed again only after the endpoint confirmed the bundle.
     if (known.syncedAt !== syncedAt) {
       known.syncedAt = syncedAt;
       known.facts = { ...known.facts, life: lifeOf(federation, known.facts.bundle, syncedAt) };
@@ -187,7 +185,7 @@ function readDocument(document: string | undefined, name: string): Bundle | unde
   try {
     return parseSpiffeBundle(document, TrustDomain.parse(name)).bundle;
   } catch {
-    // The federation's own status tells why.
+    // The status of the federation gives the reason.
     return undefined;
   }
 }
@@ -200,13 +198,13 @@ function readEntry(
   const federation = federationSummaries.of(entry, stored);
   const document = usableDocument(stored);
   const digest = document && hash('sha256', document, 'base64');
-  // A status that only tells another time leaves the bundle the same, and its hash with it.
+  // A status update that changes only times does not change the bundle or its hash.
   const isSame = before !== undefined && before.digest === digest;
   const bundle = isSame ? before.facts.bundle : readDocument(document, entry.name);
   return { federation, digest, bundle };
 }
 
-/** When the endpoint last confirmed the bundle: as the facts have it, where they are of this very object. */
+/** When the endpoint last confirmed the bundle: from the facts, if they belong to this object. */
 export function liveSyncedAt(
   { metadata, status }: FederationLike,
   facts: Readonly<Record<string, unknown>> | undefined,
@@ -217,7 +215,7 @@ export function liveSyncedAt(
   return typeof live === 'string' ? live : status?.syncedAt;
 }
 
-/** By what the bundle itself says, and not what a status says of it: they may be of two moments. */
+/** Read from the bundle, not from the status, which may be from another time. */
 function lifeOf(
   federation: FederationSummary,
   bundle: Bundle | undefined,
@@ -228,7 +226,7 @@ function lifeOf(
   return { ...life, expiredAtMs: ends.length === 0 ? undefined : Math.max(...ends) };
 }
 
-/** What cannot be used is not even parsed. */
+/** Does not parse a bundle that cannot be used. */
 function usableDocument(federation: FederationLike): string | undefined {
   if (federation.spec?.quarantined === true) return undefined;
   if (federation.metadata?.deletionTimestamp !== undefined) return undefined;

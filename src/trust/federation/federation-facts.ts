@@ -1,5 +1,5 @@
-// Facts of a federation: what moves with every fetch and changes nothing (see src/api/live-status.ts),
-// and what the endpoint calls the document that it gave last.
+// Facts of a federation: the status fields that change with every fetch (see src/api/live-status.ts),
+// and the ETag of the last fetched document.
 
 import { createHash } from 'node:crypto';
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -19,13 +19,13 @@ export class FederationFacts {
     this.#facts = store.facts;
   }
 
-  /** The federation as whoever reads it sees it. */
+  /** The federation with its current facts, as API clients see it. */
   live(federation: SPIFFEFederation): SPIFFEFederation {
     const facts = this.#facts.get(collection, federation.metadata.name);
     return withLiveStatus(spiffeFederationKind, federation, facts);
   }
 
-  /** Returns how to take it back, for where the rest of the status could not be written. */
+  /** Returns a function that undoes it, in case the rest of the status cannot be written. */
   keep({ metadata }: SPIFFEFederation, status: FederationStatus): () => void {
     const { name, uid } = metadata;
     const before = this.#facts.get(collection, name);
@@ -40,7 +40,7 @@ export class FederationFacts {
     };
   }
 
-  /** What the endpoint calls the document that is held; undefined where it is another by now. */
+  /** The ETag of the held document; undefined if the held document is another one. */
   validator(federation: SPIFFEFederation): Validator | undefined {
     const { status, metadata } = federation;
     const facts = this.#facts.get(collection, metadata.name);
@@ -58,7 +58,7 @@ export class FederationFacts {
   }
 }
 
-/** Whether two differ in nothing but facts: then there is nothing to write. */
+/** Whether two statuses differ only in facts, so that there is nothing to write. */
 export function sameState(
   left: FederationStatus | undefined,
   right: FederationStatus | undefined,

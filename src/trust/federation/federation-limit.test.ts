@@ -90,8 +90,8 @@ suite('the limit of federations', () => {
 
   test('that was raised is told at the start, and again for each beyond what is recommended', () => {
     const { warningsFor, logged, metrics } = limited(1000, 50);
-    assert.match(logged.join(), /raised to 1000/);
-    assert.match(warningsFor('new.example').join(), /raised to 1000/);
+    assert.match(logged.join(), /maxFederations is 1000/);
+    assert.match(warningsFor('new.example').join(), /maxFederations is 1000/);
     assert.deepEqual(limited(1000, 3).warningsFor('new.example'), []);
     assert.match(metrics.expose(), /^hansa_federations_limit 1000$/m);
   });

@@ -1,6 +1,6 @@
-// How many trust domains a site federates with, at most: each is believed, asked every few minutes,
-// and given to workloads, so the number is meant to be thought about. Whoever comes near the limit
-// hears of it in time, in the answer to the write that brings them there and in the log.
+// The maximum number of federations of a site (maxFederations). The site trusts each of them, fetches
+// its bundle every few minutes and sends it to workloads. Near the limit, the site warns in the
+// response to the write and in the log.
 
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { group } from '../../api/object.ts';
@@ -11,7 +11,7 @@ import type { Expectation, Store } from '../../core/store/store.ts';
 import { defaultTrustSettings } from '../settings.ts';
 
 const collection = spiffeFederationKind.plural;
-/** From this part of the limit on there are warnings. */
+/** The site warns from this fraction of the limit on. */
 const near = 0.8;
 
 export class FederationLimit {
@@ -26,7 +26,7 @@ export class FederationLimit {
     metrics.observe(
       {
         name: 'hansa_federations_limit',
-        help: 'How many federations there may be (maxFederations).',
+        help: 'Maximum number of federations (maxFederations).',
       },
       (report) => report({}, limit),
     );
@@ -34,17 +34,17 @@ export class FederationLimit {
   }
 
   /**
-   * To be asked before a federation is stored. Throws HANSA_LIMIT for the one too many; those that
-   * peering makes count like any other. Returns what must hold at the commit, so that of two that
-   * come in the same instant one is the last.
+   * Call it before a federation is stored. Throws HANSA_LIMIT above the limit. Federations of peers
+   * count too. Returns the preconditions of the commit, so that two concurrent writes cannot exceed
+   * the limit.
    */
   admit(name: string, warn: (text: string) => void): readonly Expectation[] {
-    // One that is there already takes no further place, whatever becomes of this write.
+    // An update of an existing federation does not count.
     if (this.#store.get(collection, name) !== undefined) return [];
     const limit = this.#limit;
     const count = this.#store.count(collection) + 1;
     if (count > limit) {
-      const why = `this site may federate with ${limit} trust domains, and does so already. Delete one that is not needed, or start the server with a higher maxFederations`;
+      const why = `this site has reached its limit of ${limit} federations. Delete one, or start the server with a higher maxFederations`;
       throw new HansaError('HANSA_LIMIT', `Cannot federate with ${name}: ${why}.`, {
         details: {
           group,
@@ -72,5 +72,5 @@ export class FederationLimit {
 }
 
 function raised(limit: number): string {
-  return `maxFederations was raised to ${limit}, above the ${defaultTrustSettings.maxFederations} that are recommended: every federation is trust in one more authority`;
+  return `maxFederations is ${limit}, above the recommended ${defaultTrustSettings.maxFederations}: with every federation, the site trusts one more authority`;
 }

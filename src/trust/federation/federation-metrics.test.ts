@@ -13,7 +13,7 @@ beforeEach(async () => {
   peer = site.endpoint(name);
 });
 
-/** Time stands still, so what stops must not wait for it. */
+/** Virtual time does not advance, so a stop must not wait for it. */
 afterEach(async () => {
   const stopped = site.stop();
   await site.clock.advance(60_000);
@@ -37,7 +37,7 @@ test('metrics tell how many federations are in which state, and how old their bu
   assert.match(text, staleIn);
 });
 
-// What the alert on 99.9 % divides: errors by fetches, good and bad ones.
+// The alert on 99.9 % divides failed fetches by all fetches.
 test('every fetch is counted, a failed one also by its class, each with how long it took in seconds', () => {
   const registry = new MetricsRegistry();
   const metrics = new FederationMetrics(registry, 50);

@@ -1,5 +1,5 @@
-// What can be counted of federation. The first three have the names that operators of SPIRE were
-// promised; their labels are trust domains, of which there are as many as federations.
+// The metrics of federation. The first three have the names of the corresponding SPIRE metrics. Their
+// labels are trust domains, so their number is limited by the number of federations.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { type BundleLife, bundleLife, sourceOf } from '../../api/bundle-life.ts';
@@ -15,7 +15,7 @@ import type { FailureClass } from './fetch-failure.ts';
 
 const seconds = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
 
-/** As many as there are classes of failures, and some more. */
+/** The number of failure classes, with some reserve. */
 const mostClasses = 16;
 
 export class FederationMetrics {
@@ -23,7 +23,7 @@ export class FederationMetrics {
   readonly #errors;
   readonly #duration;
 
-  /** More than `maxFederations` share a label, so that nothing grows without end. */
+  /** Trust domains beyond `maxFederations` share one label, so that the metrics stay bounded. */
   constructor(metrics: Metrics, maxFederations: number) {
     this.#count = metrics.counter({
       name: 'spire_server_federation_bundle_refresh_count',
@@ -39,21 +39,21 @@ export class FederationMetrics {
     });
     this.#duration = metrics.histogram({
       name: 'spire_server_federation_bundle_refresh_duration_seconds',
-      help: 'How long fetches of a federated bundle took, by trust domain.',
+      help: 'Duration of fetches of a federated bundle, by trust domain.',
       labels: ['trust_domain'],
       mostSeries: maxFederations,
       buckets: seconds,
     });
   }
 
-  /** `failure` is undefined where it went well. */
+  /** `failure` is undefined after success. */
   asked(trustDomain: string, tookMs: number, failure: FailureClass | undefined): void {
     this.#count.add({ trust_domain: trustDomain });
     this.#duration.observe({ trust_domain: trustDomain }, tookMs / 1000);
     if (failure !== undefined) this.#errors.add({ trust_domain: trustDomain, class: failure });
   }
 
-  /** The federation is gone. One of the same name that comes later is counted anew. */
+  /** Call it after a federation is deleted. A later one of the same name starts at zero. */
   forget(trustDomain: string): void {
     for (const series of [this.#count, this.#errors, this.#duration]) {
       series.forget({ trust_domain: trustDomain });
@@ -66,15 +66,15 @@ const states = ['fresh', 'overdue', 'stale', 'expired', 'not-ready', 'quarantine
 interface Seen {
   readonly name: string;
   readonly state: (typeof states)[number];
-  /** Undefined for a static bundle, whose age tells nothing. */
+  /** Undefined for a static bundle, which has no fetch age. */
   readonly syncedAtMs: number | undefined;
   readonly life: BundleLife;
 }
 
-/** So many federations are read in a row. */
+/** The number of federations to read before other tasks get a turn. */
 const inARow = 100;
 
-/** Read when somebody scrapes; each version of a federation is parsed once. */
+/** Computed at each scrape. Each version of a federation is parsed once. */
 export function observeFederations(
   metrics: Metrics,
   store: Pick<Store, 'list' | 'facts'>,
@@ -93,7 +93,7 @@ export function observeFederations(
   metrics.observe(
     {
       name: 'hansa_federations',
-      help: 'Trust domains that this site federates with, by the state of their bundle.',
+      help: 'Federated trust domains, by the state of their bundle.',
       labels: ['state'],
     },
     function* (report) {
@@ -117,19 +117,19 @@ export function observeFederations(
     );
   observe(
     'hansa_federation_bundle_age_seconds',
-    'Time since the endpoint of a trust domain confirmed its bundle.',
+    'Time since the endpoint of a trust domain last confirmed its bundle.',
     ({ syncedAtMs }, nowMs) =>
       syncedAtMs === undefined ? undefined : Math.max(0, nowMs - syncedAtMs) / 1000,
   );
   observe(
     'hansa_federation_bundle_stale_in_seconds',
-    'Time until a bundle that is not confirmed is withheld from workloads; negative since then.',
+    'Time until an unconfirmed bundle becomes stale and workloads no longer get it. Negative if it is stale.',
     ({ life: { staleAtMs } }, nowMs) =>
       staleAtMs === undefined ? undefined : (staleAtMs - nowMs) / 1000,
   );
 }
 
-/** By the time itself: a scrape between two looks of the sync tells the truth too. */
+/** Computed from the current time, so that a scrape between two fetches is accurate. */
 function seenAt(federation: FederationSummary, syncedAt: string | undefined, nowMs: number): Seen {
   const life = bundleLife(federation, syncedAt);
   return {

@@ -43,7 +43,7 @@ suite('the condition Ready of a federation', () => {
       ready(accepted({})),
       /^SVIDs of bruges\.example are verified against 1 authority\./,
     );
-    assert.match(ready(accepted({ quarantined: true })), /by nobody until it is applied with/);
+    assert.match(ready(accepted({ quarantined: true })), /accepted until you apply it with/);
     const made = federation({ quarantined: true });
     const labels = { 'hansa.dev/peer': name };
     const ofPeer = acceptedStatus(
@@ -52,7 +52,7 @@ suite('the condition Ready of a federation', () => {
       parseSpiffeBundle(document, trustDomain),
       look,
     );
-    assert.match(ready(ofPeer), /by nobody until its peer is active again/);
+    assert.match(ready(ofPeer), /accepted until its peer is active again/);
   });
 
   test('says what to do about a failure, once', () => {
@@ -76,6 +76,9 @@ suite('the condition Ready of a federation', () => {
       ...accepted(fixed),
       authorities: [{ fingerprint: 'x', notAfter: timestamp(nowMs) }],
     };
-    assert.match(later(fixed, 10_000, expired), /expired .* Ask its operator for the bundle/);
+    assert.match(
+      later(fixed, 10_000, expired),
+      /expired .* Ask its operator for the current bundle/,
+    );
   });
 });

@@ -1,4 +1,4 @@
-// What a SPIFFEFederation's status says after a look at its source. Pure.
+// Computes the status of a SPIFFEFederation after a fetch, a failure or the passage of time. Pure.
 
 import { peerLabel, type SPIFFEFederation } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
@@ -12,12 +12,12 @@ export type FederationStatus = NonNullable<SPIFFEFederation['status']>;
 type Conditions = NonNullable<FederationStatus['conditions']>;
 type Finding = { readonly status: 'True' | 'False' | 'Unknown'; reason: string; message: string };
 
-/** When a look at the source ended, and what it was for. */
+/** When a fetch ended, and which spec it was for. */
 export interface Look {
-  /** Of the spec that was looked at: one that came meanwhile is still to be looked at. */
+  /** The generation of the spec that was fetched. A newer spec still needs a fetch. */
   readonly generation: number;
   readonly nowMs: number;
-  /** Undefined for a static source, which is not asked again. */
+  /** Undefined for a static source, which has no next fetch. */
   readonly nextSyncAtMs: number | undefined;
 }
 
@@ -34,7 +34,7 @@ export function acceptedStatus(
   const leftOut =
     strange === undefined
       ? ''
-      : ` Left out: ${skipped.length} of its keys, the first (${strange.index}) because ${strange.why}.`;
+      : ` Skipped ${skipped.length} of its keys, the first (${strange.index}) because ${strange.why}.`;
   const conditions = withFindings(federation, generation, nowMs, {
     Ready: {
       status: 'True',
@@ -45,8 +45,8 @@ export function acceptedStatus(
       status: 'True',
       reason: isStatic ? 'Static' : 'Confirmed',
       message: isStatic
-        ? 'A static bundle does not go stale.'
-        : 'The endpoint confirmed the bundle lately.',
+        ? 'A static bundle does not become stale.'
+        : 'The endpoint confirmed the bundle recently.',
     },
     ...(isStatic
       ? {}
@@ -62,7 +62,7 @@ export function acceptedStatus(
     bundle: document,
     ...(sequence === undefined ? {} : { sequence }),
     ...(refreshHintSeconds === undefined ? {} : { refreshHintSeconds }),
-    // Of a static bundle it is when it was taken in: asking again would tell nothing.
+    // For a static bundle this is the time when the site first read it.
     syncedAt:
       isStatic && federation.status?.bundle === document
         ? (federation.status.syncedAt ?? timestamp(nowMs))
@@ -83,8 +83,8 @@ export function acceptedStatus(
 }
 
 /**
- * After a failure: the last good bundle stays, with everything that was known of it; but not that of
- * another source, which an operator gave up.
+ * After a failure. Keeps the last good bundle and its status fields, but not those of an earlier
+ * source, which an operator replaced.
  */
 export function failedStatus(
   found: SPIFFEFederation,
@@ -115,7 +115,7 @@ export function failedStatus(
           ? {
               status: 'True',
               reason: 'LastGoodBundle',
-              message: `The last good bundle is in use. ${advised(federation, failure)}`,
+              message: `The site uses the last good bundle. ${advised(federation, failure)}`,
             }
           : {
               status: 'False',
@@ -138,18 +138,18 @@ function verifiedBy({ metadata, spec }: SPIFFEFederation, authorities: string): 
   const { name } = metadata;
   const until =
     metadata.labels?.[peerLabel] === undefined
-      ? 'it is applied with quarantined: false'
+      ? 'you apply it with quarantined: false'
       : `its peer is active again (hansa peer show ${name})`;
   return spec.quarantined
-    ? `It is quarantined: SVIDs of ${name} are verified by nobody until ${until}. This site holds ${authorities} of it.`
+    ? `It is quarantined: no SVID of ${name} is accepted until ${until}. This site holds ${authorities} of it.`
     : `SVIDs of ${name} are verified against ${authorities}.`;
 }
 
-/** Before the first answer: not confirmed is not the same as not in use. */
+/** Before the first response, the site uses the bootstrap bundle. */
 function meanwhile(federation: SPIFFEFederation): string {
   const inUse = sourceOf(federation) === 'https_spiffe' && !federation.spec.quarantined;
   return inUse
-    ? 'Not confirmed by its endpoint yet; SVIDs are verified against the bootstrap bundle meanwhile. '
+    ? 'The endpoint has not confirmed the bundle yet. Until then, the site verifies SVIDs against the bootstrap bundle. '
     : '';
 }
 
@@ -162,11 +162,11 @@ function bare({ status }: SPIFFEFederation): FederationStatus {
   return status?.conditions === undefined ? {} : { conditions: status.conditions };
 }
 
-/** When nothing was asked: only time has passed. */
+/** Without a fetch: only time has passed. */
 export function restingStatus(federation: SPIFFEFederation, nowMs: number): FederationStatus {
   const { status: before = {}, metadata } = federation;
   const over = withheld(federation, nowMs);
-  // A spec that came meanwhile is still to be looked at.
+  // A newer spec still needs a fetch.
   const { observedGeneration = metadata.generation } =
     findCondition(before.conditions, 'Ready') ?? {};
   return {
@@ -179,8 +179,8 @@ export function restingStatus(federation: SPIFFEFederation, nowMs: number): Fede
 }
 
 /**
- * An operator has given another bootstrap: nothing that was known of the one before counts, and the
- * endpoint is to be asked anew.
+ * After an operator set another bootstrap: discards the status of the previous one. The endpoint must be
+ * asked again.
  */
 export function rebootstrappedStatus(
   federation: SPIFFEFederation,
@@ -194,20 +194,24 @@ export function rebootstrappedStatus(
       Ready: {
         status: 'Unknown',
         reason: 'Bootstrapped',
-        message: 'An operator gave another bundle to begin with; the endpoint is being asked.',
+        message: 'An operator set another bootstrap bundle. The site is calling the endpoint.',
       },
-      Fresh: { status: 'False', reason: 'NeverFetched', message: 'No bundle was fetched yet.' },
+      Fresh: {
+        status: 'False',
+        reason: 'NeverFetched',
+        message: 'The site has not fetched a bundle yet.',
+      },
     }),
   };
 }
 
-/** The moments at which time alone changes what the status says, in no order. */
+/** The times at which the status changes without a fetch, in no order. */
 export function momentsOf(federation: SPIFFEFederation): readonly number[] {
   const { dueAtMs, staleAtMs, expiredAtMs } = bundleLife(federation);
   return [dueAtMs, staleAtMs, expiredAtMs].filter((moment) => moment !== undefined);
 }
 
-/** Why workloads are not given what is held; undefined where they are. */
+/** Why workloads do not get the held bundle; undefined if they get it. */
 function withheld(federation: SPIFFEFederation, nowMs: number): Finding | undefined {
   if (heldDocument(federation) === undefined) return undefined;
   const { staleAtMs, expiredAtMs } = bundleLife(federation);
@@ -215,42 +219,46 @@ function withheld(federation: SPIFFEFederation, nowMs: number): Finding | undefi
     return {
       status: 'False',
       reason: 'Expired',
-      message: `The last authority of the bundle expired at ${timestamp(expiredAtMs - 1000)}: nothing can be verified with it. ${remedyFor(federation)}`,
+      message: `The last authority of the bundle expired at ${timestamp(expiredAtMs - 1000)}: no SVID can be verified with it. ${remedyFor(federation)}`,
     };
   }
   if (staleAtMs === undefined || nowMs < staleAtMs) return undefined;
   return {
     status: 'False',
     reason: 'Stale',
-    message: `The bundle is withheld from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds). ${remedyFor(federation)}`,
+    message: `The site has withheld the bundle from workloads since ${timestamp(staleAtMs)}, because its endpoint has not confirmed it for too long (staleAfterSeconds). ${remedyFor(federation)}`,
   };
 }
 
-/** With what to do, where the failure itself does not say it. */
+/** Adds a remedy if the failure message has none. */
 function advised(federation: SPIFFEFederation, { message }: Failure): string {
   return message.includes('hansa ') ? message : `${message} ${remedyFor(federation)}`;
 }
 
 function remedyFor(federation: SPIFFEFederation): string {
   return sourceOf(federation) === 'static'
-    ? 'Ask its operator for the bundle of now, and apply it in the place of this one.'
+    ? 'Ask its operator for the current bundle, and apply it instead of this one.'
     : `hansa doctor --peer ${federation.metadata.name} tells why.`;
 }
 
 function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
   if (sourceOf(federation) === 'static') {
-    return { status: 'True', reason: 'Static', message: 'A static bundle does not go stale.' };
+    return { status: 'True', reason: 'Static', message: 'A static bundle does not become stale.' };
   }
   const syncedAt = federation.status?.syncedAt;
   if (syncedAt === undefined) {
-    return { status: 'False', reason: 'NeverFetched', message: 'No bundle was fetched yet.' };
+    return {
+      status: 'False',
+      reason: 'NeverFetched',
+      message: 'The site has not fetched a bundle yet.',
+    };
   }
   const { dueAtMs, staleAtMs } = bundleLife(federation);
   if (staleAtMs === undefined || dueAtMs === undefined || nowMs < dueAtMs) {
     return {
       status: 'True',
       reason: 'Confirmed',
-      message: 'The endpoint confirmed the bundle lately.',
+      message: 'The endpoint confirmed the bundle recently.',
     };
   }
   const since = `The endpoint has not confirmed the bundle since ${syncedAt}.`;
@@ -258,12 +266,12 @@ function freshness(federation: SPIFFEFederation, nowMs: number): Finding {
     ? {
         status: 'False',
         reason: 'Overdue',
-        message: `${since} Workloads are given it until ${timestamp(staleAtMs)}.`,
+        message: `${since} Workloads get it until ${timestamp(staleAtMs)}.`,
       }
     : {
         status: 'False',
         reason: 'Stale',
-        message: `${since} It is withheld from workloads until the endpoint answers.`,
+        message: `${since} Workloads do not get it until the endpoint answers.`,
       };
 }
 
@@ -274,7 +282,7 @@ function withFindings(
   findings: Readonly<Record<string, Finding>>,
 ): Conditions {
   const isStatic = sourceOf(federation) === 'static';
-  // A source that was given up leaves nothing to reach.
+  // The condition of an earlier source no longer applies.
   let conditions: Conditions = (federation.status?.conditions ?? []).filter(
     ({ type }) => !(isStatic && type === 'EndpointReachable'),
   );
@@ -284,7 +292,7 @@ function withFindings(
   return conditions;
 }
 
-/** `own-authority` as conditions want it: OwnAuthority. */
+/** Converts `own-authority` to the form of a condition reason: OwnAuthority. */
 function reasonOf(failure: Failure): string {
   return failure.class.replace(/(?:^|-)([a-z])/g, (_all, letter: string) => letter.toUpperCase());
 }

@@ -1,4 +1,4 @@
-// Why a bundle could not be had, in one of few words: for status, metrics and alerts. Pure.
+// Classifies why a fetch of a bundle failed, for status, metrics and alerts. Pure.
 
 import { type ErrorCode, type HansaError, toHansaError } from '../../core/errors/error.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
@@ -21,19 +21,19 @@ export interface Failure {
   readonly code: ErrorCode;
 }
 
-/** Nobody, or nobody who could answer, was there. */
+/** The endpoint did not answer. */
 export function isSilence(failure: Pick<Failure, 'class'>): boolean {
   return ['dns', 'connect', 'unreachable'].includes(failure.class);
 }
 
-/** Somebody answered, and was not believed. */
+/** The endpoint answered, but the site rejected the response. */
 export function isRefusal(failure: Failure): boolean {
   return !isSilence(failure) && !['http', 'internal'].includes(failure.class);
 }
 
 /**
- * Why a fetch failed; a fault of ours says no more than that it is one. Without a trust domain there
- * is no other operator to ask.
+ * Why a fetch failed. An internal error has no details. Without a trust domain, the message has no
+ * advice to ask the other operator.
  */
 export function failureOf(caught: unknown, trustDomain?: string): Failure {
   const error = toHansaError(caught);
@@ -43,9 +43,9 @@ export function failureOf(caught: unknown, trustDomain?: string): Failure {
   return { class: failureClass(error), message, code: error.code };
 }
 
-/** Nothing that the site does by itself ends this, and no refresh. */
+/** Neither a retry nor a refresh resolves this failure. */
 function rebuilt(trustDomain: string): string {
-  return ` Ask its operator. If it lost its keys, begin anew with its bundle or fingerprint: hansa trust bundle bootstrap ${trustDomain}.`;
+  return ` Ask its operator. If it lost its keys, bootstrap it again with its bundle or fingerprint: hansa trust bundle bootstrap ${trustDomain}.`;
 }
 
 function failureClass(error: HansaError): FailureClass {

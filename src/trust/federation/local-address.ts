@@ -1,5 +1,5 @@
-// Addresses that mean another machine to everybody who reads them: this very machine, and what hangs
-// on its own wire, where clouds keep their metadata. Pure.
+// Recognizes loopback and link-local addresses, where clouds also serve instance metadata. Each machine
+// reaches another target under them. Pure.
 
 import { BlockList, isIPv6 } from 'node:net';
 
@@ -10,10 +10,10 @@ local.addSubnet('169.254.0.0', 16, 'ipv4');
 local.addAddress('::', 'ipv6');
 local.addAddress('::1', 'ipv6');
 local.addSubnet('fe80::', 10, 'ipv6');
-/** Of Amazon's metadata service, the one that is known to have an address which is not local by its form. */
+/** Amazon's metadata service, the only known one whose address is not link-local. */
 local.addAddress('fd00:ec2::254', 'ipv6');
 
-/** IPv4 written as IPv6 is what it stands for. */
+/** An IPv4-mapped IPv6 address counts as its IPv4 address. */
 export function isLocalAddress(address: string): boolean {
   const [bare = ''] = address.split('%', 1);
   return local.check(bare, isIPv6(bare) ? 'ipv6' : 'ipv4');

@@ -32,7 +32,7 @@ test('a request that was acted on goes', async () => {
 
 test('one that came before the end of the last stays, also where it came in the same moment', async () => {
   const { store, ask, pending } = await asked('ada');
-  // The one who asks is a step ahead of the one who is done.
+  // The new request arrives before the completion of the previous one.
   const asking = ask('bob');
   await refreshDone(store, pending, undefined);
   await asking;

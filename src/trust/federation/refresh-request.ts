@@ -1,6 +1,6 @@
-// What an operator asks of the sync of one federation: to look now, whatever the time; to accept that
-// its sequence went back; to begin anew with another bootstrap. A request is a record of its own,
-// because whoever holds the lease acts on it, in whichever process; it goes when it was acted on.
+// A request of an operator to the federation controller: fetch now, accept a lower sequence, or start
+// again from the bootstrap. It is a record in the store, because the lease holder may be another
+// replica. The controller deletes it when it is done.
 
 import { hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
@@ -12,7 +12,7 @@ export interface RefreshRequest {
   readonly requestedAt: string;
   readonly by: string;
   readonly acceptRollback: boolean;
-  /** Forget what is held, and begin with the bootstrap of the spec. */
+  /** Discard the held bundle, and start from the bootstrap of the spec. */
   readonly rebootstrap: boolean;
 }
 
@@ -31,7 +31,7 @@ export function pendingRefresh(
   return entry && { entry, request: requests.of(entry) };
 }
 
-/** One that came meanwhile stays. */
+/** Keeps a newer request that arrived in the meantime. */
 export async function refreshDone(
   store: Pick<Store, 'commit'>,
   { entry }: PendingRefresh,

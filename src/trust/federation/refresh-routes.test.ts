@@ -79,7 +79,7 @@ suite('a refresh', () => {
     assert.match(refused.status?.lastError?.message ?? '', /--accept-rollback/);
     const { status } = await post({ waitSeconds: 10, acceptRollback: true });
     assert.equal(status?.sequence, 2);
-    assert.match(recorded[1]?.reason ?? '', /goes back is accepted/);
+    assert.match(recorded[1]?.reason ?? '', /accept a lower sequence/);
   });
 
   test('takes back nothing of what somebody else asks for at the same moment', async () => {

@@ -1,5 +1,5 @@
-// What operators ask of the sync: `hansa trust refresh`, and what follows `hansa trust bundle
-// bootstrap`. Whoever may change a federation may ask; what was asked is in the audit log.
+// The route behind `hansa trust refresh` and `hansa trust bundle bootstrap`. It needs the right to
+// update the federation, and writes an audit record.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../api/object.ts';
@@ -15,15 +15,15 @@ import { trustPaths } from '../paths.ts';
 const path = trustPaths.refresh;
 type Request = ApiRequest<typeof path>;
 const maxBodyBytes = 4096;
-/** Longer than any fetch takes, shorter than clients wait. */
+/** Longer than the timeout of a fetch, shorter than the timeout of clients. */
 const longestWaitSeconds = 30;
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'audit' | 'resources'>;
 
-/** What the API answers. */
+/** The response of the API. */
 export interface RefreshAnswer {
   readonly trustDomain: string;
-  /** Whether it was looked at; false where nobody has come to it yet. */
+  /** Whether the fetch has ended; false if the controller has not handled the request yet. */
   readonly done: boolean;
   readonly status: SPIFFEFederation['status'];
 }
@@ -53,13 +53,13 @@ async function refresh(parts: Parts, request: Request): Promise<RefreshAnswer> {
   if (federation === undefined) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `This site has no SPIFFEFederation ${name}. Those that it has: hansa trust status.`,
+      `This site has no SPIFFEFederation ${name}. List them with: hansa trust status`,
     );
   }
   if (wish.rebootstrap && sourceOf(federation) !== 'https_spiffe') {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot bootstrap ${name} anew: only a federation by httpsSpiffe begins with a bundle of its spec.`,
+      `Cannot bootstrap ${name}: only a federation with httpsSpiffe has a bootstrap bundle.`,
     );
   }
   await ask(parts, request, wish);
@@ -67,7 +67,7 @@ async function refresh(parts: Parts, request: Request): Promise<RefreshAnswer> {
   return { trustDomain: name, done, status: (await federations.get(name))?.status };
 }
 
-/** What somebody else asked for a moment ago, or at the same moment, is not taken back. */
+/** Merges with a pending request of another operator, also with a concurrent one. */
 async function ask(
   { store, clock, audit }: Parts,
   { caller, params: { name }, address }: Request,
@@ -105,8 +105,8 @@ async function ask(
 }
 
 function reasonOf({ acceptRollback, rebootstrap }: RefreshRequest): string {
-  if (rebootstrap) return 'begins anew with the bootstrap of its spec';
-  return acceptRollback ? 'a sequence that goes back is accepted' : 'asked for now';
+  if (rebootstrap) return 'bootstrap again from the spec';
+  return acceptRollback ? 'accept a lower sequence' : 'fetch now';
 }
 
 interface Wish {
@@ -117,7 +117,7 @@ interface Wish {
 
 function wishOf(body: unknown): Wish {
   const refuse = (why: string): never => {
-    throw new HansaError('HANSA_BAD_REQUEST', `Cannot understand what is asked: ${why}.`);
+    throw new HansaError('HANSA_BAD_REQUEST', `The request is invalid: ${why}.`);
   };
   const {
     acceptRollback = false,
@@ -126,16 +126,16 @@ function wishOf(body: unknown): Wish {
     ...others
   } = objectOf(body);
   const [unknown] = Object.keys(others);
-  if (unknown !== undefined) refuse(`there is no ${JSON.stringify(unknown.slice(0, 64))}`);
-  if (typeof acceptRollback !== 'boolean') return refuse('acceptRollback is not true or false');
-  if (typeof rebootstrap !== 'boolean') return refuse('rebootstrap is not true or false');
+  if (unknown !== undefined) refuse(`unknown field ${JSON.stringify(unknown.slice(0, 64))}`);
+  if (typeof acceptRollback !== 'boolean') return refuse('acceptRollback must be true or false');
+  if (typeof rebootstrap !== 'boolean') return refuse('rebootstrap must be true or false');
   if (typeof waitSeconds !== 'number' || !(waitSeconds >= 0 && waitSeconds <= longestWaitSeconds)) {
-    return refuse(`waitSeconds is not a number up to ${longestWaitSeconds}`);
+    return refuse(`waitSeconds must be a number from 0 to ${longestWaitSeconds}`);
   }
   return { acceptRollback, rebootstrap, waitSeconds };
 }
 
-/** Whether the request was acted on within the time. */
+/** Whether the controller handled the request in time. */
 function gone({ store, clock }: Parts, name: string, waitSeconds: number): Promise<boolean> {
   const isGone = (): boolean => store.get(refreshCollection, name) === undefined;
   if (waitSeconds === 0 || isGone()) return Promise.resolve(isGone());

@@ -1,10 +1,10 @@
-// A change of another trust domain's authorities, in words for the audit log: which are new, and
-// which are gone. Pure.
+// Describes a change of another trust domain's authorities for the audit log: which were added and
+// which were removed. Pure.
 
 import { excerpt } from '../../api/values/trust-domain.ts';
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 
-/** So many are named; the rest is counted. */
+/** The maximum number of names; the rest is counted. */
 const mostNamed = 8;
 
 export function describeRotation(before: Bundle, after: Bundle): string {
@@ -16,7 +16,7 @@ export function describeRotation(before: Bundle, after: Bundle): string {
   return `authorities of ${after.trustDomain.name}: added ${added}; removed ${removed}`;
 }
 
-/** By what makes it this authority, how it is called: of a key the same name may stand for another later. */
+/** Maps the key material of each authority to its name, because another key may reuse a key ID. */
 function named({ authorities, jwtAuthorities }: Bundle): ReadonlyMap<string, string> {
   const names = new Map<string, string>();
   for (const { fingerprint } of authorities) {

@@ -1,5 +1,5 @@
-// For tests only: federation sync on a store in memory and virtual time, with bundle endpoints that
-// do what a test wants.
+// For tests only: the federation controller with an in-memory store, virtual time and fake bundle
+// endpoints.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -49,13 +49,13 @@ export class TestEndpoint {
   readonly trustDomain: string;
   readonly id: string;
   root: Forged;
-  /** What the endpoint presents; its leaf under `root` unless told. */
+  /** The certificate that the endpoint presents (default: its leaf under `root`). */
   presents: Forged | undefined;
   answer: () => TransportResponse | 'silence' | 'refused';
-  /** An answer waits for it. */
+  /** The endpoint answers after this promise resolves. */
   delay: Promise<void> | undefined;
   requests = 0;
-  /** What was asked last, and by which rules of the Web PKI. */
+  /** The last request, and its Web PKI rules. */
   asked: TransportRequest | undefined;
   web: WebRules | undefined;
 
@@ -241,7 +241,7 @@ export async function federationSite() {
           },
         ],
       }),
-    /** The status as whoever reads it sees it; fails where there is none. */
+    /** The status with its current facts; fails if there is none. */
     status: async (name: string) => {
       const federation = await federations.get(name);
       const facts = store.facts.get(spiffeFederationKind.plural, name);

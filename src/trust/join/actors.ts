@@ -1,10 +1,10 @@
-// Whom the audit log names as the one who joins, or tries to.
+// The actor that the audit log names for a join or a rejected attempt.
 
 import { anonymous } from '../../core/access/identity.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
 import type { ProvenSvid } from './judge-join.ts';
 
-/** An identity that is only claimed is not recorded as the one who acted. */
+/** A claimed identity is not recorded as the actor; only a proven one is. */
 export function svidActor(proven: ProvenSvid | undefined, address: string | undefined): AuditActor {
   if (proven === undefined) return stranger(address);
   return {
@@ -16,12 +16,12 @@ export function svidActor(proven: ProvenSvid | undefined, address: string | unde
   };
 }
 
-/** Whoever proved nothing. */
+/** A caller that proved nothing. */
 export function stranger(address: string | undefined): AuditActor {
   return { user: anonymous.user, groups: anonymous.groups, via: 'join', ...addressOf(address) };
 }
 
-/** Whoever holds the secret of a token. */
+/** A caller that proved the secret of a token. */
 export function secretActor(token: string, address: string | undefined): AuditActor {
   return { user: `join-token:${token}`, groups: [], via: 'join', ...addressOf(address) };
 }

@@ -1,12 +1,12 @@
-// What a JoinToken may not say, beyond its schema: checked before it is stored, so that whoever wrote
-// it hears of it. Pure.
+// Rules for a JoinToken that its schema cannot express. The site checks them before it stores the
+// token, so that its author sees the error. Pure.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { group, type Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { parseAllowRule } from './allow-rules.ts';
 
-/** Throws HANSA_INVALID, naming every rule that cannot be meant. */
+/** Throws HANSA_INVALID that names every invalid allow rule. */
 export function admitToken(token: Pick<Resource, 'metadata' | 'spec'>): void {
   const { spiffe } = token.spec as JoinToken['spec'];
   const causes = (spiffe?.allow ?? []).flatMap(({ spiffeID }, index) => {

@@ -1,4 +1,4 @@
-// Which callers are agents of this site, for routes and streams that allow agents.
+// Decides whether a caller is an agent of this site, for routes and streams that allow agents.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -18,7 +18,7 @@ export interface AgentDirectoryParts {
   readonly authority: { onChange(listener: () => void): () => void };
 }
 
-/** A change of any of these can end the trust in an agent: it is forgotten, or the peer that vouched for it is stopped. */
+/** A change in these collections can end the trust in an agent: its record, or the peer that vouched for it. */
 const trustCollections = [
   membersCollection,
   federationPeerKind.plural,
@@ -46,7 +46,7 @@ function findAgent(
   { trustDomain, members, federationState }: AgentDirectoryParts,
   svid: ValidatedSvid | undefined,
 ): JoinedAgent | string {
-  if (svid === undefined) return 'no SVID of this site was presented';
+  if (svid === undefined) return 'the caller presented no SVID of this site';
   const { id, serialHex } = svid;
   const [reserved, role, name, ...more] = id.segments;
   const isAgent = reserved === 'hansa' && role === 'agent' && more.length === 0;
@@ -55,8 +55,8 @@ function findAgent(
   }
   const member = members.get(`agent/${name}`)?.member;
   if (member === undefined) return `no agent ${name} has joined`;
-  // A connection may be older than the newest renewal. An SVID of an agent that was forgotten is
-  // neither, also where another machine joined under its name.
+  // A connection may be older than the newest renewal, so the previous SVID is accepted too. The SVID of
+  // a forgotten agent is neither of the two, even if another machine joined under its name.
   if (serialHex !== member.serial && serialHex !== member.previousSerial) {
     return `agent ${name} has newer SVIDs than this one`;
   }

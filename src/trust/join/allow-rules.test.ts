@@ -84,7 +84,7 @@ suite('a rule', () => {
   });
 });
 
-/** What the words of the documentation mean, with all the backtracking that it takes. */
+/** The documented rules, implemented naively with backtracking. */
 function reference(rule: readonly string[], id: readonly string[]): boolean {
   const [first, ...rest] = rule;
   if (first === undefined) return id.length === 0;

@@ -1,19 +1,19 @@
-// A certificate in words, for the audit log: subject, alternative names, serial number and issuer.
+// Describes a certificate for the audit log: subject, alternative names, serial number and issuer.
 
 import { X509Certificate } from 'node:crypto';
 import type { Certificate } from '../../core/identity/x509/certificate.ts';
 
-/** Of each part: an audit row holds four of them. */
+/** The maximum length of each of the four parts in an audit record. */
 const longest = 160;
 
-/** What stands in it is whatever its issuer wrote: cut, and without control characters. */
+/** The issuer controls the content, so it is truncated and has no control characters. */
 export function describeSvid(certificate: Certificate): string {
   const { uris = [], dnsNames = [] } = certificate.extensions.subjectAlternativeName ?? {};
   let names = { subject: '', issuer: '' };
   try {
     names = new X509Certificate(certificate.der);
   } catch {
-    // Our reader took what OpenSSL does not: its names stay untold.
+    // Our parser accepted a certificate that OpenSSL rejects. Its names are left out.
   }
   return [
     `subject ${shown(names.subject)}`,

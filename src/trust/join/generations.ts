@@ -1,13 +1,12 @@
-// What makes somebody who comes again the same one: for a join whose answer was lost, and for a
-// renewal. Pure.
+// Decides whether a repeated join or a renewal comes from the same member. Pure.
 
 import type { PublicKey } from '../../core/identity/x509/keys.ts';
 import type { ProvenSvid, Refusal } from './judge-join.ts';
 import type { KeptMember, Member } from './members.ts';
 
 /**
- * The answer to a join may be lost on its way: whoever asks again with the same proof and for the
- * same key is the same agent, because nobody else has use for a certificate of that key.
+ * The response to a join may be lost. A client that repeats the join with the same proof and the same
+ * key is the same agent, because no other client can use a certificate of that key.
  */
 export function isSameJoin(
   member: Member,
@@ -22,8 +21,8 @@ export function isSameJoin(
 }
 
 /**
- * Only the newest SVID renews, and each once: one that was stolen and used later does not. The one
- * before it may, where the answer was lost on its way, for the very key that was certified then.
+ * Only the newest SVID can renew, and only once, so a stolen older SVID is rejected. The previous SVID
+ * can renew again if the response was lost, for the same key as before.
  */
 export function judgeGeneration(
   before: KeptMember | undefined,
@@ -40,7 +39,8 @@ export function judgeGeneration(
     proven === undefined ||
     proven.id.path !== `/hansa/${member.role}/${member.name}`
   ) {
-    const message = 'Nobody of this identity joined, or an operator has forgotten it.';
+    const message =
+      'No member has this identity: it never joined, or an operator has forgotten it.';
     return { refusals: [{ reason: 'unknown-member', message }] };
   }
   const serial = proven.leaf.serialHex;
@@ -54,6 +54,6 @@ export function judgeGeneration(
   ) {
     return { member: { generation: member.generation, previousSerial: serial }, refusals: [] };
   }
-  const message = `An SVID of generation ${generation} cannot renew: generation ${member.generation} is the newest. If the holder of the newest did not ask, the older one was stolen.`;
+  const message = `An SVID of generation ${generation} cannot renew: generation ${member.generation} is the newest. If the member itself did not send this request, its older SVID was stolen.`;
   return { refusals: [{ reason: 'old-generation', message }] };
 }

@@ -36,7 +36,7 @@ const visby = forgeRoot('visby.example');
 const novgorod = forgeRoot('novgorod.example');
 const identity = 'spiffe://bruges.example/ci/runner';
 
-/** Everything that is refused for what it is, not for how it is written: told apart by nobody outside. */
+/** Well-formed joins that the site rejects. The client gets the same response for each of them. */
 const refused: readonly (readonly [what: string, why: RegExp, attempt: Attempt])[] = [
   ['an unknown token', /no token "nothing"/, { wish: { token: 'nothing' } }],
   [
@@ -56,16 +56,16 @@ const refused: readonly (readonly [what: string, why: RegExp, attempt: Attempt])
     { wish: { token: 'bots', role: 'agent', name: 'x' } },
   ],
   ['a role that there is not', /not for the role "admin"/, { wish: { role: 'admin' } }],
-  ['a bot that asks for a name', /asks for none/, { wish: { name: 'admin' } }],
-  ['an agent without a name', /no name of an agent/, { wish: { role: 'agent' } }],
+  ['a bot that asks for a name', /must not contain one/, { wish: { name: 'admin' } }],
+  ['an agent without a name', /not a valid agent name/, { wish: { role: 'agent' } }],
   [
     'an agent whose name has a slash',
-    /no name of an agent/,
+    /not a valid agent name/,
     { wish: { role: 'agent', name: '../user/admin' } },
   ],
   [
     'an agent whose name has a capital',
-    /no name of an agent/,
+    /not a valid agent name/,
     { wish: { role: 'agent', name: 'Admin' } },
   ],
   ['a signature with another key', /not by the key of the SVID/, { signWith: ecKey() }],
@@ -190,7 +190,7 @@ suite('a join that is refused', () => {
       assert.deepEqual(outcome, {
         status: '7',
         message:
-          'The join was refused. The operator of the site finds the reason in its audit log, a minute later at most (hansa audit list --outcome deny -o wide).',
+          'The site rejected the join. Its operator finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
       });
       assert.equal(site.denials.length, denied + 1);
       const row = site.denials.at(-1);
@@ -330,7 +330,7 @@ suite('a conversation', () => {
   });
 
   test('that somebody in the middle relays is of two connections, and so refused', async () => {
-    // The victim is made to believe that the relay is the site; what it signs is of its own connection.
+    // The victim takes the relay for the site. Its signature covers its own connection to the relay.
     const victim = await site.dial();
     const relay = await site.dial();
     const client = await systemRandom.bytes(32);

@@ -18,12 +18,12 @@ import {
 const { privateKey: key } = generateKeyPairSync('ec', { namedCurve: 'secp521r1' });
 const algorithm = 'ecdsa-sha512' as const;
 const stranger = forgeRoot('novgorod.example', { key, algorithm });
-/** The most expensive kind that a stranger can bring. */
+/** The most expensive chain that a stranger can present. */
 const expensive: Attempt = svidOf(
   forgeLeaf(stranger, 'spiffe://novgorod.example/ci/x', { key, algorithm }),
 );
 
-/** So slow that the time of a test adds nothing. */
+/** So slow that no token is added during a test. */
 const rates: RefusalRates = {
   source: { burst: 10, perSecond: 0.001 },
   network: { burst: 100, perSecond: 0.001 },
@@ -70,9 +70,9 @@ suite('strangers who join with expensive certificates', () => {
     assert.equal(await call.read(), undefined);
     assert.equal(call.status, '8');
     assert.deepEqual(site.checks, []);
-    // Whoever comes from elsewhere joins.
+    // A client from another address can join.
     assert.ok('joined' in (await attemptJoin(await site.dial('127.0.0.3'))));
-    // And so does the address itself, when time has passed.
+    // The limited address can join again after some time.
     site.clock.monotonicOffsetMs += 1_000_000;
     assert.ok('joined' in (await attemptJoin(session)));
   });

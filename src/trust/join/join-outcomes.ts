@@ -1,4 +1,4 @@
-// What a join or a renewal ended with: counted, told to the operator in the audit log, and answered.
+// The outcomes of joins and renewals: it counts them, writes audit records and builds the responses.
 
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
@@ -10,7 +10,7 @@ import type { MemberRole } from './members.ts';
 import type { UsableToken } from './token-book.ts';
 import type { JoinWish } from './transcript.ts';
 
-/** Who joined, by what. */
+/** Who joined, and with which proof. */
 export interface Proof {
   readonly method: 'spiffe' | 'secret' | 'renew';
   readonly actor: AuditActor;
@@ -35,7 +35,7 @@ export class JoinOutcomes {
     this.#trustDomain = trustDomain;
     this.#joins = metrics.counter({
       name: 'hansa_joins_total',
-      help: 'Joins and renewals of agents and bots, by method and result: ok, or why not.',
+      help: 'Joins and renewals of agents and bots, by method and result (ok, or the reason of the rejection).',
       labels: ['method', 'result'],
     });
   }
@@ -45,7 +45,7 @@ export class JoinOutcomes {
   }
 
   nameTaken(token: UsableToken, role: MemberRole, name: string, proof: Proof): HansaError {
-    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or have the operator forget it: hansa join forget ${name}.`;
+    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or ask the operator to forget it: hansa join forget ${name}`;
     this.#joins.add({ method: proof.method, result: 'name-taken' });
     this.#audit.deny({
       actor: proof.actor,
@@ -54,12 +54,12 @@ export class JoinOutcomes {
       name: token.name,
       outcome: 'deny',
       code: 'HANSA_ALREADY_EXISTS',
-      reason: `agent ${name} exists already; ${proof.words}`,
+      reason: `agent ${name} already exists; ${proof.words}`,
     });
     return new HansaError('HANSA_ALREADY_EXISTS', message);
   }
 
-  /** The member is proven, so it may know. A client tries again, and is renewed after a resume. */
+  /** The member is authenticated, so it gets the reason. Its client retries, and succeeds after a resume. */
   paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
     this.#joins.add({ method: 'renew', result: 'untrusted-peer' });
     const code = 'HANSA_UNAVAILABLE';
@@ -92,12 +92,12 @@ export class JoinOutcomes {
       name: instance,
       outcome: 'deny',
       code,
-      reason: 'it was certified too often within minutes',
+      reason: 'the member renewed too often within minutes',
     });
-    return new HansaError(code, 'Cannot certify the same member so often. Try again in a minute.');
+    return new HansaError(code, 'The site renewed this member too often. Try again in a minute.');
   }
 
-  /** The operator gets every reason; whoever asked gets none. */
+  /** The audit log gets every reason; the caller gets none. */
   refuse(
     method: Proof['method'],
     { role, token }: Pick<JoinWish, 'role' | 'token'>,
@@ -113,7 +113,7 @@ export class JoinOutcomes {
       actor,
       verb: `${role === 'bot' ? 'bot' : 'agent'}.${verb}`,
       kind: method === 'renew' ? 'SVID' : joinTokenKind.kind,
-      // Of a stranger, who may have written 64 KiB.
+      // A stranger may send 64 KiB.
       ...(token === '' ? {} : { name: excerpt(token) }),
       outcome: 'deny',
       code: error.code,

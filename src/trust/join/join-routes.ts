@@ -1,5 +1,5 @@
-// What operators do about joining beyond editing tokens: make the secret of a token, see who joined,
-// forget an agent or a bot. Rights are those on JoinToken.
+// Routes for operators: create the secret of a token, list members, and forget an agent or a bot. They
+// need rights on JoinToken.
 
 import { createPublicKey } from 'node:crypto';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
@@ -21,7 +21,7 @@ import { type SecretRecord, secretsCollection, type TokenBook } from './token-bo
 import { judgeVouching, vouchingDomain } from './vouching.ts';
 import { trustPaths } from '../paths.ts';
 
-/** Of GET members. */
+/** One element of the response to GET members. */
 export interface MemberSummary {
   readonly instance: string;
   readonly role: string;
@@ -32,9 +32,9 @@ export interface MemberSummary {
   readonly renewedAt: string;
   readonly notAfter: string;
   readonly generation: number;
-  /** The peer that it joined through; it is forgotten with that peer. */
+  /** The peer that vouched for it. The site forgets the member when that peer is revoked. */
   readonly peer?: string;
-  /** Why it cannot renew now. */
+  /** Why it cannot renew now; absent if it can. */
   readonly refused?: string;
 }
 
@@ -91,7 +91,7 @@ function json(value: unknown): PlaneResponse {
   return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
 }
 
-/** A new one takes the place of an earlier one. It is in the answer, and nowhere else. */
+/** Replaces an earlier secret. Only the response contains the secret. */
 async function makeSecret(
   { tokens, store, clock, random, audit }: JoinRoutesParts,
   { params: { name }, caller, address }: Named,
@@ -103,7 +103,7 @@ async function makeSecret(
   if (token.method !== 'secret') {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot make a secret for the token ${name}: its method is ${token.method}.`,
+      `Cannot create a secret for the token ${name}: its method is ${token.method}.`,
     );
   }
   const seed = await random.bytes(32);
@@ -122,7 +122,7 @@ async function makeSecret(
           verb: 'join.token.secret',
           kind: joinTokenKind.kind,
           name,
-          reason: 'made a new secret; an earlier one is void',
+          reason: 'created a new secret; any earlier one is invalid',
         }),
       ),
     ],
@@ -139,7 +139,7 @@ async function forget(
       verb: 'agent.forget',
       kind: 'SVID',
       name,
-      reason: 'the name is free, and its SVID cannot renew',
+      reason: 'its name is free, and its SVID cannot renew',
     }),
   );
   if (!(await members.forget(`agent/${name}`, [row]))) {
@@ -148,7 +148,7 @@ async function forget(
   return { name, forgotten: true };
 }
 
-/** All its instances: a bot has no other name, and whoever still may joins again. */
+/** Forgets all instances of the bot. Those that a token still admits can join again. */
 async function forgetBot(
   { members, audit }: JoinRoutesParts,
   { params: { name }, caller, address }: Named,

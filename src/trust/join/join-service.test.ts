@@ -75,7 +75,7 @@ suite('joining', () => {
   test('is counted in the status of the token', async () => {
     const known = (await site.tokenStatus('ci-runners'))?.uses ?? 0;
     await joinBySvid(await parts(), bot, svid);
-    // Counting does not hold up the answer.
+    // The response does not wait for the usage count.
     let status = await site.tokenStatus('ci-runners');
     while ((status?.uses ?? 0) <= known) {
       await new Promise((resolve) => setImmediate(resolve));
@@ -94,7 +94,7 @@ suite('joining', () => {
       (error) => hasCode(error, 'HANSA_ALREADY_EXISTS') && error.message.includes('crane-1'),
     );
     assert.equal(site.denials.at(-1)?.code, 'HANSA_ALREADY_EXISTS');
-    // An answer that was lost: the same key is the same agent.
+    // After a lost response, the same key identifies the same agent.
     const again = await joinBySvid(first, wish, svid);
     assert.equal(again.instance, joined.instance);
   });
@@ -289,7 +289,7 @@ suite('joining', () => {
       const foreign = { instance: 'agent/crane-1', generation: 1n };
       await assert.rejects(renewSvid(await parts(), foreign, svid), {
         code: 'HANSA_FORBIDDEN',
-        message: /^The join was refused\. /,
+        message: /^The site rejected the join\. /,
       });
     });
   });

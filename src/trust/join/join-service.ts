@@ -1,5 +1,5 @@
-// The gRPC service by which agents and bots join and renew (proto/join.proto): one conversation for
-// all its methods, judged as a whole, answered with an SVID or with the one refusal.
+// The gRPC service for agents and bots to join and renew (proto/join.proto). All methods have the same
+// sequence of messages, and end with an SVID or with one uniform rejection.
 
 import { joinTokenKind, type JoinToken } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
@@ -64,26 +64,26 @@ export type JoinServiceParts = Pick<
   readonly members: Members;
   readonly tokens: TokenBook;
   readonly federationState: { readonly current: FederationState };
-  /** On libuv's pool unless told. */
+  /** Default: on libuv's thread pool. */
   readonly verify?: Verify;
-  /** The usual ones unless told. */
+  /** Default: the standard limits. */
   readonly refusalRates?: RefusalRates;
 };
 
 /** A client answers a challenge at once, with one signature. */
 const messageWithinMs = 10_000;
-/** Longer than the site takes to check signatures and to commit, also when it is busy. */
+/** Enough for the site to check signatures and commit, even under load. */
 const idleMs = 30_000;
-/** How often a join is tried again where another one of the same name was faster. */
+/** How often a join is retried after a conflict with another one of the same name. */
 const mostAttempts = 3;
 
-/** The client's part of a conversation, when all of it is there. */
+/** All messages of the client in one conversation. */
 interface Said<O> {
   readonly opening: O;
   readonly conversation: Omit<Conversation, 'credential'>;
   readonly signature: Uint8Array;
   readonly address: string | undefined;
-  /** Off the main thread, in turn with other sources. */
+  /** Runs off the main thread, in turn with other source addresses. */
   readonly verify: Verify;
   /** Called once the caller has proven its identity. */
   readonly proven: () => void;
@@ -131,15 +131,15 @@ export class JoinService {
       // The messages prove who joins.
       allow: 'public',
       handle: async (call) => {
-        // Before anything is read from a source that was refused often.
+        // Checked before the site reads anything, for sources that it rejected often.
         const proven = this.#refusals.enter(call.address ?? '');
         const exporter = call.exportKeyingMaterial(exporterLabel, exporterBytes);
         const opening = wire.opening(await nextMessage(call));
-        // For this stream alone: it lives nowhere else, so it cannot be used again.
+        // The nonce belongs to this stream only, so it cannot be reused.
         const serverNonce = await this.#parts.random.bytes(nonceBytes);
         await call.write(encodeChallenge(serverNonce));
         const signature = wire.solution(await nextMessage(call));
-        // Before anything is judged: it may take many turns, and a token may be gone after them.
+        // Runs before the checks: it may yield many times, and a token may be deleted meanwhile.
         await this.#parts.members.prune();
         const certs = await decide({
           opening,
@@ -173,7 +173,7 @@ export class JoinService {
     const token = tokens.token(wish.token);
     const key = readKey(said.opening.publicKey);
     const provenBy = judged.proven?.id.toString() ?? '';
-    // Asked again: trust in this very peer may have ended while the signatures were checked.
+    // Checked again: the trust in this peer may have ended during the signature checks.
     const { peerUid } = this.#vouching({ provenBy }, judgedBy);
     const vouching = this.#vouching({ provenBy, ...(peerUid === undefined ? {} : { peerUid }) });
     const refusals = [
@@ -225,11 +225,11 @@ export class JoinService {
       method: 'secret',
       actor,
       provenBy: actor.user,
-      words: 'by the secret of the token',
+      words: 'with the secret of the token',
     });
   }
 
-  /** Only now that everything is proven, an answer may tell anything: that a name is taken. */
+  /** Called after all checks passed. Only now a response may reveal that a name is taken. */
   async #admit(
     token: UsableToken,
     wish: JoinWish,
@@ -341,7 +341,7 @@ export class JoinService {
       key: key.key.fingerprint,
       notAfterMs: issued.notAfterMs,
     };
-    // Two that renew at once with the same SVID: one is too late, and is told so by its next attempt.
+    // Two concurrent renewals with the same SVID: the next attempt of the slower one is rejected.
     await members.put(wish.instance, before, member, []);
     audit.later({
       actor,
@@ -385,7 +385,7 @@ export class JoinService {
         { controller: 'join' },
       )
       .catch((error: unknown) =>
-        this.#parts.log.warn('the use of a join token could not be counted', {
+        this.#parts.log.warn('cannot count the use of a join token', {
           error,
           token: name,
         }),
@@ -400,7 +400,7 @@ function untrustedPeer(what: 'join' | 'renew', why: string): Refusal {
 async function nextMessage(call: PlaneCall): Promise<Buffer> {
   const message = await call.read();
   if (message !== undefined) return message;
-  throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended before the conversation was over.');
+  throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended before all messages arrived.');
 }
 
 function readKey(spki: Uint8Array): {

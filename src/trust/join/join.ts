@@ -1,4 +1,4 @@
-// Joining, put together: the trust plane starts this and adds what comes back.
+// Assembles the parts of joining. The trust plane starts it and adds the returned routes and services.
 
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import type { StoreFederationState } from '../authorization/federation-state.ts';
@@ -20,7 +20,7 @@ export function joining(
   metrics.observe(
     {
       name: 'hansa_members',
-      help: 'Agents, and instances of bots that are alive, that joined the site.',
+      help: 'Members: agents, and instances of bots whose SVID is valid.',
       labels: ['role'],
     },
     (report) => {

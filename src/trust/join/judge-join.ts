@@ -1,5 +1,5 @@
-// May this one join? Every question is asked, whatever the answer to another, and all of them take
-// the same work: whoever is refused learns that, and nothing more. Why is for the operator. No I/O.
+// Decides whether a caller may join. It always runs all checks, and they take the same time, so a
+// rejected caller cannot learn the reason. The operator gets the reasons. No I/O.
 
 import { type KeyObject, timingSafeEqual } from 'node:crypto';
 import { maxAllowRules } from '../../api/kinds/join-token.ts';
@@ -55,14 +55,14 @@ export interface SvidProof {
 }
 
 export interface SvidJudgement {
-  /** What was brought, believed or not; undefined where it cannot even be read. */
+  /** The presented leaf, valid or not; undefined if it cannot be parsed. */
   readonly presented: Certificate | undefined;
-  /** Set where chain and signature are good, whatever the token says. */
+  /** Set if chain and signature are valid, whatever the token allows. */
   readonly proven: ProvenSvid | undefined;
   readonly refusals: readonly Refusal[];
 }
 
-/** Is the chain good, and does whoever brought it hold its key? Always five signatures or more. */
+/** Checks the chain, and that the caller holds its key. Always verifies at least five signatures. */
 export async function judgeSvid(
   proof: SvidProof,
   bundles: BundleSource,
@@ -92,14 +92,14 @@ export async function judgeSvid(
     }
   }
   await even.fillUp(leaf);
-  // To refuse writes down a stack, twenty microseconds long: who is not refused here pays them too.
+  // A rejection records a stack trace, which takes 20 µs. The accepted path creates one too.
   if (id !== undefined) brokenRule(refuse('no-bundle', 'it is a decoy'));
   const signed = await checkTranscript(verifies, proof.transcript, holderOf(leaf), proof.signature);
   if (!signed) {
     refusals.push({
       reason: 'bad-signature',
       message:
-        'The signature of the transcript is not by the key of the SVID, or of another connection.',
+        'The signature of the transcript is not by the key of the SVID, or it is of another connection.',
     });
   }
   const proven = id !== undefined && signed && leaf !== undefined ? { id, leaf } : undefined;
@@ -113,17 +113,17 @@ function holderOf(
   try {
     return { key: leaf.publicKey, algorithm: leaf.subjectPublicKey.algorithm };
   } catch (caught) {
-    // A key that is not allowed: told of by the judgement of the chain.
+    // A disallowed key. The check of the chain reports it.
     if (brokenRule(caught) === undefined) throw caught;
     return undefined;
   }
 }
 
 const decoyRule = parseAllowRule('spiffe://decoy.invalid/decoy/*');
-/** Matches no rule that anybody would write, and certainly not what was proven. */
+/** A placeholder rule that matches no real identity. */
 const decoyId = SpiffeId.parse('spiffe://decoy.invalid/decoy');
 
-/** Do the rules of the token allow it? Always as many rules as a token may have. */
+/** Checks the rules of the token. Always evaluates the maximum number of rules. */
 export function judgeRules(
   token: UsableToken | undefined,
   id: SpiffeId | undefined,
@@ -141,7 +141,7 @@ export function judgeRules(
   ];
 }
 
-/** Does whoever asks hold the secret of the token? Always one comparison and one signature. */
+/** Checks that the caller holds the secret. Always one comparison and one signature. */
 export async function judgeSecret(
   proof: {
     readonly publicKey: Uint8Array;
@@ -168,19 +168,19 @@ export async function judgeSecret(
           {
             reason: 'bad-signature',
             message:
-              'The signature of the transcript is not by the secret, or of another connection.',
+              'The signature of the transcript is not by the secret, or it is of another connection.',
           } as const,
         ]),
   ];
 }
 
-/** The digest of nothing that is known. */
+/** A placeholder digest that no known key has. */
 const noDigest = '00'.repeat(32);
 
 /** One segment of a SPIFFE ID's path, in lower case, as names of bots and users are. */
 const namePattern = /^[a-z0-9](?:[-._a-z0-9]{0,61}[a-z0-9])?$/;
 
-/** Does the token let anybody become this? */
+/** Checks whether the token admits the requested role and name. */
 export function judgeToken(
   token: UsableToken | undefined,
   method: UsableToken['method'],
@@ -203,7 +203,7 @@ export function judgeToken(
   if (token.method !== method) {
     refusals.push({
       reason: 'wrong-method',
-      message: `The token has the method ${token.method}, and ${method} was used.`,
+      message: `The token has the method ${token.method}, but the caller used ${method}.`,
     });
   }
   if (!token.roles.includes(role)) {
@@ -218,17 +218,17 @@ export function judgeToken(
       reason: 'bad-name',
       message:
         role === 'agent'
-          ? `${JSON.stringify(agentName.slice(0, 80))} is no name of an agent: at most 63 lower case letters, digits, ".", "-" and "_".`
-          : 'A bot has the name that the token gives, and asks for none.',
+          ? `${JSON.stringify(agentName.slice(0, 80))} is not a valid agent name: use at most 63 lower-case letters, digits, ".", "-" and "_".`
+          : 'The token sets the name of a bot, so the request must not contain one.',
     });
   }
   return refusals;
 }
 
-/** What everybody who is refused is told, whatever the reason. */
+/** The same response for every rejection. */
 export function uniformRefusal(): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    'The join was refused. The operator of the site finds the reason in its audit log, a minute later at most (hansa audit list --outcome deny -o wide).',
+    'The site rejected the join. Its operator finds the reason in the audit log within a minute: hansa audit list --outcome deny -o wide',
   );
 }

@@ -91,10 +91,10 @@ test('by one token so many join, and those who come by another are not kept out 
   await members.put('bot/ci/1', undefined, newBot, []);
   await assert.rejects(members.put('bot/ci/2', undefined, newBot, []), {
     code: 'HANSA_TOO_MANY_REQUESTS',
-    message: /2 agents and bots joined by the token ci-runners already/,
+    message: /token ci-runners already has 2 members/,
   });
   await members.put('bot/other/1', undefined, { ...newBot, token: 'other' }, []);
-  // Whoever is there renews on, and one that is forgotten makes room.
+  // Existing members can renew, and a forgotten one makes room.
   await members.put('bot/ci/1', members.get('bot/ci/1'), { ...newBot, generation: 2 }, []);
   await members.forget('bot/ci/new', []);
   await members.put('bot/ci/3', undefined, newBot, []);

@@ -1,6 +1,6 @@
-// Who joined: a record for every agent, and for every instance of a bot that is alive. An agent keeps
-// its name until an operator forgets it; an instance of a bot is forgotten when its SVID has expired.
-// Records change by compare-and-set, together with the audit row that tells of it.
+// The records of members: one per agent, and one per bot instance with a valid SVID. An agent keeps its
+// name until an operator forgets it. The site forgets a bot instance when its SVID expires. Each change
+// is a compare-and-set, in one commit with its audit record.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
@@ -16,15 +16,15 @@ export interface Member {
   readonly role: MemberRole;
   readonly name: string;
   readonly token: string;
-  /** Whose proof it was: a SPIFFE ID, or the secret of the token. */
+  /** The proof: a SPIFFE ID, or the secret of the token. */
   readonly provenBy: string;
-  /** Of the FederationPeer whose SVID proved it; absent where no peer did. */
+  /** The uid of the FederationPeer whose SVID proved it; absent if there is none. */
   readonly peerUid?: string;
   readonly joinedAtMs: number;
   readonly renewedAtMs: number;
   /** Grows with every renewal. */
   readonly generation: number;
-  /** Of the newest SVID, in hex; and of the one before it. */
+  /** The serial number of the newest SVID, in hex, and of the previous one. */
   readonly serial: string;
   readonly previousSerial?: string;
   /** SHA-256 of the newest key, in hex. */
@@ -40,14 +40,14 @@ export interface KeptMember {
   readonly revision: number;
 }
 
-/** A site with more is not one that anybody joined by hand or by a program that works. */
+/** Far above the members of any real site. */
 const maxMembers = 50_000;
-/** So that whoever holds one secret, or one identity that may join, cannot keep everybody else out. */
+/** A limit per token, so that one secret or identity cannot use up all places. */
 const maxMembersOfToken = 10_000;
-/** How often it is looked for bots whose time is over. */
+/** How often the site looks for expired bot instances. */
 const pruneEveryMs = 60_000;
 const prunedAtOnce = 500;
-/** Members that are looked at before everybody else of the site gets a turn. */
+/** The number of members to check before other tasks get a turn. */
 const lookedAtInARow = 200;
 
 export class Members {
@@ -55,9 +55,9 @@ export class Members {
   readonly #clock: Clock;
   readonly #ofToken: number;
   /**
-   * How many joined by each token: counted in the store when pruning, and from then on as they come.
-   * Per process: what another replica admits is counted with the next pruning, so the limit can be
-   * passed by what joins there within a minute.
+   * The number of members per token: counted in the store at each pruning, and incremented in between.
+   * Members that join at another replica count from the next pruning on, so the limit can be exceeded
+   * for a minute.
    */
   #byToken = new Map<string, number>();
   #prunedAt = Number.NEGATIVE_INFINITY;
@@ -88,14 +88,14 @@ export class Members {
     return found;
   }
 
-  /** By what the records are called: nothing is read for it. */
+  /** Counts the names of the records, without reading them. */
   get counts(): Readonly<Record<MemberRole, number>> {
     const { entries } = this.#store.list(membersCollection);
     const agent = entries.reduce((sum, { name }) => (isBot(name) ? sum : sum + 1), 0);
     return { agent, bot: entries.length - agent };
   }
 
-  /** Rejects with HANSA_CONFLICT where `before` is not what is there any more. */
+  /** Rejects with HANSA_CONFLICT if the record is no longer `before`. */
   async put(
     instance: string,
     before: KeptMember | undefined,
@@ -105,14 +105,14 @@ export class Members {
     if (before === undefined && this.#store.count(membersCollection) >= maxMembers) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `Cannot join: the site has ${maxMembers} agents and bots already. Ask its operator.`,
+        `Cannot join: the site already has ${maxMembers} members. Ask its operator.`,
       );
     }
     const joined = this.#byToken.get(member.token) ?? 0;
     if (before === undefined && joined >= this.#ofToken) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `Cannot join: ${this.#ofToken} agents and bots joined by the token ${member.token} already. Ask the operator of the site for another, or to forget some.`,
+        `Cannot join: the token ${member.token} already has ${this.#ofToken} members. Ask the operator of the site for another token, or to forget some members.`,
       );
     }
     const bytes = Buffer.from(JSON.stringify(member));
@@ -127,7 +127,7 @@ export class Members {
     this.#byToken.set(token, (this.#byToken.get(token) ?? 0) + by);
   }
 
-  /** Resolves to false where there is none. */
+  /** Resolves to false if there is no such member. */
   async forget(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
     for (;;) {
       const before = this.get(instance);
@@ -145,7 +145,7 @@ export class Members {
     }
   }
 
-  /** Every instance of a bot that is there now; resolves to how many there were. O(members). */
+  /** Forgets every current instance of a bot; resolves to their number. O(members). */
   async forgetBot(name: string, audit: (instances: number) => AuditRow): Promise<number> {
     const instances = this.#store
       .list(membersCollection)
@@ -155,7 +155,7 @@ export class Members {
     return instances.length;
   }
 
-  /** Those that are left of them, in batches; the rows commit with the first. */
+  /** Deletes the remaining ones in batches. The audit records commit with the first batch. */
   async forgetAll(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
     for (let at = 0; at < instances.length; at += prunedAtOnce) {
       await this.#forgetBatch(instances.slice(at, at + prunedAtOnce), at === 0 ? audit : []);
@@ -170,13 +170,13 @@ export class Members {
         for (const { member } of kept) this.#count(member, -1);
         return;
       } catch (error) {
-        // One of them renewed meanwhile.
+        // One of them renewed in the meantime.
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
       }
     }
   }
 
-  /** Forgets bots whose SVID has expired; does nothing where it did so a moment ago. O(members). */
+  /** Forgets bot instances whose SVID has expired; does nothing if it ran recently. O(members). */
   async prune(): Promise<void> {
     const now = this.#clock.monotonic();
     if (now - this.#prunedAt < pruneEveryMs) return;
@@ -191,14 +191,14 @@ export class Members {
       if (!isBot(entry.name) || notAfterMs >= nowMs) live.set(token, (live.get(token) ?? 0) + 1);
       else if (over.push(kept) === prunedAtOnce) break;
     }
-    // Where it was broken off, the ones that are over still count, until somebody goes on.
+    // If it was interrupted, expired instances count until the next run.
     if (over.length < prunedAtOnce) this.#byToken = live;
     if (over.length === 0) return;
-    // There may be more: whoever comes next goes on.
+    // There may be more. The next run continues.
     if (over.length === prunedAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
     await this.#store
       .commit(deletionOf(over))
-      // Somebody else was there at the same time: the next one looks again.
+      // Another replica pruned at the same time. The next run checks again.
       .catch((error: unknown) => {
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
       });

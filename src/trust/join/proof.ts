@@ -1,6 +1,6 @@
-// Signatures of a join: made by the client, checked by the server. An observer must not learn from the
-// time it takes why a join is refused: so every judgement checks the same number of signatures, with
-// keys of the same kinds, whether or not there is anything to check. Where there is not, decoys are.
+// Signatures of a join, made by the client and verified by the server. The response time must not
+// reveal why a join is rejected. So every check verifies the same number of signatures with keys of the
+// same kinds, and uses decoys for missing ones.
 
 import {
   constants,
@@ -16,7 +16,7 @@ import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { PublicKey } from '../../core/identity/x509/keys.ts';
 import type { SignatureCheck } from '../../core/identity/x509/svid-validator.ts';
 
-/** Checks one signature, away from the main thread. */
+/** Verifies one signature off the main thread. */
 export type Verify = (
   digest: string | null,
   data: Uint8Array,
@@ -24,7 +24,7 @@ export type Verify = (
   signature: Uint8Array,
 ) => Promise<boolean>;
 
-/** On a thread of libuv's pool. A signature of P-521 takes a millisecond, and whoever asks is a stranger. */
+/** Runs on libuv's thread pool: strangers can ask for it, and P-521 takes a millisecond. */
 export const poolVerify: Verify = (digest, data, key, signature) =>
   new Promise((resolve, reject) => {
     verify(digest, data, key, signature, (error, isGood) => {
@@ -49,7 +49,7 @@ export function signTranscript(transcript: Uint8Array, key: KeyObject): Buffer {
   return sign(digests[algorithm], transcript, algorithm === 'rsa' ? { key, ...pss } : key);
 }
 
-/** One signature, always: with a decoy where there is no key. */
+/** Always verifies one signature: with a decoy if there is no key. */
 export async function checkTranscript(
   verifies: Verify,
   transcript: Uint8Array,
@@ -62,10 +62,10 @@ export async function checkTranscript(
   return good && holder !== undefined;
 }
 
-/** The chain of an SVID rarely needs more: its own signature and that of two certificates above it. */
+/** Enough for most chains: the signature of the leaf and of two certificates above it. */
 const chainSignatures = 4;
 
-/** Counts signatures as they are checked, and checks as many decoys as are missing. */
+/** Counts verified signatures, and verifies decoys for the missing ones. */
 export class EvenChecks {
   readonly #verifies: Verify;
   #done = 0;
@@ -79,7 +79,7 @@ export class EvenChecks {
     return this.#verifies(digest, data, key, signature);
   };
 
-  /** `leaf` is what the client brought: its own word on how it was signed decides what a decoy costs. */
+  /** The signature algorithm that `leaf` claims determines the cost of a decoy. */
   async fillUp(leaf: Certificate | undefined): Promise<void> {
     const algorithm = leaf === undefined ? 'p256' : signerOf(leaf);
     while (this.#done < chainSignatures) {
@@ -103,7 +103,7 @@ function signerOf(leaf: Certificate): KeyAlgorithm {
   }
 }
 
-/** ECDSA does not tell its curve: it is nearly always the one of the size of its hash. */
+/** An ECDSA algorithm does not name the curve, which nearly always has the size of the hash. */
 const signers = {
   'ecdsa-sha256': 'p256',
   'ecdsa-sha384': 'p384',
@@ -115,8 +115,8 @@ const signers = {
 } as const satisfies Record<string, KeyAlgorithm>;
 
 /**
- * Keys that nobody believes: base points of the curves, and a number that only looks like a modulus.
- * What they say of a signature is thrown away.
+ * Decoy keys: base points of the curves, and a number of the size of a modulus. The result of a
+ * verification with them is ignored.
  */
 const decoys = new Map<KeyAlgorithm, KeyObject>();
 
@@ -165,14 +165,14 @@ const decoyJwks = {
 /** RFC 8410 §4: a SubjectPublicKeyInfo of Ed25519 up to the 32 bytes of the key. */
 const ed25519Prefix = Buffer.from('302a300506032b6570032100', 'hex');
 
-/** Undefined where it is not of 32 bytes. */
+/** Undefined if it does not have 32 bytes. */
 export function secretKeyObject(raw: Uint8Array): KeyObject | undefined {
   if (raw.byteLength !== 32) return undefined;
   const spki = Buffer.concat([ed25519Prefix, raw]);
   return createPublicKey({ key: spki, format: 'der', type: 'spki' });
 }
 
-/** What a site keeps of a secret. */
+/** The digest that a site stores for a secret. */
 export function secretDigest(rawPublicKey: Uint8Array): Buffer {
   return hash('sha256', rawPublicKey, 'buffer');
 }

@@ -1,6 +1,6 @@
-// Rate limit for joins that prove nothing, by source address and by network. Each conversation takes
-// from both when it begins, before anything is read, and gives it back once the caller has proven who
-// it is: a fleet behind one address is not limited, and a stranger soon is.
+// Rate limit for joins without a valid proof, by source address and network. A join takes a token from
+// both buckets at its start, and returns it after the caller proved its identity. So the limit affects
+// strangers, and not many machines behind one address.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { sourceOf } from '../../core/access/failure-limit.ts';
@@ -9,15 +9,15 @@ import { HansaError } from '../../core/errors/error.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
 export interface RefusalRate {
-  /** So many at once. */
+  /** The burst size. */
   readonly burst: number;
   readonly perSecond: number;
 }
 
 export interface RefusalRates {
-  /** Of an IPv4 address, or of the /64 of an IPv6 address. */
+  /** For an IPv4 address, or the /64 of an IPv6 address. */
   readonly source: RefusalRate;
-  /** Of an IPv4 /24, or an IPv6 /48: whoever has one address there often has all of them. */
+  /** For an IPv4 /24 or an IPv6 /48: one client often owns all of its addresses. */
   readonly network: RefusalRate;
 }
 
@@ -27,7 +27,7 @@ export const usualRates: RefusalRates = {
   network: { burst: 120, perSecond: 4 },
 };
 
-/** Remembered of each kind; the one that came longest ago makes room. */
+/** The maximum number of buckets of each kind. The least recently used one is evicted. */
 const maxKeys = 8192;
 
 export class RefusalLimit {
@@ -39,7 +39,7 @@ export class RefusalLimit {
     this.#networks = new TokenBuckets({ clock, maxKeys, ...rates.network });
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS. What it returns is called once the caller is proven. */
+  /** Throws HANSA_TOO_MANY_REQUESTS. Call the returned function after the caller proved its identity. */
   enter(address: string): () => void {
     // The same host over a socket for both versions of IP.
     const source = sourceOf(address.replace(/^::ffff:/, ''));
@@ -51,7 +51,7 @@ export class RefusalLimit {
     if (retryAfterSeconds > 0) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `Too many joins from your address or network were refused. Try again in ${retryAfterSeconds} s.`,
+        `The site rejected too many joins from your address or network. Try again in ${retryAfterSeconds} s.`,
         { details: { retryAfterSeconds } },
       );
     }

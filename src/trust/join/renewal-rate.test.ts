@@ -6,7 +6,7 @@ function scene() {
   let nowMs = 0;
   const rate = new RenewalRate({ monotonic: () => nowMs });
   return {
-    /** How many of so many questions in a row are answered with yes. */
+    /** How many of a number of consecutive requests are allowed. */
     ask: (instance: string, times: number): number =>
       Array.from({ length: times }, () => rate.may(instance)).filter(Boolean).length,
     pass: (ms: number): void => {

@@ -7,7 +7,7 @@ import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
 const burst = 20;
 const perSecond = 1 / 60;
-/** As many as there can be members, and some that are gone. */
+/** The maximum number of members, with some reserve for former ones. */
 const maxKeys = 60_000;
 
 export class RenewalRate {
@@ -17,7 +17,7 @@ export class RenewalRate {
     this.#buckets = new TokenBuckets({ clock, burst, perSecond, maxKeys });
   }
 
-  /** Whether it may now; asking counts. */
+  /** Whether a renewal is allowed now. Each call counts. */
   may(instance: string): boolean {
     return this.#buckets.take(instance) === undefined;
   }

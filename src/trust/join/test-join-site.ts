@@ -1,5 +1,5 @@
-// For tests only: the join service on a real TLS listener and a store in memory, and a client that
-// does what a test wants at every step.
+// For tests only: the join service on a real TLS listener with an in-memory store, and a client that a
+// test controls step by step.
 
 import { create, toBinary } from '@bufbuild/protobuf';
 import { generateKeyPairSync, hash, type KeyObject } from 'node:crypto';
@@ -72,10 +72,10 @@ export const ciToken: JoinToken['spec'] = {
   spiffe: { allow: [{ spiffeID: 'spiffe://bruges.example/ci/*' }] },
 };
 
-/** Tests are refused often, from one address. */
+/** High limits, because tests are rejected often from one address. */
 const noLimit = { burst: 1_000_000, perSecond: 1 };
 
-/** As it is, without anything that a writer would check. */
+/** Stores the object without the checks of a writer. */
 export async function putObject(
   store: Store,
   collection: string,
@@ -129,7 +129,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     resourceClient<R>(kind, { store, writer, clock });
   const members = new Members(store, clock);
   const tokens = new TokenBook(store);
-  /** What was asked of node:crypto, in order: the digest and the kind of the key. */
+  /** The verifications by node:crypto, in order: digest and kind of key. */
   const checks: string[] = [];
   const verify: Verify = (digest, data, key, signature) => {
     const object = 'key' in key ? key.key : key;
@@ -159,7 +159,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     verify,
     refusalRates: options.refusalRates ?? { source: noLimit, network: noLimit },
   });
-  // How long a call may take is not what these tests are about: a busy machine takes its time.
+  // These tests do not check timeouts, and a busy machine may be slow.
   const patient: Clock = {
     now: () => clock.now(),
     monotonic: () => clock.monotonic(),
@@ -218,7 +218,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     tokenStatus: async (name: string) =>
       (await resources<JoinToken>(joinTokenKind).get(name))?.status,
     dial: async (localAddress = '127.0.0.1'): Promise<ClientHttp2Session> => {
-      // net takes it, and the types of tls do not know it.
+      // net accepts it, but the types of tls lack it.
       const from = { localAddress };
       const session = connect(`https://127.0.0.1:${port}`, {
         createConnection: () =>
@@ -282,7 +282,7 @@ export class RawCall {
     this.stream.write(encodeFrame(message));
   }
 
-  /** A message, or undefined where the call is over. */
+  /** A message, or undefined if the call has ended. */
   async read(): Promise<Buffer | undefined> {
     for (;;) {
       const message = this.#reader.take();
@@ -324,12 +324,12 @@ export class RawCall {
 
 export interface Attempt {
   readonly wish?: Partial<JoinWish>;
-  /** What is presented, the leaf first, and with whose key is signed. */
+  /** The presented chain, the leaf first, and the signing key. */
   readonly chain?: readonly Uint8Array[];
   readonly signWith?: KeyObject;
   readonly publicKey?: Uint8Array;
   readonly clientNonce?: Uint8Array;
-  /** In the place of the true ones. */
+  /** Replace the correct values. */
   readonly exporter?: Uint8Array;
   readonly transcript?: (right: Buffer) => Uint8Array;
   readonly signature?: (right: Buffer) => Uint8Array;
@@ -363,7 +363,7 @@ export function solutionMessage(signedNonce: Uint8Array): Uint8Array {
   return toBinary(schema, create(schema, { payload }));
 }
 
-/** A whole join with the method spiffe, right in every way but for what the test changes. */
+/** A complete join with the method spiffe, valid except for the changes of the test. */
 export async function attemptJoin(
   session: ClientHttp2Session,
   attempt: Attempt = {},

@@ -1,5 +1,4 @@
-// The tokens of the store as a join sees them: with its rules parsed and the digest of its secret,
-// answered from memory.
+// A cache of the JoinTokens for the join service, with parsed rules and the digest of the secret.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { kindReader, recordReader } from '../../core/store/reader.ts';
@@ -7,11 +6,11 @@ import type { Store } from '../../core/store/store.ts';
 import { type AllowRule, parseAllowRule } from './allow-rules.ts';
 
 export const tokensCollection = joinTokenKind.plural;
-/** By the name of the token. Of a secret only a digest is here. */
+/** By token name. It contains only digests of secrets. */
 export const secretsCollection = 'trust.join-secrets';
 
 export interface SecretRecord {
-  /** The token that it was made for: a later one of the same name has another secret. */
+  /** The uid of its token: a later token of the same name has another secret. */
   readonly uid: string;
   /** SHA-256 of the secret's public key, in hex. */
   readonly digest: string;
@@ -38,12 +37,12 @@ export class TokenBook {
     this.#store = store;
   }
 
-  /** Undefined where there is none, or where it is being deleted. */
+  /** Undefined if there is none, or if it is being deleted. */
   token(name: string): UsableToken | undefined {
     return usableTokens.get(this.#store, name);
   }
 
-  /** Undefined where the token of this name has none. */
+  /** Undefined if the token has no secret. */
   secret(name: string): SecretRecord | undefined {
     const record = secretsReader.get(this.#store, name);
     return record !== undefined && record.uid === this.token(name)?.uid ? record : undefined;

@@ -55,7 +55,7 @@ suite('a transcript', () => {
       joinTranscript({ ...wish, token: 'cj' }, conversation),
       joinTranscript({ ...wish, role: 'bot' }, conversation),
       joinTranscript({ ...wish, name: 'crane-2' }, conversation),
-      // What leaves one field for the next.
+      // Bytes that move from one field to the next.
       joinTranscript({ token: 'ciagent', role: '', name: 'crane-1' }, conversation),
       joinTranscript(wish, { ...conversation, method: 'other' }),
       joinTranscript(wish, { ...conversation, trustDomain: 'bruges.example' }),

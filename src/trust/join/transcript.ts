@@ -1,11 +1,11 @@
-// What a client signs to join or to renew. Never a bare nonce of the server: that would make the
-// client sign whatever a server sends. Pure.
+// The transcript that a client signs to join or renew. It is never only a nonce of the server, because
+// then a server could make the client sign any bytes. Pure.
 //
 //   64 spaces, "hansa join v1", one zero byte, and for each field: the length of its label, the
-//   label, the length of its value, the value. Lengths are four bytes, the highest first.
+//   label, the length of its value, the value. Lengths are four bytes, big-endian.
 //
-// The spaces are those of TLS 1.3 (RFC 8446 §4.4.3): nothing else that the key of an SVID signs
-// begins so and goes on with these words, so that no signature can be used in another place.
+// The spaces are those of TLS 1.3 (RFC 8446 §4.4.3). No other message that the key of an SVID signs has
+// this prefix, so a signature cannot be reused elsewhere.
 
 import { hash } from 'node:crypto';
 
@@ -31,14 +31,14 @@ export function encodeTranscript(fields: readonly TranscriptField[]): Buffer {
   return Buffer.concat(parts);
 }
 
-/** What both ends know of one conversation. */
+/** The values of one conversation that both ends know. */
 export interface Conversation {
-  /** The path of the gRPC method: a signature for one is none for another. */
+  /** The path of the gRPC method: a signature is valid for one method only. */
   readonly method: string;
-  /** Of the server, as the client expects it. */
+  /** The trust domain of the server, as the client expects it. */
   readonly trustDomain: string;
   readonly publicKey: Uint8Array;
-  /** `credentialDigest` of what the client proves to hold: of the SVID, or of the key of a secret. */
+  /** `credentialDigest` of the proof: the SVID, or the public key of the secret. */
   readonly credential: Uint8Array;
   readonly clientNonce: Uint8Array;
   readonly serverNonce: Uint8Array;

@@ -7,7 +7,7 @@ import { VerifyQueue } from './verify-queue.ts';
 const nothing = Buffer.alloc(0);
 const { signal } = new AbortController();
 
-/** Signatures that stay unchecked until the test says so, in the order in which they began. */
+/** Verifications that wait for the test, in the order of their start. */
 function scene(atOnce: number) {
   const begun: string[] = [];
   const finish: (() => void)[] = [];

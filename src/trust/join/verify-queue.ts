@@ -1,6 +1,6 @@
-// Concurrency limiter for the signatures of joins. Few are checked at once, so that the threads of
-// libuv's pool stay free for files, names and signing, and sources take turns, so that one that asks
-// for many expensive signatures delays itself.
+// Concurrency limiter for the signature checks of joins. It runs few at once, so that threads of libuv's
+// pool stay free for files, DNS and signing. Sources take turns, so that a source with many expensive
+// signatures delays only itself.
 
 import type { Verify } from './proof.ts';
 
@@ -11,7 +11,7 @@ export class VerifyQueue {
   readonly #verify: Verify;
   readonly #atOnce: number;
   #running = 0;
-  /** By source. The one that had its turn goes behind the others. */
+  /** By source. After its turn, a source goes to the end. */
   readonly #waiting = new Map<string, (() => void)[]>();
 
   constructor(verify: Verify, atOnce = mostAtOnce) {
@@ -19,7 +19,7 @@ export class VerifyQueue {
     this.#atOnce = atOnce;
   }
 
-  /** Rejects with the reason of the signal once that is aborted. */
+  /** Rejects with the reason of the signal when it is aborted. */
   of(source: string, signal: AbortSignal): Verify {
     return async (digest, data, key, signature) => {
       await this.#turn(source);
@@ -44,7 +44,7 @@ export class VerifyQueue {
     });
   }
 
-  /** Hands the turn on, or gives it back. */
+  /** Passes the slot to the next source, or frees it. */
   #next(): void {
     const [first] = this.#waiting;
     if (first === undefined) {

@@ -64,7 +64,7 @@ suite('a member that a peer vouched for', () => {
     });
   const remove = (collection: string) =>
     site.store.commit({ delete: [{ collection, name: bruges }] });
-  /** Every key that the sources of the controller know of. */
+  /** Every key that the sources of the controller list. */
   const look = async (): Promise<void> => {
     const controller = memberController(site.memberParts);
     const keys = new Set<string>([bruges]);
@@ -103,7 +103,7 @@ suite('a member that a peer vouched for', () => {
   test('is refused while the peer is suspended, is told so, and renews after it is resumed', async () => {
     await peer('active', 'uid-1');
     const member = await join();
-    // The wish of the operator counts at once, before any controller has seen it.
+    // The spec of the peer takes effect at once, before a controller reconciles it.
     for (const state of ['active', 'suspended']) {
       await peer(state, 'uid-1', 'suspended');
       await look();

@@ -1,5 +1,5 @@
-// Is the trust domain that vouched for a member still trusted? A member that joined with an SVID of
-// another trust domain renews only while that domain is trusted. Pure.
+// Decides whether the trust domain that vouched for a member is still trusted. A member that joined with
+// an SVID of another trust domain can renew only while the site trusts that domain. Pure.
 
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { isWithoutPeer, trustProblem } from '../authorization/entitlement.ts';
@@ -9,20 +9,20 @@ import type { Member } from './members.ts';
 export type Vouching =
   | {
       readonly state: 'trusted';
-      /** The uid of the peer that vouches; undefined where none does. */
+      /** The uid of the vouching peer; undefined if there is none. */
       readonly peerUid?: string;
     }
-  /** Not trusted now. Renewals are refused, and work again when it is trusted. */
+  /** Not trusted now. The site rejects renewals until it trusts the domain again. */
   | { readonly state: 'paused'; readonly why: string; readonly peerUid?: string }
-  /** The peer was revoked or deleted: the member is to be forgotten. */
+  /** The peer was revoked or deleted. The site forgets the member. */
   | { readonly state: 'revoked'; readonly why: string };
 
-/** The trust domain whose SVID proved the member; undefined where a secret did. */
+/** The trust domain whose SVID proved the member; undefined if it joined with a secret. */
 export function vouchingDomain({ provenBy }: Pick<Member, 'provenBy'>): string | undefined {
   return provenBy.startsWith('spiffe://') ? SpiffeId.parse(provenBy).trustDomain.name : undefined;
 }
 
-/** `own` is the trust domain of this site, which no peer takes away. */
+/** `own` is the trust domain of this site, which is always trusted. */
 export function judgeVouching(
   member: Pick<Member, 'provenBy' | 'peerUid'>,
   own: string,
@@ -50,7 +50,7 @@ export function judgeVouching(
 }
 
 /**
- * A bundle that is stale, expired or missing ends no membership: the SVID that renews is one of this
- * site. So the time does not count.
+ * A stale, expired or missing bundle does not end a membership, because the member renews with an SVID
+ * of this site. So the current time does not matter.
  */
 const beforeAllTime = Number.NEGATIVE_INFINITY;

@@ -1,5 +1,5 @@
-// The messages of proto/join.proto, read into what a join is made of. What cannot be read is refused
-// with HANSA_BAD_REQUEST: that depends on nothing but the bytes that the client itself sent.
+// Parses the messages of proto/join.proto. Malformed messages are rejected with HANSA_BAD_REQUEST, which
+// reveals nothing, because it depends only on the bytes that the client sent.
 
 import {
   create,
@@ -29,13 +29,13 @@ export const paths = {
 /** A chain of eight certificates of common size, with a key: far above any SVID. */
 export const maxMessageBytes = 64 * 1024;
 
-/** Of the requests of all methods: a payload is what opens the conversation, or what solves the challenge. */
+/** The requests of all methods: a payload starts the conversation, or answers the challenge. */
 export type RequestSchema =
   | typeof RegisterUsingSPIFFEMethodRequestSchema
   | typeof RegisterUsingSecretMethodRequestSchema
   | typeof RenewSVIDRequestSchema;
 
-/** What all methods begin with. */
+/** The first message of all methods. */
 interface Opening {
   readonly publicKey: Uint8Array;
   readonly clientNonce: Uint8Array;
@@ -65,7 +65,7 @@ export interface GivenCerts {
   readonly generation: bigint;
 }
 
-/** How one method's messages are read. */
+/** Parses the messages of one method. */
 export interface Wire<O extends Opening> {
   readonly path: string;
   opening(bytes: Uint8Array): O;
@@ -115,7 +115,7 @@ function signatureIn({ payload }: MessageShape<RequestSchema>): Uint8Array {
   return payload.value.signedNonce;
 }
 
-/** The answers of all methods are the same bytes: the same fields under the same numbers. */
+/** The responses of all methods have the same encoding: the same fields and numbers. */
 export function encodeChallenge(serverNonce: Uint8Array): Uint8Array {
   return toBinary(
     RegisterUsingSPIFFEMethodResponseSchema,
@@ -140,7 +140,7 @@ export function encodeCerts(certs: GivenCerts): Uint8Array {
   );
 }
 
-/** For the client: what the server sent. */
+/** For the client: parses a response of the server. */
 export function readAnswer(
   bytes: Uint8Array,
 ): { readonly nonce: Uint8Array } | { readonly certs: GivenCerts } {
@@ -164,7 +164,7 @@ function nonce(bytes: Uint8Array): Uint8Array {
   if (bytes.byteLength !== nonceBytes) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `A nonce has ${nonceBytes} bytes, and this one has ${bytes.byteLength}.`,
+      `A nonce must have ${nonceBytes} bytes, but this one has ${bytes.byteLength}.`,
     );
   }
   return bytes;
@@ -174,7 +174,9 @@ function read<S extends DescMessage>(schema: S, bytes: Uint8Array): MessageShape
   try {
     return fromBinary(schema, bytes);
   } catch (cause) {
-    throw new HansaError('HANSA_BAD_REQUEST', 'The message is not one of this method.', { cause });
+    throw new HansaError('HANSA_BAD_REQUEST', 'The message does not belong to this method.', {
+      cause,
+    });
   }
 }
 
