@@ -7,43 +7,43 @@ export const peeringErrors = {
   HANSA_INVITATION_INVALID: {
     like: 'HANSA_BAD_REQUEST',
     meaning:
-      'The line is not an invitation as a site wrote it: cut, changed, or of another version.',
-    remedy: 'Copy the whole line again, from hansa1. to its end.',
+      'The text is not a valid invitation: it is incomplete, changed, or of another version.',
+    remedy: 'Copy the whole line again. It begins with `hansa1.`.',
   },
   HANSA_INVITATION_EXPIRED: {
     like: 'HANSA_EXPIRED',
-    meaning: 'The time in which the invitation could be used is over.',
-    remedy: 'Ask the inviting site for a new one: `hansa peer invite`.',
+    meaning: 'The invitation has expired.',
+    remedy: 'Ask the operator of the inviting site for a new one (`hansa peer invite`).',
   },
   HANSA_INVITATION_REDEEMED: {
     like: 'HANSA_CONFLICT',
-    meaning: 'The invitation was used already; each works once.',
+    meaning: 'A site has already redeemed the invitation. Each invitation works once.',
     remedy:
-      'Ask the inviting site for a new one. If you did not use it, another site has: tell its operator, who sees it with `hansa peer list` and can revoke it.',
+      'Ask the operator of the inviting site for a new one. If your site did not redeem it, another site did: that operator finds it with `hansa peer list` and can revoke it.',
   },
   HANSA_INVITATION_REFUSED: {
     like: 'HANSA_FORBIDDEN',
     meaning:
-      'The inviting site does not know the invitation, cancelled it, or made it for another trust domain or other keys. Why is in the audit log of that site.',
+      'The inviting site does not know the invitation, cancelled it, or made it for another trust domain or other keys. The audit log of that site contains the reason.',
     remedy:
-      'Ask its operator for a new invitation, made for the trust domain of this site and, where it binds keys, for the fingerprint that `hansa status` shows here.',
+      'Ask its operator for a new invitation for the trust domain of this site. If the invitation binds keys, give the operator the fingerprint from `hansa status` at this site.',
   },
   HANSA_PEER_STATE: {
     like: 'HANSA_CONFLICT',
-    meaning: 'What was asked is not possible in the state that the peer is in.',
-    remedy: 'See `hansa peer show NAME`; the message names what is possible.',
+    meaning: 'The state of the peer does not allow this operation.',
+    remedy: 'The message lists the possible operations. `hansa peer show NAME` shows the state.',
   },
   HANSA_PEER_REFUSED: {
     like: 'HANSA_FORBIDDEN',
     meaning:
-      'The other site does not take this one for a peer: it suspended or revoked it, does not know it yet, or does not hold its newest keys. Why is in the audit log of that site.',
-    remedy: 'Ask its operator, who sees it with `hansa peer list`.',
+      'The peer rejects this site: it suspended or revoked this site, has not enrolled it yet, or lacks its current bundle. The audit log of the peer contains the reason.',
+    remedy: 'Ask the operator of the peer to run `hansa peer list`.',
   },
   HANSA_PEER_UNREACHABLE: {
     like: 'HANSA_UNAVAILABLE',
-    meaning: 'The other site did not answer at the address that it gave.',
+    meaning: 'The other site did not answer at the URL that it advertises.',
     remedy:
-      'Check that it runs, and that its --advertise URL leads to its federation listener from here.',
+      'Check that the other site runs, and that this site can reach its federation listener at its --advertise URL.',
   },
 } as const satisfies PlaneErrors;
 
@@ -51,7 +51,7 @@ declare module '../core/errors/error.ts' {
   interface PlaneErrorCodes extends Record<keyof typeof peeringErrors, true> {}
 }
 
-/** The codes that this plane raises. */
+/** The codes that this plane uses. */
 export type PeeringErrorCode = CoreErrorCode | keyof typeof peeringErrors;
 
 export const peeringError = errorMaker(peeringErrors);

@@ -1,5 +1,5 @@
-// What two sites say to each other, version 1: parsed once, bounded, into types. Unknown fields are
-// ignored, so that a later version can add some.
+// The messages between sites, version 1: types, size limits and strict parsers. Parsers ignore unknown
+// fields, so that a later version can add some.
 
 import { parseSiteURL } from '../api/values/site-url.ts';
 import { SpiffeId } from '../api/values/spiffe-id.ts';
@@ -7,13 +7,13 @@ import { TrustDomain } from '../api/values/trust-domain.ts';
 import { HansaError } from '../core/errors/error.ts';
 import { parseBoundedJson } from '../core/json/strict-json.ts';
 
-/** The version of this API. Two sites use the highest that both have. */
+/** The version of this API. Two sites use the highest version that both support. */
 export const contractVersion = 1;
 
 export const maxMessageBytes = 256 * 1024;
 /** Room for 256 offers, each to a few identities. `offersFor` leaves out what does not fit. */
 export const maxHeartbeatBytes = 64 * 1024;
-/** One number. */
+/** The message has one number. */
 export const maxAnnouncementBytes = 1024;
 
 const base = '/hansa/federation/v1';
@@ -27,7 +27,7 @@ export const paths = {
 const limits = { offers: 256, grantedTo: 1024, url: 2048, name: 253 } as const;
 
 export interface PreviewRequest {
-  /** The public name of the invitation. */
+  /** The public id of the invitation. */
   readonly invitation: string;
   readonly challenge: Buffer;
   readonly proof: Buffer;
@@ -36,9 +36,9 @@ export interface PreviewRequest {
 
 export interface PreviewAnswer {
   readonly contractVersion: number;
-  /** Names of what is granted to the acceptor already. */
+  /** Names of the offers that are already granted to the acceptor. */
   readonly offers: readonly string[];
-  /** Whether an operator of the inviting site will have to confirm. */
+  /** Whether an operator of the inviting site must confirm the acceptor. */
   readonly confirmation: boolean;
 }
 
@@ -63,19 +63,19 @@ export interface OfferTold {
   readonly grantedTo: readonly string[];
 }
 
-/** Sent, and answered with the same of the other side. */
+/** Request and response of a heartbeat have the same form. */
 export interface Heartbeat {
   readonly contractVersion: number;
-  /** The sequence of the sender's bundle: whoever holds an older one fetches at once. */
+  /** The sequence of the sender's bundle. A receiver with an older one fetches it at once. */
   readonly bundleSequence: number;
   readonly offers: readonly OfferTold[];
-  /** A receipt: which bundle of the receiver the sender believes. Sites that do not know of receipts leave it out. */
+  /** The receipt: which bundle of the receiver the sender trusts. Absent from sites without receipts. */
   readonly holds?: HeldBundle;
 }
 
 export interface HeldBundle {
   readonly sequence: number;
-  /** Of the authorities, as `Bundle.hash` has it. */
+  /** `Bundle.hash` of the bundle. */
   readonly hash: string;
 }
 
@@ -88,7 +88,7 @@ export function encodeMessage(
 ): Buffer {
   return Buffer.from(
     JSON.stringify(message, (_key, value: unknown) => {
-      // Buffers turn themselves into objects before they come here.
+      // `Buffer.toJSON` runs before this function.
       const bytes = value as { readonly type?: unknown; readonly data?: unknown } | null;
       return typeof bytes === 'object' && bytes?.type === 'Buffer' && Array.isArray(bytes.data)
         ? Buffer.from(bytes.data as number[]).toString('base64url')
@@ -119,7 +119,7 @@ export function parsePreviewAnswer(body: Uint8Array): PreviewAnswer {
 export function parseRedeemRequest(body: Uint8Array): RedeemRequest {
   const message = new Message(body);
   const url = parseSiteURL(message.text('url', /^https:\/\/\S{1,2040}$/));
-  if (url === undefined) throw malformed('url is no https URL of a site');
+  if (url === undefined) throw malformed('url is not a valid https URL of a site');
   return {
     contractVersions: message.list('contractVersions', 16, asVersion),
     secret: message.bytes('secret', 32),
@@ -137,7 +137,7 @@ export function parseRedeemAnswer(body: Uint8Array): RedeemAnswer {
   };
 }
 
-/** `sender` is who authenticated: it can offer nothing but its own workloads. */
+/** `sender` is the authenticated peer. It can offer only its own workloads. */
 export function parseHeartbeat(
   body: Uint8Array,
   sender: TrustDomain,
@@ -147,20 +147,22 @@ export function parseHeartbeat(
   const offers = message.list('offers', limits.offers, (item) => {
     const offer = new Message(item);
     const id = SpiffeId.parse(offer.text('spiffeID', /^spiffe:/));
-    if (!id.memberOf(sender)) throw malformed(`an offer is served by ${id.toString()}`);
+    if (!id.memberOf(sender))
+      throw malformed(`an offer has the SPIFFE ID ${id.toString()} of another trust domain`);
     return {
       name: offer.text('name', /^[a-z0-9](?:[-a-z0-9.]{0,251}[a-z0-9])?$/),
       spiffeID: id.toString(),
       grantedTo: offer.list('grantedTo', limits.grantedTo, (granted) => {
         if (granted === '*') return '*';
         const grantee = SpiffeId.parse(asText(granted, 2048));
-        if (!grantee.memberOf(receiver)) throw malformed('an offer is granted to a stranger');
+        if (!grantee.memberOf(receiver))
+          throw malformed('an offer is granted to a SPIFFE ID of another trust domain');
         return grantee.toString();
       }),
     };
   });
   if (new Set(offers.map(({ name }) => name)).size !== offers.length) {
-    throw malformed('an offer is there twice');
+    throw malformed('two offers have the same name');
   }
   return {
     contractVersion: message.version('contractVersion'),
@@ -177,12 +179,12 @@ export function parseAnnouncement(body: Uint8Array): Announcement {
   return { bundleSequence: new Message(body).count('bundleSequence') };
 }
 
-/** The highest version that both have; undefined where there is none. */
+/** The highest version that both sites support, or undefined. */
 export function agreeOnVersion(theirs: readonly number[]): number | undefined {
   return theirs.includes(contractVersion) ? contractVersion : undefined;
 }
 
-/** Typed fields of a JSON object from outside. */
+/** Reads typed fields of an untrusted JSON object. */
 class Message {
   readonly #fields: Readonly<Record<string, unknown>>;
 
@@ -196,7 +198,8 @@ class Message {
 
   text(key: string, grammar: RegExp): string {
     const value = this.#fields[key];
-    if (typeof value !== 'string' || !grammar.test(value)) throw malformed(`${key} is wrong`);
+    if (typeof value !== 'string' || !grammar.test(value))
+      throw malformed(`${key} has the wrong format`);
     return value;
   }
 
@@ -214,7 +217,7 @@ class Message {
     return value as number;
   }
 
-  /** The field where it is there, and nothing where it is not. */
+  /** An object with the field, or an empty object if it is absent. */
   optional<K extends string, T>(key: K, read: (value: unknown) => T): { readonly [k in K]?: T } {
     const value = this.#fields[key];
     return value === undefined ? {} : ({ [key]: read(value) } as { readonly [k in K]?: T });
@@ -226,7 +229,7 @@ class Message {
 
   bytes(key: string, count: number): Buffer {
     const bytes = Buffer.from(this.text(key, /^[\w-]+$/), 'base64url');
-    if (bytes.byteLength !== count) throw malformed(`${key} is not of ${count} bytes`);
+    if (bytes.byteLength !== count) throw malformed(`${key} does not have ${count} bytes`);
     return bytes;
   }
 
@@ -251,7 +254,8 @@ function parseJson(body: Uint8Array): unknown {
 }
 
 function asText(value: unknown, longest: number): string {
-  if (typeof value !== 'string' || value.length > longest) throw malformed('a text is wrong');
+  if (typeof value !== 'string' || value.length > longest)
+    throw malformed('a string is missing or too long');
   return value;
 }
 

@@ -1,6 +1,5 @@
-// The peering plane: how sites become peers and stay peers. This folder holds invitations, the
-// handshake, the states of peers, heartbeats, and the grants that are sent to peers. Trust in the
-// bundle of a peer belongs to the trust plane, which this plane meets in the store only.
+// Declares the peering plane: invitations, the handshake, the states of peers, heartbeats, and the
+// grants to peers. The trust plane keeps the bundles of peers fresh. Both share data through the store.
 
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';

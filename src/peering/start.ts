@@ -36,7 +36,7 @@ import { wishesOf } from './peers/wishes.ts';
 
 export async function startPeering(context: PlaneContext): Promise<RunningPlane> {
   const { trustDomain, store, clock, random, audit, metrics, sealer, authority } = context;
-  // A peer whose bundle could not be refreshed for long may still call, and be called.
+  // Peers keep calling each other while a bundle is stale.
   const { heldBundles: bundles, transport, advertiseURL } = context;
   const publisher = new BundlePublisher(store, authority);
   const peers = new PeerRepository(context.resources<FederationPeer>(federationPeerKind), clock);
@@ -97,7 +97,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
   observePeers(metrics, store, () => clock.now());
   const results = metrics.counter({
     name: 'hansa_peer_heartbeats_total',
-    help: 'Heartbeats by direction and by what became of them.',
+    help: 'Heartbeats by direction and result.',
     labels: ['direction', 'result'],
   });
   return {
@@ -153,7 +153,7 @@ export async function startPeering(context: PlaneContext): Promise<RunningPlane>
   };
 }
 
-/** The leaf that the listeners present, and the one before: a connection may be older than a renewal. */
+/** Fingerprints of the leaf that the listeners present, and of the one before the last renewal. */
 function ownLeaves({ credentials }: PlaneContext): {
   readonly current: () => readonly string[];
   readonly stop: () => void;
@@ -171,7 +171,7 @@ const peersReader = kindReader(federationPeerKind);
 const grantsReader = kindReader(federationGrantKind);
 const offersReader = kindReader(serviceOfferKind);
 
-/** Asked with every heartbeat. */
+/** Called for every heartbeat. */
 function grantedOffers(store: Store, now: () => number): (peer: string) => readonly OfferTold[] {
   return (peer) => offersFor(peer, grantsReader.list(store), offersReader.list(store), now());
 }
@@ -199,7 +199,7 @@ function observePeers(metrics: Metrics, store: Store, now: () => number): void {
   metrics.observe(
     {
       name: 'hansa_peer_silent_seconds',
-      help: 'How long ago each peer was heard from.',
+      help: 'Seconds since the last heartbeat of each peer, in either direction.',
       labels: ['peer'],
     },
     (report) => {

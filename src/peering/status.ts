@@ -1,4 +1,4 @@
-// The part of `hansa status` that is about peers, offers and grants.
+// The part of `hansa status` about peers, offers and grants.
 
 import type { Kind } from '../api/kind.ts';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
@@ -15,7 +15,7 @@ export async function peeringStatus(client: SiteClient, nowMs: number): Promise<
     count(client, serviceOfferKind),
     count(client, federationGrantKind),
   ]);
-  const none = 'none; invite one with hansa peer invite';
+  const none = 'none; to invite one: hansa peer invite';
   return {
     fields: { peers, offers, grants },
     rows: [

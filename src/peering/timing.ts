@@ -1,31 +1,32 @@
-// Every time limit of peering, in one place.
+// All intervals, timeouts and rate limits of peering.
 
-/** How often each side of a peering is heard from. */
+/** How often a site sends a heartbeat to each peer. */
 export const heartbeatIntervalMs = 2000;
-/** Three heartbeats that did not come: silent. Silence ends no trust, so it may be noticed early. */
+/** A peer is silent after three missed heartbeats. Silence does not end trust, so this may be short. */
 export const silentAfterMs = 3 * heartbeatIntervalMs;
-/** A call between sites; below the limit of silence, so that a slow answer is told from none. */
+/** Timeout of a call between sites. Below `silentAfterMs`, so that a slow answer does not count as silence. */
 export const callTimeoutMs = 4000;
-/** One step of the handshake: two connections and the work behind them. */
+/** Timeout of one step of the handshake, which takes two connections. */
 export const handshakeTimeoutMs = 10_000;
-/** How long a redeemed invitation waits for the operator who must confirm it. */
+/** How long a redeemed invitation waits for confirmation by an operator. */
 export const confirmWithinMs = 4 * 3_600_000;
-/** How often the acceptor asks whether it was confirmed. */
+/** How often the acceptor polls the inviter for the confirmation. */
 export const confirmPollMs = 2000;
-/** How long the inviter leaves the first heartbeat to the acceptor, who may have to ask first. */
+/** How long the inviter waits for the first heartbeat of the acceptor, which may have to poll first. */
 export const firstHeartbeatMs = 2 * confirmPollMs;
-/** Changed grants are told at once; heartbeats to one peer are at least this far apart. */
+/** Minimum time between heartbeats to one peer when grants change. */
 export const tellEveryMs = 100;
-/** News in heartbeats of one peer (its offers, what it holds) is written at most so often: as often as a site tells. */
+/** Rate limit for storing changed offers and receipts of one peer. Equals the rate at which a site sends them. */
 export const newsLimit = { burst: 20, perSecond: 1000 / tellEveryMs } as const;
 /**
- * What one peer may send, in bytes. A full heartbeat takes some 12 ms to read, so that a hostile peer
- * costs about 1 % of a core. A full heartbeat in every interval and `tellLimit` stay below it.
+ * Rate limit for messages of one peer, in bytes. Parsing a heartbeat of maximum size takes about 12 ms,
+ * so a hostile peer costs about 1 % of a core. A conforming peer stays below the limit, even with a
+ * heartbeat of maximum size in every interval and `tellLimit` on top.
  */
 export const messageLimit = { burst: 256 * 1024, perSecond: 64 * 1024 } as const;
-/** What a message costs at least, in the same unit, whatever its size. */
+/** Minimum cost of a message, in bytes. */
 export const messageCost = 2 * 1024;
-/** What a site sends to one peer between the regular heartbeats, in bytes. */
+/** Rate limit for heartbeats that a site sends to one peer between the regular ones, in bytes. */
 export const tellLimit = { burst: 128 * 1024, perSecond: 16 * 1024 } as const;
-/** How long `accept` waits for the peer to become active before it answers with how far it got. */
+/** How long `accept` waits for the peer to become active before it returns the current state. */
 export const acceptWaitMs = 15_000;

@@ -1,9 +1,9 @@
-// Waits until the store says something, without asking it again and again.
+// Waits until a predicate over the store holds, with watches instead of polling.
 
 import type { Clock } from '../core/clock/clock.ts';
 import type { Store, Watch } from '../core/store/store.ts';
 
-/** Resolves when `holds`, looked at after every change of these collections, or after `timeoutMs`. */
+/** Resolves when `holds()` is true or after `timeoutMs`. Checks after every change of the collections. */
 export function waitFor(
   store: Store,
   clock: Clock,

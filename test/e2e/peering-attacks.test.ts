@@ -24,7 +24,7 @@ suite('an invitation', () => {
     const good = await lubeck.invite(['--for', 'bruges.example']);
     const wrong: readonly [string, RegExp][] = [
       [good.slice(0, -4), /its end is missing/],
-      [good.replace(/.(?=.{30}$)/, (c) => (c === 'A' ? 'B' : 'A')), /changed, lost or added/],
+      [good.replace(/.(?=.{30}$)/, (c) => (c === 'A' ? 'B' : 'A')), /its checksum does not match/],
       [good.replace('hansa1', 'hansa2'), /of version 2/],
       ['hello', /does not begin with hansa1/],
     ];
@@ -61,7 +61,7 @@ suite('an invitation', () => {
     assert.equal((await bruges.accept(invitation)).code, 0);
     const { code, stderr } = await novgorod.accept(invitation);
     assert.equal(code, 5);
-    assert.match(stderr, /already redeemed .* by bruges\.example.*HANSA_INVITATION_REDEEMED/);
+    assert.match(stderr, /bruges\.example already redeemed .*HANSA_INVITATION_REDEEMED/);
     assert.equal(await novgorod.peer('lubeck.example'), undefined);
     assert.equal(await lubeck.peer('novgorod.example'), undefined);
     await lubeck.must(['peer', 'revoke', 'bruges.example']);

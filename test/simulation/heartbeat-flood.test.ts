@@ -58,7 +58,10 @@ suite('a peer that floods', () => {
       const refused = answers.find(({ status }) => status >= 300);
       assert.equal(refused?.status, 429);
       assert.equal(refused.reason, 'TooManyRequests');
-      assert.match(refused.message ?? '', /bruges\.example: a peer may send 64 KiB a second/);
+      assert.match(
+        refused.message ?? '',
+        /bruges\.example: the rate limit of a peer is 64 KiB per second/,
+      );
       await sites.simulation.run(10_000);
       assert.equal(sites.state(lubeck, bruges), 'active');
       assert.equal((await sites.done(say(sites, paths.heartbeat, heartbeat(bytes)))).status, 200);

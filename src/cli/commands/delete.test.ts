@@ -25,14 +25,14 @@ suite('hansa delete', () => {
   test('says what ends before one peer', () => {
     assert.equal(
       deleteQuestion([peer('reval.example')], effects),
-      'Delete federationpeer.hansa.dev/reval.example? Its workloads and yours stop trusting each other at once.',
+      'Delete federationpeer.hansa.dev/reval.example? Its workloads and yours immediately stop trusting each other.',
     );
   });
 
   test('names the peers among several objects', () => {
     assert.match(
       deleteQuestion([role('a'), peer('reval.example'), peer('bruges.example')], effects) ?? '',
-      /^Delete 3 objects \(.*\)\? The workloads of reval\.example, bruges\.example and yours stop/,
+      /^Delete 3 objects \(.*\)\? The workloads of reval\.example, bruges\.example and yours immediately stop/,
     );
   });
 });

@@ -15,6 +15,6 @@ export async function findPeer(client: SiteClient, name: string): Promise<PeerSu
   if (peer !== undefined) return peer;
   throw new HansaError(
     'HANSA_NOT_FOUND',
-    `There is no peer ${name}. See those that there are with: hansa peer list`,
+    `There is no peer ${name}. To list the peers: hansa peer list`,
   );
 }

@@ -1,11 +1,11 @@
-// What another site's refusal means here: the reverse of how a site answers errors.
+// Maps the error response of another site to an error of this site.
 
 import { HansaError } from '../../core/errors/error.ts';
 import type { TransportResponse } from '../../core/identity/tls/transport.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { peeringError, type PeeringErrorCode } from '../errors.ts';
 
-/** Only what the handshake tells apart. A peer cannot make this site believe that it failed itself. */
+/** The reasons that the handshake distinguishes. A peer cannot cause any other error code at this site. */
 const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
   Object.entries<PeeringErrorCode>({
     InvitationInvalid: 'HANSA_INVITATION_INVALID',
@@ -21,7 +21,7 @@ const codes: ReadonlyMap<string, PeeringErrorCode> = new Map(
 
 const longestMessage = 500;
 
-/** Undefined where the answer is no refusal. What a stranger wrote is cut and shown on one line. */
+/** Undefined if the response is a success. The remote message is shortened and put on one line. */
 export function refusalOf(peer: string, response: TransportResponse): HansaError | undefined {
   if (response.status >= 200 && response.status < 300) return undefined;
   const { reason, message } = readStatus(response.body);
@@ -31,10 +31,10 @@ export function refusalOf(peer: string, response: TransportResponse): HansaError
       ? `${peer} answered with HTTP status ${response.status} and no explanation.`
       : message;
   if (code !== undefined) return peeringError(code, words);
-  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot answer now: ${words}`);
+  return peeringError('HANSA_PEER_UNREACHABLE', `${peer} cannot process the request now: ${words}`);
 }
 
-/** Whether trying again may help. */
+/** Whether a retry cannot help. */
 export function isFinal(error: unknown): boolean {
   return error instanceof HansaError && error.code.startsWith('HANSA_INVITATION_');
 }

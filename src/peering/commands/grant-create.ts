@@ -1,4 +1,4 @@
-// hansa grant create: makes a grant, or changes it into what the flags say.
+// `hansa grant create`: creates a grant, or replaces the spec of an existing one.
 
 import { Command, Option } from 'commander';
 import { peerDistrust } from '../../api/grants.ts';
@@ -40,34 +40,37 @@ interface CommandOptions extends CreateOptions {
 
 export function createCommand(kit: CommandKit): Command {
   return new Command('create')
-    .description('grant offers of this site to workloads of a peer, or change such a grant')
+    .description('grant offers of this site to workloads of a peer, or change a grant')
     .argument('<name>', 'the name of the grant')
-    .requiredOption('--peer <trust-domain>', 'whose workloads')
-    .requiredOption('--offer <name...>', 'which ServiceOffers')
-    .option('--identity <spiffe-id...>', 'which workloads of the peer')
-    .option('--any-identity', 'every workload of the peer')
-    .option('--from <cidr...>', 'from which addresses')
-    .option('--any-address', 'from every address')
-    .option('--network <name...>', 'over which networks')
-    .option('--any-network', 'over every network')
+    .requiredOption('--peer <trust-domain>', 'the peer whose workloads get access')
+    .requiredOption('--offer <name...>', 'the ServiceOffers to grant')
+    .option('--identity <spiffe-id...>', 'workloads of the peer that get access')
+    .option('--any-identity', 'all workloads of the peer get access')
+    .option('--from <cidr...>', 'source addresses that may connect')
+    .option('--any-address', 'any source address may connect')
+    .option('--network <name...>', 'networks over which they may connect')
+    .option('--any-network', 'they may connect over any network')
     .addOption(
-      new Option('--scope <scope...>', 'what they may do')
+      new Option('--scope <scope...>', 'what the workloads may do')
         .choices(grantScopes)
         .default(defaultScopes, defaultScopes.join()),
     )
-    .addOption(new Option('--ttl <duration>', 'for how long').argParser(parseDurationFlag))
-    .option('--expires-at <time>', 'until when, in RFC 3339')
+    .addOption(
+      new Option('--ttl <duration>', 'how long the grant is valid').argParser(parseDurationFlag),
+    )
+    .option('--expires-at <time>', 'when the grant expires (RFC 3339)')
     .option('--force-conflicts', 'take over fields that others manage')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-All three axes (identity, network, address) must match: one that is left out matches nothing.
-The scope read admits GET, HEAD and OPTIONS, write every other HTTP method (gRPC too); a connection
-without methods needs any scope. No scope includes another.
+All three axes (identity, network, address) must match. An axis that you leave out matches nothing.
+Scope read allows GET, HEAD and OPTIONS. Scope write allows all other HTTP methods, and gRPC. A
+connection without methods needs at least one scope. No scope includes another.
 
-The flags are the whole grant: the same command with other flags changes it, and what they leave
-out is taken back. The peer and the offers must exist; a manifest (hansa apply) may come before them.
+The flags define the whole grant. To change it, run the command again with all flags: a flag that
+you leave out is removed from the grant. The peer and the offers must exist. With hansa apply you
+can create the grant before them.
 
 Examples:
   hansa grant create bruges-db --peer bruges.example --offer db \\
@@ -90,23 +93,23 @@ async function create(
   const peer = await knownPeer(client, options.peer);
   await Promise.all(options.offer.map((offer) => checkOffer(client, offer)));
   const { before, object } = await write(client, name, manifest, options.forceConflicts === true);
-  // Not the resourceVersion: a controller may have written the status meanwhile.
+  // Not the resourceVersion: a controller may have updated the status in the meantime.
   const isSame = before?.metadata.generation === object.metadata.generation;
   const what = before === undefined ? 'granted' : isSame ? 'unchanged' : 'configured';
   kit.print(kit.renderValue(object, options.output) ?? `${printable(name)} ${what}`);
   for (const [axis, flags] of emptyAxes(options)) {
-    kit.note(`It covers nothing yet: no ${axis} matches. Add ${flags}.`);
+    kit.note(`The grant allows nothing yet: no ${axis} matches. Add ${flags}.`);
   }
   const distrust = peer && peerDistrust(options.peer, peer);
-  if (distrust !== undefined) kit.note(`It covers nothing yet: ${printable(distrust)}.`);
+  if (distrust !== undefined) kit.note(`The grant allows nothing yet: ${printable(distrust)}.`);
 }
 
-/** Undefined where the caller may not read peers: then only the site checks. */
+/** Undefined if the caller may not read peers. Then only the site checks the name. */
 async function knownPeer(client: SiteClient, name: string): Promise<FederationPeer | undefined> {
   const peer = await readable(client, federationPeerKind, name, () => {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `Cannot grant anything to ${name}: it is not a peer of this site. Peers: hansa peer list. To invite it: hansa peer invite --for ${name}`,
+      `Cannot grant anything to ${name}: it is not a peer of this site. To list the peers: hansa peer list. To invite it: hansa peer invite --for ${name}`,
     );
   });
   return peer as FederationPeer | undefined;
@@ -116,7 +119,7 @@ async function checkOffer(client: SiteClient, name: string): Promise<void> {
   await readable(client, serviceOfferKind, name, () => {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `Cannot grant ${name}: this site has no ServiceOffer of that name. Offers: hansa get serviceoffers`,
+      `Cannot grant ${name}: this site has no ServiceOffer of that name. To list the offers: hansa get serviceoffers`,
     );
   });
 }
@@ -141,13 +144,13 @@ interface Write {
   readonly object: Resource;
 }
 
-/** A status that a controller writes meanwhile makes a replacement late; it does not write often. */
+/** Retries after a conflict with a status update of a controller, which is rare. */
 const mostAttempts = 5;
 
 /**
- * The grant becomes what the manifest says and nothing else. Server-side apply says so only of what
- * it owns: items of a list that others own would stay, and a scope that the flags left out with
- * them. So a grant that others wrote too is replaced.
+ * Makes the spec equal to the manifest. Server-side apply removes only list items that its own field
+ * manager owns, so a scope that another manager added would stay. A grant with other field managers is
+ * therefore replaced with PUT.
  */
 async function write(
   client: SiteClient,
@@ -170,7 +173,7 @@ async function write(
     if (others.size > 0 && !force) {
       throw new HansaError(
         'HANSA_CONFLICT',
-        `Cannot change the grant ${name}: ${[...others].join(' and ')} manages fields of it. To take them over: --force-conflicts.`,
+        `Cannot change the grant ${name}: ${[...others].join(' and ')} manages some of its fields. To take them over: --force-conflicts.`,
       );
     }
     try {
@@ -187,7 +190,7 @@ async function write(
   }
 }
 
-/** Who wrote the spec. */
+/** The field managers of the spec. */
 function ownersOf(grant: Resource | undefined) {
   return (grant?.metadata.managedFields ?? []).filter(
     ({ subresource }) => subresource === undefined || subresource === '',
@@ -201,7 +204,7 @@ function emptyAxes(options: CreateOptions): (readonly [string, string])[] {
       '--identity or --any-identity',
       options.anyIdentity === true || (options.identity ?? []).length > 0,
     ],
-    // Until there are networks, only every network is one.
+    // This site has no networks yet, so only --any-network matches.
     ['network', '--any-network', options.anyNetwork === true],
     [
       'address',
@@ -219,7 +222,7 @@ export function grantManifest(name: string, options: CreateOptions, nowMs: numbe
   if (options.expiresAt !== undefined && parseTimestamp(options.expiresAt) === undefined) {
     throw new HansaError(
       'HANSA_USAGE',
-      `--expires-at is ${JSON.stringify(options.expiresAt)}: accepted is a time such as 2027-01-01T00:00:00Z.`,
+      `--expires-at is ${JSON.stringify(options.expiresAt)}: expected a time such as 2027-01-01T00:00:00Z.`,
     );
   }
   const axis = (key: string, list: readonly string[] | undefined, any: boolean | undefined) => ({

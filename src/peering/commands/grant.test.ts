@@ -101,7 +101,7 @@ suite('hansa grant create', () => {
     const changed = await create('one', ...toBruges, '--scope', 'read', 'write', '--any-identity');
     assert.equal(changed.code, 0, changed.stderr);
     assert.equal(changed.stdout, 'one configured\n');
-    // What the second command leaves out is taken back.
+    // What the second command leaves out is removed from the grant.
     assert.match(changed.stderr, /no network matches.*\n.*no address matches/);
     const { stdout } = await hansa(['grant', 'list']);
     assert.match(stdout, /^NAME +PEER +OFFERS +SCOPES +IDENTITIES +NETWORKS +SOURCES/);
@@ -117,7 +117,7 @@ suite('hansa grant create', () => {
     await postGrant('theirs', 'kubectl-create');
     const refused = await create('theirs', ...toBruges, ...axes);
     assert.equal(refused.code, 5, refused.stdout);
-    assert.match(refused.stderr, /kubectl-create manages fields.*--force-conflicts/);
+    assert.match(refused.stderr, /kubectl-create manages some of its fields.*--force-conflicts/);
     const forced = await create('theirs', ...toBruges, ...axes, '--force-conflicts');
     assert.equal(forced.stdout, 'theirs configured\n', forced.stderr);
     assert.match((await hansa(['grant', 'list'])).stdout, /^theirs +\S+ +db +read +spiffe/m);
@@ -131,7 +131,7 @@ suite('hansa grant create', () => {
 
   test('says so where the peer is not trusted yet', async () => {
     const { stderr } = await create('early', ...toBruges, ...axes);
-    assert.match(stderr, /It covers nothing yet: bruges\.example is/);
+    assert.match(stderr, /The grant allows nothing yet: bruges\.example is/);
   });
 
   for (const [what, args, code, why] of [

@@ -1,5 +1,5 @@
-// hansa grant: what peers may use here. Thin over the resource FederationGrant, for which `hansa
-// apply` takes manifests with everything.
+// `hansa grant`: lists, creates and deletes FederationGrants. `hansa apply` accepts manifests with
+// all fields.
 
 import { Command } from 'commander';
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
@@ -9,7 +9,7 @@ import { printable } from '../../core/command/columns.ts';
 
 export function grantCommand(kit: CommandKit): Command {
   return new Command('grant')
-    .description('what workloads of peers may use here')
+    .description('manage what workloads of peers may use at this site')
     .addHelpText(
       'after',
       `
@@ -26,7 +26,7 @@ Examples:
 function listCommand(kit: CommandKit): Command {
   return new Command('list')
     .description('list grants')
-    .option('--peer <trust-domain>', 'only those of this peer')
+    .option('--peer <trust-domain>', 'only grants to this peer')
     .addOption(kit.outputOption(['json', 'yaml', 'wide', 'name']))
     .addHelpText(
       'after',
@@ -48,9 +48,7 @@ function listCommand(kit: CommandKit): Command {
           const table = await client.table(federationGrantKind, undefined, selection);
           if (table.rows.length === 0) {
             const whom = options.peer === undefined ? 'any peer' : printable(options.peer);
-            kit.note(
-              `Nothing is granted to ${whom}. To grant something: hansa grant create --help`,
-            );
+            kit.note(`There are no grants to ${whom}. To create one: hansa grant create --help`);
             return;
           }
           kit.printTable(table, options.output.format === 'wide');
@@ -60,16 +58,14 @@ function listCommand(kit: CommandKit): Command {
 
 function deleteCommand(kit: CommandKit): Command {
   return new Command('delete')
-    .description('take a grant back, at once')
+    .description('delete a grant, effective immediately')
     .argument('<name>', 'the name of the grant')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa grant delete bruges-db')
     .action((name: string, { output }: { readonly output: OutputFormat }, command: Command) =>
       kit.withClient(command, async (client) => {
         await client.delete(federationGrantKind, name);
-        kit.print(
-          kit.renderValue({ name, deleted: true }, output) ?? `${printable(name)} taken back`,
-        );
+        kit.print(kit.renderValue({ name, deleted: true }, output) ?? `${printable(name)} deleted`);
       }),
     );
 }

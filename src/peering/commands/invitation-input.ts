@@ -1,24 +1,24 @@
-// How `hansa peer accept` gets the invitation: from a hidden prompt, from standard input, or from the
-// command line. Other local users see a command line in the process list, so that way is warned about.
+// How `hansa peer accept` reads the invitation: from a hidden prompt, from standard input, or from
+// the command line. The last one prints a warning, because local users can read command lines.
 
 import { createInterface } from 'node:readline/promises';
 import { Writable } from 'node:stream';
 import { usageError } from '../../core/command/usage-error.ts';
 import { type Io, Interrupted } from '../../core/plane/command-kit.ts';
 
-/** More than any invitation has, and what `peer accept` sends to the site at most. */
+/** Longer than any invitation. */
 const maxCharacters = 16_384;
 
 const argumentWarning =
-  'Warning: other users of this machine can read the invitation in the process list and redeem it before you. Run hansa peer accept without it and paste it when asked, or redirect it: hansa peer accept < FILE';
+  'Warning: other users of this machine can read the invitation in the process list and redeem it before you. Run hansa peer accept without it and paste it at the prompt, or redirect it: hansa peer accept < FILE';
 
 export interface GivenInvitation {
   readonly line: string;
-  /** Standard input is read to its end: questions need another terminal. */
+  /** Standard input is at its end, so prompts must use the controlling terminal. */
   readonly usedStdin: boolean;
 }
 
-/** `given` is the argument; `-` and undefined stand for a prompt, or for standard input where that is not a terminal. */
+/** `given` is the argument. If it is `-` or undefined: prompts, or reads standard input if that is not a terminal. */
 export async function readInvitation(io: Io, given: string | undefined): Promise<GivenInvitation> {
   if (given !== undefined && given !== '-') {
     io.stderr.write(`${argumentWarning}\n`);
@@ -28,7 +28,7 @@ export async function readInvitation(io: Io, given: string | undefined): Promise
   const line = usedStdin ? await readAll(io) : await askHidden(io);
   if (line.trim() === '') {
     throw usageError(
-      'There is no invitation. Paste it when asked, or redirect it: hansa peer accept < FILE',
+      'There is no invitation. Paste it at the prompt, or redirect it: hansa peer accept < FILE',
     );
   }
   return { line: line.trim(), usedStdin };
@@ -45,7 +45,7 @@ async function readAll(io: Io): Promise<string> {
   return text;
 }
 
-/** What is typed is not shown, so that nobody reads it from the screen or from what the terminal keeps. */
+/** Does not echo the input, so that it appears neither on the screen nor in the scrollback. */
 async function askHidden(io: Io): Promise<string> {
   const nowhere = new Writable({ write: (_chunk, _encoding, done) => done() });
   const prompt = createInterface({ input: io.stdin, output: nowhere, terminal: true });

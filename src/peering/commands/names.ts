@@ -1,4 +1,4 @@
-// For completion: the commands that list the names which the commands of this folder take.
+// For shell completion: which command lists the names that a command of this folder takes.
 
 import type { NameLists } from '../../core/plane/command-line.ts';
 

@@ -75,7 +75,7 @@ suite('an invitation to cancel', () => {
 
 suite('a new invitation', () => {
   test('tells what it does not bind', () => {
-    assert.match(inviteHints(undefined, false)[0] ?? '', /^Any site may use it: confirm/);
+    assert.match(inviteHints(undefined, false)[0] ?? '', /^Any site may redeem it/);
     assert.match(
       inviteHints('bruges.example', false)[0] ?? '',
       /--for bruges\.example@FINGERPRINT/,

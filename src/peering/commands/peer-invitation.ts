@@ -1,4 +1,4 @@
-// hansa peer invite and hansa peer invitation: make, list and cancel invitations of this site.
+// `hansa peer invite` and `hansa peer invitation`: create, list and cancel invitations of this site.
 
 import { Command, Option } from 'commander';
 import { humanDuration } from '../../api/values/duration.ts';
@@ -22,13 +22,13 @@ interface InviteFlags {
 
 export function inviteCommand(kit: CommandKit): Command {
   return new Command('invite')
-    .description('make an invitation: one line of text for the operator of another site')
+    .description('create an invitation: one line of text for the operator of another site')
     .option(
       '--for <name[@fingerprint]>',
-      'the trust domain that may use it, and the fingerprint of its keys; without it you confirm the site that did',
+      'the trust domain that may redeem it, and the fingerprint of its keys; without --for, any site may, and you confirm it',
     )
     .addOption(
-      new Option('--ttl <duration>', 'how long it can be used (15m, 4h at most)').argParser(
+      new Option('--ttl <duration>', 'how long it is valid (default 15m, maximum 4h)').argParser(
         parseDurationFlag,
       ),
     )
@@ -36,10 +36,10 @@ export function inviteCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Standard output gets the line and nothing else. Any site that has it can use it, once: send it over
-a channel that you trust. With --for NAME the first site that calls itself NAME becomes the peer.
-With --for NAME@FINGERPRINT it must also have those keys: its operator sees the fingerprint in
-hansa status.
+Standard output is only the invitation. Any site that has it can redeem it, once: send it over a
+channel that you trust. With --for NAME, the first site that calls itself NAME becomes the peer.
+With --for NAME@FINGERPRINT, the site must also have those keys. Its operator finds the fingerprint
+in hansa status.
 
 Examples:
   hansa peer invite --for bruges.example
@@ -67,7 +67,7 @@ Examples:
         kit.print(kit.renderValue(made, flags.output) ?? printable(made.invitation));
         const minutes = Math.round((Date.parse(made.expiresAt) - kit.io.clock.now()) / 60_000);
         const cancel = `hansa peer invitation cancel ${printable(shortId(made.id))}`;
-        kit.note(`(one line; expires in ${minutes} min; works once; to cancel it: ${cancel})`);
+        kit.note(`(expires in ${minutes} min; works once; to cancel it: ${cancel})`);
         kit.note(`fingerprint   ${printable(made.fingerprint)}`);
         for (const line of inviteHints(name, rest.length > 0)) kit.note(printable(line));
         await warnUnlessAdvertised(kit, client);
@@ -75,20 +75,20 @@ Examples:
     );
 }
 
-/** What the operator can do about an invitation that binds less than it could. */
+/** Hints for an invitation that is not bound to a trust domain or to keys. */
 export function inviteHints(name: string | undefined, bindsKeys: boolean): string[] {
   if (name === undefined) {
-    return ['Any site may use it: confirm the one that did with: hansa peer confirm TRUST-DOMAIN'];
+    return ['Any site may redeem it. To admit the site that did: hansa peer confirm TRUST-DOMAIN'];
   }
   if (bindsKeys) return [];
   return [
-    `The first site that calls itself ${name} becomes the peer. To bind its keys too: --for ${name}@FINGERPRINT, which hansa status shows there`,
+    `The first site that calls itself ${name} becomes the peer. To require its keys too: --for ${name}@FINGERPRINT, with the fingerprint from hansa status at ${name}`,
   ];
 }
 
 export function invitationCommand(kit: CommandKit): Command {
   return new Command('invitation')
-    .description('invitations that this site made: list, cancel')
+    .description('list and cancel invitations of this site')
     .addHelpText('after', '\nExamples:\n  hansa peer invitation list')
     .addCommand(listCommand(kit))
     .addCommand(cancelCommand(kit));
@@ -115,7 +115,7 @@ Examples:
         if (rendered !== undefined) kit.print(rendered);
         else if (format === 'name') for (const { id } of invitations) kit.print(printable(id));
         else if (invitations.length === 0) {
-          kit.note('There are no invitations. Make one with: hansa peer invite --for TRUST-DOMAIN');
+          kit.note('There are no invitations. To create one: hansa peer invite --for TRUST-DOMAIN');
         } else {
           const rows = invitationRows(invitations, kit.io.clock.now(), format === 'wide');
           kit.print(renderColumns(rows.map((row) => row.map((cell) => printable(cell)))));
@@ -154,8 +154,8 @@ export function invitationRows(
 
 function cancelCommand(kit: CommandKit): Command {
   return new Command('cancel')
-    .description('end an invitation that was not redeemed, at once')
-    .argument('<id>', 'its id, or the first characters of it')
+    .description('cancel an invitation that no site has redeemed')
+    .argument('<id>', 'the id of the invitation, or its first characters')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa peer invitation cancel 4be0a1c29f3d')
     .action((given: string, options: { readonly output: OutputFormat }, command: Command) =>
@@ -173,25 +173,25 @@ function cancelCommand(kit: CommandKit): Command {
     );
 }
 
-/** By its whole id, or by a beginning that only one of them has. */
+/** Finds an invitation by its id or by a unique prefix of at least 4 characters. */
 export function findInvitation(
   invitations: readonly InvitationSummary[],
   given: string,
 ): InvitationSummary {
   if (!/^[0-9a-f]{4,64}$/.test(given)) {
     throw usageError(
-      `${JSON.stringify(given)} is not the id of an invitation: give at least its first 4 characters, as hansa peer invitation list shows them.`,
+      `${JSON.stringify(given)} is not the id of an invitation. Enter at least the first 4 characters that hansa peer invitation list shows.`,
     );
   }
   const [found, second] = invitations.filter(({ id }) => id.startsWith(given));
   if (found === undefined) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `There is no invitation ${given}. See those that there are with: hansa peer invitation list`,
+      `There is no invitation ${given}. To list the invitations: hansa peer invitation list`,
     );
   }
   if (second !== undefined) {
-    throw usageError(`Several invitations begin with ${given}: give more characters of the id.`);
+    throw usageError(`Several invitations begin with ${given}. Enter more characters of the id.`);
   }
   return found;
 }

@@ -1,4 +1,4 @@
-// hansa peer: other sites. Invite one, accept an invitation, and see how peers are doing.
+// `hansa peer`: invites other sites, accepts invitations, and shows and changes the state of peers.
 
 import { Command } from 'commander';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
@@ -30,7 +30,7 @@ interface Output {
 
 export function peerCommand(kit: CommandKit): Command {
   return new Command('peer')
-    .description('other sites: invite, accept, look after')
+    .description('manage peers: invite, accept, list, suspend, revoke')
     .addHelpText(
       'after',
       '\nExamples:\n  hansa peer invite --for bruges.example\n  hansa peer list',
@@ -48,17 +48,14 @@ export function peerCommand(kit: CommandKit): Command {
 
 function acceptCommand(kit: CommandKit): Command {
   return new Command('accept')
-    .description('accept an invitation, and become a peer of the site that made it')
-    .argument(
-      '[invitation]',
-      'the line; without it you are asked, or it is read from standard input',
-    )
+    .description('accept an invitation and become a peer of the inviting site')
+    .argument('[invitation]', 'the invitation; if missing, from a prompt or from standard input')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Paste the line when asked: it is not shown. An invitation on the command line is visible to every
-local user in the process list, and the first site that redeems it becomes the peer.
+Paste the invitation at the prompt, which does not echo it. On the command line, every local user
+can read it in the process list, and the first site that redeems it becomes the peer.
 
 Examples:
   hansa peer accept
@@ -97,7 +94,7 @@ async function previewLines(client: SiteClient, preview: InvitationPreview): Pro
     '  they get      your public bundle',
     `  you get       their public bundle, ${offers}`,
     ...(preview.confirmation
-      ? [`  then          the operator of ${preview.trustDomain} has to confirm`]
+      ? [`  then          the operator of ${preview.trustDomain} must confirm this site`]
       : []),
   ];
 }
@@ -106,20 +103,20 @@ function reportAccepted(kit: CommandKit, peer: PeerSummary): void {
   const name = printable(peer.name);
   if (peer.state === 'active') {
     kit.note(
-      `  ✓ contract version ${peer.contractVersion ?? 1}   ✓ token   ✓ bundles exchanged   ✓ enrolled   ✓ first heartbeat`,
+      `  ✓ contract version ${peer.contractVersion ?? 1}   ✓ invitation   ✓ bundles exchanged   ✓ enrolled   ✓ first heartbeat`,
     );
     kit.print(`${name} is active. Grants: hansa grant list --peer ${name}`);
   } else {
     const why = peer.reason === undefined ? '' : `: ${peer.reason}`;
     kit.print(printable(`${peer.name} is ${peer.state}${why}`));
     const hint = peerHint(peer);
-    kit.note(printable(hint === '' ? `See how far it is with: hansa peer show ${name}` : hint));
+    kit.note(printable(hint === '' ? `To see its progress: hansa peer show ${name}` : hint));
   }
 }
 
 function listCommand(kit: CommandKit): Command {
   return new Command('list')
-    .description('list the peers of this site, and how they are doing')
+    .description('list the peers of this site and their states')
     .addOption(kit.outputOption(['json', 'yaml', 'wide', 'name']))
     .addHelpText('after', '\nExamples:\n  hansa peer list\n  hansa peer list -o wide')
     .action((options: Output, command: Command) =>
@@ -130,7 +127,7 @@ function listCommand(kit: CommandKit): Command {
         else if (options.output.format === 'name') {
           for (const { name } of peers) kit.print(printable(name));
         } else if (peers.length === 0) {
-          kit.note('There are no peers. Invite one with: hansa peer invite --for TRUST-DOMAIN');
+          kit.note('There are no peers. To invite one: hansa peer invite --for TRUST-DOMAIN');
         } else {
           const nowMs = kit.io.clock.now();
           const wide = options.output.format === 'wide';
@@ -146,8 +143,8 @@ function listCommand(kit: CommandKit): Command {
 
 function showCommand(kit: CommandKit): Command {
   return new Command('show')
-    .description('show all that is known of a peer')
-    .argument('<name>', 'its trust domain')
+    .description('show the details of a peer')
+    .argument('<name>', 'the trust domain of the peer')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa peer show bruges.example')
     .action((name: string, options: Output, command: Command) =>
@@ -169,8 +166,8 @@ interface StepOptions {
 
 function confirmCommand(kit: CommandKit): Command {
   return new Command('confirm')
-    .description('say yes to a site that used an invitation and waits')
-    .argument('<name>', 'its trust domain')
+    .description('admit a site that redeemed an invitation, or end its alert')
+    .argument('<name>', 'the trust domain of the peer')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa peer confirm bruges.example')
     .action((name: string, { output }: StepOptions, command: Command) =>
@@ -178,7 +175,11 @@ function confirmCommand(kit: CommandKit): Command {
         const peer = await findPeer(client, name);
         if (peer.state === 'proposed' || peer.alert !== undefined) {
           if (peer.state === 'proposed') {
-            kit.note(printable(`${name} used an invitation, and waits: ${peer.reason ?? ''}`));
+            kit.note(
+              printable(
+                `${name} redeemed an invitation and waits for confirmation: ${peer.reason ?? ''}`,
+              ),
+            );
           }
           if (peer.alert !== undefined) kit.note(printable(`Warning: ${peer.alert}`));
           kit.note(printable(`  fingerprint   ${peer.fingerprint ?? 'unknown'}`));
@@ -189,7 +190,7 @@ function confirmCommand(kit: CommandKit): Command {
           path: pathTo(peeringPaths.confirm, { name }),
         });
         const { state } = body as PeerSummary;
-        const text = printable(`${name} is confirmed, and ${state} now.`);
+        const text = printable(`${name} is confirmed. Its state is ${state}.`);
         kit.print(kit.renderValue({ name, state }, output) ?? text);
       }),
     );
@@ -200,10 +201,10 @@ function switchCommand(kit: CommandKit, event: 'suspend' | 'resume'): Command {
   return new Command(event)
     .description(
       event === 'suspend'
-        ? 'trust nothing of a peer, and send it nothing, until it is resumed'
+        ? 'stop trusting a peer and sending to it, until you resume it'
         : 'trust a suspended peer again',
     )
-    .argument('<name>', 'its trust domain')
+    .argument('<name>', 'the trust domain of the peer')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', `\nExamples:\n  hansa peer ${event} bruges.example`)
     .action((name: string, { output }: StepOptions, command: Command) =>
@@ -228,14 +229,14 @@ function switchCommand(kit: CommandKit, event: 'suspend' | 'resume'): Command {
 
 function revokeCommand(kit: CommandKit): Command {
   return new Command('revoke')
-    .description('end the peering with a site, at once and for good')
-    .argument('<name>', 'its trust domain')
+    .description('end the peering with a site, immediately and for good')
+    .argument('<name>', 'the trust domain of the peer')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
-Works whether the other site answers or not. Agents and bots that joined with an SVID of the peer are
-listed and forgotten. A new invitation makes it a peer again.
+The other site does not have to be reachable. The command lists the agents and bots that joined with
+an SVID of the peer, and the site forgets them. Only a new invitation makes the site a peer again.
 
 Examples:
   hansa peer revoke reval.example --yes`,
@@ -257,7 +258,7 @@ Examples:
     );
 }
 
-/** Refused here, with what is possible, rather than wished for without end. */
+/** Rejects a step that the peer's state does not allow. The site itself would store the wish and wait. */
 function checkStep(peer: PeerSummary, event: PeerEvent): void {
   const state = peer.state as PeerState;
   if (event === 'suspend' && state === 'suspended') return;
@@ -267,7 +268,7 @@ function checkStep(peer: PeerSummary, event: PeerEvent): void {
   }
 }
 
-/** Follows the object from the answer to the change on, so that no state is missed. */
+/** Watches the peer from the revision of the change, so that it misses no state. */
 async function untilState(
   kit: CommandKit,
   client: SiteClient,
@@ -296,7 +297,7 @@ async function untilState(
   }
   throw new HansaError(
     'HANSA_CONDITION_NOT_MET',
-    `${name} is still ${state}: the site is busy. See hansa peer show ${name}`,
+    `${name} is still ${state}, because the site is busy. To see its state: hansa peer show ${name}`,
   );
 }
 

@@ -1,5 +1,5 @@
-// Tells every live peer at once that this site has published a new bundle. What gets lost is told by
-// the next heartbeat.
+// Announces a new bundle of this site to every live peer at once. The bundle sequence in the next
+// heartbeat covers a lost announcement.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { lastPublished, publishedCollection } from '../../core/identity/bundle/published-bundle.ts';
@@ -39,7 +39,7 @@ export function announcementController(parts: {
         return undefined;
       }
       await heartbeats.announce(peer, { bundleSequence }, signal).catch((error: unknown) => {
-        log.debug('announcement was not taken', { peer: name, error });
+        log.debug('peer did not accept the announcement', { peer: name, error });
       });
       return undefined;
     },

@@ -1,4 +1,4 @@
-// Writes into the status of a suspended or revoked peer which enforcement points that has reached.
+// Reports in the status of a suspended or revoked peer which enforcement points already reject it.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import type { EnforcementPoints } from '../../core/plane/enforcement.ts';
@@ -15,7 +15,7 @@ type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & {
 
 const controllerName = 'peering-enforcement';
 const leaseName = `${peeringLease}.enforcement`;
-/** How soon a point that lags is asked again. */
+/** How soon to ask a pending enforcement point again. */
 const askAgainMs = 1_000;
 
 export function enforcementController(parts: Parts): Controller {

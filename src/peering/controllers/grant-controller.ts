@@ -1,5 +1,5 @@
-// Tells in the status of every FederationGrant whether it grants anything now: after a change of the
-// grant, of its peer or of an offer, and when it expires.
+// Sets the conditions of every FederationGrant: after a change of the grant, of its peer or of an
+// offer, and when it expires.
 
 import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';

@@ -1,4 +1,4 @@
-// Sends a heartbeat to every live peer, regularly, and at once where there is something to tell.
+// Sends heartbeats to every live peer: in regular intervals, and at once when the grants change.
 
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
@@ -40,13 +40,13 @@ export function heartbeatController(parts: {
   return {
     name: 'peering-heartbeats',
     lease: `${peeringLease}.heartbeats`,
-    // Peers that do not answer take their whole time limit: as many may be silent at once without
+    // A peer that does not answer takes a slot until the timeout. This many can be silent without
     // delaying the others.
     parallelism: 256,
     timeoutMs: 2 * callTimeoutMs,
     sources: [
       new StoreSource({ store, clock, collection: peersCollection }),
-      // What is granted is told at once.
+      // Sends changed grants at once.
       new StoreSource({
         store,
         clock,
@@ -63,8 +63,8 @@ export function heartbeatController(parts: {
         return undefined;
       }
       const silentMs = heartbeats.silentForMs(peer);
-      // The acceptor learns that it is enrolled after the inviter, and is heard from then: whoever
-      // speaks before that is refused.
+      // The acceptor enrolls after the inviter and rejects heartbeats before that. So the inviter
+      // waits for the first heartbeat of the acceptor.
       if (peer.status?.state === 'enrolled' && peer.status.role === 'inviter') {
         const waitMs = firstHeartbeatMs - silentMs;
         if (waitMs > 0) return later(waitMs);
@@ -74,15 +74,15 @@ export function heartbeatController(parts: {
       const nowMs = clock.monotonic();
       const last = sent.get(name);
       if (last !== undefined && last.dueMs > nowMs) {
-        // A change of its status wakes this up as well; only what the peer does not know is sent.
+        // A status change also triggers this. Sends only a heartbeat that differs from the last one.
         if (last.text === text) return later(last.dueMs - nowMs);
-        // A burst of changes is told in a few messages.
+        // Combines a burst of changes into a few messages.
         const waitMs = last.atMs + tellEveryMs - nowMs;
         if (waitMs > 0) return later(waitMs);
         const cost = Math.max(messageCost, text.length);
         if (!news.take(peer.metadata.uid, cost)) return later(last.dueMs - nowMs);
       }
-      // A little apart from each other, whatever made them start together.
+      // Jitter, so that heartbeats to many peers do not stay synchronized.
       const periodMs = heartbeatIntervalMs * (0.9 + random.unit() / 10);
       sent.set(name, { text, atMs: nowMs, dueMs: nowMs + periodMs });
       try {
@@ -90,12 +90,12 @@ export function heartbeatController(parts: {
         results.add({ direction: 'sent', result: 'answered' });
       } catch (error) {
         if (hasCode(error, 'HANSA_CONFLICT') || hasCode(error, 'HANSA_STORE_FULL')) {
-          // The store did not take the answer: ask again soon.
+          // The store did not accept the answer: retry soon.
           sent.delete(name);
           throw error;
         }
         results.add({ direction: 'sent', result: 'failed' });
-        log.debug('heartbeat was not answered', { peer: name, error });
+        log.debug('heartbeat failed', { peer: name, error });
         await heartbeats.missed(name, error);
       }
       return { requeueAfterMs: periodMs };
@@ -104,17 +104,17 @@ export function heartbeatController(parts: {
 }
 
 /**
- * In whole milliseconds: what is left of a difference between two times can be too little to add to a
- * time, and a key that waits for that would run for ever.
+ * Rounds up to whole milliseconds. A fraction can be too small to change a floating-point time, and
+ * the controller would loop.
  */
 function later(waitMs: number): ReconcileResult {
   return { requeueAfterMs: Math.ceil(waitMs) };
 }
 
 interface LastSent {
-  /** What was told, to whom. */
+  /** The uid of the peer and the message. */
   readonly text: string;
   readonly atMs: number;
-  /** When the next one is sent, with or without news. */
+  /** When the next heartbeat is due, changed or not. */
   readonly dueMs: number;
 }

@@ -1,5 +1,5 @@
-// Brings every peer as far as it can go: after a change of its object, of its federation, of an
-// invitation or an acceptance, and after a restart, which is the same.
+// Advances every peer as far as possible: after a change of its object, its federation, an invitation
+// or an acceptance, and after a restart.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { federationsCollection } from '../peers/peer-federation.ts';
@@ -18,7 +18,7 @@ import { handshakeTimeoutMs } from '../timing.ts';
 
 const invitations = recordReader<InvitationRecord>(invitationsCollection);
 
-/** One replica speaks for the site. Writes carry no epoch: each is compare-and-set along the table. */
+/** One replica talks to peers. Writes carry no epoch: each is a compare-and-set along the table of states. */
 export const peeringLease = 'controller.peering';
 
 export function peerController(parts: {
@@ -32,7 +32,7 @@ export function peerController(parts: {
   return {
     name: 'peering',
     lease: peeringLease,
-    // A handshake with a site that does not answer takes its whole time limit; others go on meanwhile.
+    // A handshake with a site that does not answer takes a slot until the timeout.
     parallelism: 16,
     timeoutMs: 3 * handshakeTimeoutMs,
     backOff: { firstMs: 50, longestMs: 10_000 },
@@ -49,7 +49,7 @@ export function peerController(parts: {
   };
 }
 
-/** Ends trust as soon as an object says so, also in a process that waits for the lease. */
+/** Ends trust in a stopped peer, also in a process that does not hold the lease. */
 export function distrustController(parts: {
   readonly store: Store;
   readonly clock: Clock;

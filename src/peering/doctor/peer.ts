@@ -1,4 +1,4 @@
-// What `hansa doctor --peer` says about the state of a peer, and what to do about it.
+// The check of `hansa doctor --peer` for the state of the peer, with a remedy.
 
 import { type Finding, ok, peerSubject, type SubjectCheck } from '../../core/plane/doctor.ts';
 import { listPeers } from '../client/peers.ts';
@@ -24,7 +24,7 @@ export function judgePeer(
   if (state === 'active') return ok('peer', told);
   const text = reason === '' ? told : `${told}: ${reason}`;
   const hint = peerHint(peer);
-  // The steps below tell why a peer cannot be reached: the advice to run this very command does not help.
+  // Omits the hint to run `hansa doctor`, because this is its output.
   const isUseful = hint !== '' && !hint.includes('hansa doctor');
   return { check: 'peer', level: 'warning', text, ...(isUseful ? { remedy: hint } : {}) };
 }

@@ -39,8 +39,8 @@ suite('a grant that is written', () => {
   });
 
   for (const [id, why] of [
-    ['spiffe://novgorod.example/web', /ids\[0\].*of the trust domain novgorod\.example/],
-    ['spiffe://bruges.example.evil/web', /of the trust domain bruges\.example\.evil/],
+    ['spiffe://novgorod.example/web', /ids\[0\].*in the trust domain novgorod\.example/],
+    ['spiffe://bruges.example.evil/web', /in the trust domain bruges\.example\.evil/],
     ['spiffe://bruges.example/a/../web', /segment of dots/],
     ['spiffe://bruges.example/web/', /ends with a slash/],
     ['spiffe://Bruges.example/web', /is not a SPIFFE ID/],
@@ -79,7 +79,7 @@ suite('a grant that is written', () => {
       nodeInstances: { ids: ['spiffe://reval.example/web'] },
       offers: ['db', 'metrics'],
     });
-    assert.match(peer ?? '', /no peer reval\.example yet/);
+    assert.match(peer ?? '', /reval\.example is not a peer of this site yet/);
     assert.match(offer ?? '', /no ServiceOffer metrics yet/);
   });
 });

@@ -1,5 +1,5 @@
-// Rules for a FederationGrant that its schema cannot express. The site checks them before it stores
-// the grant, so that its author sees the error. A grant that grants nothing yet gets a warning. Pure.
+// Admission rules for a FederationGrant that its schema cannot express. A grant that allows nothing
+// yet gets a warning. Pure.
 
 import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
@@ -12,7 +12,7 @@ import type { Store } from '../../core/store/store.ts';
 
 type Spec = FederationGrant['spec'];
 
-/** Throws HANSA_INVALID. What `live` says already is not judged again. */
+/** Throws HANSA_INVALID. Does not check values again that `live` already has. */
 export function admitGrant(
   grant: Pick<Resource, 'metadata' | 'spec'>,
   live: Pick<Resource, 'spec'> | undefined,
@@ -43,11 +43,15 @@ export function admitGrant(
     if (problem !== undefined) refuse(`spec.sourceCIDRs.cidrs[${at}]`, `${cidr}: ${problem}`);
   }
   if (store.get(federationPeerKind.plural, spec.peer) === undefined) {
-    warn(`spec.peer: this site has no peer ${spec.peer} yet; until then this grants nothing`);
+    warn(
+      `spec.peer: ${spec.peer} is not a peer of this site yet; until then the grant allows nothing`,
+    );
   }
   for (const offer of spec.offers ?? []) {
     if (store.get(serviceOfferKind.plural, offer) !== undefined) continue;
-    warn(`spec.offers: this site has no ServiceOffer ${offer} yet; until then it is not granted`);
+    warn(
+      `spec.offers: this site has no ServiceOffer ${offer} yet; until then the grant does not include it`,
+    );
   }
 }
 
@@ -55,7 +59,7 @@ function identityProblem(id: string, peer: string): string | undefined {
   try {
     const { trustDomain } = SpiffeId.parse(id);
     if (trustDomain.name === peer) return undefined;
-    return `${id} is of the trust domain ${trustDomain.name}, and the grant is for ${peer}`;
+    return `${id} is in the trust domain ${trustDomain.name}, but the grant is for ${peer}`;
   } catch (caught) {
     if (caught instanceof HansaError) return caught.message;
     throw caught;

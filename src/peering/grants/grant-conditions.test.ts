@@ -56,7 +56,7 @@ suite('the status of a grant', () => {
     ['NothingMatches', { networks: {} }, /spec\.networks matches nothing/],
     ['NothingMatches', { sourceCIDRs: { cidrs: [] } }, /spec\.sourceCIDRs matches nothing/],
     ['NoNetworks', { networks: { ids: ['backbone'] } }, /no networks yet/],
-    ['NoTarget', { offers: undefined }, /names nothing that it grants/],
+    ['NoTarget', { offers: undefined }, /has no offers/],
     ['OfferNotFound', { offers: ['gone'] }, /no ServiceOffer gone/],
   ] as const) {
     test(`is not ready (${reason}) with ${JSON.stringify(given)}`, () => {
@@ -75,7 +75,7 @@ suite('the status of a grant', () => {
   test('names scopes that do not exist, and grants by the others', () => {
     const { reasons, text } = told({ scopes: ['nothing-at-all', 'read'] });
     assert.deepEqual(reasons, ['Ready True Granted', 'ScopesKnown False UnknownScope']);
-    assert.match(text, /do not exist and grant nothing: nothing-at-all\. Accepted are read/);
+    assert.match(text, /do not exist and allow nothing: nothing-at-all\. Valid scopes: read/);
     const many = told({ scopes: ['a', 'b', 'c', 'd', 'e', 'f', 'g', 'h', 'x'.repeat(999)] }).text;
     assert.match(many, /a, b, c, d, e and 4 more/);
   });

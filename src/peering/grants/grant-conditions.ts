@@ -1,5 +1,4 @@
-// The conditions of a FederationGrant: whether it grants anything now, and if not, why and what to
-// do. Pure.
+// The conditions of a FederationGrant: whether it allows anything now. If not, why and what to do. Pure.
 
 import { knownScopes, peerDistrust } from '../../api/grants.ts';
 import { type FederationGrant, grantScopes } from '../../api/kinds/federation-grant.ts';
@@ -17,7 +16,7 @@ export interface GrantFacts {
 
 type Finding = Pick<ConditionUpdate, 'status' | 'reason' | 'message'>;
 
-/** So many names are told in a message; the rest is counted. */
+/** A message lists at most this many names, and the number of the others. */
 const mostTold = 5;
 
 export function grantConditions(
@@ -31,7 +30,7 @@ export function grantConditions(
   ];
 }
 
-/** When time alone changes the conditions; undefined where it does not. */
+/** When the grant expires, which changes its conditions. Undefined if it does not expire. */
 export function grantEndsAtMs({ spec }: Pick<FederationGrant, 'spec'>): number | undefined {
   return spec.expiresAt === undefined ? undefined : parseTimestamp(spec.expiresAt);
 }
@@ -40,17 +39,17 @@ function readiness(spec: FederationGrant['spec'], facts: GrantFacts): Finding {
   const no = (reason: string, message: string): Finding => ({ status: 'False', reason, message });
   const endsAtMs = grantEndsAtMs({ spec });
   if (spec.expiresAt !== undefined && (endsAtMs === undefined || facts.nowMs >= endsAtMs)) {
-    return no('Expired', `It expired at ${spec.expiresAt}.`);
+    return no('Expired', `The grant expired at ${spec.expiresAt}.`);
   }
   const scopes = knownScopes({ spec });
   if (scopes.length === 0) {
-    return no('NoScope', `It has none of the scopes ${grantScopes.join(', ')}: add one.`);
+    return no('NoScope', `The grant has none of the scopes ${grantScopes.join(', ')}. Add one.`);
   }
   const axis = emptyAxis(spec);
   if (axis !== undefined) {
     return no(
       'NothingMatches',
-      `spec.${axis} matches nothing: list what it may be, or set unrestricted: true.`,
+      `spec.${axis} matches nothing. Add values to it, or set unrestricted: true.`,
     );
   }
   if (spec.networks?.unrestricted !== true) {
@@ -61,9 +60,9 @@ function readiness(spec: FederationGrant['spec'], facts: GrantFacts): Finding {
   }
   const distrust = peerDistrust(spec.peer, facts.peer);
   if (distrust !== undefined)
-    return no('PeerNotTrusted', `${distrust}: hansa peer show ${spec.peer}.`);
+    return no('PeerNotTrusted', `${distrust}. To see why: hansa peer show ${spec.peer}.`);
   const offers = spec.offers ?? [];
-  if (offers.length === 0) return no('NoTarget', 'It names nothing that it grants: set offers.');
+  if (offers.length === 0) return no('NoTarget', 'The grant has no offers. Set spec.offers.');
   const missing = offers.filter((offer) => !facts.hasOffer(offer));
   const absent = missing.length === 0 ? '' : ` This site has no ServiceOffer ${told(missing)}.`;
   if (missing.length === offers.length) return no('OfferNotFound', absent.trim());
@@ -93,12 +92,12 @@ function scopesFound(spec: FederationGrant['spec']): Finding {
     (scope: unknown) => !grantScopes.some((known) => known === scope),
   );
   if (unknown.length === 0) {
-    return { status: 'True', reason: 'Known', message: 'All of its scopes exist.' };
+    return { status: 'True', reason: 'Known', message: 'All scopes of the grant exist.' };
   }
   return {
     status: 'False',
     reason: 'UnknownScope',
-    message: `It names scopes that do not exist and grant nothing: ${told(unknown.map(String))}. Accepted are ${grantScopes.join(', ')}.`,
+    message: `The grant has scopes that do not exist and allow nothing: ${told(unknown.map(String))}. Valid scopes: ${grantScopes.join(', ')}.`,
   };
 }
 

@@ -1,4 +1,4 @@
-// What is told to a peer with every heartbeat: which offers its workloads are granted now. Pure.
+// The offers that the site lists in a heartbeat: those that grants give to workloads of the peer now. Pure.
 
 import { grantees } from '../../api/grants.ts';
 import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
@@ -7,10 +7,10 @@ import { maxHeartbeatBytes, type OfferTold } from '../messages.ts';
 
 const longestList = 256;
 const longestGrantees = 1024;
-/** Below `maxHeartbeatBytes`, with room for what else a heartbeat says. */
+/** Below `maxHeartbeatBytes`, with room for the other fields of a heartbeat. */
 const maxOffersBytes = maxHeartbeatBytes - 2048;
 
-/** In the order of names, so that the same grants make the same message. O(grants + their entries). */
+/** Sorted by name, so that equal grants produce equal messages. O(grants + their entries). */
 export function offersFor(
   peer: string,
   grants: Iterable<Pick<FederationGrant, 'metadata' | 'spec'>>,
@@ -45,7 +45,7 @@ export function offersFor(
     .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     .slice(0, longestList)
     .filter((offer) => {
-      // What does not fit is left out, and what comes after it may still fit.
+      // Leaves out an offer that does not fit. A smaller one after it may still fit.
       const more = Buffer.byteLength(JSON.stringify(offer)) + 1;
       if (bytes + more > maxOffersBytes) return false;
       bytes += more;

@@ -1,6 +1,5 @@
-// The acceptor's side of the handshake, as calls: look at an invitation, and redeem it. Nothing is
-// sent to whoever answers, neither secret nor name, before the connection itself is verified
-// against a key that the invitation pins.
+// The acceptor's calls of the handshake: preview an invitation, and redeem it. The acceptor sends
+// neither the secret nor its name before it has verified the connection against a pinned key.
 
 import { createHash } from 'node:crypto';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -36,7 +35,7 @@ export interface AcceptorParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly own: { readonly bundle: Bundle };
-  /** The SPIFFE bundle document of this site as it is published. */
+  /** The published SPIFFE bundle document of this site. */
   readonly document: () => Promise<string>;
   readonly advertiseURL: () => string;
 }
@@ -48,7 +47,7 @@ export interface InvitingSite {
   readonly keys: readonly Buffer[];
 }
 
-/** The inviter's bundle, believed because a pinned key vouches for it. */
+/** The inviter's bundle, verified with a key that the invitation pins. */
 export interface VerifiedBundle {
   readonly document: string;
   readonly fingerprint: string;
@@ -61,7 +60,7 @@ export class Acceptor {
     this.#parts = parts;
   }
 
-  /** Tells what the inviter would say, without using the invitation up. */
+  /** Asks the inviter what the invitation offers, without redeeming it. */
   preview(inviter: InvitingSite, secret: Buffer): Promise<PreviewAnswer & VerifiedBundle> {
     return this.#verified(inviter, async (connection, verified) => {
       const challenge = Buffer.from(await this.#parts.random.bytes(32));
@@ -86,7 +85,7 @@ export class Acceptor {
   ): Promise<RedeemAnswer & VerifiedBundle> {
     const { transport, trustDomain, document, advertiseURL } = this.#parts;
     const verified = await this.#verified(inviter, async (_connection, found) => found);
-    // A connection of its own, because this one shows who we are.
+    // A new connection, because this one presents the certificate of this site.
     const connection = await reach(inviter, () =>
       transport.connect({
         url: inviter.url,
@@ -120,7 +119,7 @@ export class Acceptor {
     const connection = await reach(inviter, () =>
       this.#parts.transport.connect({
         url: inviter.url,
-        // Decided below: the keys to decide by come over this very connection.
+        // Verified below, with keys that come over this connection.
         verify: () => undefined,
         asSite: false,
         timeoutMs: handshakeTimeoutMs,
@@ -142,19 +141,16 @@ export class Acceptor {
         parseSpiffeBundle(response.body, inviter.trustDomain, 'x509'),
       );
       if (sharesAuthority(bundle, this.#parts.own.bundle)) {
-        throw untrusted(
-          inviter,
-          `the bundle that it gives for ${name} holds an authority of this very site`,
-        );
+        throw untrusted(inviter, `its bundle for ${name} contains an authority of this site`);
       }
-      // Only pinned keys vouch for the connection: whoever adds a key of his own to a genuine
-      // bundle is not believed by that key.
+      // Only pinned keys verify the connection. An attacker can add a key to a genuine bundle, but
+      // that key is not pinned.
       const pinned = bundle.authorities.filter(({ spki }) => {
         const digest = createHash('sha256').update(spki).digest();
         return inviter.keys.some((key) => key.equals(digest));
       });
       if (pinned.length === 0) {
-        throw untrusted(inviter, 'none of its keys is one that the invitation names');
+        throw untrusted(inviter, 'none of its keys is in the invitation');
       }
       const trusted = new Bundle(inviter.trustDomain, pinned);
       this.#verify(inviter, trusted, connection.peerChain);
@@ -237,7 +233,7 @@ function believe<T>(inviter: InvitingSite, check: () => T): T {
 function untrusted(inviter: InvitingSite, why: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_PEER_UNTRUSTED',
-    `Whoever answers at ${inviter.url.href} is not the ${inviter.trustDomain.name} of the invitation: ${why.replace(/\.$/, '')}. Nothing was sent to it.`,
+    `The site at ${inviter.url.href} is not the ${inviter.trustDomain.name} of the invitation: ${why.replace(/\.$/, '')}. This site sent it no secret.`,
     cause === undefined ? {} : { cause },
   );
 }

@@ -1,5 +1,5 @@
-// Two sites show the secret of one invitation: one of them is not the invited one. The operators of
-// both are told.
+// A contest: a second site presents the secret of an invitation that was already redeemed, so one of
+// the two stole it. This file records the contest and writes the texts for both operators.
 
 import { timestamp } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -17,13 +17,13 @@ export interface ContestParts {
   readonly invitations: Records<InvitationRecord>;
 }
 
-/** What the site that came second says of itself. */
+/** The name and the keys that the second site claims. */
 export type Claim = Pick<Contest, 'trustDomain' | 'fingerprint'>;
 
 /**
- * Records that a second site showed the secret of an invitation that `redeemed` used up. The first
- * attempt becomes part of the invitation's record with an audit row of its own, from which the
- * status of the peer follows; later ones are denials like any other. Resolves to the refusal.
+ * Records that a second site presented the secret after `redeemed`. The first attempt goes into the
+ * invitation's record, with its own audit record, and from there into the status of the peer. Later
+ * attempts are ordinary denials. Resolves to the error for the second site.
  */
 export async function recordContest(
   { trustDomain, clock, audit, invitations }: ContestParts,
@@ -64,7 +64,7 @@ export async function recordContest(
       name: other.trustDomain,
       outcome: 'deny',
       code,
-      reason: `replay: it was redeemed by ${redeemed.trustDomain}`,
+      reason: `replay: ${redeemed.trustDomain} already redeemed the invitation`,
     });
   }
   return peeringError(code, contestRefusal(trustDomain.name, redeemed, other, nowMs));
@@ -81,7 +81,7 @@ export function contestText(contest: Contest, redeemed: Redemption): string {
   return `${other}${keys} tried to redeem the same invitation at ${timestamp(atMs)}${from}; the peer has the fingerprint ${redeemed.fingerprint}`;
 }
 
-/** For the operator of the site that came second. */
+/** For the operator of the second site. */
 function contestRefusal(
   inviter: string,
   redeemed: Redemption,
@@ -90,9 +90,9 @@ function contestRefusal(
 ): string {
   const when = ago(nowMs - redeemed.atMs);
   if (trustDomain !== redeemed.trustDomain) {
-    return `Cannot accept the invitation: it was already redeemed ${when} by ${redeemed.trustDomain}. Ask ${inviter} for a new one.`;
+    return `Cannot accept the invitation: ${redeemed.trustDomain} already redeemed it ${when}. Ask ${inviter} for a new one.`;
   }
-  return `Cannot accept the invitation: it was already redeemed ${when} by a ${trustDomain} with other keys (fingerprint ${redeemed.fingerprint}). If that was not your site, ask the operator of ${inviter} to revoke ${trustDomain} and to invite you again with --for ${trustDomain}@FINGERPRINT.`;
+  return `Cannot accept the invitation: a ${trustDomain} with other keys (fingerprint ${redeemed.fingerprint}) already redeemed it ${when}. If that was not your site, ask the operator of ${inviter} to revoke ${trustDomain} and to invite you again with --for ${trustDomain}@FINGERPRINT.`;
 }
 
 export function ago(ms: number): string {

@@ -1,6 +1,6 @@
-// Crossing invitations: two sites invite each other, and both accept at the same time. One of the two
-// invitations stands, the same one at both sites: that of the site whose trust domain sorts first.
-// An acceptance counts only for a site that proves itself by a key which the accepted invitation pins.
+// Crossing invitations: two sites invite each other, and both accept at the same time. Both sites keep
+// the invitation of the site whose trust domain sorts first. An acceptance counts only for a site that
+// proves possession of a key that the accepted invitation pins.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -8,17 +8,17 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { AcceptanceRecord, Records } from './records.ts';
 import { peeringError } from '../errors.ts';
 
-/** Whether an invitation of `own` stands where one of `other` crosses it. */
+/** Whether the invitation of `own` wins over a crossing one of `other`. */
 export function stands(own: TrustDomain, other: string): boolean {
   return own.name < other;
 }
 
-/** Whether a site that proved itself by these keys, in hex, is the one whose keys an invitation pins. */
+/** Whether the site proved possession of a pinned key. Digests in hex. */
 export function pins(pinned: readonly string[], proven: readonly string[] = []): boolean {
   return proven.some((key) => pinned.includes(key));
 }
 
-/** The acceptance under way by which an operator of this site wants exactly that site as a peer. */
+/** The acceptance in progress for the site that proved possession of these keys. */
 export function acceptanceFor(
   acceptances: Records<AcceptanceRecord>,
   name: string,
@@ -29,7 +29,7 @@ export function acceptanceFor(
   return isUnderWay && pins(record.keys, proven) ? record : undefined;
 }
 
-/** The invitation by which this site is about to become a peer of the site that proved itself by these keys. */
+/** The id of the invitation that this site is redeeming at the site that proved possession of these keys. */
 export function acceptingFrom(
   acceptances: Records<AcceptanceRecord>,
   peer: FederationPeer | undefined,
@@ -41,10 +41,10 @@ export function acceptingFrom(
   return record?.invitation === invitation ? invitation : undefined;
 }
 
-/** Tells the site whose invitation does not stand to wait: it is about to be redeemed from. */
+/** Tells the site whose redemption lost to wait: this site redeems that site's invitation instead. */
 export function crossed(own: TrustDomain, other: string): HansaError {
   return peeringError(
     'HANSA_PEER_STATE',
-    `Cannot accept the invitation now: ${own.name} is accepting an invitation of ${other} at the same time, and that one stands.`,
+    `Cannot accept the invitation now: ${own.name} is accepting an invitation of ${other} at the same time, which takes precedence.`,
   );
 }

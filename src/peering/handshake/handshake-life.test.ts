@@ -91,7 +91,10 @@ suite('a site that redeemed an invitation of this one', () => {
     await site.clock.advance(1000);
     await reconcile(site);
     assert.equal(await stateOf(site), 'revoked');
-    assert.match((await statusOf(site))?.reason ?? '', /nobody confirmed it in time/);
+    assert.match(
+      (await statusOf(site))?.reason ?? '',
+      /no operator of this site confirmed it in time/,
+    );
     await assert.rejects(site.inviter.confirm(name, operator), withErrorCode('HANSA_NOT_FOUND'));
   });
 
@@ -172,7 +175,7 @@ suite('an invitation that this site accepted', () => {
     await site.handshake.acceptances.delete(kept);
     await reconcile(site);
     assert.equal(await stateOf(site), 'revoked');
-    assert.match((await statusOf(site))?.reason ?? '', /its invitation was given up/);
+    assert.match((await statusOf(site))?.reason ?? '', /the operator gave up its invitation/);
   });
 
   test('fails as a whole where the answer is no refusal, and is tried again as it was', async () => {

@@ -1,6 +1,6 @@
-// The handshake and the life of a peer as one level-triggered step: given a trust domain, look at
-// what was invited, accepted, wanted and reached, and do what is missing. It may be cut off anywhere
-// and begun again; whatever it does twice is done once.
+// The level-triggered step of the handshake and of the life of a peer: reads the invitations,
+// acceptances and objects of one trust domain and does what is missing. It can stop anywhere and run
+// again, because every action is idempotent.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -52,7 +52,7 @@ export class Handshake {
     this.acceptances = new Records(parts.store, acceptancesCollection);
   }
 
-  /** Brings one peer as far as it can go now. */
+  /** Advances one peer as far as possible now. */
   async reconcile(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
     if (TrustDomain.problem(name) !== undefined) return undefined;
     const { peers, inviter } = this.#parts;
@@ -69,7 +69,7 @@ export class Handshake {
     return soonest(accepted, redeemed);
   }
 
-  /** The inviter's part alone, for a site that has just redeemed and waits for the answer. */
+  /** Only the inviter's part, for a site that has just redeemed and waits for the answer. */
   async admit(name: string): Promise<FederationPeer | undefined> {
     const { inviter, peers } = this.#parts;
     const known = await peers.get(name);
@@ -81,8 +81,8 @@ export class Handshake {
   }
 
   /**
-   * Ends trust before anything else, whatever becomes of the rest. Where an acceptance has not made
-   * a peer yet, it is given up.
+   * Ends trust first, so that a later failure cannot keep it. An acceptance without a peer is
+   * deleted.
    */
   async revoke(name: string, by: Requester): Promise<void> {
     const { peers } = this.#parts;
@@ -93,7 +93,7 @@ export class Handshake {
       if (known === undefined && acceptance === undefined) {
         throw new HansaError('HANSA_NOT_FOUND', `Cannot revoke ${name}: it is not a peer.`);
       }
-      // Declared, or about to be made: what would make it a peer ends.
+      // The peer has no state yet: ends the records that would create it.
       if (acceptance !== undefined) await this.#drop(acceptance);
       if (known !== undefined) await this.#close(known);
     }
@@ -102,7 +102,7 @@ export class Handshake {
     await this.#prune(name);
   }
 
-  /** Before the site serves: what was stopped before a crash is not trusted after it. */
+  /** Runs before the site serves, so that a peer stopped before a crash is not trusted after it. */
   async sweep(): Promise<void> {
     const { peers, federations } = this.#parts;
     const known = (await peers.list()).map(({ metadata }) => metadata.name);
@@ -112,8 +112,8 @@ export class Handshake {
   }
 
   /**
-   * Ends trust in a peer that is gone, deleted, revoked or to be suspended. Needs no lease: every write is
-   * compare-and-set, and trust must not last until a site that crashed has its leases back.
+   * Ends trust in a peer that is missing, deleted, revoked or to be suspended. Needs no lease: every
+   * write is a compare-and-set, and trust must end before a crashed site gets its leases back.
    */
   async distrust(name: string): Promise<void> {
     const { peers, federations } = this.#parts;
@@ -128,7 +128,7 @@ export class Handshake {
     if (isStopped) await this.#settle(name);
   }
 
-  /** The peer of an acceptance, whatever the controller does meanwhile. */
+  /** Creates the peer of an acceptance. Safe while the controller runs. */
   propose(name: string, record: AcceptanceRecord): Promise<FederationPeer | undefined> {
     return this.#parts.peers.propose({
       name,
@@ -143,7 +143,7 @@ export class Handshake {
     });
   }
 
-  /** Resolves to whether the acceptance makes the peer with this uid, and no other. */
+  /** Binds the acceptance to the peer with this uid. Resolves to false if it belongs to another. */
   async #bind(name: string, invitation: string, uid: string): Promise<boolean> {
     await this.acceptances.change(name, (record) =>
       record.invitation === invitation && record.madeUid === undefined
@@ -154,34 +154,38 @@ export class Handshake {
     return record?.invitation === invitation && record.madeUid === uid;
   }
 
-  /** As the invited: redeem what an operator accepted. */
+  /** As acceptor: redeems the invitation that an operator accepted. */
   async #accept(name: string, signal: AbortSignal): Promise<ReconcileResult | undefined> {
     const { peers, clock } = this.#parts;
     const found = this.acceptances.get(name);
     if (found === undefined || found.value.step === 'refused') return undefined;
-    // Done by an earlier version, which bound no records, and its peer is gone.
+    // Left by an earlier version, which bound no records, and the peer no longer exists.
     const isLeft = found.value.step === 'done' && found.value.madeUid === undefined;
     const peer =
       isLeft && (await peers.get(name)) === undefined
         ? undefined
         : await this.propose(name, found.value);
-    // Bound to the peer by now.
+    // `propose` has bound it to the peer.
     const kept = this.acceptances.get(name);
     if (kept === undefined || kept.value.invitation !== found.value.invitation) return undefined;
     const record = kept.value;
     if (peer?.status?.invitation !== record.invitation || peer.status.state === 'revoked') {
-      // Another peering has this name, or this one was revoked meanwhile.
+      // Another peering has this name, or this one was revoked in the meantime.
       await this.#vouch(name, record, peer);
       await this.#drop(kept);
       return undefined;
     }
     if (record.step === 'done') {
-      await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+      await peers.step(
+        name,
+        'accept',
+        `${name} accepted the redemption of its invitation by this site`,
+      );
       return undefined;
     }
     const outcome = await this.#redeem(name, kept, signal);
     if ((await peers.get(name))?.status?.invitation !== record.invitation) {
-      // Meanwhile a crossing invitation took its place.
+      // A crossing invitation replaced this one in the meantime.
       return { requeueAfterMs: 0 };
     }
     if (outcome instanceof HansaError) {
@@ -196,13 +200,17 @@ export class Handshake {
       return undefined;
     }
     if (outcome === 'pending') return { requeueAfterMs: confirmPollMs };
-    await peers.step(name, 'accept', `${name} took this site's answer to its invitation`);
+    await peers.step(
+      name,
+      'accept',
+      `${name} accepted the redemption of its invitation by this site`,
+    );
     return undefined;
   }
 
   /**
-   * The same site has redeemed an invitation of this one, and waits for a confirmation. The operator
-   * who accepted its invitation wants it as a peer, so that counts as the confirmation.
+   * The other site has redeemed an invitation of this site and waits for confirmation. An operator
+   * of this site accepted an invitation of that site, which counts as the confirmation.
    */
   async #vouch(
     name: string,
@@ -218,7 +226,7 @@ export class Handshake {
     }
   }
 
-  /** A peer that waits for an acceptance which was refused or withdrawn would wait for ever. */
+  /** Revokes a proposed peer whose acceptance was rejected or withdrawn. It would wait forever. */
   async #giveUp(name: string): Promise<void> {
     const { peers } = this.#parts;
     const status = (await peers.get(name))?.status;
@@ -227,7 +235,7 @@ export class Handshake {
     const isMine = record?.invitation === status.invitation;
     if (isMine && record?.step !== 'refused') return;
     const why = isMine ? record?.failure?.message : undefined;
-    await peers.step(name, 'revoke', why?.slice(0, 500) ?? 'its invitation was given up');
+    await peers.step(name, 'revoke', why?.slice(0, 500) ?? 'the operator gave up its invitation');
   }
 
   async #redeem(
@@ -260,7 +268,7 @@ export class Handshake {
           contractVersion: answer.contractVersion,
         });
       } else {
-        const reason = `waits for the operator of ${name}, who must admit this site there`;
+        const reason = `waits for the operator of ${name} to admit this site`;
         await peers.note(name, (status) => because(status, 'WaitsForPeer', reason));
         if (record.step !== 'pending') {
           await this.acceptances.put(name, kept, { ...record, step: 'pending' });
@@ -283,7 +291,7 @@ export class Handshake {
     await this.#giveUp(name);
   }
 
-  /** As the inviter: admits the site that redeemed, once no confirmation is missing. */
+  /** As inviter: admits the site that redeemed, after any required confirmation. */
   async #admit(name: string, kept: Kept<InvitationRecord>): Promise<ReconcileResult | undefined> {
     const { peers, clock, redemptions } = this.#parts;
     const { redeemed } = kept.value;
@@ -298,7 +306,7 @@ export class Handshake {
       bind: (uid) => redemptions.bind(kept.name, uid),
       instead: redemptions.crossing(await peers.get(name), redeemed),
       fingerprint: redeemed.fingerprint,
-      reason: redeemed.confirmation ?? 'redeemed the invitation that was made for it',
+      reason: redeemed.confirmation ?? 'it redeemed its invitation',
     });
     if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
       return undefined;
@@ -308,13 +316,13 @@ export class Handshake {
         'accept',
         redeemed.confirmed === true
           ? 'an operator of this site confirmed it'
-          : 'redeemed the invitation that was made for it',
+          : 'it redeemed its invitation',
       );
       return undefined;
     }
     const leftMs = redeemed.atMs + confirmWithinMs - clock.now();
     if (leftMs > 0) return { requeueAfterMs: Math.min(leftMs, 60_000) };
-    await peers.step(name, 'revoke', 'nobody confirmed it in time');
+    await peers.step(name, 'revoke', 'no operator of this site confirmed it in time');
     return undefined;
   }
 
@@ -324,12 +332,12 @@ export class Handshake {
     await this.#parts.peers.noteContest(name, id, contestText(contested, redeemed));
   }
 
-  /** What follows from the state alone: the SPIFFEFederation, and suspension as the operator wants it. */
+  /** Applies the state: keeps the SPIFFEFederation, and suspends or resumes as `spec` says. */
   async #settle(name: string): Promise<void> {
     const { peers, federations, redemptions } = this.#parts;
     let peer = await peers.get(name);
     if (peer !== undefined && redemptions.isOver(peer)) {
-      // It was revoked before it had a state.
+      // Revoked before it had a state.
       peer = await peers.step(name, 'revoke', 'its invitation was closed');
     }
     if (peer?.status?.state !== undefined && peer.status.state !== 'revoked')
@@ -340,19 +348,19 @@ export class Handshake {
         await peers.note(name, (status) => because(status, 'ForeignFederation', reason));
         return;
       }
-      // A peer that is to be suspended as soon as it can be is not trusted before that.
+      // Do not trust a peer before a pending suspension takes effect.
       const quarantined = peer.spec.desiredState === 'suspended';
       try {
         await federations.keep(peer, this.#bootstrap(peer), quarantined);
       } catch (error) {
-        // Nobody but an operator can make room: it must be told where one looks.
+        // Only an operator can make room, so the status must say it.
         if (hasCode(error, 'HANSA_LIMIT')) {
           const { message } = error;
           await peers.note(name, (status) => because(status, 'FederationLimit', message));
         }
         throw error;
       }
-      peer = await peers.step(name, 'enroll', 'bundles are exchanged');
+      peer = await peers.step(name, 'enroll', 'the sites exchanged their bundles');
     }
     const wanted = peer?.spec.desiredState;
     const isSuspended = peer?.status?.state === 'suspended';
@@ -384,11 +392,11 @@ export class Handshake {
       case undefined:
         return;
     }
-    // A revocation may have come between reading and writing: then what was written goes again.
+    // Removes the federation again if the peer was revoked between read and write.
     if ((await peers.get(name))?.status?.state === 'revoked') await federations.remove(name);
   }
 
-  /** The document with which the peer was verified when it became one. */
+  /** The bundle document that verified the peer in the handshake. */
   #bootstrap(peer: FederationPeer): string | undefined {
     const { name } = peer.metadata;
     const id = peer.status?.invitation;
@@ -398,7 +406,7 @@ export class Handshake {
     return redemption?.name === id ? redemption?.value.redeemed?.bundle : undefined;
   }
 
-  /** The object is being deleted: revoke, then let go. */
+  /** The object is being deleted: revokes the peer, then removes the finalizer. */
   async #forget(peer: FederationPeer): Promise<undefined> {
     const { peers, federations } = this.#parts;
     const { name } = peer.metadata;
@@ -412,8 +420,8 @@ export class Handshake {
   }
 
   /**
-   * Ends every record that could make this peer again, except one that is meant to take its place.
-   * Idempotent, and independent of finalizers: users can remove those.
+   * Ends every record that could create this peer again, except one that replaces it. Idempotent.
+   * Does not rely on finalizers, because users can remove them.
    */
   async #close(peer: FederationPeer): Promise<void> {
     const { name, uid } = peer.metadata;
@@ -424,7 +432,7 @@ export class Handshake {
     await this.#parts.redemptions.close(name, uid);
   }
 
-  /** Ends what a peer left that went without its finalizer. `uid` is the peer of this name now. */
+  /** Ends the records of a peer that was deleted without its finalizer. `uid` is the current peer of this name. */
   async #closeOrphans(name: string, uid: string | undefined): Promise<void> {
     const { redemptions, federations } = this.#parts;
     await federations.removeOrphan(name, uid);
@@ -434,7 +442,7 @@ export class Handshake {
     await redemptions.closeOrphans(name, uid);
   }
 
-  /** Records are kept until nobody can need them: the acceptor may ask again until it was heard from. */
+  /** Deletes old records. The acceptor may redeem again until its first heartbeat, so they stay until then. */
   async #prune(name: string): Promise<void> {
     const { peers, inviter, clock } = this.#parts;
     const state = (await peers.get(name))?.status?.state;
@@ -453,7 +461,7 @@ export class Handshake {
   }
 }
 
-/** The secret of an invitation that was accepted, until it is redeemed. */
+/** Where the sealed secret of an accepted invitation is stored until it is redeemed. */
 export function secretPlace(name: string, invitation: string) {
   return {
     collection: acceptancesCollection,

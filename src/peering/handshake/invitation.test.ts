@@ -117,15 +117,18 @@ suite('an invitation', () => {
     }
     assert.match(problemOf(text.slice(0, -1)), /its end is missing/);
     assert.match(problemOf(text.slice(0, 40)), /its end is missing/);
-    assert.match(problemOf(`${text}A`), /changed, lost or added/);
+    assert.match(problemOf(`${text}A`), /its checksum does not match/);
   });
 
   test('tells in plain words what is wrong with it', () => {
     assert.match(problemOf(''), /it is empty/);
     assert.match(problemOf('hello'), /does not begin with hansa1\./);
-    assert.match(problemOf('hansa2.AAAA.AAAA'), /of version 2, and this site reads version 1/);
-    assert.match(problemOf(`hansa1.${'A'.repeat(9000)}`), /no invitation has more than 8192/);
-    assert.match(problemOf(encodeInvitation(sample()).replace('.', '.\n')), /line breaks within/);
+    assert.match(problemOf('hansa2.AAAA.AAAA'), /has version 2, but this site supports version 1/);
+    assert.match(problemOf(`hansa1.${'A'.repeat(9000)}`), /the maximum is 8192/);
+    assert.match(
+      problemOf(encodeInvitation(sample()).replace('.', '.\n')),
+      /spaces or line breaks/,
+    );
   });
 
   test('that has expired says since when, and whom to ask', () => {
@@ -143,21 +146,21 @@ suite('an invitation', () => {
   test('of a hostile site is refused field by field', () => {
     assert.equal(parseInvitation(line(good), nowMs).trustDomain.name, 'lubeck.example');
     const bad: readonly [unknown, RegExp][] = [
-      [null, /not written as a site/],
-      [[], /not written as a site/],
-      [{ ...good, u: 'http://lubeck.example' }, /no https URL/],
-      [{ ...good, u: 'https://a:b@lubeck.example' }, /no https URL/],
-      [{ ...good, u: 'https://lubeck.example/?token=1' }, /no https URL/],
-      [{ ...good, u: 7 }, /no https URL/],
-      [{ ...good, t: 'Lubeck.example' }, /no trust domain/],
+      [null, /its encoding is not valid/],
+      [[], /its encoding is not valid/],
+      [{ ...good, u: 'http://lubeck.example' }, /no valid https URL/],
+      [{ ...good, u: 'https://a:b@lubeck.example' }, /no valid https URL/],
+      [{ ...good, u: 'https://lubeck.example/?token=1' }, /no valid https URL/],
+      [{ ...good, u: 7 }, /no valid https URL/],
+      [{ ...good, t: 'Lubeck.example' }, /no valid trust domain/],
       [{ ...good, k: [] }, /pins no keys/],
-      [{ ...good, k: Array.from({ length: 9 }, () => good.s) }, /pins no keys, or more than 8/],
+      [{ ...good, k: Array.from({ length: 9 }, () => good.s) }, /pins no keys or more than 8/],
       [{ ...good, k: ['AAAA'] }, /not a SHA-256/],
-      [{ ...good, s: 'AAAA' }, /not of 32 bytes/],
-      [{ ...good, s: undefined }, /not of 32 bytes/],
-      [{ ...good, e: '1' }, /no time at which it expires/],
-      [{ ...good, e: 1e300 }, /no time at which it expires/],
-      [{ ...good, f: '' }, /for a site whose trust domain is not one/],
+      [{ ...good, s: 'AAAA' }, /does not have 32 bytes/],
+      [{ ...good, s: undefined }, /does not have 32 bytes/],
+      [{ ...good, e: '1' }, /no expiry time/],
+      [{ ...good, e: 1e300 }, /no expiry time/],
+      [{ ...good, f: '' }, /the trust domain that it is for is not valid/],
     ];
     for (const [body, why] of bad) assert.match(problemOf(line(body)), why);
   });

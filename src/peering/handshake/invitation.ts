@@ -1,11 +1,4 @@
-// Peering: how two sites come to share anything, and how they stop.
-//
-// Here live the invitation (this file), the table of peer states (peer-states.ts), the handshake,
-// heartbeats and what they carry, and the federation API between sites. What is shared is decided by
-// resources: peering writes a SPIFFEFederation for a peer and reads grants; it issues no identity,
-// keeps no bundle fresh and opens no connection but through the Transport that it is given.
-//
-// This file is the invitation itself: one line of text, pure.
+// The invitation: its encoding as one line of text, its id, and the proof of its secret. Pure.
 
 import { createHash, createHmac, timingSafeEqual } from 'node:crypto';
 import { parseSiteURL } from '../../api/values/site-url.ts';
@@ -15,49 +8,49 @@ import { parseFingerprint } from '../../core/identity/bundle/fingerprint.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import { peeringError } from '../errors.ts';
 
-/** The only version there is; another begins with another prefix. */
+/** Version 1, the only one. Another version has another prefix. */
 const prefix = 'hansa1.';
-/** A URL of 2,048 bytes and eight keys, in base64url: anything longer was not made by a site. */
+/** Fits a URL of 2,048 bytes and eight keys in base64url. No site creates a longer one. */
 const maxCharacters = 8192;
 const maxKeys = 8;
 const secretBytes = 32;
 const checksumBytes = 8;
-/** Four hours: the longest that an invitation may wait for its use. */
+/** The longest lifetime of an invitation: four hours. */
 export const maxInvitationSeconds = 4 * 3600;
 export const defaultInvitationSeconds = 15 * 60;
 
 export interface Invitation {
-  /** Where the federation listener of the inviting site is. */
+  /** The federation listener of the inviting site. */
   readonly url: URL;
   readonly trustDomain: TrustDomain;
   /** SHA-256 of the public key (SubjectPublicKeyInfo) of each of its authorities. */
   readonly keys: readonly Buffer[];
   readonly secret: Buffer;
   readonly expiresAtMs: number;
-  /** The one trust domain that may use it. */
+  /** The only trust domain that may redeem it. */
   readonly for?: TrustDomain;
-  /** The fingerprint of the only keys that may use it. Sites of earlier versions do not read it. */
+  /** The fingerprint of the only keys that may redeem it. Earlier versions ignore it. */
   readonly forKeys?: string;
 }
 
-/** What is stored of the secret: enough to recognise it, useless for redeeming. */
+/** The site stores this digest. It verifies the secret and cannot redeem the invitation. */
 export function secretDigest(secret: Uint8Array): Buffer {
   return createHash('sha256').update(secret).digest();
 }
 
-/** The public name of an invitation, under which every step of the handshake is idempotent. */
+/** The public id of an invitation, the idempotency key of every step of the handshake. */
 export function invitationId(digest: Uint8Array): string {
   return createHash('sha256').update('hansa invitation id\0').update(digest).digest('hex');
 }
 
-/** Enough of an id to tell invitations apart in a list. */
+/** A prefix of the id, for lists. */
 export function shortId(id: string): string {
   return id.slice(0, 12);
 }
 
 /**
- * Shows knowledge of the secret without giving it away, and for this connection alone: whoever
- * relays it to another server presents another certificate there.
+ * Proves knowledge of the secret without revealing it. The proof covers the server's certificate, so
+ * a relay to another server fails.
  */
 export function previewProof(
   digest: Uint8Array,
@@ -95,14 +88,14 @@ export function encodeInvitation(invitation: Invitation): string {
   return `${prefix}${body.toString('base64url')}.${checksum(body).toString('base64url')}`;
 }
 
-/** Guards against mistakes of copying, not against people: those do not know the secret. */
+/** Detects copying errors. It is no protection against attackers, who lack the secret. */
 function checksum(body: Uint8Array): Buffer {
   return createHash('sha256').update(body).digest().subarray(0, checksumBytes);
 }
 
 /**
- * Reads one line. Throws HANSA_INVITATION_INVALID where it is not an invitation as a site made it,
- * and HANSA_INVITATION_EXPIRED where its time is over. No error repeats any part of it.
+ * Parses one line. Throws HANSA_INVITATION_INVALID or HANSA_INVITATION_EXPIRED. No error contains a
+ * part of the line.
  */
 export function parseInvitation(text: string, nowMs: number): Invitation {
   const invitation = decodeInvitation(text.trim());
@@ -119,17 +112,15 @@ export function parseInvitation(text: string, nowMs: number): Invitation {
 function decodeInvitation(text: string): Invitation {
   if (text === '') throw invalid('it is empty');
   if (text.length > maxCharacters) {
-    throw invalid(
-      `it has ${text.length} characters, and no invitation has more than ${maxCharacters}`,
-    );
+    throw invalid(`it has ${text.length} characters; the maximum is ${maxCharacters}`);
   }
-  if (/\s/.test(text)) throw invalid('it has spaces or line breaks within. Copy it as one line');
+  if (/\s/.test(text)) throw invalid('it contains spaces or line breaks. Copy it as one line');
   if (!text.startsWith(prefix)) {
     const version = /^hansa(\d{1,4})\./.exec(text)?.[1];
     throw invalid(
       version === undefined
         ? `it does not begin with ${prefix}. Copy the whole line`
-        : `it is of version ${version}, and this site reads version 1. Update the older of the two sites`,
+        : `it has version ${version}, but this site supports version 1. Update the older of the two sites`,
     );
   }
   const [encoded = '', sum, ...rest] = text.slice(prefix.length).split('.');
@@ -145,34 +136,34 @@ function decodeInvitation(text: string): Invitation {
     given === undefined ||
     !sameBytes(given, checksum(body))
   ) {
-    throw invalid('a character of it was changed, lost or added on the way. Copy it again');
+    throw invalid('its checksum does not match. Copy the whole line again');
   }
   return readBody(body);
 }
 
-/** Behind the checksum only a hostile or faulty site fails, but what it sends is as bounded as any. */
+/** The checksum matches, so only a hostile or faulty site fails here. Its input is bounded all the same. */
 function readBody(body: Buffer): Invitation {
   const fields = parseObject(body);
   const { u, t, k, s, e, f, p } = fields;
   const url = typeof u === 'string' ? parseSiteURL(u) : undefined;
-  if (url === undefined) throw invalid('it names no https URL of a site');
+  if (url === undefined) throw invalid('it has no valid https URL');
   if (typeof t !== 'string' || TrustDomain.problem(t) !== undefined) {
-    throw invalid('it names no trust domain');
+    throw invalid('it has no valid trust domain');
   }
   if (!Array.isArray(k) || k.length === 0 || k.length > maxKeys) {
-    throw invalid(`it pins no keys, or more than ${maxKeys}`);
+    throw invalid(`it pins no keys or more than ${maxKeys}`);
   }
-  const keys = k.map((key) => digestOf(key, 'a key that it pins is not a SHA-256'));
-  const secret = digestOf(s, `its secret is not of ${secretBytes} bytes`);
+  const keys = k.map((key) => digestOf(key, 'a pinned key is not a SHA-256 digest'));
+  const secret = digestOf(s, `its secret does not have ${secretBytes} bytes`);
   if (!Number.isSafeInteger(e) || (e as number) <= 0 || (e as number) > 253_402_300_799) {
-    throw invalid('it has no time at which it expires');
+    throw invalid('it has no expiry time');
   }
   if (f !== undefined && (typeof f !== 'string' || TrustDomain.problem(f) !== undefined)) {
-    throw invalid('it is for a site whose trust domain is not one');
+    throw invalid('the trust domain that it is for is not valid');
   }
   const forKeys = typeof p === 'string' ? parseFingerprint(p) : undefined;
   if (p !== undefined && forKeys === undefined) {
-    throw invalid('it is for keys whose fingerprint is not a SHA-256');
+    throw invalid('the fingerprint that it is for is not a SHA-256 digest');
   }
   return {
     url,
@@ -190,10 +181,10 @@ function parseObject(body: Buffer): Readonly<Record<string, unknown>> {
   try {
     value = parseBoundedJson(body);
   } catch {
-    throw invalid('it is not written as a site writes invitations');
+    throw invalid('its encoding is not valid');
   }
   if (typeof value !== 'object' || value === null || Array.isArray(value)) {
-    throw invalid('it is not written as a site writes invitations');
+    throw invalid('its encoding is not valid');
   }
   return value as Readonly<Record<string, unknown>>;
 }
@@ -204,7 +195,7 @@ function digestOf(value: unknown, otherwise: string): Buffer {
   return bytes;
 }
 
-/** Only the canonical form: two spellings of one invitation would be two to whoever compares lines. */
+/** Accepts only the canonical encoding, so that equal invitations are equal strings. */
 function fromBase64url(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64url');
   return bytes.toString('base64url') === text ? bytes : undefined;

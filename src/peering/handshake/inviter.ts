@@ -1,5 +1,5 @@
-// The inviter's side of the handshake: makes invitations, tells about them, and lets one be redeemed
-// once. Whatever is refused is in the audit log with its reason; the stranger learns what he must.
+// The inviter's side of the handshake: creates invitations, answers previews, and lets one site redeem
+// each. The audit log gets the exact reason of every denial. The stranger gets only what it needs.
 
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { requestedBy, type Requester } from '../../core/access/audit-draft.ts';
@@ -62,28 +62,28 @@ export interface InviterParts {
   readonly bundles: BundleSource;
   readonly peers: Pick<PeerRepository, 'get'>;
   readonly advertiseURL: () => string;
-  /** Fingerprints of the leaf certificates that the federation listener presents now, or did a moment ago. */
+  /** Fingerprints of the current and the previous leaf certificate of the federation listener. */
   readonly ownLeaves: () => readonly string[];
-  /** What is granted to this trust domain already. */
+  /** The offers that are already granted to this trust domain. */
   readonly offersFor: (trustDomain: string) => readonly string[];
 }
 
 export interface InviteOptions {
   readonly for?: TrustDomain;
-  /** The fingerprint of the only keys that may redeem it; with `for`. */
+  /** The fingerprint of the only keys that may redeem it. Requires `for`. */
   readonly forKeys?: string;
   readonly ttlSeconds?: number;
 }
 
 export interface MadeInvitation {
-  /** Its public name, for `hansa peer invitation`. */
+  /** Its public id, for `hansa peer invitation`. */
   readonly id: string;
   readonly invitation: string;
   readonly expiresAtMs: number;
   readonly fingerprint: string;
 }
 
-/** More than any site needs at once, and a bound on what a mistake in a script can do. */
+/** More than a site needs. Bounds the effect of a faulty script. */
 const maxOutstanding = 1000;
 
 export class Inviter {
@@ -103,19 +103,19 @@ export class Inviter {
     if (!Number.isSafeInteger(ttlSeconds) || ttlSeconds < 1 || ttlSeconds > maxInvitationSeconds) {
       throw new HansaError(
         'HANSA_BAD_REQUEST',
-        `Cannot make an invitation for ${ttlSeconds} seconds: 1 to ${maxInvitationSeconds} are accepted.`,
+        `Cannot create an invitation for ${ttlSeconds} seconds. The range is 1 to ${maxInvitationSeconds}.`,
       );
     }
     if (options.for?.equals(trustDomain)) {
       throw new HansaError(
         'HANSA_BAD_REQUEST',
-        `Cannot invite ${trustDomain.name}: that is this site itself.`,
+        `Cannot invite ${trustDomain.name}: it is this site.`,
       );
     }
     if (this.invitations.list().length >= maxOutstanding) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `Cannot make an invitation: ${maxOutstanding} are outstanding. Wait until some have expired.`,
+        `Cannot create an invitation: ${maxOutstanding} are outstanding. Wait until some have expired.`,
       );
     }
     const keys = keyDigests(own.bundle);
@@ -155,11 +155,12 @@ export class Inviter {
     return { id, invitation, expiresAtMs, fingerprint: fingerprintOf(keys) };
   }
 
-  /** Redeems nothing. */
+  /** Answers what the invitation offers. Does not redeem it. */
   async preview(request: PreviewRequest, stranger: Stranger): Promise<PreviewAnswer> {
     const deny = this.#denier('invitation.preview', request.trustDomain.name, stranger);
     const kept = this.invitations.get(request.invitation);
-    if (kept === undefined) throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+    if (kept === undefined)
+      throw deny('HANSA_INVITATION_REFUSED', unknown, 'this site does not know the invitation');
     const digest = Buffer.from(kept.value.digest, 'hex');
     const shown = this.#parts
       .ownLeaves()
@@ -170,7 +171,11 @@ export class Inviter {
         ),
       );
     if (!shown) {
-      throw deny('HANSA_INVITATION_REFUSED', unknown, 'it was named without knowing its secret');
+      throw deny(
+        'HANSA_INVITATION_REFUSED',
+        unknown,
+        'the caller does not know the secret of the invitation',
+      );
     }
     this.#checkUsable(kept.value, request.trustDomain, deny);
     const { redeemed } = kept.value;
@@ -190,8 +195,8 @@ export class Inviter {
   }
 
   /**
-   * Uses the invitation up for this site. Whoever redeemed it may do so again, and nothing changes.
-   * Resolves to the name of the invitation when the redemption is durable.
+   * Redeems the invitation for the calling site. Idempotent for that site. Resolves to the id of the
+   * invitation when the redemption is durable.
    */
   async redeem(request: RedeemRequest, stranger: Stranger): Promise<string> {
     const claimed = request.trustDomain;
@@ -200,14 +205,14 @@ export class Inviter {
     for (;;) {
       const kept = this.invitations.get(invitationId(digest));
       if (kept === undefined || !sameBytes(digest, Buffer.from(kept.value.digest, 'hex'))) {
-        throw deny('HANSA_INVITATION_REFUSED', unknown, 'it is not known here');
+        throw deny('HANSA_INVITATION_REFUSED', unknown, 'this site does not know the invitation');
       }
       const bundle = this.#checkStranger(request, stranger, deny);
       this.#checkUsable(kept.value, claimed, deny);
       this.#checkKeys(kept.value, bundle, stranger, deny);
       const { redeemed } = kept.value;
       if (redeemed !== undefined) {
-        // The same name is not enough: it must be the same keys.
+        // The same name is not enough: the keys must be the same too.
         const isSame =
           redeemed.trustDomain === claimed.name &&
           isSameRedeemer(claimed, redeemed.bundle, bundle, stranger, this.#parts.clock.now());
@@ -225,7 +230,7 @@ export class Inviter {
       if (agreeOnVersion(request.contractVersions) === undefined) {
         throw deny(
           'HANSA_INVITATION_REFUSED',
-          `${this.#parts.trustDomain.name} speaks version ${contractVersion} of the federation API, and the other site does not. Update the older of the two.`,
+          `${this.#parts.trustDomain.name} supports version ${contractVersion} of the federation API, and the other site does not. Update the older of the two.`,
           'no contract version in common',
         );
       }
@@ -233,7 +238,7 @@ export class Inviter {
         await this.#spend(kept, request, bundle, proven, stranger, replaces);
         return kept.name;
       } catch (error) {
-        // Somebody else was first: look who.
+        // A concurrent redemption was faster: check which site it was.
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
       }
     }
@@ -249,7 +254,7 @@ export class Inviter {
   ): Promise<void> {
     const { clock, audit } = this.#parts;
     const claimed = request.trustDomain;
-    // An operator who accepted an invitation of the very same site has said yes.
+    // An operator who accepted an invitation of the same site has thereby confirmed it.
     const confirmation =
       acceptanceFor(this.#acceptances, claimed.name, proven) === undefined
         ? this.#confirmation(kept.value, claimed)
@@ -263,7 +268,7 @@ export class Inviter {
       reason:
         confirmation === undefined
           ? 'redeemed its invitation'
-          : `redeemed an invitation, to be confirmed: ${confirmation}`,
+          : `redeemed an invitation, confirmation required: ${confirmation}`,
     });
     await this.invitations.put(
       kept.name,
@@ -286,14 +291,14 @@ export class Inviter {
     );
   }
 
-  /** The operator says yes to whoever redeemed an invitation under this name. */
+  /** The operator admits the site that redeemed an invitation under this name. */
   async confirm(name: string, by: Requester): Promise<void> {
     const { audit, peers } = this.#parts;
     const kept = this.redemptionOf(name, (await peers.get(name))?.status?.invitation);
     if (kept?.value.redeemed === undefined) {
       throw new HansaError(
         'HANSA_NOT_FOUND',
-        `Cannot confirm ${name}: nobody of that trust domain waits for a confirmation.`,
+        `Cannot confirm ${name}: no site of that trust domain waits for confirmation.`,
       );
     }
     if (kept.value.redeemed.confirmed === true) return;
@@ -316,8 +321,8 @@ export class Inviter {
   }
 
   /**
-   * The invitation that a site of this name redeemed, if its peer was not revoked since: the one that
-   * made the peer, where there is one, and the newest otherwise.
+   * The invitation that a site of this name redeemed and whose peer was not revoked since. Prefers
+   * `ofPeer`, the invitation of the existing peer, and otherwise the newest.
    */
   redemptionOf(name: string, ofPeer?: string): Kept<InvitationRecord> | undefined {
     const open = this.invitations
@@ -328,7 +333,7 @@ export class Inviter {
   }
 
   #confirmation(record: InvitationRecord, claimed: TrustDomain): string | undefined {
-    if (record.for === undefined) return 'the invitation was not made for one trust domain';
+    if (record.for === undefined) return 'the invitation was for any trust domain';
     return existingReferenceTo(this.#parts.store, claimed.name);
   }
 
@@ -338,8 +343,8 @@ export class Inviter {
     if (record.for !== undefined && record.for !== claimed.name) {
       throw deny(
         'HANSA_INVITATION_REFUSED',
-        `Cannot accept the invitation: it is for another trust domain than ${claimed.name}. Ask ${name} for one of your own.`,
-        `it was made for ${record.for}`,
+        `Cannot accept the invitation: it is not for ${claimed.name}. Ask ${name} for a new one.`,
+        `the invitation is for ${record.for}`,
       );
     }
     const { redeemed, cancelled } = record;
@@ -347,36 +352,36 @@ export class Inviter {
       throw deny(
         'HANSA_INVITATION_REFUSED',
         `Cannot accept the invitation: ${name} cancelled it. Ask its operator for a new one.`,
-        `it was cancelled by ${cancelled.by}`,
+        `${cancelled.by} cancelled the invitation`,
       );
     }
     if (redeemed === undefined && clock.now() >= record.expiresAtMs) {
       throw deny(
         'HANSA_INVITATION_EXPIRED',
         `Cannot accept the invitation: it expired ${ago(clock.now() - record.expiresAtMs)}. Ask ${name} for a new one.`,
-        'it had expired',
+        'the invitation has expired',
       );
     }
   }
 
-  /** Who it says it is, by keys that it brought itself: that binds name, keys and connection together. */
+  /** Verifies the connection with the bundle in the request. This binds name, keys and connection together. */
   #checkStranger(request: RedeemRequest, stranger: Stranger, deny: Deny): Bundle {
     const { trustDomain, clock, own } = this.#parts;
     const claimed = request.trustDomain;
     const refuse = (why: string): HansaError =>
       deny('HANSA_INVITATION_REFUSED', `Cannot accept the invitation: ${why}.`, why);
     if (claimed.equals(trustDomain)) {
-      throw refuse(`${claimed.name} is the trust domain of the inviting site itself`);
+      throw refuse(`${claimed.name} is the trust domain of the inviting site`);
     }
     const bundle = provenBundle(claimed, request.bundle, stranger, clock.now());
     if (typeof bundle === 'string') throw refuse(bundle);
     if (sharesAuthority(bundle, own.bundle)) {
-      throw refuse(`the bundle of ${claimed.name} holds an authority of ${trustDomain.name}`);
+      throw refuse(`the bundle of ${claimed.name} contains an authority of ${trustDomain.name}`);
     }
     return bundle;
   }
 
-  /** The invitation stays usable for the site that has the right keys. */
+  /** A rejection leaves the invitation open for the site with the right keys. */
   #checkKeys(record: InvitationRecord, bundle: Bundle, stranger: Stranger, deny: Deny): void {
     const { trustDomain, clock } = this.#parts;
     const { forKeys } = record;
@@ -384,8 +389,8 @@ export class Inviter {
     const found = fingerprintOf(keyDigests(bundle));
     throw deny(
       'HANSA_INVITATION_REFUSED',
-      `Cannot accept the invitation: it is for a ${bundle.trustDomain.name} with other keys than those of this site (fingerprint ${found}). Give the operator of ${trustDomain.name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
-      `it was made for the fingerprint ${forKeys}, and this site has ${found}`,
+      `Cannot accept the invitation: it is for a ${bundle.trustDomain.name} with other keys than this site has (fingerprint ${found}). Send the operator of ${trustDomain.name} the fingerprint from hansa status, and ask for a new invitation.`,
+      `the invitation is for the fingerprint ${forKeys}, but the site has ${found}`,
     );
   }
 
@@ -399,7 +404,7 @@ export class Inviter {
     return recordContest(parts, kept, redeemed, other, stranger);
   }
 
-  /** Neither the name nor a key may be another peer's. Resolves to the uid of a revoked one of this name. */
+  /** Neither the name nor a key may belong to another peer. Resolves to the uid of a revoked peer of this name. */
   async #checkFree(
     claimed: TrustDomain,
     bundle: Bundle,
@@ -416,21 +421,23 @@ export class Inviter {
       throw crossed(this.#parts.trustDomain, claimed.name);
     }
     if (accepting === undefined && state !== undefined && state !== 'revoked') {
-      throw refuse(`${claimed.name} is a peer already (${state}); it has to be revoked first`);
+      throw refuse(
+        `${claimed.name} is already a peer (${state}), and the inviting site must revoke it first`,
+      );
     }
     for (const { name } of store.list(federationsCollection).entries) {
       if (name === claimed.name || TrustDomain.problem(name) !== undefined) continue;
       const other = bundles.bundleFor(TrustDomain.parse(name));
       if (other !== undefined && sharesAuthority(bundle, other)) {
-        // Whose keys they are is not the stranger's to know.
+        // Do not tell the stranger whose keys they are.
         throw deny(
           'HANSA_INVITATION_REFUSED',
-          `Cannot accept the invitation: the bundle of ${claimed.name} holds an authority of another trust domain.`,
-          `its bundle holds an authority of ${name}`,
+          `Cannot accept the invitation: the bundle of ${claimed.name} contains an authority of another trust domain.`,
+          `its bundle contains an authority of ${name}`,
         );
       }
     }
-    // One that a crash left without a state is no revoked one: what is redeemed now ends with it.
+    // A peer that a crash left without a state is not a revoked one, so it is not replaced.
     return state === 'revoked' ? known?.metadata.uid : undefined;
   }
 
@@ -453,4 +460,4 @@ export class Inviter {
 type Deny = (code: PeeringErrorCode, message: string, reason: string) => HansaError;
 
 const unknown =
-  'Cannot accept the invitation: the site that made it does not know it (any more). Ask its operator for a new one.';
+  'Cannot accept the invitation: the inviting site does not know it, or no longer keeps it. Ask its operator for a new one.';

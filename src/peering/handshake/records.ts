@@ -1,6 +1,5 @@
-// What the handshake remembers beside the resources: invitations that this site made, and
-// invitations that it accepted. One JSON record each, changed by compare-and-set alone, so that a
-// step happens once however often it is tried.
+// The records of the handshake beside the resources: invitations that this site created, and those
+// that it accepted. Every change is a compare-and-set, so that each step happens once.
 
 import { hasCode } from '../../core/errors/error.ts';
 import { type Reader, recordReader } from '../../core/store/reader.ts';
@@ -12,26 +11,26 @@ export const acceptancesCollection = 'peering.acceptances';
 export interface Redemption {
   readonly trustDomain: string;
   readonly url: string;
-  /** The SPIFFE bundle document that the acceptor brought. */
+  /** The SPIFFE bundle document that the acceptor sent. */
   readonly bundle: string;
-  /** SHA-256 over the keys of that bundle, to compare by voice. */
+  /** The fingerprint of that bundle. */
   readonly fingerprint: string;
-  /** SHA-256, in hex, of the keys by which the acceptor proved itself. */
+  /** SHA-256, in hex, of the keys that verified the acceptor's certificate. */
   readonly provenKeys?: readonly string[];
   readonly contractVersion: number;
   readonly atMs: number;
-  /** Why an operator must confirm; absent where none must. */
+  /** Why an operator must confirm. Absent if no confirmation is required. */
   readonly confirmation?: string;
   readonly confirmed?: boolean;
-  /** The uid of the revoked peer of this name whose place it takes. */
+  /** The uid of the revoked peer of this name that the new peer replaces. */
   readonly replaces?: string;
-  /** The uid of the peer that it made. It makes no peer with another uid. */
+  /** The uid of the peer that it created. It never creates another one. */
   readonly madeUid?: string;
-  /** The peer that it made was revoked or deleted: it makes no other. */
+  /** The peer that it created was revoked or deleted. It never creates another one. */
   readonly over?: boolean;
 }
 
-/** Under its public name. Of the secret only the digest is here. */
+/** Stored under its public id. Contains only the digest of the secret. */
 export interface InvitationRecord {
   readonly digest: string;
   readonly createdAtMs: number;
@@ -39,19 +38,19 @@ export interface InvitationRecord {
   readonly for?: string;
   /** The fingerprint of the only keys that may redeem it. */
   readonly forKeys?: string;
-  /** The user who made it. Records of earlier versions lack it. */
+  /** The user who created it. Records of earlier versions lack it. */
   readonly createdBy?: string;
   readonly redeemed?: Redemption;
-  /** Nothing redeems it any more. Kept until it expires, so that a redeemer is told. */
+  /** No site can redeem it. The record stays until it expires, so that a redeemer gets the reason. */
   readonly cancelled?: { readonly atMs: number; readonly by: string };
   /** The first attempt of another site to redeem it after `redeemed`. */
   readonly contested?: Contest;
 }
 
-/** Two sites know the secret of one invitation: one of them is not the invited one. */
+/** A second site knows the secret of a redeemed invitation. */
 export interface Contest {
   readonly trustDomain: string;
-  /** Absent where the other site only asked about the invitation, which takes no keys. */
+  /** Absent if the other site only asked for a preview, which sends no keys. */
   readonly fingerprint?: string;
   readonly address?: string;
   readonly atMs: number;
@@ -59,7 +58,7 @@ export interface Contest {
 
 export type AcceptanceStep = 'redeeming' | 'pending' | 'done' | 'refused';
 
-/** Under the trust domain of the inviting site. */
+/** Stored under the trust domain of the inviting site. */
 export interface AcceptanceRecord {
   readonly invitation: string;
   readonly url: string;
@@ -67,18 +66,18 @@ export interface AcceptanceRecord {
   readonly keys: readonly string[];
   readonly expiresAtMs: number;
   readonly startedAtMs: number;
-  /** The uid of the revoked peer of this name whose place it takes. */
+  /** The uid of the revoked peer of this name that the new peer replaces. */
   readonly replaces?: string;
-  /** The uid of the peer that it made. It makes no peer with another uid. */
+  /** The uid of the peer that it created. It never creates another one. */
   readonly madeUid?: string;
   readonly step: AcceptanceStep;
-  /** Sealed, in base64; gone as soon as it is not needed any more. */
+  /** Sealed, in base64. Removed as soon as it is no longer needed. */
   readonly secret?: string;
-  /** The SPIFFE bundle document of the inviting site, once it was verified. */
+  /** The verified SPIFFE bundle document of the inviting site. */
   readonly bundle?: string;
   readonly fingerprint?: string;
   readonly contractVersion?: number;
-  /** Where it was refused. */
+  /** Set if the inviter rejected it. */
   readonly failure?: { readonly code: string; readonly message: string };
 }
 
@@ -108,7 +107,7 @@ export class Records<T> {
     return this.#store.list(this.#collection).entries.map((entry) => this.#read(entry));
   }
 
-  /** Rejects with HANSA_CONFLICT where `before` is not what is there any more. */
+  /** Rejects with HANSA_CONFLICT if the record has changed since `before`. */
   async put(
     name: string,
     before: Kept<T> | undefined,
@@ -123,7 +122,7 @@ export class Records<T> {
     });
   }
 
-  /** Changes a record as it is now; looks again where somebody else was faster. Undefined leaves it as it is. */
+  /** Changes the current record and retries after a conflict. `undefined` leaves it unchanged. */
   async change(
     name: string,
     next: (value: T) => T | undefined,

@@ -1,4 +1,4 @@
-// Who redeems an invitation: a site that proves its name with keys that it brings itself. Pure.
+// Verifies the site that redeems an invitation, with the bundle that this site sends itself. Pure.
 
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -11,13 +11,13 @@ import { parseSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 import { fingerprintOf, keyDigests } from '../../core/identity/bundle/fingerprint.ts';
 
-/** Who presented what, on a connection to the federation listener. */
+/** The certificate chain and address of a caller of the federation listener. */
 export interface Stranger {
   readonly chain: readonly Certificate[];
   readonly address: string | undefined;
 }
 
-/** The bundle in `document`, where `chain` proves a site of that trust domain by it; else why not. */
+/** The bundle in `document`, if it verifies `chain` as the site of that trust domain. Otherwise the reason. */
 export function provenBundle(
   claimed: TrustDomain,
   document: string,
@@ -30,18 +30,18 @@ export function provenBundle(
     ({ bundle } = parseSpiffeBundle(document, claimed, 'x509'));
     id = verify(bundle, chain, nowMs);
   } catch (error) {
-    return `the certificate of ${claimed.name} does not fit the bundle that it brought: ${toHansaError(error).message.replace(/\.$/, '')}`;
+    return `the bundle that ${claimed.name} sent does not verify its certificate: ${toHansaError(error).message.replace(/\.$/, '')}`;
   }
   return id.equals(siteOf(claimed)) ? bundle : `${id.toString()} is not a site`;
 }
 
-/** More authorities than a site has: of such a bundle only the whole is compared with a fingerprint. */
+/** A site has fewer authorities. A larger bundle is compared with a fingerprint only as a whole. */
 const maxParts = 8;
 
 /**
- * Whether the site proves itself by the authorities that the fingerprint stands for. It may have added
- * an authority since it printed the fingerprint, so a part of its bundle counts as well; keys outside
- * that part prove nothing.
+ * Whether the authorities of this fingerprint verify the site's certificate. The site may have added
+ * an authority since it showed the fingerprint, so a subset of its bundle may match. Keys outside that
+ * subset do not count.
  */
 export function isBoundTo(
   fingerprint: string,
@@ -53,12 +53,12 @@ export function isBoundTo(
   return part !== undefined && proves(part, chain, nowMs);
 }
 
-/** The authorities of a bundle that a fingerprint stands for; undefined where it stands for others. */
+/** The subset of a bundle that has this fingerprint, or undefined. */
 export function partOf(bundle: Bundle, fingerprint: string): Bundle | undefined {
   return parts(bundle).find((part) => fingerprintOf(keyDigests(part)) === fingerprint);
 }
 
-/** The whole first. */
+/** All subsets, the whole bundle first. */
 function parts(bundle: Bundle): readonly Bundle[] {
   const { authorities, trustDomain } = bundle;
   if (authorities.length > maxParts) return [bundle];
@@ -70,9 +70,9 @@ function parts(bundle: Bundle): readonly Bundle[] {
 }
 
 /**
- * Whether this is the site that redeemed with `document` before. It proves itself by those keys and
- * still has all of them: a thief who put the public keys of another site beside its own does not pass
- * for that site, nor that site for the thief.
+ * Whether this is the site that redeemed with `document` before. The old keys verify its certificate,
+ * and it still has all of them. So a thief that adds another site's public keys to its own bundle does
+ * not pass for that site, nor that site for the thief.
  */
 export function isSameRedeemer(
   claimed: TrustDomain,
@@ -89,7 +89,7 @@ export function isSameRedeemer(
   );
 }
 
-/** SHA-256, in hex, of the public keys of a bundle that vouch for the site itself; the others prove nothing. */
+/** SHA-256, in hex, of the public keys of the bundle that verify the site's certificate. */
 export function provenKeys(bundle: Bundle, { chain }: Stranger, nowMs: number): readonly string[] {
   const { trustDomain, authorities } = bundle;
   return authorities
@@ -116,7 +116,7 @@ function siteOf(trustDomain: TrustDomain): SpiffeId {
   return SpiffeId.of(trustDomain, 'hansa', 'site');
 }
 
-/** Nothing that a stranger says of itself is proven where it is refused: only the name and the reason have it. */
+/** The audit actor of a denied stranger. Its claims are not proven, so they appear only in name and reason. */
 export function refusedActor({ chain, address }: Stranger): AuditActor {
   return {
     user: anonymous.user,
@@ -127,7 +127,7 @@ export function refusedActor({ chain, address }: Stranger): AuditActor {
   };
 }
 
-/** Its chain fits the keys under which it is known from now on. */
+/** The audit actor of a verified redeemer. */
 export function redeemerActor(claimed: TrustDomain, stranger: Stranger): AuditActor {
   return { ...refusedActor(stranger), user: siteOf(claimed).toString() };
 }

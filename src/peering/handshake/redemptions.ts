@@ -1,5 +1,5 @@
-// Invitations of this site that were redeemed, as records: which peer each made, when it is over, and
-// how it meets an acceptance that crosses it.
+// The invitations of this site that were redeemed: which peer each created, when it ended, and how it
+// relates to a crossing acceptance.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -25,13 +25,13 @@ export class Redemptions {
     this.#acceptances = new Records(store, acceptancesCollection);
   }
 
-  /** The invitation that this site is accepting from the same site, and over which this redemption stands. */
+  /** The invitation that this site is accepting from the same site, if this redemption wins over it. */
   crossing(peer: FederationPeer | undefined, redeemed: Redemption): string | undefined {
     if (!stands(this.#trustDomain, redeemed.trustDomain)) return undefined;
     return acceptingFrom(this.#acceptances, peer, redeemed.provenKeys);
   }
 
-  /** Whether a site that proved itself by one of these keys, in hex, made this peer by redeeming. */
+  /** Whether a site with one of these keys (hex) created this peer by redeeming. */
   hasRedeemed(name: string, keys: readonly string[], ofPeer: string | undefined): boolean {
     const redeemed = this.#invitations.get(ofPeer ?? '')?.value.redeemed;
     return (
@@ -39,12 +39,12 @@ export class Redemptions {
     );
   }
 
-  /** A peer was revoked or deleted: whatever made it, or waited beside it, makes none any more. */
+  /** Ends the redemptions of a revoked or deleted peer, so that none of them creates a peer again. */
   close(name: string, uid: string): Promise<void> {
     return this.#end(name, ({ replaces }) => replaces !== uid);
   }
 
-  /** Ends what made a peer that is gone, however it went. `uid` is the peer of this name now. */
+  /** Ends the redemptions whose peer no longer exists. `uid` is the current peer of this name. */
   closeOrphans(name: string, uid: string | undefined): Promise<void> {
     return this.#end(name, ({ madeUid }) => madeUid !== undefined && madeUid !== uid);
   }
@@ -61,7 +61,7 @@ export class Redemptions {
     }
   }
 
-  /** Resolves to whether the redemption makes the peer with this uid, and no other. */
+  /** Binds the redemption to the peer with this uid. Resolves to false if it ended or belongs to another. */
   async bind(invitation: string, uid: string): Promise<boolean> {
     await this.#invitations.change(invitation, (record) => {
       const { redeemed } = record;
@@ -74,12 +74,12 @@ export class Redemptions {
     return redeemed?.madeUid === uid && redeemed.over !== true;
   }
 
-  /** Whether what was redeemed may still make a peer, or has made one that is not revoked. */
+  /** Whether the redemption can still create a peer, or has created one that is not revoked. */
   isOpen(invitation: string): boolean {
     return this.#invitations.get(invitation)?.value.redeemed?.over !== true;
   }
 
-  /** Whether the redemption that made this peer was closed by a revocation. */
+  /** Whether a revocation ended the redemption that created this peer. */
   isOver({ metadata, status }: FederationPeer): boolean {
     const redeemed = this.#invitations.get(status?.invitation ?? '')?.value.redeemed;
     return redeemed?.madeUid === metadata.uid && redeemed.over === true;

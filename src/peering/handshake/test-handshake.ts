@@ -1,4 +1,4 @@
-// For tests only: sites that present what they are told to, and a transport that leads to them.
+// For tests: identities of sites, and a transport that connects to a fake site.
 
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -19,7 +19,7 @@ export interface TestIdentity {
   readonly workloadChain: readonly Certificate[];
 }
 
-/** `seed` tells apart two sites that give themselves the same name. */
+/** `seed` distinguishes two sites of the same name. */
 export async function testIdentity(name: string, seed = name): Promise<TestIdentity> {
   const trustDomain = TrustDomain.parse(name);
   const random = new SeededRandom(`identity/${seed}`);
@@ -36,7 +36,7 @@ export async function testIdentity(name: string, seed = name): Promise<TestIdent
   };
 }
 
-/** The document of a bundle with the authorities of these, under the name of the first unless told. */
+/** A bundle document with the authorities of all identities. The default trust domain is the first one's. */
 export function documentOf(
   identities: readonly TestIdentity[],
   trustDomain = identities[0]?.trustDomain as TrustDomain,
@@ -51,7 +51,7 @@ export function documentOf(
 export interface Answering {
   readonly chain: readonly Certificate[];
   readonly document: string;
-  /** What is answered to a POST. */
+  /** The response to a POST. */
   readonly answer?: object;
 }
 
@@ -60,7 +60,7 @@ export interface Sent {
   readonly asSite: boolean;
 }
 
-/** Whatever the URL, this site answers. What reached it is in `sent`. */
+/** A transport that connects every URL to this site. `sent` collects the requests. */
 export function leadingTo(answering: Answering): { transport: Transport; sent: Sent[] } {
   const sent: Sent[] = [];
   return {

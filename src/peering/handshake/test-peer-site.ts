@@ -1,4 +1,4 @@
-// For tests only: the handshake of one site on its real store and write path, without a network.
+// For tests: the handshake of one site with its real store and write path, without a network.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -35,11 +35,11 @@ export interface TestPeerSite {
   readonly peerObjects: ResourceClient<FederationPeer>;
   readonly inviter: Inviter;
   readonly handshake: Handshake;
-  /** Of another replica, on the same store. */
+  /** The handshake of another replica with the same store. */
   readonly otherHandshake: Handshake;
-  /** What the routes for operators stand on. */
+  /** The dependencies of the operator routes. */
   readonly parts: OperatorRoutesParts;
-  /** Of the audit log. */
+  /** Records of the audit log. */
   readonly rows: AuditDraft[];
   readonly denials: AuditDraft[];
   /** A site of this name has redeemed an invitation. */
@@ -53,14 +53,14 @@ export interface TestPeerSite {
 export async function testPeerSite(
   answers: Partial<Pick<Acceptor, 'preview' | 'redeem'>> = {},
 ): Promise<TestPeerSite> {
-  const nobody = () => Promise.reject(new Error('nobody is called here'));
+  const nobody = () => Promise.reject(new Error('this test makes no calls'));
   const acceptor = { preview: nobody, redeem: nobody, ...answers } as unknown as Acceptor;
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const rows: AuditDraft[] = [];
   const denials: AuditDraft[] = [];
   const record = (draft: AuditDraft) => ({
-    // Called for what is committed, and not for what was overtaken.
+    // Called for committed records only.
     encode: () => {
       rows.push(draft);
       return Buffer.from('{}');
@@ -139,7 +139,7 @@ export async function testPeerSite(
   };
 }
 
-/** An operator of the site has accepted an invitation of the site of this name, good for a minute. */
+/** An operator accepted an invitation of the named site, which is valid for a minute. */
 export async function testAcceptance(
   { handshake, clock }: TestPeerSite,
   name: string,

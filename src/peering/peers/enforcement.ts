@@ -1,4 +1,4 @@
-// Which enforcement points a suspend or revoke of a peer has reached. Pure.
+// Which enforcement points already reject a suspended or revoked peer. Pure.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
@@ -6,7 +6,7 @@ import type { EnforcementPoint } from '../../core/plane/enforcement.ts';
 
 export type Enforcement = NonNullable<NonNullable<FederationPeer['status']>['enforcement']>;
 
-/** Whether an operator wants nothing of the peer to pass. */
+/** Whether the peer is suspended or revoked, or an operator wants that. */
 export function isStopped({ spec, status }: Pick<FederationPeer, 'spec' | 'status'>): boolean {
   return (
     spec.desiredState === 'suspended' ||
@@ -16,8 +16,8 @@ export function isStopped({ spec, status }: Pick<FederationPeer, 'spec' | 'statu
 }
 
 /**
- * Undefined where the peer is not stopped. A row of a point that is not in `points` stays as it is:
- * another process reported it.
+ * Undefined if the peer is not stopped. Keeps rows of points that are not in `points`, because another
+ * process reported them.
  */
 export function enforcementOf(
   peer: Pick<FederationPeer, 'metadata' | 'spec' | 'status'>,

@@ -40,7 +40,7 @@ async function scene() {
       trustDomain: TrustDomain.parse('lubeck.example'),
       store,
       clock,
-      transport: { connect: () => Promise.reject(new Error('nobody is called here')) },
+      transport: { connect: () => Promise.reject(new Error('this test makes no calls')) },
       bundles: new FederatedBundles(store, lubeck.authority, clock),
       peers,
       federations: new PeerFederations(federations, clock),

@@ -1,5 +1,5 @@
-// The exchange of heartbeats: how two peers know that the other is there, and what they tell each
-// other with it. Both sides send; a peer that is heard in either direction is there.
+// Sends and receives heartbeats: they show that a peer is alive and carry offers, the bundle sequence
+// and a receipt. Both sides send. A heartbeat in either direction counts as a sign of life.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
@@ -55,13 +55,13 @@ const sequences = kindReader(spiffeFederationKind).derive(({ status }) => status
 export class HeartbeatExchange {
   readonly #parts: HeartbeatParts;
   /**
-   * A peer that tells something else with every heartbeat must not have each written down. What is
-   * not written now is told again with the next one.
+   * Limits the writes for a peer that changes its message with every heartbeat. The next heartbeat
+   * repeats what was not stored.
    */
   readonly #news: PeerRate;
   /**
-   * By peer, its last sign of life in monotonic time, which a restart does not keep. Per process: the
-   * replica that judges silence is the one that sends heartbeats, and each answer is a sign of life.
+   * The last sign of life of each peer, in monotonic time. Per process, and lost at a restart: the
+   * replica that sends heartbeats also detects silence, and each answer is a sign of life.
    */
   readonly #signs = new Map<string, { readonly of: string; readonly atMs: number }>();
 
@@ -70,7 +70,7 @@ export class HeartbeatExchange {
     this.#news = new PeerRate(parts.clock, newsLimit);
   }
 
-  /** What this site says to that peer now. */
+  /** The current heartbeat of this site for that peer. */
   message(peer: string): Heartbeat {
     const { store, offersFor } = this.#parts;
     return {
@@ -81,7 +81,7 @@ export class HeartbeatExchange {
     };
   }
 
-  /** Which bundle of the peer this site believes now. */
+  /** Which bundle of the peer this site trusts now. */
   #receipt(peer: string): { readonly holds?: HeldBundle } {
     const { store, bundles } = this.#parts;
     const entry = store.get(federationsCollection, peer);
@@ -90,7 +90,7 @@ export class HeartbeatExchange {
     return { holds: { sequence: sequences.of(entry), hash: bundle.hash } };
   }
 
-  /** Sends one, and takes the answer as one of the peer's. */
+  /** Sends a heartbeat. The answer counts as a heartbeat of the peer. */
   async send(peer: FederationPeer, message: Heartbeat, signal: AbortSignal): Promise<void> {
     const { name } = peer.metadata;
     const answer = await this.#post(peer, paths.heartbeat, message, signal);
@@ -100,7 +100,7 @@ export class HeartbeatExchange {
     );
   }
 
-  /** Tells the peer that this site has a new bundle. */
+  /** Announces a new bundle of this site to the peer. */
   async announce(
     peer: FederationPeer,
     announcement: Announcement,
@@ -109,7 +109,7 @@ export class HeartbeatExchange {
     await this.#post(peer, paths.announce, announcement, signal);
   }
 
-  /** The peer was heard from: in either direction, with what it said. */
+  /** Handles a heartbeat of the peer, received as a request or as an answer. */
   async heard(name: string, heartbeat: Heartbeat): Promise<void> {
     const { store, clock, peers, federations } = this.#parts;
     const nowMs = clock.now();
@@ -131,7 +131,7 @@ export class HeartbeatExchange {
     if (status?.state === 'enrolled') {
       peer = await peers.step(name, 'activate', 'first heartbeat', told);
     } else if (status?.state === 'degraded') {
-      peer = await peers.step(name, 'recover', 'heard from again', told);
+      peer = await peers.step(name, 'recover', 'the peer sends or answers heartbeats again', told);
     } else if (
       peer !== undefined &&
       status?.state === 'active' &&
@@ -143,7 +143,7 @@ export class HeartbeatExchange {
     if (peer !== undefined) this.#signs.set(name, { of: stayOf(peer), atMs: heardMs });
   }
 
-  /** The peer did not answer: says so, and after silence from both directions degrades it. */
+  /** The peer did not answer: updates its status, and degrades it after silence in both directions. */
   async missed(name: string, error: unknown): Promise<void> {
     const { peers, clock } = this.#parts;
     const peer = await peers.get(name);
@@ -152,7 +152,7 @@ export class HeartbeatExchange {
     const nowMs = clock.now();
     const cause = causeOfFailure(error);
     const unreachable = (status: PeerStatus): PeerStatus => ({
-      // A peer that is active because it still reaches us stays so without a word.
+      // The peer still sends heartbeats, so it stays active and its reason unchanged.
       ...(status.state === 'active' ? status : because(status, cause, why)),
       conditions: setCondition(
         status.conditions,
@@ -168,9 +168,9 @@ export class HeartbeatExchange {
   }
 
   /**
-   * How long the peer has been silent. Coming into a state counts as a sign of life: a peer that was
-   * just resumed gets its time. Counted in monotonic time, so that setting the clock neither makes
-   * nor hides silence.
+   * How long the peer has been silent. A state change counts as a sign of life, so that a resumed peer
+   * has time to answer. Uses monotonic time, so that setting the clock neither creates nor hides
+   * silence.
    */
   silentForMs(peer: FederationPeer): number {
     const { name } = peer.metadata;
@@ -185,8 +185,8 @@ export class HeartbeatExchange {
   }
 
   /**
-   * What was silent before this process started, by wall time, as nothing else knows it. At most as
-   * long as makes a peer silent: where the clock was set meanwhile, one heartbeat puts it right.
+   * The silence before this process started, in wall time. At most `silentAfterMs`, so that one
+   * heartbeat corrects the effect of a changed clock.
    */
   #silentBeforeMs(peer: FederationPeer): number {
     const heardMs = parseTimestamp(peer.status?.lastHeartbeatAt ?? '') ?? 0;
@@ -195,7 +195,7 @@ export class HeartbeatExchange {
     return Math.min(Math.max(silentMs, 0), silentAfterMs);
   }
 
-  /** Nothing is sent to it, and nothing expected of it, until it is live again. */
+  /** Forgets a peer that is no longer live. */
   forget(name: string): void {
     this.#signs.delete(name);
   }
@@ -247,7 +247,7 @@ export class HeartbeatExchange {
   }
 }
 
-/** One stay of a peer in one state. */
+/** Identifies one stay of a peer in one state. */
 function stayOf({ metadata, status }: FederationPeer): string {
   return `${metadata.uid} ${status?.state} ${status?.since}`;
 }
@@ -256,10 +256,10 @@ const reachable = {
   type: 'Reachable',
   status: 'True',
   reason: 'Answers',
-  message: 'It answers heartbeats, or sends them.',
+  message: 'The peer sends or answers heartbeats.',
 } as const;
 
-/** Whether it is worth a write: that a peer is still there is a live fact, and no news. */
+/** Whether the heartbeat changes the stored status. `lastHeartbeatAt` is a fact and needs no write. */
 function isNews(status: PeerStatus, heartbeat: Heartbeat): boolean {
   return (
     status.contractVersion !== heartbeat.contractVersion ||
@@ -275,7 +275,7 @@ function isNewReceipt({ receipt }: PeerStatus, { holds }: Heartbeat): boolean {
   );
 }
 
-/** A receipt is dated by when it first came: the same one again is no news. */
+/** A new receipt with its time. A repeated receipt keeps the time of the first. */
 function receiptOf(
   status: PeerStatus,
   heartbeat: Heartbeat,

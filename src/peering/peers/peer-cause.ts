@@ -1,4 +1,4 @@
-// What keeps a peer from going on, in one word: for hints and programs, as `reason` is for people. Pure.
+// The cause that keeps a peer from advancing, as one word for hints and programs. Pure.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { hasCode } from '../../core/errors/error.ts';
@@ -6,7 +6,7 @@ import { hasCode } from '../../core/errors/error.ts';
 type PeerStatus = NonNullable<FederationPeer['status']>;
 export type PeerCause = NonNullable<PeerStatus['cause']>;
 
-/** Where a call to the peer failed. */
+/** The cause after a failed call to the peer. */
 export function causeOfFailure(error: unknown): PeerCause {
   if (hasCode(error, 'HANSA_PEER_REFUSED')) return 'Refused';
   if (hasCode(error, 'HANSA_PEER_UNTRUSTED') || hasCode(error, 'HANSA_CERTIFICATE_INVALID')) {
@@ -15,7 +15,7 @@ export function causeOfFailure(error: unknown): PeerCause {
   return 'Unreachable';
 }
 
-/** The status with why the peer is where it is, and what keeps it there. */
+/** Sets reason and cause in the status. */
 export function because(
   status: PeerStatus,
   cause: PeerCause | undefined,

@@ -58,7 +58,7 @@ suite('the directory of peers', () => {
   });
 
   for (const [what, shown, why] of [
-    ['no SVID', undefined, 'no SVID of a peer was presented'],
+    ['no SVID', undefined, 'the caller presented no SVID of a peer'],
     ['a workload of the peer', svid('spiffe://bruges.example/web'), /is not another site/],
     ['this site itself', svid('spiffe://lubeck.example/hansa/site'), /is not another site/],
     ['an unknown site', svid('spiffe://reval.example/hansa/site'), 'reval.example is not a peer'],

@@ -1,5 +1,5 @@
-// Which sites are live peers, for routes and streams that allow peers. Who a caller is comes from its
-// connection, never from a header or from what it says.
+// Finds the live peer behind a connection, for routes and streams that allow peers. The identity comes
+// from the verified certificate, never from a header or the message.
 
 import { scopeMiss } from '../../api/grants.ts';
 import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
@@ -27,14 +27,14 @@ export interface PeerDirectoryParts {
 const peersReader = kindReader(federationPeerKind);
 const grantsReader = kindReader(federationGrantKind);
 
-/** A change of any of these can end the trust in a peer. */
+/** A change in these collections can end the trust in a peer. */
 const trustCollections = [peersCollection, federationGrantKind.plural, spiffeFederationKind.plural];
 
 export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
   const { trustDomain, store, clock } = parts;
   return {
     find: (svid) => {
-      if (svid === undefined) return 'no SVID of a peer was presented';
+      if (svid === undefined) return 'the caller presented no SVID of a peer';
       const { id } = svid;
       if (!id.equals(SpiffeId.of(id.trustDomain, 'hansa', 'site')) || id.memberOf(trustDomain)) {
         return `${id.toString()} is not another site`;
@@ -70,9 +70,9 @@ export function peerDirectory(parts: PeerDirectoryParts): PeerDirectory {
 }
 
 /**
- * The audit log tells the operator of this site why; the caller learns that it is not a peer here. A
- * claimed identity is in the reason, but not as the actor: a stranger could write under any name, and
- * as many records as there are names.
+ * The audit log contains the reason. The caller only learns that it is not a peer. A claimed identity
+ * appears in the reason, but not as the actor: otherwise a stranger could create one record for each
+ * name that it claims.
  */
 function refuse(parts: PeerDirectoryParts, request: Refused, reason: string): HansaError {
   const { svid, peerChain, address } = request;
@@ -93,10 +93,10 @@ function refuse(parts: PeerDirectoryParts, request: Refused, reason: string): Ha
     reason:
       svid !== undefined || claimed === undefined
         ? reason
-        : `${reason}: a certificate that is not trusted claims to be ${excerpt(claimed)}`,
+        : `${reason}: an untrusted certificate claims to be ${excerpt(claimed)}`,
   });
   return peeringError(
     code,
-    `${parts.trustDomain.name} does not take the certificate of the caller for that of a peer.`,
+    `${parts.trustDomain.name} does not accept the certificate of the caller as that of a peer.`,
   );
 }

@@ -1,5 +1,5 @@
-// The SPIFFEFederation of a peer: what makes this site believe it. Peering keeps it through the
-// store; the trust plane keeps its bundle fresh and everybody who verifies reads it.
+// The SPIFFEFederation of a peer, which makes this site trust it. Peering creates and deletes it in
+// the store, and the trust plane keeps its bundle fresh.
 
 import type { ResourceOf } from '../../api/kind.ts';
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
@@ -13,13 +13,13 @@ export const federationsCollection = spiffeFederationKind.plural;
 
 export type SpiffeFederation = ResourceOf<typeof spiffeFederationKind>;
 
-/** Each announcement that is taken costs a record and a fetch: a peer gets one so often. */
+/** Minimum time between announcements of one peer. Each costs a write and a fetch. */
 const announceEveryMs = 1000;
 
 export class PeerFederations {
   readonly #federations: ResourceClient<SpiffeFederation>;
   readonly #clock: Clock;
-  /** By peer, when it last announced something, in monotonic time. Per process: a second replica may take one more. */
+  /** The last announcement of each peer, in monotonic time. Per process: a second replica may accept one more. */
   readonly #announcedMs = new Map<string, number>();
 
   constructor(federations: ResourceClient<SpiffeFederation>, clock: Clock) {
@@ -32,22 +32,22 @@ export class PeerFederations {
   }
 
   /**
-   * Why a new peer cannot have a federation of this name; undefined where it can. One that somebody
-   * else made is left alone, and one that is being deleted is trusted by nobody.
+   * Why the site cannot create a federation of this name for a new peer, or undefined. Peering does
+   * not change a federation that a user created, and the site does not trust one that is being deleted.
    */
   async obstacle(name: string): Promise<string | undefined> {
     const federation = await this.#federations.get(name);
     if (federation === undefined) return undefined;
     const { deletionTimestamp, finalizers = [] } = federation.metadata;
     if (deletionTimestamp !== undefined) {
-      return `the SPIFFEFederation ${name} of an earlier peer is being deleted, and is held by finalizers: ${finalizers.join(', ')}. When they are removed, the peer is enrolled`;
+      return `finalizers block the deletion of the SPIFFEFederation ${name} of an earlier peer: ${finalizers.join(', ')}. The site enrolls the peer when they are removed`;
     }
     return isOurs(federation)
       ? undefined
-      : `a SPIFFEFederation ${name} exists that is not a peer's: delete it, and the peer is enrolled`;
+      : `the SPIFFEFederation ${name} exists, but not for this peer. The site enrolls the peer when it is deleted`;
   }
 
-  /** Made where it is missing, and brought into line with the peer where it is not. Idempotent. */
+  /** Creates the federation, or updates it to match the peer. Idempotent. */
   async keep(
     peer: FederationPeer,
     bootstrap: string | undefined,
@@ -101,14 +101,14 @@ export class PeerFederations {
     );
   }
 
-  /** The peer told that it has published a newer bundle: the trust plane fetches it at once. */
+  /** Handles an announcement: the trust plane fetches the newer bundle at once. */
   async announced(name: string, sequence: number): Promise<void> {
     const known = await this.#federations.get(name);
     if (known === undefined || !isOurs(known)) return;
     const seen = Math.max(known.spec.announcedSequence ?? 0, known.status?.sequence ?? 0);
     if (sequence <= seen) return;
     const nowMs = this.#clock.monotonic();
-    // What comes too soon is told again by the next heartbeat.
+    // Ignored if too soon: the next heartbeat repeats the sequence.
     if (nowMs - (this.#announcedMs.get(name) ?? -announceEveryMs) < announceEveryMs) return;
     this.#announcedMs.set(name, nowMs);
     await this.#federations.patchSpec(
@@ -121,12 +121,12 @@ export class PeerFederations {
     );
   }
 
-  /** Names of the federations that peering keeps. */
+  /** Names of the federations that peering manages. */
   async names(): Promise<readonly string[]> {
     return (await this.#federations.list()).filter(isOurs).map(({ metadata }) => metadata.name);
   }
 
-  /** Removes the federation of a peer that is gone. `uid` is the peer of this name now. */
+  /** Removes the federation of a peer that no longer exists. `uid` is the current peer of this name. */
   async removeOrphan(name: string, uid: string | undefined): Promise<void> {
     const known = await this.#federations.get(name);
     if (known === undefined || !isOurs(known)) return;
@@ -134,7 +134,7 @@ export class PeerFederations {
     if (uid === undefined || (owner !== undefined && owner.uid !== uid)) await this.remove(name);
   }
 
-  /** Nothing of the peer is believed after this. */
+  /** After this, the site does not trust the peer. */
   async remove(name: string): Promise<void> {
     this.#announcedMs.delete(name);
     const known = await this.#federations.get(name);
@@ -147,7 +147,7 @@ function isOurs(federation: SpiffeFederation): boolean {
   return federation.metadata.labels?.[peerLabel] !== undefined;
 }
 
-/** Values of labels are shorter than trust domains may be, and must not end in what those may end in. */
+/** A label value has a lower maximum length than a trust domain, and a stricter last character. */
 function labelOf(name: string): string {
   return name.slice(0, 63).replaceAll(/^[^a-z0-9]+|[^a-z0-9]+$/g, '');
 }

@@ -28,17 +28,22 @@ const hint = (state: string, role: Role, cause?: PeerCause, alert?: string): str
 
 /** Every row that asks the reader for something; every other combination has no hint. */
 const table: readonly [state: string, role: Role | 'both', cause: PeerCause | 'any', RegExp][] = [
-  ['proposed', 'inviter', 'any', /then: hansa peer confirm bruges\.example/],
-  ['proposed', 'acceptor', 'WaitsForPeer', /^Ask the operator of bruges\.example to look at/],
-  ['proposed', 'acceptor', 'Untrusted', /for a new invitation.*hansa peer revoke/],
+  ['proposed', 'inviter', 'any', /If it matches: hansa peer confirm bruges\.example/],
+  [
+    'proposed',
+    'acceptor',
+    'WaitsForPeer',
+    /^Ask the operator of bruges\.example to run hansa peer list/,
+  ],
+  ['proposed', 'acceptor', 'Untrusted', /hansa peer revoke .*for a new one/],
   ['proposed', 'acceptor', 'Unreachable', /hansa doctor --peer bruges\.example/],
   ['proposed', 'acceptor', 'Refused', /hansa doctor --peer bruges\.example/],
   ['accepted', 'both', 'ForeignFederation', /hansa delete spiffefederation bruges\.example/],
   ['accepted', 'both', 'FederationLimit', /maxFederations/],
-  ['enrolled', 'both', 'Refused', /fingerprint that hansa status shows here/],
+  ['enrolled', 'both', 'Refused', /fingerprint from hansa status at this site/],
   ['enrolled', 'both', 'Untrusted', /hansa trust bundle bootstrap bruges\.example --fingerprint/],
   ['enrolled', 'both', 'Unreachable', /hansa doctor --peer bruges\.example/],
-  ['degraded', 'both', 'Refused', /fingerprint that hansa status shows here/],
+  ['degraded', 'both', 'Refused', /fingerprint from hansa status at this site/],
   ['degraded', 'both', 'Untrusted', /hansa trust bundle bootstrap bruges\.example --fingerprint/],
   ['degraded', 'both', 'any', /hansa doctor --peer bruges\.example/],
   ['suspended', 'both', 'any', /hansa peer resume bruges\.example/],

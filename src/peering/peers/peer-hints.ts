@@ -1,15 +1,15 @@
-// What the reader of a peer's row can do about it, at this site. Pure: one table over state, role and
-// cause. A peer that needs no operator has no hint.
+// Hints for the operator of this site: what to do about a peer that is not active. Pure: depends only
+// on state, role and cause. A peer that needs no action has no hint.
 
 import type { PeerSummary } from '../routes/operator-routes.ts';
 
 type Hinted = Pick<PeerSummary, 'name' | 'state' | 'role' | 'cause' | 'alert'>;
 
-/** Empty where there is nothing for the reader to do. */
+/** Empty if the operator of this site has nothing to do. */
 export function peerHint(peer: Hinted): string {
   const { name, state, alert } = peer;
   if (alert !== undefined && state !== 'revoked') {
-    return `Ask the operator of ${name} for the fingerprint that hansa status shows there. If it is not the one of this peer (hansa peer show ${name}): hansa peer revoke ${name}. If it is: hansa peer confirm ${name}.`;
+    return `Ask the operator of ${name} for the fingerprint from hansa status, and compare it with the fingerprint in hansa peer show ${name}. If they differ: hansa peer revoke ${name}. If they are equal: hansa peer confirm ${name}.`;
   }
   switch (state) {
     case 'proposed':
@@ -22,23 +22,23 @@ export function peerHint(peer: Hinted): string {
     case 'suspended':
       return `To trust it again: hansa peer resume ${name}.`;
     case 'revoked':
-      return `To peer again: hansa peer invite --for ${name}, or hansa peer accept with a new invitation of ${name}.`;
+      return `To become peers again: hansa peer invite --for ${name}, or hansa peer accept with a new invitation from ${name}.`;
     default:
       return '';
   }
 }
 
 function confirmHere(name: string): string {
-  return `Compare its fingerprint (hansa peer show ${name}) with its operator, then: hansa peer confirm ${name}. To turn it down: hansa peer revoke ${name}.`;
+  return `Compare the fingerprint in hansa peer show ${name} with its operator. If it matches: hansa peer confirm ${name}. Otherwise: hansa peer revoke ${name}.`;
 }
 
-/** This site was invited: only the other operator can confirm. */
+/** The peer invited this site, so only its operator can confirm. */
 function proposedHint({ name, cause }: Hinted): string {
   switch (cause) {
     case 'WaitsForPeer':
-      return `Ask the operator of ${name} to look at hansa peer list there. To give up: hansa peer revoke ${name}.`;
+      return `Ask the operator of ${name} to run hansa peer list. To give up: hansa peer revoke ${name}.`;
     case 'Untrusted':
-      return `Ask the operator of ${name} for a new invitation. Before that, give this one up: hansa peer revoke ${name}.`;
+      return `Give up this invitation: hansa peer revoke ${name}. Then ask the operator of ${name} for a new one.`;
     case 'Unreachable':
     case 'Refused':
       return `To see which step fails: hansa doctor --peer ${name}. To give up: hansa peer revoke ${name}.`;
@@ -50,7 +50,7 @@ function proposedHint({ name, cause }: Hinted): string {
 function acceptedHint({ name, cause }: Hinted): string {
   switch (cause) {
     case 'ForeignFederation':
-      return `Delete the SPIFFEFederation that stands in its way: hansa delete spiffefederation ${name}. If it is being deleted already, remove its finalizers.`;
+      return `Delete the conflicting SPIFFEFederation: hansa delete spiffefederation ${name}. If it is already being deleted, remove its finalizers.`;
     case 'FederationLimit':
       return 'Delete a SPIFFEFederation that you do not need, or raise maxFederations in the configuration and restart the site.';
     default:
@@ -61,9 +61,9 @@ function acceptedHint({ name, cause }: Hinted): string {
 function connectionHint({ name, state, cause }: Hinted): string {
   switch (cause) {
     case 'Refused':
-      return `Ask the operator of ${name} to look at hansa peer list there. If this site has new keys since (hansa trust rotate --emergency --fresh), they need the fingerprint that hansa status shows here, for hansa trust bundle bootstrap.`;
+      return `Ask the operator of ${name} to run hansa peer list. If you replaced the keys of this site (hansa trust rotate --emergency --fresh), send that operator the fingerprint from hansa status at this site, for hansa trust bundle bootstrap.`;
     case 'Untrusted':
-      return `Ask the operator of ${name} whether its keys or its address changed. If its keys did: hansa trust bundle bootstrap ${name} --fingerprint FINGERPRINT, with the one that hansa status shows there.`;
+      return `Ask the operator of ${name} whether its keys or its address changed. If its keys changed, ask for the fingerprint from hansa status, then: hansa trust bundle bootstrap ${name} --fingerprint FINGERPRINT.`;
     case 'Unreachable':
       return `To see which step fails: hansa doctor --peer ${name}.`;
     default:
@@ -71,7 +71,7 @@ function connectionHint({ name, state, cause }: Hinted): string {
   }
 }
 
-/** For below a table. Who was revoked is so by intent, and may stay so. */
+/** Hints to print below a table. Omits revoked peers, because an operator revoked them on purpose. */
 export function peerHintLines(peers: readonly Hinted[]): string[] {
   return peers
     .filter((peer) => peer.state !== 'revoked' && peerHint(peer) !== '')

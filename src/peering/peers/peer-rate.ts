@@ -1,9 +1,9 @@
-// How much each peer may cause: a token bucket for each, in monotonic time.
+// A rate limit per peer: one token bucket for each, in monotonic time.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
-/** More peers than a site has. */
+/** A site has fewer peers. */
 const maxPeers = 10_000;
 
 export class PeerRate {
@@ -17,8 +17,8 @@ export class PeerRate {
   }
 
   /**
-   * Uses up `cost` where there is as much, and says whether there was. By uid: a peer that was revoked
-   * and invited again starts with a full bucket.
+   * Takes `cost` tokens if available, and returns whether it did. Keyed by uid, so that a new peering
+   * with the same site starts with a full bucket.
    */
   take(uid: string, cost = 1): boolean {
     return this.#buckets.take(uid, cost) === undefined;

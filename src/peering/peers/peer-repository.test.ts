@@ -251,7 +251,7 @@ suite('a step', () => {
     await site.peers.demand(name, 'revoke', 'x', operator);
     await assert.rejects(
       site.peers.demand(name, 'revoke', 'x', operator),
-      /it is revoked\. Exchange a new invitation/,
+      /it is revoked\. To make it a peer again/,
     );
   });
 });

@@ -1,6 +1,5 @@
-// The peers as resources: the one place that changes the state of a FederationPeer, and only along
-// the table. Every change is compare-and-set on the object as it is, so it does not matter how many
-// try the same step, or how often.
+// Reads and writes FederationPeers. Only this file changes the state of a peer, and only along the
+// table of states. Every change is a compare-and-set, so that concurrent and repeated steps are safe.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
@@ -19,7 +18,7 @@ import {
 
 export type PeerStatus = NonNullable<FederationPeer['status']>;
 
-/** Holds a peer back from disappearing until nothing of it is trusted any more. */
+/** Delays the deletion of a peer until the site no longer trusts it. */
 export const peerFinalizer = 'hansa.dev/peering';
 
 /** Another site tried to redeem the invitation that made the peer. False once an operator confirmed the peer. */
@@ -32,22 +31,22 @@ export interface NewPeer {
   readonly url: string;
   readonly role: 'inviter' | 'acceptor';
   readonly invitation: string;
-  /** The uid of the revoked peer whose place it may take. */
+  /** The uid of the revoked peer that it may replace. */
   readonly replaces: string | undefined;
-  /** The uid of the peer that the same record made before: it makes no other. */
+  /** The uid of the peer that the same record created before. It never creates another one. */
   readonly madeUid: string | undefined;
   /**
-   * Writes into the record that it makes the peer with this uid. Resolves to false where the record
-   * is closed or belongs to another uid.
+   * Binds the record to the peer with this uid. Resolves to false if the record is closed or belongs
+   * to another uid.
    */
   readonly bind: (uid: string) => Promise<boolean>;
-  /** The crossing invitation that this one stands over: its peer, still proposed, becomes this one's. */
+  /** The crossing invitation that this one wins over. This one takes over its proposed peer. */
   readonly instead?: string | undefined;
   readonly fingerprint: string;
   readonly reason: string;
 }
 
-/** A status that was overtaken is looked at again; more often than this only where something is ill. */
+/** Retries after a conflict. More conflicts in a row indicate a fault. */
 const maxAttempts = 16;
 
 export class PeerRepository {
@@ -68,9 +67,9 @@ export class PeerRepository {
   }
 
   /**
-   * The peer of this invitation, proposed where it is new. The revoked one that it was meant to
-   * replace makes room; any other of this name stays as it is and is returned. An object gets a
-   * state only after the record is bound to its uid, so that no record can make a second peer.
+   * Creates the peer of this invitation in the state proposed, or returns the existing one. Replaces
+   * the revoked peer in `replaces`, and returns any other peer of this name unchanged. An object gets a
+   * state only after the record is bound to its uid, so that no record can create a second peer.
    */
   async propose(peer: NewPeer): Promise<FederationPeer | undefined> {
     const { name, invitation, madeUid } = peer;
@@ -90,7 +89,7 @@ export class PeerRepository {
       now?.state === undefined ||
       (now.state === 'proposed' && now.role === 'acceptor' && now.invitation === peer.instead);
     if (known !== undefined && !isOpen(known)) {
-      // Records of earlier versions are not bound yet.
+      // Binds records of earlier versions.
       if (known.status?.invitation === invitation && madeUid === undefined) {
         await peer.bind(known.metadata.uid);
       }
@@ -98,7 +97,7 @@ export class PeerRepository {
     }
     const { uid } = (known ?? (await this.#create(peer)))?.metadata ?? {};
     if (uid === undefined || !(await peer.bind(uid))) return this.#peers.get(name);
-    // An object that was declared by a manifest has no finalizer of ours.
+    // An object from a manifest lacks our finalizer.
     await this.#peers.ensureFinalizer(name, peerFinalizer, peeringWrites);
     return this.#peers.patchStatus(
       name,
@@ -123,7 +122,7 @@ export class PeerRepository {
     );
   }
 
-  /** The new object, or the one that another process made meanwhile. */
+  /** The new object, or the one that another process created in the meantime. */
   async #create({ name, url }: NewPeer): Promise<FederationPeer | undefined> {
     try {
       return await this.#peers.create(
@@ -137,8 +136,8 @@ export class PeerRepository {
   }
 
   /**
-   * Takes a step of the table. Where the table has none from the state that the peer is in, nothing
-   * happens and the peer is returned as it is.
+   * Takes a step of the table of states. Returns the peer unchanged if its state does not allow the
+   * step.
    */
   async step(
     name: string,
@@ -169,7 +168,7 @@ export class PeerRepository {
     }
   }
 
-  /** Like `step` for a caller, but HANSA_PEER_STATE where the table has none. */
+  /** Like `step`, on behalf of a caller. Throws HANSA_PEER_STATE if the state does not allow the step. */
   async demand(
     name: string,
     event: PeerEvent,
@@ -183,7 +182,7 @@ export class PeerRepository {
     return this.step(name, event, reason, undefined, { ...peeringWrites, ...by });
   }
 
-  /** What changes without a change of state. Nothing is written where nothing changes. */
+  /** Changes the status without a change of state. Writes only if something changes. */
   note(
     name: string,
     change: (status: PeerStatus) => PeerStatus,
@@ -196,7 +195,7 @@ export class PeerRepository {
     );
   }
 
-  /** Raises the alert once: where an operator has confirmed the peer since, it stays so. */
+  /** Raises the alert once. Does not raise it again after an operator confirmed the peer. */
   async noteContest(name: string, invitation: string, message: string): Promise<void> {
     const { status } = (await this.#peers.get(name)) ?? {};
     if (
@@ -218,7 +217,7 @@ export class PeerRepository {
     );
   }
 
-  /** An operator has compared fingerprints and keeps this peer. Resolves to whether there was an alert. */
+  /** Ends the alert after an operator compared fingerprints. Resolves to whether there was an alert. */
   async dismissContest(name: string, by: Requester): Promise<boolean> {
     const { status } = (await this.#peers.get(name)) ?? {};
     const raised = findCondition(status?.conditions, contestCondition);
@@ -233,13 +232,13 @@ export class PeerRepository {
       { ...peeringWrites, ...by },
       {
         verb: 'peer.confirm',
-        reason: `confirmed, with the fingerprint ${status?.fingerprint ?? 'unknown'}, although another site had tried its invitation`,
+        reason: `confirmed, with the fingerprint ${status?.fingerprint ?? 'unknown'}, although another site tried to redeem its invitation`,
       },
     );
     return true;
   }
 
-  /** Our finalizer is back where it was removed from a peer that is not revoked. */
+  /** Restores our finalizer if it was removed from a peer that is not revoked. */
   async hold({ metadata }: FederationPeer): Promise<void> {
     if (metadata.finalizers?.includes(peerFinalizer) === true) return;
     await this.#peers.ensureFinalizer(metadata.name, peerFinalizer, peeringWrites);
@@ -250,7 +249,7 @@ export class PeerRepository {
   }
 }
 
-/** Undefined where the object is no peer (yet): nobody invited it. */
+/** Undefined if the object has no state, because no invitation was redeemed for it. */
 export function positionOf(peer: FederationPeer | undefined): PeerPosition | undefined {
   const status = peer?.status;
   if (status?.state === undefined) return undefined;

@@ -1,4 +1,4 @@
-// Peers as rows and lines for people. Pure.
+// Formats peers as table rows and lines of text. Pure.
 
 import { humanDuration } from '../../api/values/duration.ts';
 import type { PeerSummary } from '../routes/operator-routes.ts';
@@ -21,7 +21,7 @@ export function peerCells(peer: PeerSummary, nowMs: number, wide = false): reado
   ];
 }
 
-/** Why all is well is of no interest; an alert always is, and `peer show` has all of it. */
+/** Omits the reason of an active peer. Always shows an alert, whose full text is in `peer show`. */
 function whyText({ state, reason, alert }: PeerSummary): string {
   const alarm = alert === undefined ? [] : ['another site tried to redeem its invitation'];
   const why = state === 'active' || reason === undefined ? [] : [reason];
@@ -32,7 +32,7 @@ export function peerLines(peer: PeerSummary, nowMs: number): readonly (readonly 
   const hint = peerHint(peer);
   const offers = peer.offers.map(
     ({ name, grantedTo }) =>
-      `${name} (for ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
+      `${name} (to ${grantedTo.map((id) => (id === '*' ? 'all' : id)).join(', ')})`,
   );
   return [
     ['peer', peer.name],
@@ -71,8 +71,8 @@ function ageOf(at: string | undefined, nowMs: number): string {
   return at === undefined ? '' : humanDuration(nowMs - Date.parse(at));
 }
 
-/** What ends when these peers are revoked, for the question before it. */
+/** The effect of a revocation, for the confirmation prompt. */
 export function revocationEffect(names: readonly string[]): string {
   const whose = names.length === 1 ? 'Its workloads' : `The workloads of ${names.join(', ')}`;
-  return `${whose} and yours stop trusting each other at once.`;
+  return `${whose} and yours immediately stop trusting each other.`;
 }

@@ -1,5 +1,5 @@
-// The states of a peer and every way between them, as one value. Nobody changes the state of a peer
-// but through `nextState`; each change has the verb under which the audit log tells of it.
+// The states of a peer and all transitions between them, as one table. Every state change goes through
+// `nextState`. Each transition has the verb of its audit record.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { peeringError } from '../errors.ts';
@@ -23,13 +23,13 @@ export type PeerEvent =
   | 'resume'
   | 'revoke';
 
-/** States from which a peer can be suspended, and to which it returns. */
+/** The states in which a peer can be suspended, and to which it returns. */
 export type SuspendableState = 'enrolled' | 'active' | 'degraded';
 
 export interface PeerTransition {
   readonly event: PeerEvent;
   readonly from: PeerState;
-  /** Where a suspended peer goes on: the one of these that it was in. */
+  /** `state before`: the state that the peer had before it was suspended. */
   readonly to: PeerState | 'state before';
   readonly verb: `peer.${string}`;
 }
@@ -56,7 +56,7 @@ export const peerTransitions: readonly PeerTransition[] = [
 
 export interface PeerPosition {
   readonly state: PeerState;
-  /** While suspended. */
+  /** Set while the peer is suspended. */
   readonly stateBefore?: SuspendableState;
 }
 
@@ -65,11 +65,11 @@ export interface PeerStep {
   readonly verb: string;
 }
 
-/** Undefined where the table has no such step. */
+/** Undefined if the table has no such transition. */
 export function nextState(position: PeerPosition, event: PeerEvent): PeerStep | undefined {
   const found = peerTransitions.find((row) => row.event === event && row.from === position.state);
   if (found === undefined) return undefined;
-  // A record without the state before is of no version of this table: it starts over as enrolled.
+  // `stateBefore` is always set while suspended. If it is missing, the peer continues as enrolled.
   const state = found.to === 'state before' ? (position.stateBefore ?? 'enrolled') : found.to;
   const before =
     state === 'suspended' ? { stateBefore: position.state as SuspendableState } : undefined;
@@ -83,11 +83,11 @@ export function refuseStep(name: string, state: PeerState, event: PeerEvent): Ha
     .join(', ');
   return peeringError(
     'HANSA_PEER_STATE',
-    `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'Exchange a new invitation to make it a peer again.' : `Possible now: ${possible}.`}`,
+    `Cannot ${event} ${name}: it is ${state}. ${possible === '' ? 'To make it a peer again, exchange a new invitation.' : `Possible now: ${possible}.`}`,
   );
 }
 
-/** States in which the peer's bundle is believed, and heartbeats go both ways. */
+/** Whether the site trusts the peer's bundle and exchanges heartbeats with it. */
 export function isLive(state: PeerState | undefined): state is SuspendableState {
   return state === 'enrolled' || state === 'active' || state === 'degraded';
 }

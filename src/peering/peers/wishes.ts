@@ -1,5 +1,5 @@
-// Who asked for what a controller does to a peer later: suspend, resume, or delete it. Written in the
-// commit of the request itself, into a collection that no API serves, so that no user can forge it.
+// Records who asked to suspend, resume or delete a peer, because a controller does it later. The
+// commit of the request writes the record into a collection that no API serves, so users cannot forge it.
 
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -14,9 +14,9 @@ export const wishesCollection = 'peering.wishes';
 
 type DesiredState = NonNullable<FederationPeer['spec']['desiredState']>;
 
-/** Under the name of the peer. */
+/** Stored under the name of the peer. */
 interface Wishes {
-  /** Those of a namesake are not its own. */
+  /** The uid of the peer. A new peer of the same name ignores the record. */
   readonly uid: string;
   readonly desiredState?: { readonly value: DesiredState; readonly by: Requester };
   readonly deletion?: { readonly by: Requester };
@@ -26,7 +26,7 @@ const wishesReader = recordReader<Wishes>(wishesCollection);
 
 type Peer = Pick<Resource, 'metadata' | 'spec'>;
 
-/** What is written beside a change of a peer, and what the change means in the audit log. */
+/** The record to write with a change of a peer, and the meaning of the change in the audit log. */
 export function wishesOf(
   store: Pick<Store, 'get'>,
   kind: Kind,
@@ -67,7 +67,7 @@ export interface AskedBy {
   readonly as: WriteAs;
 }
 
-/** Who asked for the state that the peer is to have now. */
+/** The caller who asked for the desired state of the peer. */
 export function askedForState(
   store: Pick<Store, 'get'>,
   { metadata, spec }: FederationPeer,

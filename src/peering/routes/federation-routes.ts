@@ -1,4 +1,4 @@
-// The federation API: what other sites may ask of this one.
+// The federation API: the routes that other sites call.
 
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -53,7 +53,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       listener: 'federation',
       method: 'POST',
       path: paths.preview,
-      // A stranger proves by the secret of the invitation that it may.
+      // The caller proves that it knows the secret of the invitation.
       allow: 'public',
       handle: async (request) => {
         const message = parsePreviewRequest(await request.body(maxMessageBytes));
@@ -64,7 +64,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
       listener: 'federation',
       method: 'POST',
       path: paths.redeem,
-      // The invitation pins its keys: no bundle of this site can verify it yet.
+      // The site has no bundle of the caller yet. The handler verifies the certificate.
       allow: 'certificate',
       handle: async (request) => {
         const message = parseRedeemRequest(await request.body(maxMessageBytes));
@@ -81,7 +81,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
         if (peer?.status?.invitation !== invitation || state === undefined || state === 'revoked') {
           throw peeringError(
             'HANSA_INVITATION_REFUSED',
-            `Cannot accept the invitation: ${trustDomain.name} has turned this site down. Ask its operator.`,
+            `Cannot accept the invitation: ${trustDomain.name} rejected this site. Ask its operator.`,
           );
         }
         const waits = state === 'proposed' || state === 'accepted';
@@ -115,7 +115,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
     }),
   ];
 
-  /** Refuses what is too much before it is parsed, and where there is no room for any before it is read. */
+  /** Applies the rate limit: the minimum cost before it reads the body, the rest before parsing. */
   async function bodyOf(request: PeerRequest, limit: number): Promise<Buffer> {
     const { name, uid } = request.peer;
     if (!rate.take(uid, messageCost)) throw tooMuch(name);
@@ -129,7 +129,7 @@ export function federationRoutes(parts: FederationRoutesParts): readonly PlaneRo
     results.add({ direction: 'received', result: 'limited' });
     return new HansaError(
       'HANSA_TOO_MANY_REQUESTS',
-      `Cannot take the message of ${name}: a peer may send ${messageLimit.perSecond / 1024} KiB a second. Send it again later.`,
+      `Cannot accept the message of ${name}: the rate limit of a peer is ${messageLimit.perSecond / 1024} KiB per second. Retry later.`,
     );
   }
 }

@@ -1,5 +1,5 @@
-// What operators of this site do with invitations that it made: make, list and cancel. Rights are
-// those on FederationPeer: a user who may invite may also cancel.
+// The routes for invitations of this site: create, list and cancel. They need rights on FederationPeer:
+// a user who may invite may also cancel.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
@@ -27,7 +27,7 @@ export interface InvitationRoutesParts {
 
 type InvitationState = 'open' | 'redeemed' | 'expired' | 'cancelled';
 
-/** An invitation as operators see it. The site does not have the secret to show. */
+/** An invitation as operators see it. The site does not store the secret. */
 export interface InvitationSummary {
   readonly id: string;
   readonly state: InvitationState;
@@ -46,7 +46,7 @@ export interface InvitationSummary {
   readonly contestedBy?: string;
 }
 
-/** A trust domain and a fingerprint: far below this. */
+/** A trust domain and a fingerprint are much smaller. */
 const maxBodyBytes = 16 * 1024;
 
 export function invitationRoutes(parts: InvitationRoutesParts): readonly PlaneRoute[] {
@@ -100,18 +100,18 @@ function json(value: unknown): PlaneResponse {
   return { status: 200, contentType: 'application/json', body: JSON.stringify(value) };
 }
 
-/** An invitation for any site must be meant, not what is left of a mistake. */
+/** Strict, so that a mistake in a field does not create an invitation for any site. */
 export function inviteOptions(body: Readonly<Record<string, unknown>>): InviteOptions {
   const { for: whom, fingerprint, ttlSeconds } = body;
   if (whom !== undefined && typeof whom !== 'string') throw wrongType('for', 'a trust domain');
   const forKeys = typeof fingerprint === 'string' ? parseFingerprint(fingerprint) : undefined;
   if (fingerprint !== undefined && forKeys === undefined) {
-    throw wrongType('fingerprint', 'one, as hansa status prints it (64 hexadecimal digits)');
+    throw wrongType('fingerprint', 'a fingerprint from hansa status (64 hexadecimal digits)');
   }
   if (forKeys !== undefined && whom === undefined) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      'Cannot make an invitation: a fingerprint needs a trust domain before it.',
+      'Cannot create an invitation: a fingerprint needs a trust domain.',
     );
   }
   if (ttlSeconds !== undefined && typeof ttlSeconds !== 'number') {
@@ -127,11 +127,11 @@ export function inviteOptions(body: Readonly<Record<string, unknown>>): InviteOp
 function wrongType(field: string, expected: string): HansaError {
   return new HansaError(
     'HANSA_BAD_REQUEST',
-    `Cannot make an invitation: ${field} is not ${expected}.`,
+    `Cannot create an invitation: ${field} is not ${expected}.`,
   );
 }
 
-/** Ends it at once; a site that tries to redeem it is told why. Cancelling twice changes nothing. */
+/** Cancels an invitation at once. A site that tries to redeem it gets the reason. Idempotent. */
 async function cancel(
   { clock, audit, inviter }: InvitationRoutesParts,
   id: string,
@@ -141,7 +141,7 @@ async function cancel(
   if (kept === undefined) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `Cannot cancel the invitation ${shortId(id)}: there is none with this id. See hansa peer invitation list`,
+      `Cannot cancel the invitation ${shortId(id)}: there is no invitation with this id. To list the invitations: hansa peer invitation list`,
     );
   }
   const row = audit.record({

@@ -102,8 +102,8 @@ suite('an invitation that is looked at', () => {
   });
 
   const refusals: readonly [string, (site: TestPeerSite) => unknown, ErrorCode, RegExp][] = [
-    ['is none', () => undefined, 'HANSA_INVITATION_INVALID', /there is none/],
-    ['is no text', () => 7, 'HANSA_INVITATION_INVALID', /there is none/],
+    ['is none', () => undefined, 'HANSA_INVITATION_INVALID', /the request contains none/],
+    ['is no text', () => 7, 'HANSA_INVITATION_INVALID', /the request contains none/],
     ['is nonsense', () => 'hello', 'HANSA_INVITATION_INVALID', /hansa1/],
     ['was cut', (site) => lineOf(site).slice(0, -4), 'HANSA_INVITATION_INVALID', /end is missing/],
     [
@@ -116,13 +116,13 @@ suite('an invitation that is looked at', () => {
       'was made by this site itself',
       (site) => lineOf(site, { trustDomain: TrustDomain.parse('lubeck.example') }),
       'HANSA_INVITATION_REFUSED',
-      /lubeck\.example is this site itself/,
+      /lubeck\.example is this site/,
     ],
     [
       'is for another site',
       (site) => lineOf(site, { for: TrustDomain.parse('riga.example') }),
       'HANSA_INVITATION_REFUSED',
-      /it is for riga\.example, and this site is lubeck\.example/,
+      /it is for riga\.example, but this site is lubeck\.example/,
     ],
     [
       'is for other keys of this site',
@@ -220,7 +220,7 @@ suite('an invitation that is accepted', () => {
     await testAcceptance(site, name, { invitation: 'another' });
     await assert.rejects(
       ask(site, peeringPaths.accept, { invitation: lineOf(site) }),
-      /another one of bruges\.example is being redeemed.*hansa peer revoke bruges\.example/,
+      /is redeeming another invitation of bruges\.example.*hansa peer revoke bruges\.example/,
     );
     assert.equal(site.handshake.acceptances.get(name)?.value.invitation, 'another');
   });
@@ -238,7 +238,7 @@ suite('an invitation that is accepted', () => {
     await assert.rejects(accept(site, lineOf(site)), withErrorCode('HANSA_INVITATION_REDEEMED'));
     await assert.rejects(
       accept(site, lineOf(site, { secret: Buffer.alloc(32, 8) })),
-      /bruges\.example is a peer already \(enrolled\)\. Revoke it first/,
+      /bruges\.example is already a peer \(enrolled\)\. Revoke it first/,
     );
   });
 

@@ -1,5 +1,5 @@
-// What operators of this site do with peers beyond editing resources: invite, look, accept, confirm,
-// revoke. Rights are those on FederationPeer.
+// The routes for operators that go beyond editing resources: list peers, preview and accept an
+// invitation, confirm and revoke a peer. They need rights on FederationPeer.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
@@ -67,7 +67,7 @@ export interface OperatorRoutesParts {
 
 const maxBodyBytes = 16 * 1024;
 
-/** How a peer is doing, with what is not in its object. */
+/** A peer with its live status and the state of its bundle. */
 export interface PeerSummary {
   readonly name: string;
   readonly state: string;
@@ -75,10 +75,10 @@ export interface PeerSummary {
   readonly since?: string;
   readonly reason?: string;
   readonly cause?: PeerCause;
-  /** What an operator must look at, whatever the state. */
+  /** A contest that an operator must check, in any state. */
   readonly alert?: string;
   readonly lastSeen?: string;
-  /** While it is suspended or revoked: which places that can refuse it have heard of that. */
+  /** While it is suspended or revoked: which enforcement points already reject it. */
   readonly enforcement?: Enforcement;
   readonly role?: string;
   readonly fingerprint?: string;
@@ -87,7 +87,7 @@ export interface PeerSummary {
   readonly bundle?: {
     readonly fresh: boolean;
     readonly syncedAt?: string;
-    /** From then on workloads are not given it. */
+    /** When the bundle becomes stale: workloads do not get it from then on. */
     readonly staleAt?: string;
     readonly error?: string;
   };
@@ -175,33 +175,36 @@ function bodyOf(request: ApiRequest): Promise<Readonly<Record<string, unknown>>>
   return request.json(maxBodyBytes, objectOf);
 }
 
-/** Reads the line and refuses at once what can be refused without asking anybody. */
+/** Parses the line and checks everything that needs no call to the inviting site. */
 async function invitationOf(
   { trustDomain, own, clock, peers, redemptions }: OperatorRoutesParts,
   line: unknown,
 ): Promise<Invitation> {
   if (typeof line !== 'string') {
-    throw peeringError('HANSA_INVITATION_INVALID', 'Cannot read the invitation: there is none.');
+    throw peeringError(
+      'HANSA_INVITATION_INVALID',
+      'Cannot read the invitation: the request contains none.',
+    );
   }
   const invitation = parseInvitation(line, clock.now());
   const { name } = invitation.trustDomain;
   if (invitation.trustDomain.equals(trustDomain)) {
     throw peeringError(
       'HANSA_INVITATION_REFUSED',
-      `Cannot accept the invitation: ${name} is this site itself. Take it to the site that is invited.`,
+      `Cannot accept the invitation: ${name} is this site. Accept it at the invited site.`,
     );
   }
   if (invitation.for !== undefined && !invitation.for.equals(trustDomain)) {
     throw peeringError(
       'HANSA_INVITATION_REFUSED',
-      `Cannot accept the invitation: it is for ${invitation.for.name}, and this site is ${trustDomain.name}.`,
+      `Cannot accept the invitation: it is for ${invitation.for.name}, but this site is ${trustDomain.name}.`,
     );
   }
   const { forKeys } = invitation;
   if (forKeys !== undefined && partOf(own.bundle, forKeys) === undefined) {
     throw peeringError(
       'HANSA_INVITATION_REFUSED',
-      `Cannot accept the invitation: it is for other keys of ${trustDomain.name} (fingerprint ${forKeys}). Give the operator of ${name} the fingerprint that hansa status shows now, and ask for a new invitation.`,
+      `Cannot accept the invitation: it is for other keys of ${trustDomain.name} (fingerprint ${forKeys}). Send the operator of ${name} the fingerprint from hansa status, and ask for a new invitation.`,
     );
   }
   const peer = await peers.get(name);
@@ -209,7 +212,7 @@ async function invitationOf(
   if (state === undefined || state === 'revoked') return invitation;
   const keys = invitation.keys.map((key) => key.toString('hex'));
   const { role, invitation: ofPeer } = peer?.status ?? {};
-  // It waits for a confirmation, and accepting its own invitation is one.
+  // The peer waits for confirmation, and accepting its invitation confirms it.
   if (state === 'proposed' && role === 'inviter' && redemptions.hasRedeemed(name, keys, ofPeer)) {
     return invitation;
   }
@@ -218,15 +221,15 @@ async function invitationOf(
   throw isSame
     ? peeringError(
         'HANSA_INVITATION_REDEEMED',
-        `Cannot accept the invitation: it was already redeemed by ${trustDomain.name}, this very site, and ${name} is ${state}. Ask ${name} for a new one if you want to begin anew.`,
+        `Cannot accept the invitation: this site (${trustDomain.name}) already redeemed it, and ${name} is ${state}. To start again, ask ${name} for a new one.`,
       )
     : peeringError(
         'HANSA_PEER_STATE',
-        `Cannot accept the invitation: ${name} is a peer already (${state}). Revoke it first: hansa peer revoke ${name}`,
+        `Cannot accept the invitation: ${name} is already a peer (${state}). Revoke it first: hansa peer revoke ${name}`,
       );
 }
 
-/** Whatever is wrong with an invitation that somebody brought is in the audit log, with who brought it. */
+/** Writes a failed preview or acceptance to the audit log, with the user who tried. */
 async function audited<T>(
   parts: OperatorRoutesParts,
   by: Requester,
@@ -269,7 +272,7 @@ async function preview(
   };
 }
 
-/** Durable when it answers; where the other site is slow, it goes on by itself. */
+/** The acceptance is durable when this resolves. The controller continues if the other site is slow. */
 async function accept(
   parts: OperatorRoutesParts,
   invitation: Invitation,
@@ -277,7 +280,7 @@ async function accept(
 ): Promise<PeerSummary> {
   const { store, clock, sealer, audit, handshake } = parts;
   const { name } = invitation.trustDomain;
-  // Tells what is wrong while nothing has been written yet.
+  // Finds errors before the first write.
   await preview(parts, invitation);
   const id = invitationId(secretDigest(invitation.secret));
   const known = handshake.acceptances.get(name);
@@ -287,7 +290,7 @@ async function accept(
   if (isUnderWay && known.value.invitation !== id) {
     throw peeringError(
       'HANSA_PEER_STATE',
-      `Cannot accept the invitation: another one of ${name} is being redeemed. Wait for it, or give it up with: hansa peer revoke ${name}`,
+      `Cannot accept the invitation: this site is redeeming another invitation of ${name}. Wait, or give up that one: hansa peer revoke ${name}`,
     );
   }
   if (known?.value.invitation !== id || known.value.step === 'refused') {
@@ -355,7 +358,7 @@ async function summary(parts: OperatorRoutesParts, name: string): Promise<PeerSu
   const { status } = peer;
   const contest = findCondition(status?.conditions, contestCondition);
   const stored = await federations.get(name);
-  // One that is being deleted is trusted by nobody.
+  // The site does not trust a federation that is being deleted.
   const found = stored?.metadata.deletionTimestamp === undefined ? stored : undefined;
   const federation = found?.status;
   const staleAtMs = found && bundleLife(found).staleAtMs;
