@@ -312,6 +312,8 @@ suite('keys of a plane', () => {
     const table = (keys: ConfigKeys) => () => configTable([harbour(keys)]);
     assert.throws(table({ api: colour }), /Key api of harbour: --api exists already/);
     assert.throws(table({ 'data.dir': colour }), /--data-dir exists already/);
+    assert.throws(table({ 'api.colour': colour }), /a file cannot hold it and api/);
+    assert.throws(table({ limits: colour }), /a file cannot hold it and limits\./);
     assert.throws(table({ x: { ...colour, after: 'nowhere' } }), /there is no key nowhere/);
   });
 

@@ -247,11 +247,20 @@ export function configTable(planes: readonly Pick<Plane, 'name' | 'settings'>[])
       if (entries.some(([other]) => flagOf(other) === flagOf(name))) {
         throw new TypeError(`Key ${name} of ${plane.name}: ${flagOf(name)} exists already`);
       }
+      const clash = entries.find(([other]) => isBelow(name, other) || isBelow(other, name));
+      if (clash !== undefined) {
+        throw new TypeError(`Key ${name} of ${plane.name}: a file cannot hold it and ${clash[0]}`);
+      }
       entries.splice(at + 1, 0, [name, declared]);
       before = name;
     }
   }
   return new Map(entries);
+}
+
+/** In a file, a key with others below it is a map and has no value of its own. */
+function isBelow(name: string, other: string): boolean {
+  return name.startsWith(`${other}.`);
 }
 
 function kebab(name: string): string {
