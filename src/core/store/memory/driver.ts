@@ -16,7 +16,7 @@ import type {
 } from '../driver.ts';
 import { emptyHead } from '../driver.ts';
 import { edgeCounts } from '../commit/subtree-hashes.ts';
-import { erased, sealedCollections } from '../sealing/sealed-collections.ts';
+import { erased, isSealed } from '../sealing/sealed-collections.ts';
 import type { LeaseState } from '../store.ts';
 
 const pageRows = 1000;
@@ -36,7 +36,7 @@ export class MemoryDatabase {
     for (const row of batch.changes) {
       this.changes.set(row.revision, row);
       const previous = this.changes.get(row.previous);
-      if (previous !== undefined && sealedCollections.has(row.collection)) {
+      if (previous !== undefined && isSealed(row.collection)) {
         this.changes.set(row.previous, { ...previous, value: erased });
       }
     }

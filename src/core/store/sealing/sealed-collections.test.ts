@@ -9,12 +9,12 @@ import { systemClock } from '../../clock/system.ts';
 import { put, withErrorCode } from '../conformance/harness.ts';
 import { MemoryDatabase } from '../memory/driver.ts';
 import { openStore, type StoreLocation } from '../open.ts';
-import { sealedCollections } from './sealed-collections.ts';
+import { isSealed } from './sealed-collections.ts';
 import { createSealer } from './sealer.ts';
 import { schemaSteps } from '../sqlite/schema.ts';
 import type { Change, Store } from '../store.ts';
 
-const [collection = ''] = sealedCollections;
+const collection = 'site.secrets';
 let folder: string;
 let count = 0;
 
@@ -191,9 +191,31 @@ describe('a database from before', () => {
   });
 });
 
+test('a plane names a collection for secrets, and nothing else has to know it', async () => {
+  for (const name of ['site.secrets', 'overlay.secrets', 'trust.acme', 'peering.acceptances']) {
+    assert.ok(isSealed(name), name);
+  }
+  for (const name of ['secrets', 'trust.join-secrets', 'overlay.secrets.old', 'things']) {
+    assert.ok(!isSealed(name), name);
+  }
+  const store = await open({ driver: 'memory' });
+  const place = { collection: 'overlay.secrets', name: 'key' };
+  for (const which of ['first', 'second']) {
+    await store.commit({ put: [{ ...place, encode: () => secret(which) }] });
+  }
+  const seen: Change[] = [];
+  store.watch('overlay.secrets', 0, { changes: (changes) => seen.push(...changes), ended() {} });
+  await Promise.resolve();
+  assert.deepEqual(
+    seen.map(({ entry }) => entry?.value.byteLength),
+    [0, 0],
+  );
+  await store.close();
+});
+
 test('nothing is sealed for a collection that keeps its history', async () => {
   const sealer = createSealer(Buffer.alloc(32, 7), new SeededRandom('x'));
   const place = { collection: 'things', key: 'a', column: 'value', version: 1 };
-  await assert.rejects(sealer.seal(place, Buffer.from('x')), /things .*sealed-collections/);
+  await assert.rejects(sealer.seal(place, Buffer.from('x')), /things .*ends in \.secrets/);
   await assert.rejects(sealer.open(place, Buffer.from('x')), withErrorCode('HANSA_SEAL_BROKEN'));
 });

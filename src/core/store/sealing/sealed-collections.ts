@@ -5,21 +5,23 @@
 import type { Change } from '../store.ts';
 
 /**
- * Named here and not by their owners, because a database from before is cleaned when it is opened,
- * before any owner is started. A name that is added later needs a schema step that cleans its rows
- * (schema.ts).
+ * Before the name had a meaning. A database from that time is cleaned when it is opened, before any
+ * plane is started (schema.ts).
  */
-export const sealedCollections: ReadonlySet<string> = new Set([
-  'site.secrets',
-  'trust.acme',
-  'peering.acceptances',
-]);
+const otherNames: ReadonlySet<string> = new Set(['trust.acme', 'peering.acceptances']);
+
+/** A plane that seals values keeps them in a collection whose name ends so: `site.secrets`. */
+const ending = '.secrets';
+
+export function isSealed(collection: string): boolean {
+  return collection.endsWith(ending) || otherNames.has(collection);
+}
 
 export const erased = Buffer.alloc(0);
 
 /** As history remembers it: which record changed, and not to what. */
 export function withoutSealedValues(change: Change): Change {
-  if (!sealedCollections.has(change.collection)) return change;
+  if (!isSealed(change.collection)) return change;
   const { entry, previous } = change;
   return {
     ...change,

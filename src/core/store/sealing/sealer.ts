@@ -5,7 +5,7 @@
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import type { Random } from '../../clock/clock.ts';
 import { HansaError } from '../../errors/error.ts';
-import { sealedCollections } from './sealed-collections.ts';
+import { isSealed } from './sealed-collections.ts';
 
 /** What a sealed value is bound to. All four must be the same when it is opened. */
 export interface SealedPlace {
@@ -54,9 +54,9 @@ export function createSealer(key: Uint8Array, random: Random): Sealer {
 
   return {
     async seal(place, secret) {
-      if (!sealedCollections.has(place.collection)) {
+      if (!isSealed(place.collection)) {
         throw new RangeError(
-          `${place.collection} keeps a history of its values: add it to sealed-collections.ts`,
+          `${place.collection} keeps a history of its values: a collection for secrets has a name that ends in .secrets`,
         );
       }
       const fresh = Buffer.from(await random.bytes(keyBytes + 2 * nonceBytes));

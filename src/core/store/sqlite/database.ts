@@ -8,7 +8,7 @@ import { corrupt } from '../current/load.ts';
 import { hashBytes } from '../../merkle/tree.ts';
 import { edgeCounts } from '../commit/subtree-hashes.ts';
 import { makePrivateFile } from '../sealing/private-file.ts';
-import { erased, sealedCollections } from '../sealing/sealed-collections.ts';
+import { erased, isSealed } from '../sealing/sealed-collections.ts';
 import type { Answers, Packed, Questions, WireBatch, WireHead } from './messages.ts';
 import { pack, unpack } from './messages.ts';
 import { migrate } from './schema.ts';
@@ -121,7 +121,7 @@ export class SqliteDatabase {
 
   write(batch: WireBatch): Answers['write'] {
     if (this.#uncertain !== undefined) throw this.#uncertain.cause;
-    const seals = batch.changes.collections.some((collection) => sealedCollections.has(collection));
+    const seals = batch.changes.collections.some((collection) => isSealed(collection));
     // Not always: zeroing every page that history frees would cost each commit.
     if (seals) this.#database.exec('PRAGMA secure_delete = ON');
     let commitMs: number;
@@ -214,9 +214,7 @@ export class SqliteDatabase {
       const collection = changes.collections[at] as string;
       const previous = changes.previous[at] as number;
       const value = next();
-      const kept = sealedCollections.has(collection)
-        ? this.#insertSealed(revision, previous, value)
-        : value;
+      const kept = isSealed(collection) ? this.#insertSealed(revision, previous, value) : value;
       insertChange.run(revision, collection, changes.names[at] as string, previous, kept);
     }
     const insertAudit = this.#statement('INSERT INTO audit VALUES (?, ?, ?)');
