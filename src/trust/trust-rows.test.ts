@@ -91,11 +91,11 @@ suite('a row of hansa trust status', () => {
       message,
     });
     const ready = [condition('Ready', 'True', 900), condition('Fresh', 'True', 900)];
-    const notReady = [condition('Ready', 'False', 600, 'nobody listens there')];
+    const notReady = [condition('Ready', 'False', 600, 'connection refused')];
     const overdue = [condition('Ready', 'True', 9000), condition('Fresh', 'False', 600)];
     const spiffe = { bundleSource: { httpsSpiffe: { bundleBootstrap: '{}' } } };
     const fixed = { bundleSource: { static: { bundle: '{}' } } };
-    const lastError = { class: 'connect', message: 'nobody listens there', at: at(-1) };
+    const lastError = { class: 'connect', message: 'connection refused', at: at(-1) };
     const expired = { authorities: [{ notAfter: at(-61) }] };
     const never = { bundle: undefined, syncedAt: undefined };
     const troubles: [name: string, status: object, spec: object, since: string, todo: RegExp][] = [
@@ -159,12 +159,12 @@ suite('a row of hansa trust status', () => {
       federation({
         syncedAt: undefined,
         bundle: undefined,
-        lastError: { message: 'nobody listens there' },
+        lastError: { message: 'connection refused' },
       }),
       nowMs,
     );
     assert.equal(never.synced, 'never');
-    assert.equal(never.why, 'nobody listens there');
+    assert.equal(never.why, 'connection refused');
   });
 });
 

@@ -114,7 +114,7 @@ suite('go-spiffe and JWT-SVIDs', { skip }, () => {
   test('both believe a token of another trust domain exactly while that is federated with', async () => {
     const { token } = await tokenOf(bruges, abroad, 'reports');
     const refused = await judge('reports', token);
-    assert.match(refused.refusal ?? '', /no bundle of its trust domain bruges\.example/);
+    assert.match(refused.refusal ?? '', /no usable bundle of its trust domain bruges\.example/);
     assert.match(refused.ownRefusal ?? '', /no bundle found for trust domain/);
     await lubeck.apply(spiffeFederationKind, 'bruges.example', {
       bundleSource: { static: { bundle: await bruges.bundle() } },
@@ -128,7 +128,7 @@ suite('go-spiffe and JWT-SVIDs', { skip }, () => {
     await lubeck.delete(spiffeFederationKind.plural, 'bruges.example');
     while ((await watch.next<Keys>()).jwtBundles['bruges.example'] !== undefined);
     const over = await judge('reports', token);
-    assert.match(over.refusal ?? '', /no bundle of its trust domain bruges\.example/);
+    assert.match(over.refusal ?? '', /no usable bundle of its trust domain bruges\.example/);
     assert.match(over.ownRefusal ?? '', /no bundle found for trust domain/);
   });
 

@@ -136,6 +136,6 @@ suite('JWT-SVIDs and SPIRE', { skip }, () => {
     await apply('WorkloadEntry', 'db', { spiffeID: db, selectors: [`unix:uid:${uid}`] });
     const { code, stdout, stderr } = await validate(ofSite(), token);
     assert.notEqual(code, 0);
-    assert.match(stdout + stderr, /no bundle of its trust domain hamburg\.example/);
+    assert.match(stdout + stderr, /no usable bundle of its trust domain hamburg\.example/);
   });
 });

@@ -1,4 +1,4 @@
-// The JSON body of a request. Limits depth and number of values before JSON.parse runs.
+// Parses the JSON body of a request, with limits on depth and number of values.
 
 import { HansaError } from '../errors/error.ts';
 import { parseBoundedJson } from './strict-json.ts';

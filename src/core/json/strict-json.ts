@@ -1,17 +1,13 @@
-// core/json is for reading JSON that others wrote: manifests, bundles, tokens. Nothing here knows
-// what the JSON is about.
-//
-// This file finds what JSON.parse lets pass: more values than anybody would write, nesting so deep
-// that code which walks the value would run out of stack, and fields that stand twice in one object.
-// Each is one pass over the bytes of the text, O(length).
+// Checks that JSON.parse lacks: the number of values, the depth of nesting (for code that recurses),
+// and duplicate fields. Each check is one pass over the text, O(length).
 
 /** Deeper than any kind nests, shallow enough for recursive walks. */
 const MAX_DEPTH = 512;
-/** Roles of 256 rules with thirty words each have fewer. To parse, prune, check and own so many takes 10 ms. */
+/** Roles of 256 rules with thirty words each have fewer. Parsing, pruning, validating and tracking this many takes 10 ms. */
 export const MAX_VALUES = 10_000;
-/** Go's decoder reports so many, and so do we. */
+/** Most duplicates to report, as in Go's decoder. */
 const MAX_DUPLICATES = 100;
-/** What stands twice in a hostile text is not all spelt out, nor to its end. */
+/** Longest path to report. */
 const MAX_PATHS = 1000;
 const MAX_PATH_LENGTH = 1024;
 
@@ -19,7 +15,7 @@ const MAX_PATH_LENGTH = 1024;
 export type JsonExcess = '{' | '[' | 'values';
 
 interface Frame {
-  /** With whether it was told that the key stands twice. Undefined for an array. */
+  /** The keys seen so far, and whether each was reported as a duplicate. Undefined for an array. */
   readonly keys: Map<string, boolean> | undefined;
   key: string;
   index: number;
@@ -29,8 +25,8 @@ const QUOTE = 0x22;
 const BACKSLASH = 0x5c;
 
 /**
- * What there is too much of, if anything: to be asked before JSON.parse, which would hold up everyone
- * else over a million of small values. `text` need not be JSON.
+ * Checks the limits. Call it before JSON.parse, which would block the process on a million small
+ * values. `text` need not be JSON.
  */
 export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess | undefined {
   let depth = 0;
@@ -68,7 +64,7 @@ export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess
   return undefined;
 }
 
-/** JSON.parse for what others send. Throws a SyntaxError also for JSON that is too deep or has too many values. */
+/** JSON.parse for untrusted input. Also throws a SyntaxError for JSON that is too deep or has too many values. */
 export function parseBoundedJson(text: Uint8Array): unknown {
   const excess = jsonExcess(text);
   if (excess !== undefined) {
@@ -82,8 +78,8 @@ export function parseBoundedJson(text: Uint8Array): unknown {
 }
 
 /**
- * Paths such as `spec.rules[0].verbs` of what stands twice, in order of appearance, each once, the
- * first hundred; long ones end in `…`. `text` must be valid JSON: call this after JSON.parse.
+ * Paths of duplicate fields such as `spec.rules[0].verbs`, in order of appearance, each once, the
+ * first hundred. Long ones end in `…`. `text` must be valid JSON: call this after JSON.parse.
  */
 export function duplicateFields(text: Buffer): readonly string[] {
   const stack: Frame[] = [];

@@ -1,9 +1,9 @@
-// Holding a lease: at most one process does a piece of work at a time. What lives here is the
-// holder's side; who may have a lease is decided by the store.
+// The lease holder's side: acquires and renews a lease and runs work while it holds it, so that at
+// most one process does the work. The store decides who gets a lease.
 //
-// The holder trusts no clock but its own monotonic one, counted from before it asked: the store
-// cannot have begun to count earlier. So it stops before anyone else can start, and where it is
-// stopped by force (a stalled process), the epoch that it writes with is refused.
+// The holder uses only its own monotonic clock, started before the request: the store cannot have
+// started to count earlier. So it stops before another holder can start. If the process stalls, the
+// store rejects writes with its old epoch.
 
 import type { Clock, Random } from '../clock/clock.ts';
 import { sleep } from '../clock/clock.ts';
@@ -15,14 +15,14 @@ import type { LeaseState, LeaseTable } from '../store/store.ts';
 export interface HeldLease {
   /** The fencing token: put it into `fence` of every commit of this work. */
   readonly epoch: number;
-  /** Aborted before the lease can be taken by another, and when it is to be given back. */
+  /** Aborted before another process can take the lease, and when the lease is to be released. */
   readonly signal: AbortSignal;
 }
 
 export interface LeaseOptions {
   readonly leases: LeaseTable;
   readonly name: string;
-  /** Unique to this process, now and later: an earlier run of it must not be taken for this one. */
+  /** Unique to this process, now and later: it must differ from that of an earlier run. */
   readonly holder: string;
   readonly durationMs: number;
   readonly clock: Clock;
@@ -34,13 +34,13 @@ export interface LeaseOptions {
 export interface LeaseHold {
   /** Aborts the work, waits until it has ended, and frees the lease. Idempotent. */
   stop(): Promise<void>;
-  /** Resolves when the work has returned by itself or `stop` is done. Never rejects. */
+  /** Resolves when the work has returned or `stop` is done. Never rejects. */
   readonly done: Promise<void>;
 }
 
-/** A third, so that two renewals may fail before the lease is in danger. */
+/** A third, so that two renewals may fail before the lease is at risk. */
 const renewAfter = 1 / 3;
-/** The work is told to stop here, and has the rest of the duration to do so. */
+/** Share of the duration after which the work must stop; it has the rest of the duration to do so. */
 const abortAfter = 2 / 3;
 
 /** One value for all leases of a process: a metric can be declared only once. */
@@ -73,8 +73,8 @@ export class LeaseMetrics {
 }
 
 /**
- * Tries to get the lease until it has it, and runs `run` while it does; again whenever the lease
- * was lost or `run` failed, until `run` returns while the lease is held, or `stop` is called.
+ * Acquires the lease and runs `run` while it holds it. Repeats this when the lease was lost or `run`
+ * failed, until `run` returns while the lease is held, or `stop` is called.
  * `run` must end soon after its signal is aborted: until then nothing is acquired again.
  */
 export function holdLease(
@@ -86,7 +86,7 @@ export function holdLease(
   return {
     done,
     stop: () => {
-      stopping.abort(new Error('the lease is given back'));
+      stopping.abort(new Error('the lease is being released'));
       return done;
     },
   };
@@ -110,13 +110,13 @@ async function loop(
       await release(options, lease, log);
       if (finished) return;
     }
-    // Spread out, so that those who wait do not all ask at the instant when it expires.
+    // Jitter, so that waiting processes do not all ask when the lease expires.
     const pauseMs = options.durationMs * renewAfter * (0.5 + random.unit());
     await sleep(clock, pauseMs, stopping).catch(() => undefined);
   }
 }
 
-/** Runs the work under the lease; resolves to whether it is finished for good. */
+/** Runs the work under the lease; resolves to whether it is finished. */
 async function work(
   options: LeaseOptions,
   run: (held: HeldLease) => Promise<void>,
@@ -137,7 +137,7 @@ async function work(
     await run({ epoch: lease.epoch, signal });
     finished = !lost.signal.aborted;
   } catch (error) {
-    if (!signal.aborted) log.error('work under a lease failed; it is tried again', { error });
+    if (!signal.aborted) log.error('work under a lease failed; retrying', { error });
   }
   ended.abort();
   unlink();
@@ -145,7 +145,7 @@ async function work(
   return finished || stopping.aborted;
 }
 
-/** Renews until told to end; aborts `lost` at the last safe moment, or when the lease is gone. */
+/** Renews until stopped; aborts `lost` at the last safe moment, or when another holder has the lease. */
 async function keep(
   options: LeaseOptions,
   lease: LeaseState,
@@ -159,7 +159,7 @@ async function keep(
     log.warn('lease lost', { epoch: lease.epoch, why });
     lost.abort(new Error(`lease ${name} was lost: ${why}`));
   };
-  // The deadline has a timer of its own: a renewal that hangs must not hold it up.
+  // The deadline has its own timer, so that a hanging renewal cannot delay it.
   const armDeadline = (sentMs: number) =>
     clock.timer(sentMs + durationMs * abortAfter - clock.monotonic(), () =>
       lose('it could not be renewed in time'),
@@ -183,7 +183,7 @@ async function keep(
       }
       nextMs = sentMs + durationMs * renewAfter;
     } catch (error) {
-      log.warn('lease could not be renewed; trying again', { error });
+      log.warn('cannot renew the lease; retrying', { error });
       nextMs = clock.monotonic() + durationMs * renewAfter * 0.25;
     }
   }
@@ -200,12 +200,12 @@ async function acquire(
   try {
     return await unlessAborted(leases.acquire(name, holder, durationMs), stopping);
   } catch (error) {
-    log.warn('lease could not be acquired; trying again', { error });
+    log.warn('cannot acquire the lease; retrying', { error });
     return undefined;
   }
 }
 
-/** Only a courtesy to whoever waits: where it fails or takes long, the lease expires. */
+/** Frees the lease early for waiting processes. If it fails or takes long, the lease expires. */
 async function release(options: LeaseOptions, lease: LeaseState, log: Log): Promise<void> {
   const { leases, name, holder, durationMs, clock } = options;
   const patience = new AbortController();
@@ -213,13 +213,13 @@ async function release(options: LeaseOptions, lease: LeaseState, log: Log): Prom
   try {
     await unlessAborted(leases.release(name, holder, lease.epoch), patience.signal);
   } catch (error) {
-    log.warn('lease could not be released; it will expire', { error });
+    log.warn('cannot release the lease; it will expire', { error });
   } finally {
     timer.cancel();
   }
 }
 
-/** A database that does not answer must not hold up what has to stop. */
+/** Stops waiting on abort, so that a silent database cannot delay a stop. */
 function unlessAborted<T>(answer: Promise<T>, signal: AbortSignal): Promise<T | undefined> {
   return new Promise((resolve, reject) => {
     const onAbort = (): void => resolve(undefined);

@@ -6,13 +6,13 @@ import type { Clock } from '../../core/clock/clock.ts';
 export interface ConcurrencyLimiterOptions {
   readonly clock: Clock;
   readonly atOnce: number;
-  /** How long one counts among these. */
+  /** How long a task counts as running. */
   readonly patienceMs: number;
-  /** Beyond these it is `isFull`. */
+  /** Most waiting tasks; beyond it `isFull` is true. */
   readonly mostWaiting: number;
 }
 
-/** In the order of the calls. Every operation costs O(1). */
+/** Runs tasks in the order of the calls. Every operation costs O(1). */
 export class ConcurrencyLimiter {
   readonly #options: ConcurrencyLimiterOptions;
   readonly #waiting = new Set<() => void>();
@@ -22,7 +22,7 @@ export class ConcurrencyLimiter {
     this.#options = options;
   }
 
-  /** Whether so many wait that others should come again later. */
+  /** Whether the queue is full, so that callers should retry later. */
   get isFull(): boolean {
     return this.#waiting.size >= this.#options.mostWaiting;
   }
@@ -32,10 +32,10 @@ export class ConcurrencyLimiter {
     return this.#counted < this.#options.atOnce;
   }
 
-  /** Calls `work` when it is its turn, and settles as that does. */
+  /** Calls `work` when a slot is free, and settles with its result. */
   async run<T>(work: () => Promise<T>): Promise<T> {
     if (this.isFree) this.#counted++;
-    // Whoever goes hands the place over.
+    // A finished task passes its slot to the next one.
     else await new Promise<void>((resolve) => this.#waiting.add(resolve));
     let counts = true;
     const giveBack = (): void => {

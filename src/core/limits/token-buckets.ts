@@ -1,21 +1,21 @@
-// Token buckets: how much one key may do at once, and how much in the long run. This is the only
-// implementation; callers choose the key and turn the answer into an error. Buckets are per process:
-// each replica of a site allows the whole rate.
+// Token buckets: a burst and a long-term rate per key. This is the only implementation; callers
+// choose the key and turn the result into an error. Buckets are per process: each replica of a site
+// allows the whole rate.
 
 import type { Clock } from '../clock/clock.ts';
 
 export interface BucketOptions {
   readonly clock: Pick<Clock, 'monotonic'>;
-  /** What a bucket holds when it is full: how much may be done at once. */
+  /** Capacity of a bucket: the largest burst. */
   readonly burst: number;
   readonly perSecond: number;
-  /** Keys that are remembered. The one that was used longest ago makes room, which fills its bucket. */
+  /** Most keys in memory. The least recently used one is evicted, which refills its bucket. */
   readonly maxKeys: number;
 }
 
 interface Bucket {
   left: number;
-  /** When `left` was right. */
+  /** When `left` was computed. */
   atMs: number;
 }
 
@@ -29,7 +29,7 @@ export class TokenBuckets<Key extends string | number = string> {
     this.#options = options;
   }
 
-  /** Takes so many tokens. Undefined where there were as many, else the seconds until there will be. */
+  /** Takes `cost` tokens. Undefined on success, else the seconds until enough are available. */
   take(key: Key, cost = 1): number | undefined {
     const nowMs = this.#options.clock.monotonic();
     const bucket = this.#use(key, nowMs);
@@ -40,7 +40,7 @@ export class TokenBuckets<Key extends string | number = string> {
     return undefined;
   }
 
-  /** What `take` would answer for one token, without taking it. */
+  /** The result that `take` would have for one token, without taking it. */
   waitSeconds(key: Key): number | undefined {
     const bucket = this.#buckets.get(key);
     if (bucket === undefined) return undefined;
@@ -48,8 +48,8 @@ export class TokenBuckets<Key extends string | number = string> {
   }
 
   /**
-   * Takes so many, also where there are fewer: the bucket then owes them, up to a whole bucket. A
-   * negative cost gives tokens back.
+   * Takes tokens even where there are fewer: the bucket goes negative, down to minus its capacity. A
+   * negative cost returns tokens.
    */
   charge(key: Key, cost: number): void {
     const nowMs = this.#options.clock.monotonic();
@@ -58,7 +58,7 @@ export class TokenBuckets<Key extends string | number = string> {
     bucket.atMs = nowMs;
   }
 
-  /** How many keys are remembered. */
+  /** Number of keys in memory. */
   get size(): number {
     return this.#buckets.size;
   }

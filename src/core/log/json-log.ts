@@ -1,11 +1,11 @@
-// Logs as lines: JSON for machines, text for people. What is logged may come from anywhere, so each
-// line is bounded, cannot break out of its line, and never carries what its key calls a secret.
+// Writes log lines: JSON for machines, text for people. Logged values may be untrusted, so each line
+// has a bounded length, contains no line breaks, and hides values whose key names a secret.
 
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
 import type { Log, LogFields, LogLevel } from './log.ts';
 
-/** Where lines go. `process.stderr` is one; its `writableLength` tells how far behind it is. */
+/** The destination of lines, such as `process.stderr`; its `writableLength` is the unwritten backlog. */
 export interface LogSink {
   write(line: string): unknown;
   readonly writableLength?: number;
@@ -26,7 +26,7 @@ const deepestLevel = 6;
 const longestCauseChain = 5;
 /** Values in one line, all levels together: a cycle or a huge object ends here. */
 const mostValues = 256;
-/** A reader that does not read must not fill our memory: beyond this, lines are counted, not kept. */
+/** Largest backlog. Beyond it, lines are dropped and counted, so that a stalled reader cannot fill the memory. */
 const fullestSinkBytes = 4 * 1024 * 1024;
 
 const secretKey =
@@ -34,7 +34,7 @@ const secretKey =
 const secretText = /-----BEGIN [A-Z ]*PRIVATE KEY-----|\bBearer\s+[\w.~+/-]{8,}/i;
 const redacted = '[redacted]';
 
-/** Never throws: a log that fails must not fail what it tells of. */
+/** Never throws, so that a logging failure does not fail the caller. */
 export function createLog(options: LogOptions): Log {
   return new LineLog(options, { dropped: 0 }, {});
 }
@@ -81,7 +81,9 @@ class LineLog implements Log {
       if (this.#shared.dropped > 0) {
         const dropped = this.#shared.dropped;
         this.#shared.dropped = 0;
-        sink.write(this.#line('warn', 'lines were dropped: the log was not read', { dropped }));
+        sink.write(
+          this.#line('warn', 'log lines were dropped: the reader is too slow', { dropped }),
+        );
       }
       sink.write(this.#line(level, message, { ...this.#fields, ...fields }));
     } catch {
@@ -101,7 +103,7 @@ class LineLog implements Log {
 
 type Rendered = string | number | boolean | null | Rendered[] | { [key: string]: Rendered };
 
-/** What a caller calls `time`, `level` or `message` must not replace ours. */
+/** Fields of callers must not replace `time`, `level` or `message`. */
 const reserved = new Set(['time', 'level', 'message']);
 
 function renderFields(fields: LogFields, stacks: boolean): Record<string, Rendered> {
@@ -161,7 +163,7 @@ class Renderer {
 
   #object(value: object, depth: number): Rendered {
     if (value instanceof Error) return this.#error(value, 0);
-    // Bytes may be keys; how many there are is all that a line may tell.
+    // Bytes may be keys, so log only their length.
     if (ArrayBuffer.isView(value)) return `[${value.byteLength} bytes]`;
     if (value instanceof Date) {
       return Number.isNaN(value.getTime()) ? 'Invalid Date' : value.toISOString();
@@ -250,7 +252,7 @@ function textValue(value: Rendered): string {
   return /^[\w.:/@%+,-]+$/.test(value) ? value : escaped(value);
 }
 
-/** JSON leaves C1 controls and DEL alone, some terminals do not. */
+/** JSON does not escape C1 controls and DEL, which some terminals interpret. */
 function escaped(value: Rendered): string {
   return plain(JSON.stringify(value));
 }

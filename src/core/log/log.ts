@@ -1,4 +1,4 @@
-// Structured logs: one event a line, a level, a message that is a constant, and fields.
+// The interface of structured logs: one event per line, with a level, a constant message and fields.
 
 /** Secrets never go into fields; an error goes in as `error`, which keeps its chain of causes. */
 export type LogFields = Readonly<Record<string, unknown>>;
@@ -10,6 +10,6 @@ export interface Log {
   info(message: string, fields?: LogFields): void;
   warn(message: string, fields?: LogFields): void;
   error(message: string, fields?: LogFields): void;
-  /** A log whose every line carries these fields too; `component` names the part that speaks. */
+  /** A log whose every line carries these fields too; `component` names the source. */
   with(fields: LogFields): Log;
 }

@@ -1,7 +1,7 @@
 // Returns memory to the system when a process becomes idle. V8 keeps its young generation and free
-// pages after the start, or after load, for as long as the process allocates little: 20 MB of an idle
-// site. A collection that reduces memory stops the process for some 100 ms, so it runs once, when the
-// process has become idle, and only on a small heap.
+// pages after start or load while the process allocates little: 20 MB for an idle site. A collection
+// that frees this memory stops the process for about 100 ms, so it runs once per idle phase, and only
+// on a small heap.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 
@@ -10,7 +10,7 @@ const everyMs = 10_000;
 /** A process is idle when it has used less CPU time than this share of the last period. An idle site uses less than 1 %. */
 const busyShare = 0.1;
 
-/** A collection takes time in proportion to this: above, V8's own rhythm is better. */
+/** Largest heap to collect: the time of a collection grows with it. */
 const maxHeapBytes = 64 * 1024 ** 2;
 
 export interface Process {
@@ -29,7 +29,7 @@ export function shrinkWhenIdle(
   if (process === undefined) return { stop: () => undefined };
   let timer: Timer;
   let usedMs = process.cpuMs();
-  // The start is load too.
+  // The start counts as load.
   let wasBusy = true;
   const look = (): void => {
     timer = clock.timer(everyMs, look);
@@ -37,7 +37,7 @@ export function shrinkWhenIdle(
     const isBusy = sinceMs >= busyShare * everyMs;
     if (!isBusy && wasBusy && process.heapBytes() <= maxHeapBytes) process.collect();
     wasBusy = isBusy;
-    // After the collection, whose own time is not load.
+    // Read after the collection, whose own CPU time does not count as load.
     usedMs = process.cpuMs();
   };
   timer = clock.timer(everyMs, look);

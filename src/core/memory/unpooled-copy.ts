@@ -1,9 +1,8 @@
-// core/memory is about what things cost that are kept for long.
+// Copies buffers out of Node's pool, for bytes that stay in memory for long.
 
 /**
- * For bytes that outlive the moment. What Buffer.from, alloc and concat make of a few KB is a window
- * on a block of 64 KB that it shares with its neighbours (Buffer.poolSize): kept for long, it keeps
- * the whole block, although all else in it is long forgotten.
+ * Small results of Buffer.from, allocUnsafe and concat are views of a shared block of 64 KB
+ * (Buffer.poolSize). A long-lived view keeps the whole block in memory.
  */
 export function unpooledCopy(bytes: Uint8Array): Buffer {
   const own = Buffer.allocUnsafeSlow(bytes.byteLength);

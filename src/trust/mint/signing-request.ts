@@ -136,7 +136,7 @@ function namesOf(extensions: Extensions | undefined): {
   if (unknown !== undefined) {
     throw refuse(
       'unknown-critical-extension',
-      `it asks for the critical extension ${unknown}, which is not known here`,
+      `it asks for the critical extension ${unknown}, which is unknown to this site`,
     );
   }
   const names = extensions?.subjectAlternativeName;

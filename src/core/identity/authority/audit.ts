@@ -1,4 +1,5 @@
-// What the audit log is told of changes of the site's authorities: one row a step, in the same commit.
+// Audit records of changes to the site's authorities: one record per step, in the same commit as the
+// change.
 
 import { timestamp } from '../../../api/object.ts';
 import type { AuditActor } from '../../audit/event.ts';
@@ -10,17 +11,17 @@ export interface AuthorityStep extends PhaseStep {
   readonly kind: AuthorityKind;
 }
 
-/** Makes the rows for the steps of one commit. */
+/** Creates the audit records for the steps of one commit. */
 export type AuthorityAudit = (steps: readonly AuthorityStep[]) => readonly AuditRow[];
 
 const meanings: Readonly<Record<AuthorityVerb, string>> = {
-  prepare: 'published, and signs nothing yet',
+  prepare: 'published, does not sign yet',
   activate: 'signs from now on',
-  taint: 'not to be relied upon; what it signed is replaced',
-  revoke: 'taken out of the bundle',
+  taint: 'may be compromised; the site replaces everything that it signed',
+  revoke: 'removed from the bundle',
 };
 
-/** `why` is told with every step. */
+/** Every record of the commit includes `why`. */
 export function authorityAudit(
   audit: Pick<Audit, 'record'>,
   actor: AuditActor,
@@ -39,7 +40,7 @@ export function authorityAudit(
     );
 }
 
-/** The site itself: it rotates what ages. */
+/** The site itself, for automatic rotations. */
 export const rotationActor: AuditActor = {
   user: 'system:rotation',
   groups: [],

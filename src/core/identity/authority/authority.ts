@@ -1,11 +1,6 @@
-// core/identity holds what every plane needs of PKI: reading and writing certificates, keys and
-// signers, the site's authorities, the SVID path validator, and TLS servers and clients that choose
-// trust by trust domain. No plane's policy lives here: who may have which identity is decided
-// above; when authorities rotate, bundles on the wire and the Workload API belong to the trust plane.
-//
-// This file is the site's authorities: those of its trust domain, made at first start, what becomes
-// of them, and the SVIDs that the active one issues. It issues leaves only, never an intermediate
-// CA: whoever held one could sign this trust domain's own identities.
+// The authorities of the site: creates them at the first start, changes their phases, and issues
+// SVIDs with the active ones. It issues leaves only and never an intermediate CA, which could sign
+// identities of this trust domain.
 
 import { isDeepStrictEqual } from 'node:util';
 import { timestamp } from '../../../api/object.ts';
@@ -53,7 +48,7 @@ export type ReservedRole = 'agent' | 'bot' | 'user' | 'child';
 
 export interface LeafRequest {
   readonly publicKey: PublicKey;
-  /** From now on; an hour where it is not given, which is also the most. */
+  /** Lifetime. The default and the maximum are one hour. */
   readonly ttlSeconds?: number;
 }
 
@@ -68,7 +63,7 @@ export interface WorkloadRequest extends NamedLeafRequest {
 
 export interface IssuedSvid {
   readonly id: SpiffeId;
-  /** DER, the leaf first, then what is between it and a root; never the root, which peers have from the bundle. */
+  /** DER: the leaf, then the intermediates. Never the root, which peers have from the bundle. */
   readonly chain: readonly Buffer[];
   readonly notBeforeMs: number;
   readonly notAfterMs: number;
@@ -77,7 +72,7 @@ export interface IssuedSvid {
   readonly authorityId: string;
 }
 
-/** The right to issue below one reserved prefix, to be handed to the one part that may. */
+/** The right to issue below one reserved prefix. Pass it only to the component that needs it. */
 export interface ReservedIssuer {
   /** `name` is one segment of a path. Throws HANSA_BAD_REQUEST where it is not. */
   issue(name: string, request: LeafRequest): Promise<IssuedSvid>;
@@ -85,21 +80,21 @@ export interface ReservedIssuer {
 
 export interface AuthorityOptions extends MakeOptions {
   readonly vault: AuthorityVault;
-  /** Up to when an operator said that the clock is right: see `clockDoubt`. */
+  /** Until this time an operator confirmed the clock: see `clockDoubt`. */
   readonly clockTrustedUntilMs?: number | undefined;
-  /** For what `open` itself must do: to replace what expired while the site was down, or add what an older version had not. */
+  /** Audits changes that `open` makes: it replaces authorities that expired while the site was down, and adds kinds that an older version lacked. */
   readonly audit?: AuthorityAudit;
 }
 
-/** A change that was overtaken is tried again on what is there; more often than this something is ill. */
+/** Attempts when another replica changes the record at the same time. */
 const maxAttempts = 8;
 
 const noNames: readonly string[] = [];
 
 /**
- * Issuing is safe to call in any number at once, and fails where the authority itself has expired.
- * Changes are compare-and-set on the record: each is made on what any replica wrote last, takes effect
- * here when it is durable, and is told to the audit log in the same commit. They come one after another.
+ * Issuing is safe to call concurrently, and fails when the authority has expired. Changes run one at
+ * a time, as compare-and-set on the record that any replica wrote last. A change takes effect here when
+ * it is durable, and the same commit contains its audit records.
  */
 export class SiteAuthority {
   readonly trustDomain: TrustDomain;
@@ -123,13 +118,13 @@ export class SiteAuthority {
     this.#signing = signingOf(options.trustDomain, record);
     this.#bundle = bundleOf(options.trustDomain, record);
     this.#authorities = viewsOf(record);
-    // What failed is in `problem`.
+    // `problem` has the error.
     options.vault.watch?.(() => void this.reload().catch(() => undefined));
   }
 
   /**
-   * Loads the authorities, or makes them where there are none. Rejects with HANSA_CLOCK_DOUBTFUL where
-   * all have expired by a clock that may be wrong. Of several that start at once, one makes them.
+   * Loads the authorities, or creates them at the first start. Rejects with HANSA_CLOCK_DOUBTFUL where
+   * all have expired according to the clock. If several replicas start at once, one creates them.
    */
   static async open(options: AuthorityOptions): Promise<SiteAuthority> {
     for (;;) {
@@ -155,7 +150,7 @@ export class SiteAuthority {
     const authority = new SiteAuthority(options, { ...found, jwt });
     const audit: AuthorityAudit = options.audit ?? (() => []);
     if (jwt !== found.jwt) await authority.#keepFirstJwt(audit);
-    // A site that was down for long must be able to start; where one was prepared, others hold it already.
+    // A site that was down for long must be able to start. Peers already hold a prepared authority.
     for (const kind of ['x509', 'jwt'] as const) {
       const active = authority.#record[kind].find(({ state }) => state === 'active');
       if (active !== undefined && options.clock.now() >= active.notAfterMs) {
@@ -165,22 +160,22 @@ export class SiteAuthority {
     return authority;
   }
 
-  /** What this site's SVIDs are verified against. Another one as soon as the authorities change. */
+  /** The bundle that verifies this site's SVIDs. A new value whenever the authorities change. */
   get bundle(): Bundle {
     return this.#bundle;
   }
 
-  /** The certificate that signs now. Where there is an upstream authority, it is not in the bundle itself. */
+  /** The certificate that signs now. With an upstream authority, it is not itself in the bundle. */
   get certificate(): Certificate {
     return this.#signing.x509.certificate;
   }
 
-  /** What a new authority would be verified by; none where that is only known once it is made. */
+  /** Fingerprints of the roots that would verify a new authority; none where they are not known yet. */
   upstreamRootIds(): Promise<readonly string[]> {
     return upstreamRootIds(this.#options.upstream);
   }
 
-  /** The key that signs JWT-SVIDs now: to be asked for each token. */
+  /** The key that signs JWT-SVIDs now. Read it again for each token. */
   get jwtSigner(): JwtSigner {
     return this.#signing.jwt;
   }
@@ -190,25 +185,25 @@ export class SiteAuthority {
     return this.#authorities;
   }
 
-  /** Whether what this authority signed is to be replaced: it is tainted, or not there any more. */
+  /** Whether SVIDs of this authority must be replaced: it is tainted or was revoked. */
   isTainted(id: string): boolean {
     const known = this.#authorities.find((authority) => authority.id === id);
     return known === undefined || known.state === 'tainted';
   }
 
-  /** Calls after every durable change, also one of another replica; returns how to stop that. Must not throw. */
+  /** Calls `listener` after every durable change, also of another replica. Returns how to stop. The listener must not throw. */
   onChange(listener: () => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Makes a new one, published from now on. One of a kind at a time: HANSA_ALREADY_EXISTS. */
+  /** Creates and publishes a new authority. Only one of a kind can be prepared: HANSA_ALREADY_EXISTS. */
   async prepare(kind: AuthorityKind, audit: AuthorityAudit): Promise<AuthorityView> {
     const make = once(() => this.#make(kind));
     const steps = await this.#change(
       kind,
       async (set, nowMs) => {
-        // Before a key is made for nothing.
+        // Checks first, to avoid creating a key in vain.
         assertRoom(set, nowMs);
         return prepare(set, await make(), nowMs);
       },
@@ -217,7 +212,7 @@ export class SiteAuthority {
     return this.#view(steps);
   }
 
-  /** The prepared one signs from now on. Nothing that was issued before is touched. HANSA_AUTHORITY_STATE. */
+  /** Activates the prepared authority. Issued SVIDs stay valid. Throws HANSA_AUTHORITY_STATE. */
   async activate(
     kind: AuthorityKind,
     id: string | undefined,
@@ -226,7 +221,7 @@ export class SiteAuthority {
     return this.#view(await this.#change(kind, (set, nowMs) => activate(set, id, nowMs), audit));
   }
 
-  /** What an old one signed is to be replaced at once: listeners of `onChange` do. HANSA_AUTHORITY_STATE. */
+  /** Taints an old authority; listeners of `onChange` then replace its SVIDs. Throws HANSA_AUTHORITY_STATE. */
   async taint(
     kind: AuthorityKind,
     id: string | undefined,
@@ -235,7 +230,7 @@ export class SiteAuthority {
     return this.#view(await this.#change(kind, (set, nowMs) => taint(set, id, nowMs), audit));
   }
 
-  /** Takes one out of the bundle; resolves to its id. HANSA_AUTHORITY_STATE. */
+  /** Removes an authority from the bundle; resolves to its id. Throws HANSA_AUTHORITY_STATE. */
   async revoke(
     kind: AuthorityKind,
     id: string | undefined,
@@ -245,16 +240,16 @@ export class SiteAuthority {
     return (steps.at(-1) as PhaseStep).id;
   }
 
-  /** Takes out what has lapsed; resolves to the ids. Nothing is written where nothing has. */
+  /** Removes authorities that are no longer needed; resolves to their ids. */
   async prune(kind: AuthorityKind, audit: AuthorityAudit): Promise<readonly string[]> {
     const steps = await this.#change(kind, prune, audit);
     return steps.map(({ id }) => id);
   }
 
   /**
-   * The next one signs, and the active one is out of the bundle, in one commit that waits for nobody.
-   * The prepared one is taken where there is one, as others may hold it already; with `fresh` it is
-   * given up too, where whoever has the active key may have that as well.
+   * Emergency rotation: activates the next authority and revokes the active one, in one commit, without
+   * waiting for peers. It uses the prepared authority if there is one, as peers may already hold it. With
+   * `fresh` it discards that one too, because the attacker may have both keys.
    */
   async replaceAtOnce(
     kind: AuthorityKind,
@@ -273,24 +268,24 @@ export class SiteAuthority {
     return this.#view(steps);
   }
 
-  /** Adopts what another replica wrote. Nothing happens where that is what is known already. */
+  /** Loads the record that another replica wrote, if it changed. */
   reload(): Promise<void> {
     return this.#inTurn(() => this.#adoptStored());
   }
 
-  /** Why what another replica wrote could not be adopted: this one goes on with what it knew before. */
+  /** Why the record of another replica could not be loaded. This replica keeps its previous state. */
   get problem(): string | undefined {
     return this.#problem;
   }
 
-  /** An SVID of a workload of this trust domain; `/hansa` and what is below has issuers of its own and is refused. */
+  /** Issues an SVID to a workload of this trust domain. Rejects `/hansa` and paths below it, which have their own issuers. */
   issue(request: WorkloadRequest): Promise<IssuedSvid> {
     const { spiffeId } = request;
     if (!spiffeId.memberOf(this.trustDomain) || spiffeId.path === '') {
       return Promise.reject(
         new HansaError(
           'HANSA_BAD_REQUEST',
-          `Cannot issue ${spiffeId.toString()}: this site issues identities of ${this.trustDomain.id}/PATH only.`,
+          `Cannot issue ${spiffeId.toString()}: this site only issues identities of the form ${this.trustDomain.id}/PATH.`,
         ),
       );
     }
@@ -305,7 +300,7 @@ export class SiteAuthority {
     return this.#issue(spiffeId, request);
   }
 
-  /** The site itself; DNS names and addresses let clients that know no SPIFFE verify its listeners. */
+  /** Issues the SVID of the site. Its DNS names and addresses are for clients that do not speak SPIFFE. */
   issueSite(request: NamedLeafRequest): Promise<IssuedSvid> {
     return this.#issue(SpiffeId.of(this.trustDomain, 'hansa', 'site'), request);
   }
@@ -313,11 +308,11 @@ export class SiteAuthority {
   reservedIssuer(role: ReservedRole): ReservedIssuer {
     return {
       issue: async (segment, request) => {
-        // A slash would reach below another's name.
+        // A slash would name an identity below another name.
         if (segment === '' || segment.includes('/')) {
           throw new HansaError(
             'HANSA_BAD_REQUEST',
-            `Cannot issue an SVID for ${role} ${JSON.stringify(segment.slice(0, 80))}: a name is one segment of a path, of letters, digits, dots, dashes and underscores.`,
+            `Cannot issue an SVID for ${role} ${JSON.stringify(segment.slice(0, 80))}: a name is one path segment of letters, digits, dots, dashes and underscores.`,
           );
         }
         const { publicKey, ttlSeconds = maxTtlSeconds } = request;
@@ -333,7 +328,7 @@ export class SiteAuthority {
     if (!(ttlSeconds >= 1 && ttlSeconds <= maxTtlSeconds)) {
       throw new HansaError(
         'HANSA_BAD_REQUEST',
-        `Cannot issue ${id.toString()} for ${ttlSeconds} seconds: 1 to ${maxTtlSeconds} are accepted.`,
+        `Cannot issue ${id.toString()} for ${ttlSeconds} seconds: the lifetime must be 1 to ${maxTtlSeconds} seconds.`,
       );
     }
     const nowMs = Math.floor(this.#clock.now() / 1000) * 1000;
@@ -341,7 +336,7 @@ export class SiteAuthority {
       const [from, until, now] = [issuer.notBeforeMs, issuer.notAfterMs, nowMs].map(timestamp);
       throw new HansaError(
         'HANSA_UNAVAILABLE',
-        `Cannot issue ${id.toString()}: the authority of ${this.trustDomain.name} is valid from ${from} to ${until}, and it is ${now}. Check the clock, or rotate the authority.`,
+        `Cannot issue ${id.toString()}: the authority of ${this.trustDomain.name} is valid from ${from} to ${until}, but the clock says ${now}. Check the clock, or rotate the authority.`,
       );
     }
     const serial = this.#serials.take() ?? (await this.#serials.draw());
@@ -377,7 +372,7 @@ export class SiteAuthority {
       const view = this.#authorities.find((authority) => authority.id === id);
       if (view !== undefined) return view;
     }
-    throw new TypeError('A change of an authority left none.');
+    throw new TypeError('The change left no authority.');
   }
 
   #inTurn<T>(change: () => Promise<T>): Promise<T> {
@@ -386,7 +381,7 @@ export class SiteAuthority {
     return done;
   }
 
-  /** The set of a kind is written back as the same kind: nothing mixes the two. */
+  /** Replaces the set of one kind, so that X.509 and JWT authorities never mix. */
   #change(
     kind: AuthorityKind,
     step: (set: readonly AnyEntry[], nowMs: number) => Phased<AnyEntry> | Promise<Phased<AnyEntry>>,
@@ -394,7 +389,7 @@ export class SiteAuthority {
   ): Promise<readonly PhaseStep[]> {
     return this.#inTurn(async () => {
       for (let attempt = 1; ; attempt++) {
-        // On what is there now, and on nothing where that cannot be read: a newer version may have written it.
+        // Starts from the current record, and fails if it cannot be read: a newer version may have written it.
         await this.#adoptStored();
         const { set, steps } = await step(this.#record[kind], this.#clock.now());
         if (steps.length === 0) return steps;
@@ -407,14 +402,14 @@ export class SiteAuthority {
           await this.#write(next, audit(steps.map((taken) => ({ ...taken, kind }))));
           return steps;
         } catch (error) {
-          // Where another replica was first, the step is taken from what it wrote.
+          // If another replica was first, repeats the step on its record.
           if (!hasCode(error, 'HANSA_CONFLICT') || attempt === maxAttempts) throw error;
         }
       }
     });
   }
 
-  /** A record of version 1 has no JWT key. Of several that load it at once, one adds it. */
+  /** A record of version 1 has no JWT key. If several replicas load it at once, one adds the key. */
   #keepFirstJwt(audit: AuthorityAudit): Promise<void> {
     return this.#inTurn(async () => {
       const [first] = this.#record.jwt;
@@ -455,14 +450,14 @@ export class SiteAuthority {
     }
   }
 
-  /** First what can fail, before anything is written: what is returned cannot. */
+  /** Does everything that can fail before the write. The returned function cannot fail. */
   #adoption(record: AuthorityRecord): () => void {
     const signing = signingOf(this.trustDomain, record);
     const bundle = bundleOf(this.trustDomain, record);
     return () => {
       this.#record = record;
       this.#signing = signing;
-      // Readers tell a change by identity: the same authorities are the same bundle.
+      // Readers detect a change by object identity: the same authorities keep the same bundle.
       const { hash, issuers } = this.#bundle;
       if (bundle.hash !== hash || !isDeepStrictEqual(bundle.issuers, issuers)) {
         this.#bundle = bundle;
@@ -473,7 +468,7 @@ export class SiteAuthority {
   }
 }
 
-/** Undefined where there is none. Throws where it is of another trust domain, or not readable. */
+/** Undefined where there is no record. Throws where it belongs to another trust domain or is not readable. */
 async function loaded(options: AuthorityOptions): Promise<AuthorityRecord | undefined> {
   const record = await options.vault.load();
   if (record === undefined) return undefined;
@@ -491,7 +486,7 @@ async function loaded(options: AuthorityOptions): Promise<AuthorityRecord | unde
   }
 }
 
-/** A key that was made is used, also where the change is tried again. */
+/** Creates the key once and reuses it in retries. */
 function once<T>(make: () => Promise<T>): () => Promise<T> {
   let made: Promise<T> | undefined;
   return () => (made ??= make());

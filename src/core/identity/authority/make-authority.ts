@@ -1,5 +1,5 @@
-// Makes authorities: the key, and for X.509 the certificate, which signs itself or is signed by an
-// authority above the site.
+// Creates authorities: the key, and for X.509 the certificate, which is self-signed or signed by an
+// upstream authority.
 
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -29,13 +29,13 @@ export interface MakeOptions {
   readonly rootTtlSeconds?: number;
   /** Undefined: the site is its own root. */
   readonly upstream?: UpstreamFiles | undefined;
-  /** In the place of `keyType`. Simulation takes Ed25519, whose signatures are the same in every run. */
+  /** Replaces `keyType`. Simulation uses Ed25519, whose signatures are deterministic. */
   readonly generateKey?: (random: Random) => Promise<KeyObject>;
 }
 
-/** Half of it is the time in which the next one is prepared and spreads, without anybody's attention. */
+/** During half of this time, the next authority is prepared and reaches the peers automatically. */
 const defaultRootTtlSeconds = 90 * 24 * 3600;
-/** Tokens are verified by whoever fetches keys, often without a clock of our rotation: these change more often. */
+/** Shorter, because relying parties that verify tokens fetch the keys often. */
 const jwtTtlSeconds = 30 * 24 * 3600;
 
 export async function makeX509(options: MakeOptions): Promise<X509Entry> {
@@ -47,7 +47,7 @@ export async function makeX509(options: MakeOptions): Promise<X509Entry> {
   const request = {
     trustDomain,
     signer,
-    // Names differ from one to the next, so that a chain tells under which it was issued.
+    // Each authority has its own name, so that a chain shows which one issued it.
     subject: name('Hansa', `authority ${signer.publicKey.keyId.toString('hex', 0, 8)}`),
     serial: await new SerialNumbers(random).draw(),
     notBeforeMs: nowMs - clockSkewMs,
@@ -77,7 +77,7 @@ async function signItself(request: UpstreamRequest): Promise<SignedByUpstream> {
       notAfterMs: request.notAfterMs,
       publicKey: signer.publicKey,
       uris: [trustDomain.id],
-      // It signs leaves only, so nothing that signs may stand below it.
+      // It signs leaves only, so no CA may be below it.
       ca: { pathLength: 0 },
       keyUsage: keyUsageBits.keyCertSign | keyUsageBits.crlSign,
     },
@@ -102,7 +102,7 @@ export async function makeJwt(options: MakeOptions): Promise<JwtEntry> {
   };
 }
 
-/** As the first of its kind is: active from the start. */
+/** The first authority of its kind is active from the start. */
 function made(
   nowMs: number,
 ): Pick<X509Entry, 'state' | 'preparedAtMs' | 'activatedAtMs' | 'retiredAtMs' | 'taintedAtMs'> {

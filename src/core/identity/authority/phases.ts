@@ -1,25 +1,25 @@
-// The phases of an authority, as one pure value: what may happen to a set of authorities of one kind,
-// and what it becomes. X.509 and JWT authorities live by the same rules.
+// The phases of authorities: a pure state machine over the set of authorities of one kind. X.509 and
+// JWT authorities follow the same rules.
 //
 //   prepare → prepared → activate → active → (the next is activated) → old → taint → tainted
-//   revoke takes one out of the set, and so out of the bundle, for good.
+//   revoke removes an authority from the set, and so from the bundle, for good.
 //
-// An old authority is never activated again: its private key is thrown away when it stops signing.
+// An old authority is never activated again: the site deletes its private key when it stops signing.
 
 import { HansaError } from '../../errors/error.ts';
 
 export type AuthorityKind = 'x509' | 'jwt';
 
 /**
- * prepared: published, so that everyone trusts it before it signs. active: signs; there is one.
- * old: signs no more, and stays published until the last thing that it signed has expired.
- * tainted: an old one that must not be relied upon; whatever it signed is replaced at once.
+ * prepared: published, so that peers trust it before it signs. active: signs; there is one.
+ * old: no longer signs, and stays published until everything that it signed has expired.
+ * tainted: an old one that may be compromised; the site replaces everything that it signed at once.
  */
 export type AuthorityState = 'prepared' | 'active' | 'old' | 'tainted';
 
 export type AuthorityVerb = 'prepare' | 'activate' | 'taint' | 'revoke';
 
-/** Where one authority stands, and since when. */
+/** The phase of one authority, and since when. */
 export interface AuthorityPhase {
   /** SHA-256 of the certificate in hex; the key id of a JWT key. */
   readonly id: string;
@@ -44,35 +44,35 @@ export interface Phased<P extends AuthorityPhase> {
   readonly steps: readonly PhaseStep[];
 }
 
-/** Of each kind. One signs, one is prepared; the rest are old ones within an hour of their end. */
+/** Most authorities of a kind: one active, one prepared, and old ones that expire within an hour. */
 export const maxAuthoritiesOfAKind = 8;
 
-/** What an authority signed lives an hour at most: what is stolen is soon worthless, without lists of revoked ones. */
+/** Longest lifetime of an SVID. It is short, so that stolen SVIDs expire without revocation lists. */
 export const maxTtlSeconds = 3600;
-/** Others' clocks may be behind by this much. */
+/** Clock skew that the site allows for. */
 export const clockSkewMs = 60_000;
 
-/** Since when it is in its state. */
+/** When the authority entered its phase. */
 export function sinceMsOf(phase: AuthorityPhase): number {
   const { taintedAtMs, retiredAtMs, activatedAtMs, preparedAtMs } = phase;
   return taintedAtMs ?? retiredAtMs ?? activatedAtMs ?? preparedAtMs;
 }
 
-/** The moment from which nothing that it signed is valid any more; undefined while it may still sign. */
+/** When everything that it signed has expired; undefined while it may still sign. */
 export function signedUntilMs(phase: AuthorityPhase): number | undefined {
   const { retiredAtMs } = phase;
   if (retiredAtMs === undefined) return undefined;
   return Math.min(retiredAtMs + maxTtlSeconds * 1000 + clockSkewMs, phase.notAfterMs);
 }
 
-/** An old one of which nothing is left, or a prepared one that is too old to be of use. */
+/** Whether everything that an old one signed has expired, or a prepared one has itself expired. */
 export function hasLapsed(phase: AuthorityPhase, nowMs: number): boolean {
   if (phase.state === 'prepared') return nowMs >= phase.notAfterMs;
   const untilMs = signedUntilMs(phase);
   return untilMs !== undefined && nowMs >= untilMs;
 }
 
-/** Not so before its time either: where a clock was set back, what it signs would be believed by nobody. */
+/** False before `notBeforeMs` too: after a clock was set back, no peer would trust what it signs. */
 export function isValidAt(
   { notBeforeMs, notAfterMs }: Pick<AuthorityPhase, 'notBeforeMs' | 'notAfterMs'>,
   nowMs: number,
@@ -81,10 +81,10 @@ export function isValidAt(
 }
 
 /**
- * Why an X.509 authority is not replaced because of what the clock says; undefined where it may be. A
- * site that runs lets the next one take over when half of the time to sign is over, and has another
- * prepared: where all have expired, it was down for weeks, or the clock is wrong. A new one would be
- * known to nobody, and the old keys could not be brought back, so an operator has to say which it is.
+ * Why the site does not trust its clock enough to replace an expired X.509 authority; undefined where
+ * it does. A running site activates the next authority at half of the lifetime and prepares another.
+ * If all have expired, the site was down for weeks or the clock is wrong. No peer would know a new
+ * authority, and the old keys would be lost, so an operator has to decide.
  */
 export function clockDoubt(
   set: readonly AuthorityPhase[],
@@ -94,18 +94,18 @@ export function clockDoubt(
   const active = set.find(({ state }) => state === 'active');
   if (active === undefined || nowMs < active.notAfterMs) return undefined;
   if (trustedUntilMs !== undefined && nowMs <= trustedUntilMs) return undefined;
-  // Peers hold it already, so none of them is lost.
+  // Peers already hold it, so they keep trusting the site.
   if (set.some((one) => one.state === 'prepared' && isValidAt(one, nowMs))) return undefined;
   const { activatedAtMs, preparedAtMs, notAfterMs } = active;
   if ((notAfterMs - (activatedAtMs ?? preparedAtMs)) / 2 < doubtfulMs) return undefined;
   const day = new Date(nowMs + 86_400_000).toISOString().slice(0, 10);
-  return `the clock says ${timeText(nowMs)}, and the authority of this site was valid until ${timeText(notAfterMs)}. A running site replaces it long before that, so the clock is wrong, or the site was down for a long time. Set the clock right. If it is right, start once with --ca-clock-trusted-until ${day}T00:00:00Z, and a new authority is made; peers then need a new invitation`;
+  return `the clock says ${timeText(nowMs)}, but the authority of this site was valid until ${timeText(notAfterMs)}. A running site replaces it long before that, so the clock is wrong, or the site was down for a long time. Correct the clock. If it is right, start once with --ca-clock-trusted-until ${day}T00:00:00Z: the site then creates a new authority, and peers need a new invitation`;
 }
 
-/** Authorities of a shorter life expire over a holiday, and are replaced without asking. */
+/** Authorities with a shorter lifetime may expire over a holiday; the site replaces them without an operator. */
 const doubtfulMs = 7 * 86_400_000;
 
-/** Takes out what has lapsed. The active one stays, whatever its age: without it there is no site. */
+/** Removes authorities that are no longer needed. Always keeps the active one. */
 export function prune<P extends AuthorityPhase>(set: readonly P[], nowMs: number): Phased<P> {
   const gone = set.filter((phase) => hasLapsed(phase, nowMs));
   return {
@@ -127,12 +127,12 @@ export function assertRoom(set: readonly AuthorityPhase[], nowMs: number): void 
   if (kept.length >= maxAuthoritiesOfAKind) {
     const oldest = kept.find(({ state }) => state === 'old' || state === 'tainted');
     throw refuse(
-      `Cannot prepare an authority: there are ${kept.length}, and ${maxAuthoritiesOfAKind} are the most. Wait until ${timeText(oldest === undefined ? undefined : signedUntilMs(oldest))}, when the oldest goes, or taint and revoke it.`,
+      `Cannot prepare an authority: there are ${kept.length}, and the limit is ${maxAuthoritiesOfAKind}. Wait until ${timeText(oldest === undefined ? undefined : signedUntilMs(oldest))}, when the site removes the oldest, or taint and revoke it.`,
     );
   }
 }
 
-/** `made` is published from now on and signs nothing yet. */
+/** Adds `made` as prepared: published, but not signing. */
 export function prepare<P extends AuthorityPhase>(
   set: readonly P[],
   made: P,
@@ -151,7 +151,7 @@ export function prepare<P extends AuthorityPhase>(
   return { set: [...kept.set, phase], steps: [...kept.steps, stepOf('prepare', phase)] };
 }
 
-/** The prepared one signs from now on; the one before it is old. */
+/** Activates the prepared one; the previously active one becomes old. */
 export function activate<P extends AuthorityPhase>(
   set: readonly P[],
   named: string | undefined,
@@ -164,12 +164,12 @@ export function activate<P extends AuthorityPhase>(
   }
   if (next.state !== 'prepared') {
     throw refuse(
-      `Cannot activate ${short(next.id)}: it is ${next.state}, and only a prepared one can be activated. Prepare a new one.`,
+      `Cannot activate ${short(next.id)}: it is ${next.state}, and only a prepared authority can be activated. Prepare a new one.`,
     );
   }
   if (!isValidAt(next, nowMs)) {
     throw refuse(
-      `Cannot activate ${short(next.id)}: it is valid from ${timeText(next.notBeforeMs)} to ${timeText(next.notAfterMs)}, and it is ${timeText(nowMs)}. Check the clock, or revoke it and prepare a new one.`,
+      `Cannot activate ${short(next.id)}: it is valid from ${timeText(next.notBeforeMs)} to ${timeText(next.notAfterMs)}, but the clock says ${timeText(nowMs)}. Check the clock, or revoke it and prepare a new one.`,
     );
   }
   return {
@@ -181,7 +181,7 @@ export function activate<P extends AuthorityPhase>(
   };
 }
 
-/** What an old one signed is to be replaced at once. Without a name, the one that signed last. */
+/** Taints an old one. Without a name, the one that signed last. */
 export function taint<P extends AuthorityPhase>(
   set: readonly P[],
   named: string | undefined,
@@ -190,12 +190,12 @@ export function taint<P extends AuthorityPhase>(
   const old = named === undefined ? lastRetired(set, ['old']) : find(set, named);
   if (old === undefined) {
     throw refuse(
-      'Cannot taint an authority: none is old. An active one becomes old when the next is activated.',
+      'Cannot taint an authority: none is old. The active authority becomes old when you activate the next one.',
     );
   }
   if (old.state !== 'old') {
     throw refuse(
-      `Cannot taint ${short(old.id)}: it is ${old.state}, and only an old one can be tainted.${old.state === 'active' ? ' Activate another first, or rotate with --emergency.' : ''}`,
+      `Cannot taint ${short(old.id)}: it is ${old.state}, and only an old authority can be tainted.${old.state === 'active' ? ' Activate another first, or rotate with --emergency.' : ''}`,
     );
   }
   return {
@@ -207,8 +207,8 @@ export function taint<P extends AuthorityPhase>(
 }
 
 /**
- * Takes one out of the bundle: a prepared or a tainted one at any time, an old one when nothing that it
- * signed is left. Never the active one. Without a name, the tainted one that signed last.
+ * Removes one from the bundle: a prepared or tainted one at any time, an old one when everything that
+ * it signed has expired, the active one never. Without a name, the tainted one that signed last.
  */
 export function revoke<P extends AuthorityPhase>(
   set: readonly P[],
@@ -227,16 +227,15 @@ export function revoke<P extends AuthorityPhase>(
   const untilMs = signedUntilMs(gone) ?? 0;
   if (gone.state === 'old' && nowMs < untilMs) {
     throw refuse(
-      `Cannot revoke ${short(gone.id)}: what it signed is valid until ${timeText(untilMs)}. Taint it first, so that all of it is replaced, or wait.`,
+      `Cannot revoke ${short(gone.id)}: SVIDs that it signed are valid until ${timeText(untilMs)}. Wait, or taint it first, so that the site replaces them.`,
     );
   }
   return { set: set.filter((phase) => phase !== gone), steps: [stepOf('revoke', gone)] };
 }
 
 /**
- * Everything at once, for a key that is no longer its owner's alone: the next one signs, and the
- * active one is tainted and revoked. `made` is used where none is prepared, or where the prepared one
- * is not to be trusted either.
+ * Emergency rotation, for a compromised key: activates the next authority, and taints and revokes the
+ * active one. Uses `made` where none is prepared, or where the prepared one may be compromised too.
  */
 export function replaceAtOnce<P extends AuthorityPhase>(
   set: readonly P[],
@@ -264,7 +263,7 @@ export function replaceAtOnce<P extends AuthorityPhase>(
   return { set: current, steps };
 }
 
-/** In an emergency the oldest make room: nobody waits. */
+/** An emergency rotation removes the oldest ones to stay within the limit. */
 function withRoom<P extends AuthorityPhase>(set: readonly P[], nowMs: number): Phased<P> {
   const kept = prune(set, nowMs);
   const out = kept.set
@@ -276,7 +275,7 @@ function withRoom<P extends AuthorityPhase>(set: readonly P[], nowMs: number): P
   };
 }
 
-/** By its id, or by the beginning of it where that names one only. */
+/** Finds an authority by its id or a unique prefix of it. */
 function find<P extends AuthorityPhase>(set: readonly P[], named: string): P {
   const exact = set.find(({ id }) => id === named);
   if (exact !== undefined) return exact;
@@ -285,13 +284,13 @@ function find<P extends AuthorityPhase>(set: readonly P[], named: string): P {
   if (one === undefined || named.length < minNameLength) {
     throw new HansaError(
       'HANSA_NOT_FOUND',
-      `There is no authority ${JSON.stringify(named.slice(0, 80))}: give its id, or at least ${minNameLength} characters of its beginning.`,
+      `There is no authority ${JSON.stringify(named.slice(0, 80))}. Give an id, or at least its first ${minNameLength} characters.`,
     );
   }
   if (found.length > 1) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Several authorities begin with ${JSON.stringify(named)}: give more of the id.`,
+      `Several authorities begin with ${JSON.stringify(named)}. Give more characters of the id.`,
     );
   }
   return one;

@@ -1,5 +1,5 @@
-// The site's authorities as they are kept: a small JSON record, sealed by whoever keeps it. Version 1
-// had X.509 authorities only, and no times.
+// The stored form of the site's authorities: a small JSON record, which the store seals. Version 1
+// had only X.509 authorities, and no times.
 
 import { createPublicKey, type KeyObject } from 'node:crypto';
 import { HansaError } from '../../errors/error.ts';
@@ -16,9 +16,9 @@ import { exportPkcs8, importPkcs8 } from '../x509/keys.ts';
 export interface X509Entry extends AuthorityPhase {
   /** The certificate that signs. */
   readonly certificate: Certificate;
-  /** Its way up to one of the roots, itself first; empty where it is a root. */
+  /** Its chain to a root, itself first; empty where it is a root. */
   readonly chain: readonly Certificate[];
-  /** What others verify with. */
+  /** The roots that verify it. */
   readonly roots: readonly Certificate[];
   /** Undefined as soon as it signs no more. */
   readonly privateKey: KeyObject | undefined;
@@ -37,19 +37,19 @@ export interface AuthorityRecord {
 }
 
 /**
- * Keeps the record sealed: what is passed and returned is plain, what is at rest is not.
- * Implementations overwrite neither argument nor result; the callers here do, once they are done.
+ * Stores the record sealed; arguments and results are plain text. Implementations do not overwrite
+ * them; the callers here do, after use.
  */
 export interface AuthorityVault {
   load(): Promise<Buffer | undefined>;
   /** Durable before it resolves. False, and nothing is changed, where there is a record already. */
   create(record: Buffer): Promise<boolean>;
   /**
-   * Takes the place of the record that was loaded or created last, together with these rows of the
-   * audit log. Durable before it resolves. Rejects with HANSA_CONFLICT where somebody else changed it.
+   * Replaces the record that was loaded or created last, and commits these audit records with it.
+   * Durable before it resolves. Rejects with HANSA_CONFLICT where another writer changed the record.
    */
   replace(record: Buffer, audit: readonly AuditRow[]): Promise<void>;
-  /** Calls after every change of the record, by whomever; returns how to stop that. */
+  /** Calls `listener` after every change of the record, by any replica. Returns how to stop. */
   watch?(changed: () => void): () => void;
 }
 
@@ -107,7 +107,7 @@ export function decodeAuthorities(
   if (typeof version === 'number' && version > recordVersion) {
     throw new HansaError(
       'HANSA_STORE_NEWER',
-      `Cannot load the site's authority: its record is of version ${version}, and this Hansa knows ${recordVersion}. Start the newer version.`,
+      `Cannot load the site's authority: its record has version ${version}, but this version of Hansa reads up to ${recordVersion}. Start the newer version.`,
     );
   }
   if (typeof trustDomain !== 'string') throw corrupt();
@@ -261,6 +261,6 @@ function isObject(value: unknown): value is Record<string, unknown> {
 function corrupt(): HansaError {
   return new HansaError(
     'HANSA_STORE_CORRUPT',
-    "Cannot load the site's authority: its record is not one that Hansa wrote. Restore the data folder from a backup.",
+    "Cannot load the site's authority: its record is corrupt. Restore the data folder from a backup.",
   );
 }

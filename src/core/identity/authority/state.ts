@@ -1,4 +1,5 @@
-// What a record of authorities comes to: who signs, what is published, and what everybody may see.
+// Derives the state of the site's authorities from their record: the active signers, the published
+// bundle, and the public view.
 
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
@@ -11,21 +12,21 @@ import { LocalSigner, type Signer } from '../x509/signer.ts';
 
 export type AnyEntry = X509Entry | JwtEntry;
 
-/** One authority as everybody may see it. */
+/** The public view of one authority. */
 export interface AuthorityView extends AuthorityPhase {
   readonly kind: AuthorityKind;
   /** The certificate that signs; undefined for JWT keys. */
   readonly certificate: Certificate | undefined;
-  /** Fingerprints of what others verify it by: itself, or the roots above it. None for JWT keys. */
+  /** Fingerprints of the certificates that verify it: its own, or those of its roots. None for JWT keys. */
   readonly rootIds: readonly string[];
 }
 
 /** The active JWT key. */
 export interface JwtSigner {
-  /** The `kid` of what it signs. */
+  /** The `kid` of its tokens. */
   readonly keyId: string;
   readonly signer: Signer;
-  /** No token may be valid for longer. */
+  /** No token may be valid after this time. */
   readonly notAfterMs: number;
 }
 
@@ -36,7 +37,7 @@ export interface Signing {
     readonly certificate: Certificate;
     readonly signer: Signer;
     readonly leaves: LeafTemplates;
-    /** DER of what stands between a leaf and a root. */
+    /** DER of the certificates between a leaf and a root. */
     readonly chain: readonly Buffer[];
   };
   readonly jwt: JwtSigner;
@@ -70,7 +71,7 @@ export function signingOf(trustDomain: TrustDomain, { x509, jwt }: AuthorityReco
 function corrupt(): HansaError {
   return new HansaError(
     'HANSA_STORE_CORRUPT',
-    "Cannot load the site's authority: its key is not that of its certificate. Restore the data folder from a backup.",
+    "Cannot load the site's authority: its key does not match its certificate. Restore the data folder from a backup.",
   );
 }
 
@@ -79,7 +80,7 @@ export function bundleOf(trustDomain: TrustDomain, { x509, jwt }: AuthorityRecor
     trustDomain,
     x509.flatMap(({ roots }) => roots),
     jwt.map(({ id, publicKey }) => ({ keyId: id, publicKey })),
-    // Below a root of an organisation there are others, and what was revoked here: none of them is this site.
+    // Other CAs below the organisation's root, and revoked authorities of this site, must not pass as this site.
     new Set(x509.map(({ id }) => id)),
   );
 }
@@ -113,7 +114,7 @@ function view(
   });
 }
 
-/** What signs no more needs its key no more. */
+/** Deletes the keys of authorities that no longer sign. */
 export function withoutSpentKey<E extends AnyEntry>(entry: E): E {
   const spent = entry.state === 'old' || entry.state === 'tainted';
   return spent ? { ...entry, privateKey: undefined } : entry;

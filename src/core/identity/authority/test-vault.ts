@@ -1,4 +1,4 @@
-// For tests only: an authority's record in memory, and an authority on it.
+// Test fixture: an authority whose record is in memory.
 
 import { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { SeededRandom } from '../../clock/seeded-random.ts';
@@ -10,7 +10,7 @@ import type { AuthorityVault } from './record.ts';
 export class MemoryVault implements AuthorityVault {
   record: Buffer | undefined;
   created = 0;
-  /** Of every replace, in order. */
+  /** The audit records of every `replace`, in order. */
   readonly audited: (readonly AuditRow[])[] = [];
   readonly #watchers = new Set<() => void>();
 

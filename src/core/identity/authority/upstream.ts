@@ -1,6 +1,7 @@
-// An authority above the site: its certificate and key are files of the operator, read whenever the
-// site needs a new signing certificate, and never stored. What it signs is an intermediate that can
-// sign leaves only; what others verify with are the roots above it.
+// Creates the site's signing certificate under an upstream authority. The operator provides its
+// certificate and key as files; the site reads them when it needs a new signing certificate and never
+// stores them. The result is an intermediate that signs leaves only; others verify it with the
+// upstream roots.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { open } from 'node:fs/promises';
@@ -19,7 +20,7 @@ import { maxChainLength, validateChain } from '../x509/svid-validator.ts';
 
 /** PEM; absolute paths. */
 export interface UpstreamFiles {
-  /** The authority above the site first, then its intermediates. */
+  /** The upstream authority first, then its intermediates. */
   readonly certFile: string;
   readonly keyFile: string;
   /** The roots. Undefined: `certFile` holds a root itself. */
@@ -28,7 +29,7 @@ export interface UpstreamFiles {
 
 export interface SignedByUpstream {
   readonly certificate: Certificate;
-  /** The certificate itself, then what is between it and a root. */
+  /** The certificate, then the intermediates up to a root. */
   readonly chain: readonly Certificate[];
   readonly roots: readonly Certificate[];
 }
@@ -36,23 +37,23 @@ export interface SignedByUpstream {
 /** Room for a chain or a bundle of roots with RSA keys. */
 const maxFileBytes = 256 * 1024;
 const maxRoots = 16;
-/** An authority that would live for less is not worth rotating to. */
+/** Shortest useful lifetime of an authority. */
 const leastLifeMs = 2 * maxTtlSeconds * 1000;
 
 export interface UpstreamRequest {
   readonly trustDomain: TrustDomain;
-  /** The one that will sign; what is below the certificate is tried with it before it is believed. */
+  /** The signer of the new authority. A trial leaf checks it before the site uses the certificate. */
   readonly signer: Signer;
   readonly subject: Buffer;
   readonly serial: Uint8Array;
   readonly notBeforeMs: number;
-  /** At most: nothing outlives what is above it. */
+  /** Upper limit: no certificate outlives its issuer. */
   readonly notAfterMs: number;
 }
 
 /**
  * A signing certificate under the upstream authority. Throws HANSA_CONFIG_INVALID, which names the
- * file and the rule, where the files do not fit together or would not be believed by anybody.
+ * file and the rule, where the files do not match or a verifier would reject the chain.
  */
 export async function signWithUpstream(
   files: UpstreamFiles,
@@ -66,7 +67,7 @@ export async function signWithUpstream(
     throw refuse(
       files.bundleFile ?? files.certFile,
       files.bundleFile === undefined
-        ? 'it holds no root (a certificate that signs itself). Set ca.upstreamBundleFile to a file with the roots above it'
+        ? 'it holds no root (a self-signed certificate). Set ca.upstreamBundleFile to a file with its roots'
         : 'it holds no certificate in PEM',
     );
   }
@@ -80,7 +81,7 @@ export async function signWithUpstream(
   if (endMs - request.notBeforeMs < wantedMs) {
     throw refuse(
       files.certFile,
-      `it, or what is above it, is valid until ${new Date(endMs).toISOString()} only, too short for an authority below it. Renew it`,
+      `its chain is valid only until ${new Date(endMs).toISOString()}, too short for an authority below it. Renew it`,
     );
   }
 
@@ -88,7 +89,7 @@ export async function signWithUpstream(
   if (!signer.publicKey.spki.equals(issuer.spki)) {
     throw refuse(
       files.certFile,
-      `the key in ${files.keyFile} is not that of its first certificate`,
+      `the key in ${files.keyFile} does not match its first certificate`,
     );
   }
   try {
@@ -109,7 +110,7 @@ export async function signWithUpstream(
   }
 }
 
-/** Fingerprints of the roots by which others would verify what is signed now; none where they cannot be told. */
+/** Fingerprints of the roots that would verify a certificate signed now; none where they are unknown. */
 export async function upstreamRootIds(
   files: UpstreamFiles | undefined,
 ): Promise<readonly string[]> {
@@ -118,7 +119,7 @@ export async function upstreamRootIds(
     const roots = await rootsOf(files, await readCertificates(files.certFile, maxChainLength));
     return roots.map(({ fingerprint }) => fingerprint);
   } catch {
-    // Whoever signs with them is told why.
+    // The caller that signs gets the error.
     return [];
   }
 }
@@ -148,12 +149,12 @@ function intermediate(
     uris: [request.trustDomain.id],
     ca: { pathLength: 0 },
     keyUsage: keyUsageBits.keyCertSign | keyUsageBits.crlSign,
-    // RFC 5280 §4.2.1.1: as the issuer itself names its key.
+    // RFC 5280 §4.2.1.1: the subject key identifier of the issuer.
     authorityKeyId: issuer.extensions.subjectKeyId ?? signer.publicKey.keyId,
   };
 }
 
-/** A leaf as the site will issue them must be believed: by the very rules that peers go by. */
+/** Validates a trial leaf with the same rules that peers apply. */
 async function tryOut(
   { trustDomain, signer, notBeforeMs }: UpstreamRequest,
   chain: readonly Certificate[],
@@ -180,7 +181,7 @@ async function tryOut(
   validateChain([Certificate.parse(leaf), ...chain], { bundleFor: () => bundle }, nowMs);
 }
 
-/** Of several roots of the name that ends the chain, the one that lives longest counts. */
+/** Of several roots with the name at the end of the chain, uses the one that expires last. */
 function rootEndMs(
   below: readonly Certificate[],
   issuer: Certificate,
@@ -190,14 +191,14 @@ function rootEndMs(
   const ends = roots
     .filter(({ subject }) => subject.equals(name))
     .map(({ notAfterMs }) => notAfterMs);
-  // Where there is none, the trial says so.
+  // If there is none, the trial reports it.
   return ends.length === 0 ? Infinity : Math.max(...ends);
 }
 
 function refuse(file: string, why: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_CONFIG_INVALID',
-    `Cannot make an authority under ${file}: ${why}.`,
+    `Cannot create an authority under ${file}: ${why}.`,
     cause === undefined ? {} : { cause },
   );
 }
@@ -237,7 +238,7 @@ async function readBounded(file: string): Promise<Buffer> {
     await using handle = await open(file, 'r');
     const { size } = await handle.stat();
     if (size > maxFileBytes) {
-      throw refuse(file, `it has ${size} bytes, and ${maxFileBytes} are accepted`);
+      throw refuse(file, `it has ${size} bytes, and the limit is ${maxFileBytes}`);
     }
     const buffer = Buffer.alloc(maxFileBytes);
     const { bytesRead } = await handle.read(buffer, 0, buffer.length, 0);

@@ -1,5 +1,4 @@
-// What one trust domain's SVIDs are verified against: its X.509 and JWT authorities, and nobody
-// else's.
+// The trust bundle of one trust domain: the X.509 and JWT authorities that verify its SVIDs.
 
 import { createHash, type KeyObject } from 'node:crypto';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -7,7 +6,7 @@ import { Certificate } from '../x509/certificate.ts';
 import { spkiOf } from '../x509/keys.ts';
 import { certificatePem } from '../x509/pem.ts';
 
-/** More authorities than any rotation needs; bounds the work of one validation. */
+/** More authorities than any rotation needs. The limit bounds the work of one validation. */
 export const maxAuthorities = 64;
 
 /** A key that verifies JWT-SVIDs of the trust domain (JWT-SVID §4). */
@@ -25,8 +24,8 @@ export class Bundle {
   /** SHA-256, in hex, over the trust domain and the authorities of both kinds. */
   readonly hash: string;
   /**
-   * Fingerprints of the certificates that leaves may be signed with; undefined: whatever is below an
-   * authority. Known of this site's own trust domain alone, and not part of the hash: nobody is told.
+   * Fingerprints of the certificates that may sign leaves; undefined: any CA below an authority. Set
+   * only for this site's own trust domain. Not published, and not part of the hash.
    */
   readonly issuers: ReadonlySet<string> | undefined;
   readonly #bySubject = new Map<string, Certificate[]>();
@@ -43,7 +42,7 @@ export class Bundle {
     for (const authority of authorities) distinct.set(authority.fingerprint, authority);
     if (distinct.size > maxAuthorities) {
       throw new RangeError(
-        `Cannot hold a bundle of ${trustDomain.name}: it has ${distinct.size} authorities, and ${maxAuthorities} are accepted.`,
+        `Cannot hold a bundle of ${trustDomain.name}: it has ${distinct.size} authorities, and the limit is ${maxAuthorities}.`,
       );
     }
     this.authorities = Object.freeze([...distinct.values()]);
@@ -53,7 +52,7 @@ export class Bundle {
     for (const authority of jwtAuthorities) jwt.set(authority.keyId, authority);
     if (jwt.size > maxAuthorities) {
       throw new RangeError(
-        `Cannot hold a bundle of ${trustDomain.name}: it has ${jwt.size} JWT authorities, and ${maxAuthorities} are accepted.`,
+        `Cannot hold a bundle of ${trustDomain.name}: it has ${jwt.size} JWT authorities, and the limit is ${maxAuthorities}.`,
       );
     }
     this.jwtAuthorities = jwt;
@@ -75,7 +74,7 @@ export class Bundle {
     return this.#bySubject.get(subject.toString('latin1')) ?? none;
   }
 
-  /** The authorities as a PEM file, for tools that know no trust domains. */
+  /** The authorities as a PEM file, for tools that do not know trust domains. */
   get pem(): string {
     return this.authorities.map((authority) => certificatePem(authority.der)).join('');
   }
@@ -83,7 +82,7 @@ export class Bundle {
 
 const none: readonly Certificate[] = Object.freeze([]);
 
-/** Answers from memory, at once: it is asked on every request. */
+/** Looks up bundles in memory, as it runs on every request. */
 export interface BundleSource {
   /** Undefined where this site does not trust the trust domain (any more). */
   bundleFor(trustDomain: TrustDomain): Bundle | undefined;

@@ -1,5 +1,5 @@
-// The bundle of this site as it is published: ready-made bytes, and a sequence that is kept in the
-// store, so that it never goes backwards and every replica gives the same.
+// The bundle that this site publishes: prebuilt bytes, and a sequence number in the store, so that
+// the sequence never decreases and all replicas publish the same.
 
 import { hasCode } from '../../errors/error.ts';
 import { recordReader } from '../../store/reader.ts';
@@ -8,7 +8,7 @@ import type { Bundle } from './bundle.ts';
 import { defaultRefreshHintSeconds } from '../../../api/values/refresh-hint.ts';
 import { encodeSpiffeBundle } from './spiffe-bundle.ts';
 
-/** Whoever wants to know that the bundle changed watches this collection. */
+/** Watch this collection to learn of bundle changes. */
 export const publishedCollection = 'trust.published-bundle';
 const recordName = 'bundle';
 
@@ -35,7 +35,7 @@ export class BundlePublisher {
   readonly #authority: { readonly bundle: Bundle };
   #published: PublishedBundle | undefined;
   #publishing: Promise<PublishedBundle> | undefined;
-  /** What was last seen of the record. */
+  /** The record as last read. */
   #looked: Entry | undefined;
   readonly #refreshHintSeconds: number;
 
@@ -49,7 +49,7 @@ export class BundlePublisher {
     this.#refreshHintSeconds = refreshHintSeconds;
   }
 
-  /** At once, but for the first time and after a change of the authorities: then the sequence is written first. */
+  /** Returns at once, except the first time and after a change of the authorities, when it first writes the sequence. */
   current(): PublishedBundle | Promise<PublishedBundle> {
     const published = this.#published;
     if (published?.bundle === this.#authority.bundle && this.#stands(published)) return published;

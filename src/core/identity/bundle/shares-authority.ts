@@ -1,13 +1,13 @@
-// Whether two bundles have a key in common. Two trust domains must not: whoever holds the key could
-// speak for both.
+// Checks whether two bundles share a key. Two trust domains must not, because the holder of the key
+// could act as both.
 
 import type { Bundle } from './bundle.ts';
 import { spkiOf } from '../x509/keys.ts';
 
 /**
- * By key and not by certificate, or by the kind of authority: a certificate can be made anew around
- * the same key. With `x509`, keys of JWT authorities count for nothing: nobody shows by a connection
- * that he holds those.
+ * Compares keys, not certificates or kinds of authorities, because a new certificate can contain the
+ * same key. With `x509` it ignores JWT authorities, because a TLS connection does not prove that the
+ * other side holds those keys.
  */
 export function sharesAuthority(
   bundle: Bundle,

@@ -80,7 +80,7 @@ suite('a bundle of JWT authorities alone', () => {
       (error) =>
         hasCode(error, 'HANSA_BUNDLE_INVALID') &&
         error.details?.causes?.[0]?.reason === 'empty' &&
-        error.message.includes('no X.509 authority that this site could believe beside 1 for JWT'),
+        error.message.includes('no X.509 authority that this site can use, only 1 for JWT'),
     );
   });
 });
@@ -94,10 +94,13 @@ suite('a strange JWT authority is left out, and the rest is kept', () => {
     'with an empty kid': [jwk(p256, { kid: '' }), /no kid/],
     'with a kid that is no text': [jwk(p256, { kid: 7 }), /no kid/],
     'with a kid without end': [jwk(p256, { kid: 'k'.repeat(257) }), /257 characters/],
-    'without kty': [jwk(p256, { kty: undefined }), /neither EC nor RSA/],
-    'with an unknown kty': [jwk(p256, { kty: 'LATTICE' }), /neither EC nor RSA/],
-    'with a shared secret': [{ use: 'jwt-svid', kid: 'one', kty: 'oct', k: 'AAAA' }, /neither/],
-    'with an Ed25519 key': [jwk(ed25519), /neither EC nor RSA/],
+    'without kty': [jwk(p256, { kty: undefined }), /not EC or RSA/],
+    'with an unknown kty': [jwk(p256, { kty: 'LATTICE' }), /not EC or RSA/],
+    'with a shared secret': [
+      { use: 'jwt-svid', kid: 'one', kty: 'oct', k: 'AAAA' },
+      /not EC or RSA/,
+    ],
+    'with an Ed25519 key': [jwk(ed25519), /not EC or RSA/],
     'with a weak RSA key': [jwk(rsa(1024)), /1024 bits/],
     'with a curve of its own': [jwk(ec('secp256k1')), /not readable|curves/],
     'with a key that cannot be read': [jwk(p256, { y: point.x }), /not readable/],
@@ -107,7 +110,7 @@ suite('a strange JWT authority is left out, and the rest is kept', () => {
     'with bits behind its end': [jwk(rsa2048, { e: 'AQAC-' }), /e is not base64url/],
     'without one half of its point': [jwk(p256, { y: undefined }), /y is not base64url/],
     'with an exponent of one': [jwk(rsa2048, { e: 'AQ' }), /exponent|not readable/],
-    'that tells its private part': [jwk(privateKey), /private part/],
+    'that tells its private part': [jwk(privateKey), /private key/],
     'with an unknown use': [jwk(p256, { use: 'JWT-SVID' }), /its use is neither/],
     'without use': [jwk(p256, { use: undefined }), /its use is neither/],
   };
@@ -124,7 +127,7 @@ suite('a strange JWT authority is left out, and the rest is kept', () => {
   test('of two keys with one kid, the first counts', () => {
     const read = parseSpiffeBundle(documentOf(jwk(p256), jwk(other)), bruges);
     assert(read.bundle.jwtAuthorities.get('one')?.publicKey.equals(p256));
-    assert.deepEqual(read.skipped, [{ index: 1, why: 'its kid is that of another key before it' }]);
+    assert.deepEqual(read.skipped, [{ index: 1, why: 'an earlier key has the same kid' }]);
   });
 
   test('a key that is there twice counts once, and nothing is strange about it', () => {

@@ -1,7 +1,7 @@
-// A trust domain's bundle as sites tell it to one another: a JWK Set with SPIFFE's own members
-// (SPIFFE Trust Domain and Bundle §4). Writing is exact. Reading is tolerant, key by key: what is
-// strange is left out and the rest is kept, so that a peer may add what we do not know yet. That is
-// safe, because to leave an authority out only ever means to believe less.
+// Reads and writes the SPIFFE bundle format: a JWK Set with SPIFFE's own members (SPIFFE Trust Domain
+// and Bundle §4). The writer is exact. The reader skips keys that it does not understand and keeps
+// the rest, so that peers can add new kinds of keys. That is safe, because a skipped authority only
+// means less trust.
 
 import type { JsonWebKey } from 'node:crypto';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -16,23 +16,23 @@ import { isSameKey, jwtAuthorityMembers, publicMembers, readJwtAuthority } from 
 export const maxBundleBytes = 256 * 1024;
 /** X.509 and JWT authorities together, with what others may add. */
 const maxKeys = 256;
-/** So many are looked for at most: beyond, some would go unseen. */
+/** Most duplicate members that the parser reports; a bundle with more is rejected. */
 const maxDuplicates = 100;
 /** SPIFFE Trust Domain and Bundle §4.2.2. */
 const x509Use = 'x509-svid';
 /** JWT-SVID §6.1. */
 const jwtUse = 'jwt-svid';
-/** WIT-SVID: known, but of no use here; left out without a word. */
+/** WIT-SVID: known but not used here; skipped without a report. */
 const otherUses = new Set(['wit-svid']);
 
 export interface SpiffeBundle {
-  /** Tells how many authorities of which kind were read; one kind may be missing (JWT-SVID §6.2). */
+  /** A bundle with the authorities that were read; one kind may be missing (JWT-SVID §6.2). */
   readonly bundle: Bundle;
   /** Grows with every change of the bundle; undefined where the publisher gives none. */
   readonly sequence: number | undefined;
-  /** As it was given. */
+  /** As published. */
   readonly refreshHintSeconds: number | undefined;
-  /** Which keys were left out, and why. */
+  /** The skipped keys, with reasons. */
   readonly skipped: readonly SkippedKey[];
 }
 
@@ -66,16 +66,16 @@ export function encodeSpiffeBundle(bundle: Bundle, options: EncodeOptions): stri
   });
 }
 
-/** The JWT authorities of a bundle as any reader of JWK Sets takes them, without SPIFFE's own members. */
+/** The JWT authorities of a bundle as a plain JWK Set, without SPIFFE's own members. */
 export function encodeJwtBundle(bundle: Bundle): string {
   return JSON.stringify({ keys: [...bundle.jwtAuthorities.values()].map(jwtAuthorityMembers) });
 }
 
 /**
- * Throws HANSA_BUNDLE_INVALID where the document as a whole cannot be understood, or leaves no
- * authority that this site would believe (reason `malformed` or `empty` in its causes). Whoever
- * verifies connections by the bundle `needs` X.509 authorities; a bundle of JWT authorities alone is
- * one nevertheless. Linear in its size, which is bounded.
+ * Throws HANSA_BUNDLE_INVALID where the document is malformed, or has no authority that this site
+ * would trust (reason `malformed` or `empty` in its causes). Callers that verify connections with the
+ * bundle pass `needs: 'x509'`; a bundle with only JWT authorities is valid otherwise. Linear in its
+ * size, which is bounded.
  */
 export function parseSpiffeBundle(
   document: string | Uint8Array,
@@ -91,12 +91,12 @@ export function parseSpiffeBundle(
   }
 }
 
-/** So many keys are imported before everybody else of the process gets a turn. */
+/** Keys to import before yielding to the event loop. */
 const keysInARow = 16;
 
 /**
- * The same for bundles that others give: one with as many keys as are accepted takes ten milliseconds
- * and more, in which others can run. Whoever reads the same document soon has it at once.
+ * The same for bundles of other trust domains. A bundle of the maximum size takes 10 ms or more, so it
+ * yields to the event loop. It caches recent results by document.
  */
 export async function parseSpiffeBundleInSteps(
   document: string | Uint8Array,
@@ -115,7 +115,7 @@ export async function parseSpiffeBundleInSteps(
 
 type Needs = 'any' | 'x509';
 
-/** Undefined where it is not UTF-8; its size where it is too large to be looked at. */
+/** Undefined where it is not UTF-8; its size where it is too large. */
 function textOf(document: string | Uint8Array): string | number | undefined {
   const isText = typeof document === 'string';
   const bytes = isText ? Buffer.byteLength(document) : document.byteLength;
@@ -128,13 +128,13 @@ function textOf(document: string | Uint8Array): string | number | undefined {
 }
 
 /**
- * What was read last, by what it was read from: a refresh reads the bundle that is held and the one
- * that came, which are nearly always the same, and to import its keys costs more than all the rest.
+ * Cache of recent results by document. A refresh reads the current and the fetched bundle, which are
+ * nearly always the same, and importing the keys is the most expensive step.
  */
 const recent = new Map<string, SpiffeBundle>();
-/** As many as are refreshed at once, twice. */
+/** Twice the number of concurrent refreshes. */
 const maxRecent = 512;
-/** Of all together: far more than usual bundles have, so that large ones cannot fill the memory. */
+/** Most bytes in the cache: far more than usual bundles need, so that large ones cannot fill the memory. */
 const maxRecentCharacters = 4 * 1024 * 1024;
 let recentCharacters = 0;
 
@@ -167,7 +167,7 @@ function remember(
   return read;
 }
 
-/** Every step is a key. */
+/** Each step reads one key. */
 function* readSpiffeBundle(
   text: ReturnType<typeof textOf>,
   trustDomain: TrustDomain,
@@ -182,35 +182,35 @@ function* readSpiffeBundle(
       },
     );
   if (typeof text === 'number') {
-    throw refuse(`it has ${text} bytes, and ${maxBundleBytes} are accepted`);
+    throw refuse(`it has ${text} bytes, and the limit is ${maxBundleBytes}`);
   }
   const parsed = text === undefined ? undefined : parseObject(text);
   if (parsed === undefined) throw refuse('it is not a JSON object');
   const { json, duplicates, tooDeep } = parsed;
-  if (tooDeep) throw refuse('it is nested too deep, or has too many members');
+  if (tooDeep) throw refuse('it is nested too deeply, or has too many members');
   const { keys } = json;
-  // §4.1.3: an empty list is no bundle of anybody; a missing one is no bundle at all.
+  // §4.1.3: an empty list means no authorities; a missing list means that this is not a bundle.
   if (!Array.isArray(keys)) throw refuse('it has no list of keys');
   if (keys.length > maxKeys) {
-    throw refuse(`it has ${keys.length} keys, and ${maxKeys} are accepted`);
+    throw refuse(`it has ${keys.length} keys, and the limit is ${maxKeys}`);
   }
-  // §6.3: which of the two would count is anybody's guess. Within a key, only that key is in doubt.
+  // §6.3: duplicates are ambiguous. Within a key, they only make that key invalid.
   const doubtful = new Set<number>();
   for (const path of duplicates) {
     const index = /^keys\[(\d+)\]/.exec(path)?.[1];
     if (index === undefined) throw refuse(`it has the member ${path.slice(0, 80)} twice`);
     doubtful.add(Number(index));
   }
-  if (duplicates.length >= maxDuplicates) throw refuse('it has too many members twice');
+  if (duplicates.length >= maxDuplicates) throw refuse('it has too many duplicate members');
   const sequence = wholeNumber(json['spiffe_sequence']);
   if (sequence === 'wrong') throw refuse('its spiffe_sequence is not a whole number');
   const hint = wholeNumber(json['spiffe_refresh_hint']);
 
-  // Before any of them is imported, which costs more than all the rest.
+  // Before importing keys, which is the most expensive step.
   const asked = countKeys(keys);
   if (asked.x509 > maxAuthorities || asked.jwt > maxAuthorities) {
     throw refuse(
-      `it has ${asked.x509} X.509 and ${asked.jwt} JWT authorities, and ${maxAuthorities} of each kind are accepted`,
+      `it has ${asked.x509} X.509 and ${asked.jwt} JWT authorities, and the limit is ${maxAuthorities} of each kind`,
     );
   }
   const found = yield* readKeys(keys, doubtful);
@@ -219,22 +219,22 @@ function* readSpiffeBundle(
   if (needed === 0) {
     const first = skipped[0];
     const kind = needs === 'any' ? 'X.509 or JWT authority' : 'X.509 authority';
-    const others = needs === 'x509' ? ` beside ${jwtAuthorities.size} for JWT-SVIDs` : '';
+    const others = needs === 'x509' ? `, only ${jwtAuthorities.size} for JWT-SVIDs` : '';
     throw refuse(
-      `it has no ${kind} that this site could believe${others}${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
+      `it has no ${kind} that this site can use${others}${first === undefined ? '' : ` (key ${first.index}: ${first.why})`}`,
       'empty',
     );
   }
   return {
     bundle: new Bundle(trustDomain, authorities, jwtAuthorities.values()),
     sequence,
-    // A hint is advice: one that is nonsense is none.
+    // The hint is only advice: ignore an invalid one.
     refreshHintSeconds: hint === 'wrong' ? undefined : hint,
     skipped,
   };
 }
 
-/** How many different ones there are that say they are authorities, whatever they turn out to be. */
+/** Counts the distinct keys that claim to be authorities. */
 function countKeys(keys: readonly unknown[]): { readonly x509: number; readonly jwt: number } {
   const different = (use: string): number =>
     new Set(keys.filter((key) => useOf(key) === use).map((key) => JSON.stringify(key))).size;
@@ -258,7 +258,7 @@ function* readKeys(
   const authorities: Certificate[] = [];
   const jwtAuthorities = new Map<string, JwtAuthority>();
   const skipped: SkippedKey[] = [];
-  /** A key that comes a second time is not read again. */
+  /** Reads a repeated key only once. */
   const seen = new Set<string>();
   for (const [index, key] of keys.entries()) {
     try {
@@ -277,17 +277,17 @@ function* readKeys(
   return { authorities, jwtAuthorities, skipped };
 }
 
-/** The first of two keys with the same kid counts, or else nobody could tell which one a token means. */
+/** Of two keys with the same kid, uses the first, so that a kid names one key. */
 function addJwtAuthority(known: Map<string, JwtAuthority>, authority: JwtAuthority): void {
   const { keyId, publicKey } = authority;
   const same = known.get(keyId);
   if (same === undefined) known.set(keyId, authority);
   else if (!same.publicKey.equals(publicKey)) {
-    throw new TypeError('its kid is that of another key before it');
+    throw new TypeError('an earlier key has the same kid');
   }
 }
 
-/** Undefined where the key is for something else; throws where it should be an authority and is none. */
+/** Undefined where the key has another purpose; throws where it claims to be an authority but is not valid. */
 function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   if (typeof key !== 'object' || key === null) throw new TypeError('it is not an object');
   const { use, kty, x5c } = key as Readonly<Record<string, unknown>>;
@@ -305,20 +305,20 @@ function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   }
   const certificate = Certificate.parse(fromBase64(x5c[0]));
   if (certificate.extensions.basicConstraints?.ca !== true) {
-    throw new TypeError('its certificate is not that of an authority (cA is false)');
+    throw new TypeError('its certificate is not a CA (cA is false)');
   }
-  // Refuses weak keys, and what OpenSSL cannot verify with.
+  // Rejects weak keys and keys that OpenSSL does not support.
   const { publicKey } = certificate;
   if (!isSameKey(key as JsonWebKey, certificate.spki, publicKey)) {
     // RFC 7517 §4.7.
-    throw new TypeError('its key is not that of its certificate');
+    throw new TypeError('its key does not match its certificate');
   }
   return certificate;
 }
 
 const base64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
-/** Buffer.from would take anything. */
+/** Strict, because Buffer.from accepts anything. */
 function fromBase64(text: unknown): Buffer {
   if (typeof text !== 'string' || !base64.test(text)) throw new TypeError('its x5c is not base64');
   return Buffer.from(text, 'base64');
@@ -327,7 +327,7 @@ function fromBase64(text: unknown): Buffer {
 interface ParsedDocument {
   readonly json: Readonly<Record<string, unknown>>;
   readonly duplicates: readonly string[];
-  /** Or of too many values. Nothing else was read then. */
+  /** Nested too deeply, or too many values. The other fields are empty then. */
   readonly tooDeep: boolean;
 }
 
@@ -348,7 +348,7 @@ function parseObject(text: string): ParsedDocument | undefined {
   }
 }
 
-/** Beyond 2^53 a number is not the one that was written; no counter gets there. */
+/** Numbers above 2^53 lose precision, and no sequence gets there. */
 function wholeNumber(value: unknown): number | undefined | 'wrong' {
   if (value === undefined || value === null) return undefined;
   return Number.isSafeInteger(value) && (value as number) >= 0 ? (value as number) : 'wrong';

@@ -1,5 +1,5 @@
-// JSON Web Keys (RFC 7517) as far as trust domains and OpenID providers publish them: public keys,
-// written exactly and read with suspicion. A private part is never imported.
+// JSON Web Keys (RFC 7517) as trust domains and OpenID providers publish them: public keys, with
+// strict reading. Private parts are never imported.
 
 import { createPublicKey, type JsonWebKey, type KeyObject } from 'node:crypto';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
@@ -8,7 +8,7 @@ import { PublicKey, rememberSpki } from '../x509/keys.ts';
 
 /** Longer than any that was seen: SPIRE's have 32 characters. */
 const maxKeyIdLength = 256;
-/** RFC 7518 §6.2.2, §6.3.2: whoever publishes one of these has told everybody how to sign. */
+/** RFC 7518 §6.2.2, §6.3.2: members of private keys, which must not be published. */
 const privateMembers = ['d', 'p', 'q', 'dp', 'dq', 'qi', 'oth', 'k'];
 
 /** RFC 7518 §6, RFC 8037 §2. */
@@ -28,12 +28,12 @@ const curves: ReadonlyMap<unknown, { readonly head: Buffer; readonly length: num
   ).map(([curve, head, length]) => [curve, { head: Buffer.from(head, 'hex'), length }]),
 );
 
-/** Throws TypeError. Only the public members are looked at. */
+/** Imports the public members. Throws TypeError. */
 export function importJwk(key: JsonWebKey): KeyObject {
   try {
     const spki = ellipticSpki(key);
     if (spki === undefined) return createPublicKey({ key: publicMembers(key), format: 'jwk' });
-    // Half of the work: nothing has to be exported later. OpenSSL looks whether it is on the curve.
+    // Importing DER saves a later export, half of the work. OpenSSL checks that the point is on the curve.
     const publicKey = createPublicKey({ key: spki, format: 'der', type: 'spki' });
     rememberSpki(publicKey, unpooledCopy(spki));
     return publicKey;
@@ -42,14 +42,14 @@ export function importJwk(key: JsonWebKey): KeyObject {
   }
 }
 
-/** Throws TypeError. To compare bytes, where both are written the same way, spares the import. */
+/** Throws TypeError. Compares the bytes where both have the same form, which saves an import. */
 export function isSameKey(key: JsonWebKey, spki: Buffer, publicKey: KeyObject): boolean {
   const own = ellipticSpki(key);
   if (own?.length === spki.length) return own.equals(spki);
   return importJwk(key).equals(publicKey);
 }
 
-/** Undefined for keys that are none of the three curves, or strange. Coordinates may lack leading zeros. */
+/** Undefined for keys on other than the three curves, or malformed ones. Coordinates may lack leading zeros. */
 function ellipticSpki({ kty, crv, x, y }: JsonWebKey): Buffer | undefined {
   const curve = kty === 'EC' ? curves.get(crv) : undefined;
   if (curve === undefined || typeof x !== 'string' || typeof y !== 'string') return undefined;
@@ -72,24 +72,24 @@ export function readJwtAuthority(key: Readonly<Record<string, unknown>>): JwtAut
   const { kty, kid } = key;
   if (typeof kid !== 'string' || kid === '') throw new TypeError('it has no kid');
   if (kid.length > maxKeyIdLength) {
-    throw new TypeError(`its kid has ${kid.length} characters, and ${maxKeyIdLength} are accepted`);
+    throw new TypeError(`its kid has ${kid.length} characters, and the limit is ${maxKeyIdLength}`);
   }
   if (kty !== 'EC' && kty !== 'RSA') {
-    throw new TypeError('its kty is neither EC nor RSA, which alone sign JWT-SVIDs');
+    throw new TypeError('its kty is not EC or RSA, which JWT-SVIDs require');
   }
   if (privateMembers.some((member) => Object.hasOwn(key, member))) {
-    throw new TypeError('it holds its private part, so that anybody could sign with it');
+    throw new TypeError('it contains the private key');
   }
   for (const member of kty === 'EC' ? ['x', 'y'] : ['n', 'e']) {
     if (!isBase64url(key[member])) throw new TypeError(`its ${member} is not base64url`);
   }
   const publicKey = importJwk(key);
-  // Refuses weak keys and curves that no algorithm of JWT-SVIDs has.
+  // Rejects weak keys and curves that JWT-SVIDs do not allow.
   PublicKey.of(publicKey);
   return { keyId: kid, publicKey };
 }
 
-/** RFC 7515 §2: without padding, line ends or blanks; and in the one spelling that its bytes have. */
+/** RFC 7515 §2: without padding, line breaks or spaces, and canonical. */
 function isBase64url(text: unknown): boolean {
   return (
     typeof text === 'string' &&

@@ -1,6 +1,6 @@
-// JSON Web Signatures (RFC 7515) in the one form that is used here: compact, one signature, and an
-// algorithm that fits its key. Hand-made: the measured library verifies at half the speed, and what
-// makes JOSE dangerous (algorithms by choice of the sender, keys in headers) is simply not here.
+// JSON Web Signatures (RFC 7515) in one form: compact, one signature, and an algorithm that matches
+// its key. Written by hand, because the library that we measured verifies at half the speed, and to
+// leave out the dangerous parts of JOSE (algorithms chosen by the sender, keys in headers).
 
 import { constants, type KeyObject, verify } from 'node:crypto';
 import type { KeyAlgorithm } from '../x509/algorithms.ts';
@@ -35,7 +35,7 @@ const curves: ReadonlyMap<string, KeyAlgorithm> = new Map(
   }),
 );
 
-/** Undefined for keys that no algorithm here is made for. */
+/** Undefined for keys that no supported algorithm uses. */
 function keyAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
   if (asymmetricKeyType === 'rsa') return 'rsa';
   return asymmetricKeyType === 'ec'
@@ -43,16 +43,17 @@ function keyAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
     : undefined;
 }
 
-/** RFC 8725 §3.1: an algorithm is used with the kind of key that it is for, and no other. */
+/** RFC 8725 §3.1: an algorithm is only used with its own type of key. */
 export function fitsKey(algorithm: JwsAlgorithm, key: KeyObject): boolean {
   return jwsAlgorithms[algorithm].key === keyAlgorithm(key);
 }
 
-/** What tokens that this key signs are to name: RS256 for RSA, and for a curve its only one. */
+/** The `alg` of tokens that this key signs: RS256 for RSA, and the curve's own for EC. */
 export function algorithmOfKey(key: KeyObject): JwsAlgorithm {
   const kind = keyAlgorithm(key);
   const found = Object.entries(jwsAlgorithms).find(([, known]) => known.key === kind);
-  if (found === undefined) throw new TypeError('Cannot use a key that is neither RSA nor EC.');
+  if (found === undefined)
+    throw new TypeError('Cannot sign tokens with a key that is not RSA or EC.');
   return found[0] as JwsAlgorithm;
 }
 
@@ -67,21 +68,21 @@ const bySigner: ReadonlyMap<string, JwsAlgorithm> = new Map(
   }),
 );
 
-/** Throws TypeError for signers of another kind, such as Ed25519. */
+/** Throws TypeError for other types of signers, such as Ed25519. */
 export function algorithmOfSigner({ algorithm, publicKey }: Signer): JwsAlgorithm {
   const found = bySigner.get(`${publicKey.algorithm} ${algorithm}`);
   if (found !== undefined) return found;
   throw new TypeError(`Cannot sign a token by ${algorithm} with a key of ${publicKey.algorithm}.`);
 }
 
-/** The half of r or s in bytes (RFC 7518 §3.4). */
+/** The length of r and of s in bytes (RFC 7518 §3.4). */
 const scalarBytes: Readonly<Partial<Record<KeyAlgorithm, number>>> = {
   p256: 32,
   p384: 48,
   p521: 66,
 };
 
-/** The signature as JOSE has it: r and s side by side where certificates have a DER sequence. */
+/** The signature in the form of JOSE: r and s concatenated, instead of the DER sequence of certificates. */
 async function signJws(signer: Signer, bytes: Uint8Array): Promise<Buffer> {
   const signature = await signer.sign(bytes);
   const size = scalarBytes[signer.publicKey.algorithm];
@@ -103,7 +104,7 @@ function encodeJson(value: Readonly<Record<string, unknown>>): string {
   return Buffer.from(JSON.stringify(value)).toString('base64url');
 }
 
-/** Whether the key made this signature by this algorithm; never by another one. */
+/** Verifies a signature with this key and exactly this algorithm. */
 export function verifyJws(
   algorithm: JwsAlgorithm,
   key: KeyObject,
@@ -127,7 +128,7 @@ export function verifyJws(
   return signature.length === 2 * size && verify(digest, bytes, key, derSignature(signature, size));
 }
 
-/** Converted in code: asking node:crypto for `ieee-p1363` costs as much as the signature itself. */
+/** Converted by hand, because `ieee-p1363` of node:crypto costs as much as the signature itself. */
 function derSignature(raw: Buffer, size: number): Buffer {
   const writer = new DerWriter(2 * size + 16);
   const outer = writer.open(tags.sequence);
@@ -149,13 +150,13 @@ function rawSignature(der: Buffer, size: number): Buffer {
   return raw;
 }
 
-/** Right-aligned before `end`; a leading zero is DER's sign and falls away. */
+/** Right-aligned before `end`; drops a leading zero, the sign in DER. */
 function place(raw: Buffer, integer: Buffer, end: number): void {
   const magnitude = integer[0] === 0 ? integer.subarray(1) : integer;
   magnitude.copy(raw, end - magnitude.length);
 }
 
-/** Undefined unless it is the one spelling of its bytes: no padding, no blanks, no stray bits (RFC 7515 §2). */
+/** Undefined unless it is canonical: no padding, no spaces, no stray bits (RFC 7515 §2). */
 export function decodeBase64url(text: string): Buffer | undefined {
   const bytes = Buffer.from(text, 'base64url');
   return bytes.toString('base64url') === text ? bytes : undefined;

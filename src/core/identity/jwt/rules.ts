@@ -1,5 +1,5 @@
-// The rules that a JWT-SVID can break, each with the section that states it. As for certificates
-// (rules.ts), every refusal names exactly one of them, and none shows the token.
+// The rules of JWT-SVIDs, each with the section that states it. Every rejection names exactly one
+// rule (as in x509/rules.ts) and never shows the token.
 
 import { HansaError } from '../../errors/error.ts';
 
@@ -36,7 +36,7 @@ export function refuseJwt(rule: JwtRule, what: string, cause?: unknown): HansaEr
   );
 }
 
-/** Which rule a refusal names; undefined for every other error. */
+/** The rule that a rejection names; undefined for other errors. */
 export function brokenJwtRule(caught: unknown): JwtRule | undefined {
   if (!(caught instanceof HansaError) || caught.code !== 'HANSA_JWT_INVALID') return undefined;
   const reason = caught.details?.causes?.[0]?.reason;

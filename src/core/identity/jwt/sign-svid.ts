@@ -1,4 +1,4 @@
-// JWT-SVIDs for the workloads of this trust domain. Whether a workload may have one is decided above.
+// Signs JWT-SVIDs for workloads of this trust domain. Callers decide whether a workload may have one.
 
 import { timestamp } from '../../../api/object.ts';
 import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
@@ -8,19 +8,19 @@ import { maxTtlSeconds } from '../authority/phases.ts';
 import type { JwtSigner } from '../authority/state.ts';
 import { algorithmOfSigner, signCompact } from './jws.ts';
 
-/** As SPIRE: what is stolen is worthless within minutes (JWT-SVID §7.1). */
+/** As in SPIRE: a stolen token expires within minutes (JWT-SVID §7.1). */
 export const defaultJwtTtlSeconds = 300;
-/** An old key is published for as long as what it signed can live, and no longer. */
+/** Longest lifetime of a token, for which the site keeps publishing an old key. */
 export const maxJwtTtlSeconds = maxTtlSeconds;
-/** One is what the specification recommends (§3.2); nobody needs more than this. */
+/** The specification recommends one (§3.2). */
 const maxAudiences = 32;
 const maxAudienceLength = 2048;
-/** Of all together, so that what is made here is never larger than what is read (svid-validator.ts). */
+/** Total length of all audiences, so that the validator accepts every token that is signed here. */
 const maxAudiencesLength = 4096;
 
 export interface JwtSvidRequest {
   readonly key: JwtSigner;
-  /** Of the issuing site: it speaks for no other. */
+  /** The trust domain of the issuing site, which signs for no other. */
   readonly trustDomain: TrustDomain;
   readonly subject: SpiffeId;
   readonly audience: readonly string[];
@@ -52,7 +52,7 @@ export async function signJwtSvid(request: JwtSvidRequest): Promise<IssuedJwtSvi
   if (expiresAt <= issuedAt) {
     throw new HansaError(
       'HANSA_UNAVAILABLE',
-      `Cannot issue a JWT-SVID for ${subject.toString()}: the key that signs them expired at ${timestamp(key.notAfterMs)}. Check the clock, or rotate it.`,
+      `Cannot issue a JWT-SVID for ${subject.toString()}: the JWT authority expired at ${timestamp(key.notAfterMs)}. Check the clock, or rotate it.`,
     );
   }
   const token = await signCompact(
@@ -77,9 +77,9 @@ export async function signJwtSvid(request: JwtSvidRequest): Promise<IssuedJwtSvi
 
 function checkSubject(subject: SpiffeId, trustDomain: TrustDomain): void {
   const why = !subject.memberOf(trustDomain)
-    ? `this site speaks for ${trustDomain.name} alone`
+    ? `this site only issues identities of ${trustDomain.name}`
     : subject.path === ''
-      ? 'it names a trust domain, and no workload'
+      ? 'it names a trust domain, not a workload'
       : subject.isReserved
         ? '/hansa and everything below it is reserved'
         : undefined;
@@ -97,20 +97,20 @@ function checkRequest(subject: SpiffeId, audience: readonly string[], ttlSeconds
       'HANSA_BAD_REQUEST',
       `Cannot issue a JWT-SVID for ${subject.toString()}: ${why}.`,
     );
-  if (audience.length === 0) throw refuse('it needs an audience: who is to accept it');
+  if (audience.length === 0) throw refuse('it needs an audience, the party that verifies it');
   if (audience.length > maxAudiences) {
-    throw refuse(`it has ${audience.length} audiences, and ${maxAudiences} are accepted`);
+    throw refuse(`it has ${audience.length} audiences, and the limit is ${maxAudiences}`);
   }
   for (const one of audience) {
     if (one === '' || one.length > maxAudienceLength || !one.isWellFormed()) {
-      throw refuse(`an audience is a text of 1 to ${maxAudienceLength} characters`);
+      throw refuse(`an audience must have 1 to ${maxAudienceLength} characters`);
     }
   }
   const length = audience.reduce((sum, one) => sum + Buffer.byteLength(one), 0);
   if (length > maxAudiencesLength) {
-    throw refuse(`its audiences have ${length} bytes, and ${maxAudiencesLength} are accepted`);
+    throw refuse(`its audiences have ${length} bytes, and the limit is ${maxAudiencesLength}`);
   }
   if (!(ttlSeconds >= 1 && ttlSeconds <= maxJwtTtlSeconds)) {
-    throw refuse(`it would live ${ttlSeconds} seconds, and 1 to ${maxJwtTtlSeconds} are accepted`);
+    throw refuse(`its lifetime is ${ttlSeconds} seconds, but it must be 1 to ${maxJwtTtlSeconds}`);
   }
 }

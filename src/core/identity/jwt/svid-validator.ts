@@ -1,7 +1,6 @@
-// May this token be believed, and whom does it name? JWT-SVIDs (the SPIFFE specification of that
-// name; RFC 7519, RFC 8725) are verified with a key of the trust domain of their subject and never
-// with another's, and what a token says about how to verify it is not believed: the algorithm must
-// be one of a fixed list and fit the key that the bundle holds.
+// Validates JWT-SVIDs (JWT-SVID, RFC 7519, RFC 8725) and returns whom they name. It only uses keys of
+// the trust domain of the subject. It does not let the token choose how to verify it: the algorithm
+// must be in a fixed list and match the key in the bundle.
 
 import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';
@@ -18,23 +17,23 @@ import {
 } from './jws.ts';
 import { refuseJwt } from './rules.ts';
 
-/** Tokens travel in headers, which most servers hold below this. */
+/** Tokens travel in headers, which most servers limit to this size. */
 export const maxTokenBytes = 16 * 1024;
-/** By how much another site's clock may be ahead of ours. An expiry has no such room. */
+/** Allowed clock skew of other sites. It does not extend an expiry. */
 const clockSkewMs = 60_000;
-/** How many keys are tried for a token that names none: each costs a verification. */
+/** Most keys to try for a token without `kid`: each costs a verification. */
 const maxKeysTried = 8;
 
 export type Claims = Readonly<Record<string, unknown>>;
 
-/** A token that was believed, for one audience. Only `validateJwtSvid` makes these. */
+/** A valid token, for one audience. Only `validateJwtSvid` creates it. */
 export class ValidatedJwtSvid {
   readonly id: SpiffeId;
   readonly audience: readonly string[];
   readonly expiresAtMs: number;
-  /** All of them, the registered ones too, as the token has them. */
+  /** All claims of the token, including the registered ones. */
   readonly claims: Claims;
-  /** Of the key that verified it. */
+  /** The id of the key that verified it. */
   readonly keyId: string;
 
   private constructor(
@@ -67,7 +66,7 @@ export class ValidatedJwtSvid {
     if (bundle === undefined) {
       throw refuseJwt(
         'no-bundle',
-        `no bundle of its trust domain ${id.trustDomain.name} may be used here`,
+        `this site has no usable bundle of its trust domain ${id.trustDomain.name}`,
       );
     }
     const candidates = candidateKeys(bundle, keyId, algorithm);
@@ -84,8 +83,8 @@ export class ValidatedJwtSvid {
 }
 
 /**
- * May this token be believed by `audience` now, and whom does it name? Throws HANSA_JWT_INVALID naming
- * the rule. Bounded by the size of a token and one verification; a few where it names no key.
+ * Validates the token for `audience` at this time. Throws HANSA_JWT_INVALID, which names the rule. The
+ * work is bounded by the size of a token and one verification, or a few if the token has no `kid`.
  */
 export function validateJwtSvid(
   token: string,
@@ -107,7 +106,7 @@ function readToken(token: string): ReadToken {
   if (token.length > maxTokenBytes) {
     throw refuseJwt(
       'size-limit',
-      `it has ${token.length} bytes, and ${maxTokenBytes} are accepted`,
+      `it has ${token.length} bytes, and the limit is ${maxTokenBytes}`,
     );
   }
   const parts = token.split('.', 4);
@@ -118,9 +117,9 @@ function readToken(token: string): ReadToken {
     payload === undefined ||
     signature === undefined
   ) {
-    throw refuseJwt('serialization', 'it is not three parts with dots between');
+    throw refuseJwt('serialization', 'it does not have three parts separated by dots');
   }
-  // Before anything else of it is read: JWT-SVID §4.
+  // Before reading anything else of it: JWT-SVID §4.
   const { algorithm, keyId } = readHeader(readObject(header, 'header'));
   if (signature === '') throw refuseJwt('signature', 'it is not signed');
   return {
@@ -135,10 +134,7 @@ function readToken(token: string): ReadToken {
 function readBase64url(text: string, part: string): Buffer {
   const bytes = decodeBase64url(text);
   if (bytes === undefined) {
-    throw refuseJwt(
-      'base64url',
-      `its ${part} is not base64url without padding, or not in its one spelling`,
-    );
+    throw refuseJwt('base64url', `its ${part} is not canonical base64url without padding`);
   }
   return bytes;
 }
@@ -160,7 +156,7 @@ function readObject(encoded: string, part: string): Claims {
     throw refuseJwt('json', `its ${part} is not a JSON object`);
   }
   if (jsonExcess(bytes) !== undefined) {
-    throw refuseJwt('json', `its ${part} is nested too deep, or has too many members`);
+    throw refuseJwt('json', `its ${part} is nested too deeply, or has too many members`);
   }
   const duplicates = duplicateFields(bytes);
   if (duplicates.length > 0) {
@@ -186,10 +182,7 @@ function readHeader(header: Claims): Header {
   }
   for (const member of Object.keys(header)) {
     if (member === 'crit') {
-      throw refuseJwt(
-        'critical-header',
-        'its header has crit, and JWT-SVIDs have nothing that is critical',
-      );
+      throw refuseJwt('critical-header', 'its header has crit, which JWT-SVIDs do not allow');
     }
     if (member !== 'alg' && member !== 'kid' && member !== 'typ') {
       throw refuseJwt(
@@ -218,7 +211,7 @@ function readSubject({ sub }: Claims): SpiffeId {
     throw refuseJwt('subject', `its sub is not a SPIFFE ID: ${why}`, cause);
   }
   if (id.path === '') {
-    throw refuseJwt('subject', `its sub ${id.toString()} names a trust domain, and no workload`);
+    throw refuseJwt('subject', `its sub ${id.toString()} names a trust domain, not a workload`);
   }
   return id;
 }
@@ -230,7 +223,7 @@ function readTime(value: unknown): number | undefined {
     : undefined;
 }
 
-/** The last second that a date can tell. */
+/** The last second that a Date can represent. */
 const latestSeconds = 8.64e12;
 
 function checkTimes({ exp, nbf, iat }: Claims, nowMs: number): number {
@@ -240,7 +233,7 @@ function checkTimes({ exp, nbf, iat }: Claims, nowMs: number): number {
   if (nowMs >= expiresAtMs) {
     throw refuseJwt(
       'expiry',
-      `it expired at ${timestamp(expiresAtMs)}, and it is ${timestamp(nowMs)}`,
+      `it expired at ${timestamp(expiresAtMs)}, and the clock says ${timestamp(nowMs)}`,
     );
   }
   checkBegun('not-before', 'nbf', nbf, nowMs);
@@ -260,7 +253,7 @@ function checkBegun(
   if (atMs > nowMs + clockSkewMs) {
     throw refuseJwt(
       rule,
-      `its ${claim} is ${timestamp(atMs)}, and it is ${timestamp(nowMs)}; check both clocks`,
+      `its ${claim} is ${timestamp(atMs)}, but the clock says ${timestamp(nowMs)}; check both clocks`,
     );
   }
 }
@@ -278,7 +271,7 @@ function checkAudience({ aud }: Claims, audience: string): readonly string[] {
   return values;
 }
 
-/** Keys of the subject's own trust domain, of the kind that the algorithm is for. */
+/** Keys of the subject's own trust domain with the type that the algorithm needs. */
 function candidateKeys(
   bundle: Bundle,
   keyId: string | undefined,
@@ -297,7 +290,7 @@ function candidateKeys(
     if (!fitsKey(algorithm, authority.publicKey)) {
       throw refuseJwt(
         'key-type',
-        `its alg is ${algorithm}, which is not for the key that it names`,
+        `its alg is ${algorithm}, which does not match the key that it names`,
       );
     }
     return [authority];
@@ -306,7 +299,7 @@ function candidateKeys(
   if (fitting.length === 0) {
     throw refuseJwt(
       'unknown-key',
-      `no JWT authority of ${name} is for its alg ${algorithm} (${known.size} are known)`,
+      `no JWT authority of ${name} matches its alg ${algorithm} (${known.size} are known)`,
     );
   }
   if (fitting.length > maxKeysTried) {
@@ -318,7 +311,7 @@ function candidateKeys(
   return fitting;
 }
 
-/** A value of a stranger, short enough for a message. */
+/** An untrusted value, cut to a length that fits in a message. */
 function quoted(value: unknown): string {
   const text = JSON.stringify(value) ?? 'nothing';
   return text.length <= 100 ? text : `${text.slice(0, 100)}…`;

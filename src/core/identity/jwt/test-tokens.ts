@@ -1,5 +1,5 @@
-// For tests only: tokens that are right in every way, or wrong in the one way that a sample is named
-// for. The same samples are put before another implementation in test/interop.
+// Test fixture: tokens that are valid, or invalid in exactly one way, which the name of the sample
+// states. test/interop also runs them against another implementation.
 
 import {
   constants,
@@ -50,7 +50,7 @@ export const tokenBundleSource: BundleSource = {
   bundleFor: (domain) => tokenBundles.find(({ trustDomain }) => trustDomain.equals(domain)),
 };
 
-/** Whom all samples are for. */
+/** The audience of all samples. */
 export const sampleAudience = 'reports';
 export const sampleId = 'spiffe://lubeck.example/web';
 
@@ -58,7 +58,7 @@ type Json = Record<string, unknown>;
 
 const base64url = (text: string | Buffer): string => Buffer.from(text).toString('base64url');
 
-/** Texts are taken as they are, objects as JSON. */
+/** Uses strings as they are and encodes objects as JSON. */
 export interface TokenParts {
   readonly header: Json | string;
   readonly payload: Json | string;
@@ -66,7 +66,7 @@ export interface TokenParts {
   readonly algorithm?: string;
 }
 
-/** Signs as `algorithm` says, whatever the header says. */
+/** Signs with `algorithm`, regardless of the header. */
 export function forgeToken({ header, payload, key, algorithm }: TokenParts): string {
   const text = (part: Json | string): string =>
     base64url(typeof part === 'string' ? part : JSON.stringify(part));
@@ -80,7 +80,7 @@ function signatureOf(algorithm: string, signed: string, key: KeyObject): Buffer 
   const digest = `sha${algorithm.slice(2)}`;
   const input: SignKeyObjectInput = { key };
   if (algorithm.startsWith('HS')) {
-    // The old confusion: the public key, which everybody has, as a shared secret.
+    // The known attack: uses the public key as a shared secret.
     return createHmac(digest, key.export({ format: 'pem', type: 'spki' }))
       .update(bytes)
       .digest();
@@ -96,9 +96,9 @@ function signatureOf(algorithm: string, signed: string, key: KeyObject): Buffer 
 export interface TokenSample {
   readonly name: string;
   readonly token: string;
-  /** The rule that it breaks; undefined where it is good. */
+  /** The rule that it breaks; undefined where it is valid. */
   readonly rule: JwtRule | undefined;
-  /** Why go-spiffe takes what is refused here, or refuses what is taken here. */
+  /** Why go-spiffe accepts a token that this site rejects, or the reverse. */
   readonly goSpiffeDiffers?: string;
 }
 
@@ -114,7 +114,7 @@ const algorithms: readonly (readonly [string, keyof typeof keys])[] = [
   ['PS512', 'rsa'],
 ];
 
-/** Every sample, as of this moment. */
+/** All samples, with times relative to now. */
 export function tokenSamples(nowMs: number): readonly TokenSample[] {
   const now = Math.floor(nowMs / 1000);
   const header: Json = { alg: 'ES256', kid: 'p256', typ: 'JWT' };

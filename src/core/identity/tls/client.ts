@@ -1,6 +1,6 @@
-// TLS clients that know whom they want to talk to by SPIFFE ID. The server's chain is verified
-// against its trust domain's bundle before the connection is handed out: no byte of a request
-// reaches anyone else.
+// TLS clients that expect a server by SPIFFE ID. They verify the server's chain against the bundle of
+// its trust domain before they return the connection, so that no byte of a request reaches another
+// server.
 
 import { isIP } from 'node:net';
 import { connect, type TLSSocket } from 'node:tls';
@@ -20,14 +20,14 @@ const defaultTimeoutMs = 10_000;
 export interface SvidConnectOptions {
   readonly host: string;
   readonly port: number;
-  /** Who must answer. */
+  /** The expected server. */
   readonly expected: SpiffeId;
   readonly bundles: BundleSource;
   readonly clock: Clock;
-  /** Our own SVID; without it we come as nobody. */
+  /** Our own SVID. Without it, the client presents no certificate. */
   readonly credential?: TlsCredential;
   readonly alpnProtocols?: readonly string[];
-  /** Until the server is verified. */
+  /** Timeout until the server is verified. */
   readonly timeoutMs?: number;
   readonly signal?: AbortSignal;
 }
@@ -38,8 +38,8 @@ export interface SvidConnection {
 }
 
 /**
- * Rejects with HANSA_CERTIFICATE_INVALID where another answers than expected, HANSA_UNREACHABLE
- * where nobody does, and HANSA_TIMEOUT.
+ * Rejects with HANSA_CERTIFICATE_INVALID where the server is not the expected one, HANSA_UNREACHABLE
+ * where none answers, and HANSA_TIMEOUT.
  */
 export async function connectSvid(options: SvidConnectOptions): Promise<SvidConnection> {
   const { host, port, expected, bundles, clock, signal } = options;
@@ -49,7 +49,7 @@ export async function connectSvid(options: SvidConnectOptions): Promise<SvidConn
   const late = (): HansaError =>
     new HansaError(
       'HANSA_TIMEOUT',
-      `Cannot connect to ${where}: it did not complete a handshake in ${timeoutMs} ms.`,
+      `Cannot connect to ${where}: it did not complete the TLS handshake within ${timeoutMs} ms.`,
     );
   const dialled = await dial({ host, port, clock, timeoutMs, signal }).catch((cause: unknown) => {
     if (signal?.aborted === true) throw cause;
@@ -63,7 +63,7 @@ export async function connectSvid(options: SvidConnectOptions): Promise<SvidConn
       ...contextOptionsOf(options.credential),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
-      // OpenSSL has no roots to judge by: the validator below does.
+      // OpenSSL has no roots here. The validator below verifies the chain.
       rejectUnauthorized: false,
       ...(options.alpnProtocols && { ALPNProtocols: [...options.alpnProtocols] }),
     });
@@ -75,7 +75,7 @@ export async function connectSvid(options: SvidConnectOptions): Promise<SvidConn
     };
     const fail = (error: unknown): void => {
       settle();
-      // What a dying socket still says interests nobody.
+      // Ignore later errors of a closed socket.
       socket.on('error', () => {});
       socket.destroy();
       reject(error);
@@ -112,7 +112,7 @@ function verifyServer(
   if (!server.id.equals(expected)) {
     throw refuse(
       'expected-id',
-      `the server is ${server.id.toString()}, and ${expected.toString()} was expected`,
+      `the server is ${server.id.toString()}, not ${expected.toString()} as expected`,
     );
   }
   return server;

@@ -1,14 +1,14 @@
-// Why a connection could not be made, for people. Pure.
+// Plain-English texts for connection errors. Pure.
 
 const words: ReadonlyMap<string, string> = new Map(
   Object.entries<string>({
-    ECONNREFUSED: 'nobody listens there',
-    ECONNRESET: 'it broke the connection off',
-    EHOSTUNREACH: 'there is no way to its address',
-    ENETUNREACH: 'there is no way to its network',
-    ETIMEDOUT: 'it does not answer',
-    ENOTFOUND: 'its name is not known',
-    EAI_AGAIN: 'its name cannot be looked up now',
+    ECONNREFUSED: 'connection refused',
+    ECONNRESET: 'connection reset',
+    EHOSTUNREACH: 'no route to its address',
+    ENETUNREACH: 'no route to its network',
+    ETIMEDOUT: 'connection timed out',
+    ENOTFOUND: 'its DNS name does not exist',
+    EAI_AGAIN: 'its DNS lookup failed',
   }),
 );
 

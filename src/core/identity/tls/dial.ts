@@ -1,7 +1,6 @@
-// How every connection to another site begins: the name is looked up (look-up-name.ts), and its
-// addresses are tried as RFC 8305 says. The next attempt begins after 250 ms or when one fails, and
-// those before go on: node:net gives them up, so that it never reaches a distant site that has more
-// than one address.
+// Opens TCP connections to other sites: resolves the name (look-up-name.ts) and tries its addresses
+// as RFC 8305 says. A new attempt starts after 250 ms or when one fails, and earlier attempts
+// continue. node:net cancels them instead, so it never reaches a distant site with several addresses.
 
 import { isIP, connect, type Socket } from 'node:net';
 import type { Clock, Timer } from '../../clock/clock.ts';
@@ -15,7 +14,7 @@ export interface DialOptions {
   /** For the lookup and all attempts together. */
   readonly timeoutMs: number;
   readonly signal?: AbortSignal | undefined;
-  /** Called with each address before anything is sent there. Throws to refuse them all. */
+  /** Called with each address before anything is sent there. Throws to reject the call. */
   readonly checkAddress?: ((address: string) => void) | undefined;
 }
 
@@ -27,7 +26,7 @@ export interface DialParts {
 
 /** RFC 8305 section 8: Connection Attempt Delay. */
 const attemptDelayMs = 250;
-/** A name may stand for any number: more would not get their turn within the time limits of callers. */
+/** Most addresses to try. More would not fit into the timeouts of callers. */
 const mostAddresses = 16;
 
 const systemParts: DialParts = {
@@ -37,8 +36,8 @@ const systemParts: DialParts = {
 
 /**
  * Resolves with a connected socket. Rejects with the error of node:net or node:dns that says most,
- * with one that `isLate` knows after `timeoutMs`, with what `checkAddress` threw, or with the reason of the signal. No
- * attempt outlives the call.
+ * after `timeoutMs` with an error that `isLate` recognizes, with the error of `checkAddress`, or with
+ * the reason of the signal. No attempt outlives the call.
  */
 export async function dial(
   options: DialOptions,
@@ -62,7 +61,7 @@ export async function dial(
   }
 }
 
-/** Whether a call of `dial` ended because its time was over. */
+/** Whether a call of `dial` timed out. */
 export function isLate(caught: unknown): boolean {
   return caught instanceof LateError;
 }
@@ -105,7 +104,7 @@ function firstToConnect(
       const address = addresses[next++] as string;
       const socket = open(address);
       waiting.add(socket);
-      // Stays: errors of a socket that lost the race are ignored.
+      // Stays attached, to ignore errors of a socket that lost the race.
       socket.on('error', (error: Error) => {
         if (!waiting.delete(socket)) return;
         errors.push(error);
@@ -125,7 +124,7 @@ function firstToConnect(
   });
 }
 
-/** A machine without IPv6 has no way to any such address: that says nothing about the site. */
+/** A machine without IPv6 cannot reach any IPv6 address, which says nothing about the site. */
 const noWay = new Set(['ENETUNREACH', 'EHOSTUNREACH', 'EADDRNOTAVAIL', 'EAFNOSUPPORT']);
 
 function mostTelling(errors: readonly NodeJS.ErrnoException[]): Error {

@@ -1,15 +1,14 @@
-// Names to addresses, without waiting for each other. node:dns.lookup asks getaddrinfo on libuv's
-// pool, which gives it two threads: two names whose name server is dead stop the lookups of all
-// others for seconds. Here the hosts file comes first, then DNS over sockets that hold up nothing
-// (c-ares). Only a name that neither knows is asked of getaddrinfo, for whatever else the machine
-// is configured to ask (mDNS, directories): its name servers answered a moment ago.
+// Resolves names to addresses without blocking other lookups. node:dns.lookup calls getaddrinfo on
+// two threads of libuv's pool, so two names with a dead name server block all others for seconds.
+// This file reads the hosts file first, then asks DNS through c-ares, which does not block. It asks
+// getaddrinfo only for names that neither knows, to include other sources (mDNS, directories).
 
 import { lookup as getaddrinfo, Resolver } from 'node:dns/promises';
 import { readFile } from 'node:fs/promises';
 import { isIP, isIPv6 } from 'node:net';
 import type { Clock } from '../../clock/clock.ts';
 
-/** Where names are looked up. The system's, but in tests. */
+/** The sources of names: the system's, except in tests. */
 export interface NameSources {
   readonly hosts: () => Promise<string>;
   readonly resolvConf: () => Promise<string>;
@@ -25,21 +24,21 @@ const systemSources: NameSources = {
     (await getaddrinfo(name, { all: true, order: 'verbatim' })).map(({ address }) => address),
 };
 
-/** For one lookup with all its questions; callers have limits of their own. */
+/** Timeout of one lookup with all its queries; callers have their own limits. */
 const withinMs = 10_000;
-/** Of one question, once. c-ares doubles it for the second. */
+/** Timeout of the first query. c-ares doubles it for the second. */
 const questionMs = 2000;
 const questionTries = 2;
 /** RFC 8305 section 3: Resolution Delay, how long one family of addresses waits for the other. */
 const familyDelayMs = 50;
-/** As many as glibc took before it had no limit. */
+/** The former limit of glibc. */
 const mostSearched = 6;
 
-/** Lookups that are under way: many connections to one site ask once. */
+/** Running lookups, shared by connections to the same site. */
 const underWay = new Map<string, Promise<readonly string[]>>();
 
 /**
- * The addresses of a name, IPv6 and IPv4 in turns, never none. Rejects with an error of code
+ * The addresses of a name, IPv6 and IPv4 alternating, at least one. Rejects with an error of code
  * ENOTFOUND (there is no such name) or EAI_AGAIN (its name server does not answer).
  */
 export function lookUpName(
@@ -102,7 +101,7 @@ async function askDns(
 
 interface Found {
   readonly addresses: readonly string[];
-  /** A name server was asked, and said neither yes nor no. */
+  /** A name server did not answer, or answered with a failure. */
   readonly isUnanswered: boolean;
 }
 

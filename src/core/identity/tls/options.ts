@@ -1,4 +1,4 @@
-// What TLS servers and clients of SVIDs have in common.
+// TLS options that servers and clients with SVIDs share.
 
 import { constants } from 'node:crypto';
 import type { SecureContextOptions } from 'node:tls';
@@ -36,11 +36,11 @@ export const contextOptions = {
   secureOptions: constants.SSL_OP_NO_TICKET | constants.SSL_OP_NO_RENEGOTIATION,
 } as const satisfies SecureContextOptions;
 
-/** To present this credential, where there is one. */
+/** Options to present this credential, if there is one. */
 export function contextOptionsOf(credential: TlsCredential | undefined): SecureContextOptions {
   return {
     ...contextOptions,
-    // None: trust is not OpenSSL's to decide here, and servers send no list of names to clients.
+    // No roots: the SVID validator decides, not OpenSSL, and servers send no list of CA names to clients.
     ca: [],
     ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
   };

@@ -1,6 +1,6 @@
-// Who is calling, asked on every request and answered from memory while nothing has changed: a peer
-// whose bundle is taken away, or whose certificate ends, is out at its next request, though its
-// connection stands.
+// Authenticates the TLS client on every request, with a cache that is valid while nothing changes. A
+// peer that loses its bundle, or whose certificate expires, is rejected at its next request, even on
+// an open connection.
 
 import type { TLSSocket } from 'node:tls';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -9,18 +9,18 @@ import { readPeer, type Peer } from './peer-chain.ts';
 import { brokenRule } from '../x509/rules.ts';
 import { validateChain, type ValidatedSvid } from '../x509/svid-validator.ts';
 
-/** What was found, and what it rests on: it holds as long as that is unchanged. */
+/** A cached result, and the inputs that it is valid for. */
 interface Verdict {
   readonly svid: ValidatedSvid | undefined;
   readonly refusal: unknown;
-  /** Undefined where the refusal came before any bundle was asked for. */
+  /** Undefined where validation failed before it looked up a bundle. */
   readonly trustDomain: TrustDomain | undefined;
   readonly bundle: Bundle | undefined;
 }
 
 export class PeerAuthenticator {
   readonly #bundles: BundleSource;
-  /** Entries go with their connections. */
+  /** Entries disappear with their connections. */
   readonly #verdicts = new WeakMap<Peer, Verdict>();
 
   constructor(bundles: BundleSource) {
@@ -29,8 +29,8 @@ export class PeerAuthenticator {
 
   /**
    * Undefined where the peer presented no certificate. Throws HANSA_CERTIFICATE_INVALID where it
-   * presented one that is not to be believed. Costs a few comparisons, but for the first request of
-   * a connection and the first after a change of the bundle: those check signatures (0.1 ms each).
+   * presented an invalid one. Costs a few comparisons, except for the first request of a connection
+   * and the first after a bundle change: those verify signatures (0.1 ms each).
    */
   authenticate(socket: TLSSocket, nowMs: number): ValidatedSvid | undefined {
     const peer = readPeer(socket);
@@ -45,7 +45,7 @@ export class PeerAuthenticator {
     return verdict.svid;
   }
 
-  /** Refusals are kept as well: or a caller that is refused could have signatures checked without end. */
+  /** Rejections are cached as well, so that a rejected caller cannot cause endless signature checks. */
   #holds(verdict: Verdict, nowMs: number): boolean {
     const { svid, trustDomain } = verdict;
     if (svid !== undefined && (nowMs < svid.notBeforeMs || nowMs > svid.notAfterMs)) return false;
@@ -67,7 +67,7 @@ export class PeerAuthenticator {
       const svid = validateChain(peer.chain, bundles, nowMs);
       return { svid, refusal: undefined, trustDomain, bundle };
     } catch (refusal) {
-      // Anything else is a fault of ours and must not be mistaken for a refusal.
+      // Other errors are bugs and must not look like a rejection.
       if (brokenRule(refusal) === undefined) throw refusal;
       return { svid: undefined, refusal, trustDomain, bundle };
     }

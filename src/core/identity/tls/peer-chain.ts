@@ -1,27 +1,27 @@
-// Reading whom a TLS connection is with. node:tls gives a peer's chain away in full only once per
-// connection (its reader takes the intermediates off OpenSSL's list), so it is read here, once, and
-// kept on the socket itself.
+// Reads the certificate chain of a TLS peer. node:tls returns the full chain only once per connection
+// (its reader takes the intermediates off OpenSSL's list), so this file reads it once and keeps it on
+// the socket.
 
 import type { TLSSocket } from 'node:tls';
 import type { Certificate } from '../x509/certificate.ts';
 import { refuse } from '../x509/rules.ts';
 import { maxChainLength, parseChain } from '../x509/svid-validator.ts';
 
-/** One connection's peer. `refusal` is set where what it presented could not even be read. */
+/** One connection's peer. `refusal` is set where its chain could not be parsed. */
 export interface Peer {
   readonly chain: readonly Certificate[];
   readonly refusal: unknown;
 }
 
 /**
- * A property and not a WeakMap: requests over HTTP/2 see their socket through a proxy, which passes
- * properties on to the real socket but is an object of its own.
+ * A property instead of a WeakMap: HTTP/2 requests see their socket through a proxy, which forwards
+ * properties to the real socket but is a different object.
  */
 const peerOf = Symbol('hansa.peer');
 
 type PeerSocket = TLSSocket & { [peerOf]?: Peer };
 
-/** To be called when the handshake is over; later calls return what the first one read. */
+/** Call it after the handshake. Later calls return the result of the first. */
 export function readPeer(socket: TLSSocket): Peer {
   const known = (socket as PeerSocket)[peerOf];
   if (known !== undefined) return known;
@@ -45,7 +45,7 @@ function readOnce(socket: TLSSocket): Peer {
     }
     const ders: Buffer[] = [];
     let certificate = socket.getPeerX509Certificate();
-    // One more than is accepted is enough to be refused for it.
+    // Stop one above the limit: the validator then rejects the chain.
     while (certificate !== undefined && ders.length <= maxChainLength) {
       ders.push(certificate.raw);
       certificate = certificate.issuerCertificate;

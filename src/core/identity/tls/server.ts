@@ -1,19 +1,18 @@
-// TLS servers that present an SVID and ask callers for theirs. Whether a caller is to be believed is
-// decided per request by PeerAuthenticator; `authorized`, OpenSSL's opinion by its own pool of
-// roots, is never read.
+// TLS servers that present an SVID and ask clients for theirs. PeerAuthenticator validates the client
+// per request; `authorized`, the result of OpenSSL, is never used.
 
 import type { Server, TlsOptions, TLSSocket } from 'node:tls';
 import { readPeer } from './peer-chain.ts';
 import { contextOptionsOf, type TlsCredential } from './options.ts';
 
-/** A handshake that takes longer is a slow loris. */
+/** Handshake timeout, against slow-loris attacks. */
 const handshakeTimeoutMs = 10_000;
 
-/** For createServer of node:tls, node:https and node:http2. Give the server to `guardServer`. */
+/** For createServer of node:tls, node:https and node:http2. Pass the server to `guardServer`. */
 export function svidServerOptions(credential: TlsCredential): TlsOptions {
   return {
     ...contextOptionsOf(credential),
-    // Certificates are asked for, not required, and refused by our own validator.
+    // Client certificates are optional, and our own validator checks them.
     requestCert: true,
     rejectUnauthorized: false,
     handshakeTimeout: handshakeTimeoutMs,
@@ -21,8 +20,8 @@ export function svidServerOptions(credential: TlsCredential): TlsOptions {
 }
 
 /**
- * Reads every caller's chain at the end of its handshake, when it can be read in full, and closes
- * connections that resume a session or present what cannot be read.
+ * Reads every client's chain at the end of its handshake, when it is complete, and closes
+ * connections that resume a session or present a malformed certificate.
  */
 export function guardServer(server: Server): void {
   // Before the HTTP layer sees the connection.
@@ -31,7 +30,7 @@ export function guardServer(server: Server): void {
   });
 }
 
-/** New connections get the new certificate; those that stand go on with theirs. */
+/** New connections get the new certificate; open connections keep theirs. */
 export function swapCertificate(server: Server, credential: TlsCredential): void {
   server.setSecureContext(contextOptionsOf(credential));
 }

@@ -1,7 +1,7 @@
-// The site's own SVID, always fresh: issued at start, renewed at half of its life with a new key,
-// handed to the listeners. It lives in memory only. A new authority signs the next one when that is
-// due: activating one drops nothing, and peers that come late can still fetch the bundle. Only where
-// the authority that signed it is tainted or gone, it is renewed at once.
+// The site's own SVID: issued at start, renewed with a new key at half of its lifetime, and passed to
+// the listeners. It is in memory only. Activating a new authority does not renew it early, so that
+// peers that are late can still fetch the bundle. It is renewed at once only when its authority is
+// tainted or revoked.
 
 import type { KeyObject } from 'node:crypto';
 import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
@@ -29,17 +29,17 @@ export interface SiteCredentialsOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly log: Log;
-  /** So that clients which know no SPIFFE can verify the listeners. */
+  /** DNS names and addresses for clients that do not speak SPIFFE. */
   readonly dnsNames: readonly string[];
   readonly ipAddresses: readonly string[];
   readonly ttlSeconds?: number;
 }
 
-/** Wall time can jump, timers do not follow: look at least this often. */
+/** Longest time between checks, because wall time can jump and timers do not follow. */
 const lookEveryMs = 60_000;
 const firstRetryMs = 1_000;
 const lastRetryMs = 60_000;
-/** Renewals of many sites that started together drift apart by this share of the half-life. */
+/** Jitter as a share of the half-life, so that sites that started together do not renew together. */
 const jitter = 0.1;
 
 export class SiteCredentials {
@@ -70,13 +70,13 @@ export class SiteCredentials {
     return this.#current;
   }
 
-  /** Calls on every renewal from now on; returns how to stop that. Must not throw. */
+  /** Calls `listener` on every renewal. Returns how to stop. The listener must not throw. */
   onRenewal(listener: (credential: SiteCredential) => void): () => void {
     this.#listeners.add(listener);
     return () => this.#listeners.delete(listener);
   }
 
-  /** Renews at once; rejects where that fails, and the schedule stands. Calls at the same time share one. */
+  /** Renews at once. If it rejects, the schedule stays. Concurrent calls share one renewal. */
   renew(): Promise<void> {
     this.#renewing ??= this.#renew().finally(() => {
       this.#renewing = undefined;
@@ -102,7 +102,7 @@ export class SiteCredentials {
   async #renew(): Promise<void> {
     const { authority } = this.#options;
     let credential = await issue(this.#options);
-    // One that was tainted meanwhile may have signed it.
+    // Its authority may have been tainted meanwhile.
     while (authority.isTainted(credential.authorityId)) credential = await issue(this.#options);
     if (this.#stopped) return;
     this.#current = credential;
@@ -123,7 +123,7 @@ export class SiteCredentials {
 
   #schedule(delayMs = this.#renewAtMs - this.#options.clock.now()): void {
     if (this.#stopped) return;
-    // A taint may have come while a renewal was under way.
+    // An authority may have been tainted during the renewal.
     this.#timer?.cancel();
     const bounded = Math.min(Math.max(delayMs, 0), lookEveryMs);
     this.#timer = this.#options.clock.timer(bounded, () => void this.#look());
@@ -141,7 +141,7 @@ export class SiteCredentials {
       await this.renew();
       this.#schedule();
     } catch (error) {
-      log.error('site SVID could not be renewed', { error, retryMs: this.#retryMs });
+      log.error('cannot renew the site SVID', { error, retryMs: this.#retryMs });
       this.#schedule(this.#retryMs);
       this.#retryMs = Math.min(this.#retryMs * 2, lastRetryMs);
     }

@@ -138,7 +138,7 @@ suite('a connection', () => {
       }
     };
     assert.equal(await ask(8), 'ok');
-    await assert.rejects(ask(9), /8 interim answers, and yet another/);
+    await assert.rejects(ask(9), /more than 8 interim responses/);
   });
 
   test('does not follow a redirect', async () => {

@@ -1,6 +1,6 @@
-// Calls to other sites over TLS: one connection, whose server is judged by whoever opened it, before
-// the first byte of a request; a server of the Web PKI by its certificate too. Requests on it are HTTP/1.1, one after the other; redirects are
-// answers like any other and are not followed.
+// The TLS transport between sites. Each call uses one connection. The caller verifies the server
+// before the first byte of a request; for Web PKI servers OpenSSL also verifies the certificate.
+// Requests are HTTP/1.1, one after another, and redirects are not followed.
 
 import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { isIP, type Socket } from 'node:net';
@@ -24,18 +24,18 @@ import { webContext, WebJudge } from './web-transport.ts';
 
 const defaultPort = 443;
 const maxHeaderBytes = 16 * 1024;
-/** Interim answers (RFC 9110 §15.2) before the one that counts: a server has no more than one or two to give. */
+/** Most interim responses (RFC 9110 §15.2) before the final one: a server needs one or two. */
 const maxInterim = 8;
 
 export interface TlsTransportOptions {
   readonly clock: Clock;
-  /** Our SVID as it is now. */
+  /** Our current SVID. */
   readonly credential: () => TlsCredential;
 }
 
 export class TlsTransport implements Transport {
   readonly #options: TlsTransportOptions;
-  /** Made once for each credential: reading its key costs as much as a handshake. */
+  /** One per credential, because reading its key costs as much as a handshake. */
   readonly #contexts = new WeakMap<TlsCredential, SecureContext>();
   readonly #asNobody = createSecureContext(contextOptionsOf(undefined));
 
@@ -55,13 +55,13 @@ export class TlsTransport implements Transport {
     options.connected?.(dialled.remoteAddress ?? '');
     const socket = connect({
       socket: dialled,
-      // For whom a certificate of the Web PKI must be.
+      // The name that a Web PKI certificate must have.
       host,
       secureContext: this.#contextFor(options),
       // Addresses are no server names (RFC 6066 §3).
       ...(isIP(host) === 0 && { servername: host }),
       ALPNProtocols: ['http/1.1'],
-      // OpenSSL has no roots to judge by: `verify` judges. Of the Web PKI, what it found is asked for.
+      // OpenSSL has no roots here: `verify` decides. For Web PKI servers, its result is checked below.
       rejectUnauthorized: false,
       ...(judge && { checkServerIdentity: judge.check }),
     });
@@ -111,24 +111,24 @@ function checkUrl(url: URL): void {
   if (url.protocol !== 'https:') {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot call ${url.protocol}//${url.host}: only https is spoken between sites.`,
+      `Cannot call ${url.protocol}//${url.host}: sites only use https.`,
     );
   }
   if (url.username !== '' || url.password !== '') {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot call https://${url.host}: its URL has a user or a password, which have no place there.`,
+      `Cannot call https://${url.host}: its URL must not contain a user or a password.`,
     );
   }
 }
 
 class TlsConnection implements Connection {
-  /** Settles when the server was judged; rejects where it was refused or did not answer. */
+  /** Resolves when the server is verified; rejects where it is invalid or did not answer. */
   readonly verified: Promise<void>;
   readonly #socket: TLSSocket;
   readonly #where: string;
   readonly #agent: Agent;
-  /** Why it ended, as soon as it has; whoever waits is told. */
+  /** Why the connection ended. Pending calls reject with it. */
   #ended: unknown;
   readonly #waiting = new Set<(reason: unknown) => void>();
   readonly #release: () => void;
@@ -143,7 +143,7 @@ class TlsConnection implements Connection {
     options: ConnectOptions,
     clock: Clock,
     judge: WebJudge | undefined,
-    /** Of `timeoutMs`, before there was a connection. */
+    /** The part of `timeoutMs` that connecting took. */
     spentMs: number,
   ) {
     const { url, timeoutMs, signal } = options;
@@ -216,7 +216,7 @@ class TlsConnection implements Connection {
       out.on('information', () => {
         interim++;
         if (interim <= maxInterim) return;
-        this.#end(this.#unreachable(`it sent ${maxInterim} interim answers, and yet another`));
+        this.#end(this.#unreachable(`it sent more than ${maxInterim} interim responses`));
       });
       out.on('response', (answer) => {
         this.#heard();
@@ -230,7 +230,7 @@ class TlsConnection implements Connection {
               }),
             ),
           (error: unknown) =>
-            // What was half read is of no use to a further request.
+            // A half-read response makes the connection unusable.
             this.#end(error),
         );
       });
@@ -238,7 +238,7 @@ class TlsConnection implements Connection {
     });
   }
 
-  /** Something came: the time in which nothing may come begins again. Cheap: some send byte by byte. */
+  /** Restarts the idle timeout when data arrives. Cheap, because some servers send byte by byte. */
   #heard(): void {
     const quietMs = this.#quietMs;
     if (quietMs === undefined || this.#ended !== undefined) return;
@@ -248,7 +248,7 @@ class TlsConnection implements Connection {
 
   #listen(quietMs: number): void {
     const leftMs = this.#heardAtMs + quietMs - this.#clock.monotonic();
-    if (leftMs <= 0) this.#end(this.#unreachable(`nothing came from it for ${quietMs} ms`));
+    if (leftMs <= 0) this.#end(this.#unreachable(`it sent nothing for ${quietMs} ms`));
     else this.#quiet = this.#clock.timer(leftMs, () => this.#listen(quietMs));
   }
 
@@ -258,7 +258,7 @@ class TlsConnection implements Connection {
 
   #end(reason: unknown): void {
     if (this.#ended !== undefined) return;
-    this.#ended = reason ?? this.#unreachable('the call was given up');
+    this.#ended = reason ?? this.#unreachable('the call was cancelled');
     this.#release();
     this.#agent.destroy();
     this.#socket.destroy();
@@ -288,7 +288,7 @@ class OneSocketAgent extends Agent {
   ): TLSSocket | undefined {
     const socket = this.#socket;
     this.#socket = undefined;
-    // To throw would be to throw at whoever closed the socket: node asks for a new one there.
+    // Do not throw: node calls this inside the code that closes the socket.
     if (socket === undefined) (callback as ((error: Error) => void) | undefined)?.(this.#gone());
     return socket;
   }
@@ -306,7 +306,7 @@ function readAll(
       reject(
         new HansaError(
           'HANSA_TOO_LARGE',
-          `Cannot read the answer of ${where}: it has more than ${maxBytes} bytes.`,
+          `Cannot read the response of ${where}: it has more than ${maxBytes} bytes.`,
         ),
       );
     };
@@ -327,7 +327,7 @@ function readAll(
       reject(
         new HansaError(
           'HANSA_UNREACHABLE',
-          `Cannot call ${where}: it ended in the middle of its answer.`,
+          `Cannot call ${where}: the connection ended before the response was complete.`,
           { cause },
         ),
       ),

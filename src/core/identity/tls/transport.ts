@@ -1,6 +1,6 @@
-// How one site calls another. The real one is TLS (tls-transport.ts); simulation has one without
-// sockets. A connection is to whoever answered: what it presented is shown, and whoever opened the
-// connection says what must be true of it before the first byte of a request goes out.
+// The interface through which one site calls another. The real transport is TLS (tls-transport.ts);
+// simulation has one without sockets. The caller gets the certificate chain of the server and
+// verifies it before the first byte of a request.
 
 import type { Certificate } from '../x509/certificate.ts';
 
@@ -19,24 +19,24 @@ export interface TransportResponse {
   readonly body: Buffer;
 }
 
-/** What must be true of a server of the Web PKI, beside that its certificate is for its name. */
+/** Further conditions for a Web PKI server, whose certificate must match its name in any case. */
 export interface WebRules {
-  /** PEM. The only authorities that count; undefined: the public ones. */
+  /** PEM. The only accepted authorities; undefined: the public ones. */
   readonly caBundle: string | undefined;
-  /** Each `sha256/BASE64`. Where there are any, the server or one who signed for it must have one of them. */
+  /** Each `sha256/BASE64`. If not empty, the server or one of its issuers must have one of these keys. */
   readonly pinnedKeys: readonly string[];
 }
 
 export interface ConnectOptions {
-  /** https only; user-info is refused. */
+  /** https only, without user info. */
   readonly url: URL;
   /**
    * Called with the chain that the server presented, leaf first, after the handshake and before
-   * anything else. Throws to refuse: then the connection is closed and `connect` rejects with that.
-   * With `web` the chain is empty: it is judged already.
+   * anything else. Throws to reject: `connect` then closes the connection and rejects with that error.
+   * With `web` the chain is empty, because it is verified already.
    */
   readonly verify: (chain: readonly Certificate[]) => void;
-  /** Called with each address that the name stands for, before anything is sent there. Throws to refuse. */
+  /** Called with each address that the name stands for, before anything is sent there. Throws to reject. */
   readonly checkAddress?: (address: string) => void;
   /** Called with the address that took the connection, before the handshake. Must not throw. */
   readonly connected?: (address: string) => void;
@@ -44,25 +44,25 @@ export interface ConnectOptions {
   readonly asSite: boolean;
   /** For the connection as a whole, requests included. */
   readonly timeoutMs: number;
-  /** How long nothing at all may come; as long as `timeoutMs` unless told. */
+  /** Idle timeout; the default is `timeoutMs`. */
   readonly quietMs?: number;
-  /** The server has no SVID but a certificate for the name in the URL. Refused with HANSA_CERTIFICATE_INVALID. */
+  /** The server has no SVID but a certificate for the name in the URL. Rejects with HANSA_CERTIFICATE_INVALID. */
   readonly web?: WebRules;
   readonly signal?: AbortSignal;
 }
 
-/** One connection, one peer: every request on it goes to whom `verify` saw. */
+/** One connection to one peer: every request goes to the server that `verify` accepted. */
 export interface Connection {
   readonly peerChain: readonly Certificate[];
-  /** Rejects with HANSA_UNREACHABLE where no whole answer came; a body above `maxBytes` with HANSA_TOO_LARGE. */
+  /** Rejects with HANSA_UNREACHABLE where the response is incomplete, and HANSA_TOO_LARGE for a body above `maxBytes`. */
   request(request: TransportRequest, maxBytes: number): Promise<TransportResponse>;
   close(): void;
 }
 
 /**
  * `connect` rejects with HANSA_UNREACHABLE (cannot resolve, connect, or shake hands; the cause
- * tells which) or with what `verify` threw. A request may have been carried out although no answer
- * came: whatever is sent must be safe to send again. Nothing is retried here.
+ * tells which) or with the error of `verify`. A server may have handled a request although no response
+ * came, so requests must be idempotent. The transport does not retry.
  */
 export interface Transport {
   connect(options: ConnectOptions): Promise<Connection>;

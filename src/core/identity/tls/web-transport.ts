@@ -1,7 +1,7 @@
-// Servers of the Web PKI: believed for the name that they were called by, as websites are (SPIFFE
-// Federation §5.2.1.4, RFC 6125), by the public authorities or by one that an operator names, and
-// where keys are pinned only with one of those. OpenSSL judges the chain, by the time of the machine;
-// what it found is told in the words of our own rules.
+// Verifies Web PKI servers for the name in the URL, as browsers do (SPIFFE Federation §5.2.1.4, RFC
+// 6125): with the public authorities or one that an operator configured, and with pinned keys if
+// there are any. OpenSSL verifies the chain with the time of the machine; this file reports its
+// result as one of our rules.
 
 import { createHash, X509Certificate } from 'node:crypto';
 import {
@@ -30,7 +30,7 @@ export function webContext({ caBundle }: WebRules): SecureContext {
   });
 }
 
-/** Judges one connection. `check` is for node:tls, which calls it where the chain itself is sound. */
+/** Verifies one connection. node:tls calls `check` where the chain is valid. */
 export class WebJudge {
   readonly #rules: WebRules;
   readonly #nowMs: () => number;
@@ -50,7 +50,7 @@ export class WebJudge {
     return this.#refusal;
   };
 
-  /** Throws HANSA_CERTIFICATE_INVALID unless the server is to be believed. To be called after the handshake. */
+  /** Throws HANSA_CERTIFICATE_INVALID unless the server is valid. Call it after the handshake. */
   judge(socket: TLSSocket): void {
     if (this.#refusal !== undefined) throw this.#refusal;
     if (socket.authorized) return;
@@ -65,8 +65,8 @@ export class WebJudge {
     try {
       keys = vouchingKeys(leaf, caBundle, this.#nowMs());
     } catch (error) {
-      // What a server sends may have a key of any kind, and node:tls expects nothing to be thrown.
-      return refuse('pinned-key', 'one of the keys above it cannot be read', error);
+      // The server may send any type of key, and node:tls does not expect exceptions.
+      return refuse('pinned-key', 'the key of one of its issuers cannot be read', error);
     }
     return keys.some((key) => pinnedKeys.includes(key))
       ? undefined
@@ -75,10 +75,10 @@ export class WebJudge {
 }
 
 /**
- * The keys of the certificate and of those that signed for it. node puts a chain together by names
- * alone, and a server may send what it likes: only a signature shows that a key stands above another,
- * and only in the time of the certificate that says so. The chain that OpenSSL found sound may be
- * another than the one that was sent: it leaves out cross-signatures that have expired.
+ * The keys of the certificate and of its issuers. node builds the chain by names only, and a server may
+ * send anything, so this function checks that each certificate is valid now and signed by the next.
+ * The chain that OpenSSL accepted may differ from the one that was sent: it leaves out expired
+ * cross-signatures.
  */
 function vouchingKeys(
   leaf: DetailedPeerCertificate,
@@ -93,7 +93,7 @@ function vouchingKeys(
     if (issuer.raw.equals(current.raw)) break;
     if (!issuer.ca || !current.verify(issuer.publicKey)) break;
     if (!isValid(issuer, nowMs)) {
-      // An authority whose cross-signature has ended may be accepted by itself; nobody above it is.
+      // An authority with an expired cross-signature may itself be accepted, but not its issuer.
       if (isAccepted(issuer, caBundle, nowMs)) keys.push(pinOf(issuer));
       break;
     }
@@ -108,7 +108,7 @@ function isValid({ validFromDate, validToDate }: X509Certificate, nowMs: number)
   return validFromDate.getTime() <= nowMs && nowMs <= validToDate.getTime();
 }
 
-/** Whether the same authority is among those that need nobody above them. Rare: reads all of them. */
+/** Whether the authority is one of the accepted roots. Called rarely: it reads all roots. */
 function isAccepted(
   { subject, publicKey }: X509Certificate,
   caBundle: string | undefined,
@@ -123,7 +123,7 @@ function isAccepted(
   );
 }
 
-/** As `pinnedKeys` are written: `sha256/` and the base64 of the digest of its SubjectPublicKeyInfo. */
+/** In the format of `pinnedKeys`: `sha256/` and the base64 of the digest of its SubjectPublicKeyInfo. */
 export function pinOf({ publicKey }: X509Certificate): string {
   const spki = publicKey.export({ format: 'der', type: 'spki' });
   return `sha256/${createHash('sha256').update(spki).digest('base64')}`;
@@ -144,25 +144,25 @@ function ruleOf(code: string): Rule {
 function wordsOf(code: string): string {
   switch (code) {
     case 'CERT_HAS_EXPIRED':
-      return 'it, or one above it, has expired';
+      return 'a certificate of its chain has expired';
     case 'CERT_NOT_YET_VALID':
-      return 'it, or one above it, is not valid yet';
+      return 'a certificate of its chain is not valid yet';
     default:
-      return `no authority that is accepted for this endpoint signed it (${code}); a private one has to be given as caBundle`;
+      return `no accepted authority signed it (${code}); set caBundle if the authority is private`;
   }
 }
 
-/** Throws a TypeError that says why a text is not what `caBundle` must be. */
+/** Throws a TypeError that says why a text is not a valid `caBundle`. */
 export function webAuthorities(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) throw new TypeError('it holds no certificate in PEM');
   if (blocks.length > maxWebAuthorities) {
     throw new TypeError(
-      `it holds ${blocks.length} certificates, and ${maxWebAuthorities} are accepted`,
+      `it holds ${blocks.length} certificates, and the limit is ${maxWebAuthorities}`,
     );
   }
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
-    throw new TypeError('it holds a private key, which must not be told to anybody');
+    throw new TypeError('it holds a private key, which must stay secret');
   }
   return blocks.map((block, index) => {
     let certificate: X509Certificate;
@@ -172,7 +172,7 @@ export function webAuthorities(pem: string): readonly X509Certificate[] {
       throw new TypeError(`certificate ${index + 1} in it cannot be read`);
     }
     if (!certificate.ca) {
-      throw new TypeError(`certificate ${index + 1} in it is not that of an authority`);
+      throw new TypeError(`certificate ${index + 1} in it is not a CA certificate`);
     }
     return certificate;
   });

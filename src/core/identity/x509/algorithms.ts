@@ -1,5 +1,5 @@
-// Which keys and signatures this site accepts: no SHA-1, no MD5, no small RSA, and one encoding of
-// each, so that an algorithm cannot be confused with another.
+// The key types and signature algorithms that this site accepts: no SHA-1, no MD5, no small RSA keys,
+// and only one encoding of each, so that no algorithm can be confused with another.
 
 import { DerReader } from './der-reader.ts';
 import { tags } from './der.ts';
@@ -48,7 +48,7 @@ const usualIdentifier = encodeSignatureAlgorithm('ecdsa-sha256');
 
 /** `identifier` is a whole AlgorithmIdentifier. */
 export function readSignatureAlgorithm(identifier: Buffer): SignatureAlgorithm {
-  // What nearly everyone has: to compare is cheaper than to write out in hex and look up.
+  // Fast path: comparing the most common algorithm is cheaper than a look-up in hex.
   if (identifier.equals(usualIdentifier)) return 'ecdsa-sha256';
   const algorithm =
     identifier.length <= 32 ? bySignatureIdentifier.get(identifier.toString('hex')) : undefined;
@@ -61,14 +61,14 @@ export function readSignatureAlgorithm(identifier: Buffer): SignatureAlgorithm {
   );
 }
 
-/** The digest for node:crypto's verify and sign; null where the algorithm brings its own. */
+/** The digest for node:crypto's verify and sign; null where the algorithm defines it. */
 export function digestOf(algorithm: SignatureAlgorithm): 'sha256' | 'sha384' | 'sha512' | null {
   if (algorithm.endsWith('sha256')) return 'sha256';
   if (algorithm.endsWith('sha384')) return 'sha384';
   return algorithm.endsWith('sha512') ? 'sha512' : null;
 }
 
-/** A key of one kind never checks a signature of another. */
+/** A key of one type never verifies a signature of another. */
 export function matches(signature: SignatureAlgorithm, key: KeyAlgorithm): boolean {
   if (key === 'rsa') return signature.startsWith('rsa-');
   if (key === 'ed25519') return signature === 'ed25519';
@@ -85,7 +85,7 @@ const rsaIdentifier = '300d06092a864886f70d0101010500';
 const ed25519Identifier = '300506032b6570';
 
 const minRsaBits = 2048;
-/** Above this, one verification takes milliseconds: a lever for whoever wants to stall a site. */
+/** With larger keys a verification takes milliseconds, which an attacker could use to stall a site. */
 const maxRsaBits = 8192;
 
 export interface SubjectPublicKey {
@@ -94,7 +94,7 @@ export interface SubjectPublicKey {
   readonly bits: Buffer;
 }
 
-/** Reads a SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) as far as is needed to tell whether it is allowed. */
+/** Reads a SubjectPublicKeyInfo (RFC 5280 §4.1.2.7) as far as needed to check that it is allowed. */
 export function readSubjectPublicKey(spki: Uint8Array): SubjectPublicKey {
   const reader = new DerReader(spki);
   const outer = reader.enter(tags.sequence);
@@ -119,7 +119,7 @@ export function readSubjectPublicKey(spki: Uint8Array): SubjectPublicKey {
     if (size < minRsaBits || size > maxRsaBits) {
       throw refuse(
         'public-key',
-        `its RSA key has ${size} bits, and ${minRsaBits} to ${maxRsaBits} are accepted`,
+        `its RSA key has ${size} bits, but it must have ${minRsaBits} to ${maxRsaBits}`,
       );
     }
     return { algorithm: 'rsa', bits };

@@ -1,5 +1,5 @@
-// Writes certificates. Nothing is signed that the linter has not read back from the very bytes to
-// be signed, so that a fault of the writer is caught as well as a wrong request.
+// Builds certificates. The linter reads back the exact bytes before the signer signs them, so it
+// catches bugs of the builder as well as invalid requests.
 
 import type { CertificateFields } from './certificate.ts';
 import { readTbs } from './certificate.ts';
@@ -31,7 +31,7 @@ export interface CertificateRequest {
   readonly authorityKeyId?: Uint8Array;
 }
 
-/** The subject of a leaf: all that it has to say is in its alternative name. */
+/** The empty subject of a leaf, whose names are in the subject alternative name. */
 export const emptyName: Buffer = Buffer.from([tags.sequence, 0]);
 
 const oidOrganization = Buffer.from('55040a', 'hex');
@@ -202,7 +202,7 @@ export function assemble(tbs: Buffer, algorithm: SignatureAlgorithm, signature: 
   const identifier = encodeSignatureAlgorithm(algorithm);
   const bits = elementLength(1 + signature.length);
   const content = tbs.length + identifier.length + bits;
-  // Of the very size, so that nothing is moved or copied again.
+  // Allocates the exact size to avoid copies.
   const exact = new DerWriter(elementLength(content));
   exact.header(tags.sequence, content);
   exact.raw(tbs);

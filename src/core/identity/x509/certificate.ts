@@ -1,5 +1,5 @@
-// A certificate, read once into an immutable value (RFC 5280 §4.1). What an extension means is read
-// here; whether the certificate may be trusted is for lint.ts and svid-validator.ts to say.
+// A certificate, parsed once into an immutable value (RFC 5280 §4.1). This file reads extensions;
+// lint.ts and svid-validator.ts decide whether the certificate is valid.
 
 import { createPublicKey, hash, type KeyObject } from 'node:crypto';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
@@ -10,7 +10,7 @@ import { contextConstructed, contextPrimitive, tags } from './der.ts';
 import { type Extensions, readExtensions } from './extensions.ts';
 import { refuse } from './rules.ts';
 
-/** Far above any SVID, far below what would make parsing worth an attacker's while. */
+/** Far above any SVID, and small enough that parsing is cheap. */
 export const maxCertificateBytes = 16 * 1024;
 
 /** What is signed: the TBSCertificate, field by field. Buffers must not be written to. */
@@ -66,10 +66,10 @@ export class Certificate implements CertificateFields {
     if (input.byteLength > maxCertificateBytes) {
       throw refuse(
         'size-limit',
-        `it has ${input.byteLength} bytes, and ${maxCertificateBytes} are accepted`,
+        `it has ${input.byteLength} bytes, and the limit is ${maxCertificateBytes}`,
       );
     }
-    // Authorities are kept for months.
+    // An unpooled copy, because authorities stay in memory for months.
     const der = unpooledCopy(input);
     assertDer(der);
     const reader = new DerReader(der);
@@ -111,7 +111,7 @@ export class Certificate implements CertificateFields {
   /** The key, ready to verify with. Importing costs more than a verification, so it is kept. */
   get publicKey(): KeyObject {
     if (this.#publicKey === undefined) {
-      // Refuses what is not allowed before OpenSSL sees it.
+      // Rejects keys that are not allowed before OpenSSL sees them.
       readSubjectPublicKey(this.spki);
       try {
         this.#publicKey = createPublicKey({ key: this.spki, format: 'der', type: 'spki' });
@@ -141,10 +141,10 @@ export function readTbs(tbs: Uint8Array): CertificateFields {
   const reader = new DerReader(tbs);
   const outer = reader.enter(tags.sequence);
   if (reader.peek() !== contextConstructed(0)) {
-    throw refuse('version-3', 'it is not of version 3, and so has no extensions');
+    throw refuse('version-3', 'it is not version 3, so it has no extensions');
   }
   const version = reader.enter(contextConstructed(0));
-  if (reader.smallInteger() !== 2) throw refuse('version-3', 'it is not of version 3');
+  if (reader.smallInteger() !== 2) throw refuse('version-3', 'it is not version 3');
   reader.leave(version);
   const serial = reader.integer();
   const signatureIdentifier = reader.raw(tags.sequence);

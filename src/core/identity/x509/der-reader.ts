@@ -1,4 +1,4 @@
-// Reads DER (X.690 §10) from hostile bytes: strict, so that nothing can be read in two ways.
+// A strict reader of DER (X.690 §10) for untrusted bytes, so that no input has two meanings.
 
 import { lengthOfLength, maxDepth, tags } from './der.ts';
 import { refuse } from './rules.ts';
@@ -63,7 +63,7 @@ export class DerReader {
   /** The next element must have this tag; what follows reads its content. Pass the result to `leave`. */
   enter(tag: number): number {
     if (this.peek() !== tag) throw this.#unexpected(tag);
-    if (++this.#depth > maxDepth) throw this.malformed('it nests too deep');
+    if (++this.#depth > maxDepth) throw this.malformed('it is nested too deeply');
     this.#header();
     const outer = this.#end;
     this.#end = this.#contentEnd;
@@ -72,14 +72,14 @@ export class DerReader {
 
   /** The content must have been read to its end. */
   leave(outer: number): void {
-    if (this.#at !== this.#end) throw this.malformed('it has more than belongs there');
+    if (this.#at !== this.#end) throw this.malformed('it has unexpected trailing content');
     this.#end = outer;
     this.#depth--;
   }
 
   /**
    * Steps over the next element, which must have this tag, and returns where its content begins;
-   * where it ends is then `#contentEnd`. Views are costly; what can be read in place is.
+   * where it ends is then `#contentEnd`. Creating views is expensive, so callers read in place where they can.
    */
   #primitive(tag: number): number {
     if (this.peek() !== tag) throw this.#unexpected(tag);
@@ -101,7 +101,7 @@ export class DerReader {
     return this.#bytes.toString('latin1', start, this.#contentEnd);
   }
 
-  /** The next element whole, header included; what is inside is not looked at. */
+  /** The next element whole, header included; without reading its content. */
   raw(tag: number): Buffer {
     if (this.peek() !== tag) throw this.#unexpected(tag);
     const start = this.#at;
@@ -113,7 +113,7 @@ export class DerReader {
   #unexpected(tag: number): Error {
     const found = this.peek();
     const shown = found === -1 ? 'the end' : `tag 0x${found.toString(16)}`;
-    return this.malformed(`it has ${shown} where tag 0x${tag.toString(16)} belongs`);
+    return this.malformed(`it has ${shown} where tag 0x${tag.toString(16)} is expected`);
   }
 
   boolean(): boolean {
@@ -259,7 +259,7 @@ export class DerReader {
   }
 }
 
-/** Checks lengths and nesting of everything inside, also of what no one reads. Linear in the input. */
+/** Checks lengths and nesting of everything inside, also in parts that no code reads. Linear in the input. */
 export function assertDer(bytes: Uint8Array): void {
   const reader = new DerReader(bytes);
   const walk = (): void => {

@@ -1,6 +1,6 @@
-// Writes DER (X.690 §10). Hand-made, as its reader is, because general ASN.1 libraries issue
-// certificates at a hundredth of the speed at which keys can sign them, and because a reader of
-// hostile bytes is safest when it knows no more than it needs.
+// Writes DER (X.690 §10). Hand-written, like the reader: general ASN.1 libraries issue certificates
+// at a hundredth of the speed of the signatures, and a minimal reader is the safest one for untrusted
+// bytes.
 
 export const tags = {
   boolean: 0x01,
@@ -20,7 +20,7 @@ export const tags = {
 export const contextConstructed = (n: number): number => 0xa0 | n;
 export const contextPrimitive = (n: number): number => 0x80 | n;
 
-/** Certificates nest 7 deep at most where everything is known; more is an attack or a mistake. */
+/** Certificates nest 7 deep at most where everything is known; deeper nesting is an attack or a mistake. */
 export const maxDepth = 16;
 
 /**
@@ -43,7 +43,7 @@ export class DerWriter {
     this.#bytes = grown;
   }
 
-  /** Returns the mark to be given to `close`. */
+  /** Returns the mark to pass to `close`. */
   open(tag: number): number {
     this.#reserve(2);
     this.#bytes[this.#at++] = tag;
@@ -65,7 +65,7 @@ export class DerWriter {
     this.#at += extra;
   }
 
-  /** The begin of an element whose content, of known length, is written next. */
+  /** Starts an element whose content, of known length, is written next. */
   header(tag: number, length: number): void {
     const extra = length < 0x80 ? 0 : lengthOfLength(length);
     this.#reserve(2 + extra);
@@ -125,14 +125,14 @@ export class DerWriter {
     this.raw(timeElement(ms));
   }
 
-  /** What was written, in a buffer of its own. */
+  /** A copy of the written bytes. */
   take(): Buffer {
     const taken = Buffer.allocUnsafe(this.#at);
     this.#bytes.copy(taken, 0, 0, this.#at);
     return taken;
   }
 
-  /** What was written, which must have filled the writer: nothing may be written any more. */
+  /** The written bytes without a copy. They must fill the writer, which cannot be used afterwards. */
   whole(): Buffer {
     if (this.#at !== this.#bytes.length) throw new RangeError('The writer is not full.');
     return this.#bytes;
@@ -144,19 +144,19 @@ export class DerWriter {
   }
 }
 
-/** How many bytes an element takes whose content has so many. */
+/** The size of an element with content of this length. */
 export function elementLength(content: number): number {
   return 2 + (content < 0x80 ? 0 : lengthOfLength(content)) + content;
 }
 
-/** How many bytes a length of 128 or more takes. */
+/** The size of an encoded length of 128 or more. */
 export function lengthOfLength(length: number): number {
   if (length < 0x100) return 1;
   if (length < 0x1_0000) return 2;
   return length < 0x100_0000 ? 3 : 4;
 }
 
-/** Certificates of the same second share their times: to format one costs as much as a digest. */
+/** Certificates of the same second share their times: formatting one costs as much as a digest. */
 const timeElements = new Map<number, Buffer>();
 const maxTimeElements = 256;
 

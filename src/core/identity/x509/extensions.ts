@@ -1,5 +1,6 @@
-// The extensions of a certificate that mean something to an SVID (RFC 5280 §4.2). The rest are
-// counted only where they are critical: then nobody may trust the certificate without knowing them.
+// Parses the certificate extensions that matter to SVIDs (RFC 5280 §4.2). Of other extensions it only
+// records the critical ones, because a certificate with an unknown critical extension must be
+// rejected.
 
 import type { DerReader } from './der-reader.ts';
 import { contextConstructed, contextPrimitive, tags } from './der.ts';
@@ -8,7 +9,7 @@ import { refuse } from './rules.ts';
 
 export interface SubjectAlternativeName {
   readonly critical: boolean;
-  /** As they stand in the certificate; not yet known to be URIs. */
+  /** As in the certificate; not yet checked to be URIs. */
   readonly uris: readonly string[];
   readonly dnsNames: readonly string[];
   readonly ipAddresses: readonly string[];
@@ -48,11 +49,11 @@ export interface Extensions {
   readonly subjectKeyId: Buffer | undefined;
   readonly authorityKeyId: Buffer | undefined;
   readonly nameConstraints: boolean;
-  /** Dotted object identifiers of critical extensions that nothing here understands. */
+  /** Dotted object identifiers of unknown critical extensions. */
   readonly unknownCritical: readonly string[];
 }
 
-/** More than these is no certificate that anyone needs; the bound keeps the search for duplicates cheap. */
+/** No real certificate needs more. The limit keeps the search for duplicates cheap. */
 const maxExtensions = 32;
 
 const none: readonly string[] = Object.freeze([]);
@@ -79,7 +80,7 @@ export function readExtensions(reader: DerReader): Extensions {
     const number = reader.extensionNumber();
     const oid = number === -1 ? reader.oid() : (idCe[number] as string);
     if (seen.includes(oid)) {
-      throw refuse('duplicate-extension', `it has the extension ${oid} twice`);
+      throw refuse('duplicate-extension', `it has a duplicate extension ${oid}`);
     }
     if (seen.push(oid) > maxExtensions) {
       throw refuse('size-limit', `it has more than ${maxExtensions} extensions`);
@@ -198,7 +199,7 @@ function readBasicConstraints(reader: DerReader, critical: boolean): BasicConstr
   }
   if (reader.peek() === tags.integer) {
     pathLength = reader.smallInteger();
-    if (!ca) throw refuse('leaf-not-ca', 'it has a path length though it is no CA');
+    if (!ca) throw refuse('leaf-not-ca', 'it has a path length but is not a CA');
   }
   reader.leave(outer);
   return { critical, ca, pathLength };

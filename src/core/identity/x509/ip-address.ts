@@ -2,7 +2,7 @@
 
 import { isIPv4, isIPv6 } from 'node:net';
 
-/** Undefined where the text is no IP address, or one with a zone, which means nothing to others. */
+/** Undefined where the text is not an IP address, or has a zone, which only has meaning locally. */
 export function ipAddressBytes(text: string): Buffer | undefined {
   if (isIPv4(text)) return Buffer.from(text.split('.').map(Number));
   if (!isIPv6(text) || text.includes('%')) return undefined;

@@ -1,4 +1,4 @@
-// Key pairs, made from `Random` so that a simulation with a seed has the same keys every time.
+// Key pairs, created from `Random` so that a simulation with the same seed has the same keys.
 
 import {
   createPrivateKey,
@@ -13,7 +13,7 @@ import type { Random } from '../../clock/clock.ts';
 import { type KeyAlgorithm, readSubjectPublicKey } from './algorithms.ts';
 import { refuse } from './rules.ts';
 
-/** A public key that is known to be valid and of an allowed kind. */
+/** A public key that is valid and of an allowed type. */
 export class PublicKey {
   /** The DER of the SubjectPublicKeyInfo. Must not be written to. */
   readonly spki: Buffer;
@@ -47,7 +47,7 @@ export class PublicKey {
     return new PublicKey(spkiOf(publicKey), publicKey);
   }
 
-  /** Ready to verify with: importing costs half as much as a verification, so it is done once. */
+  /** Imported once, as importing costs half as much as a verification. */
   get keyObject(): KeyObject {
     return this.#keyObject as KeyObject;
   }
@@ -60,7 +60,7 @@ export class PublicKey {
 
 const exported = new WeakMap<KeyObject, Buffer>();
 
-/** The SubjectPublicKeyInfo of a public key. To export one costs as much as to import it, so it is done once. */
+/** The SubjectPublicKeyInfo of a public key. Exported once, as exporting costs as much as importing. */
 export function spkiOf(publicKey: KeyObject): Buffer {
   let spki = exported.get(publicKey);
   if (spki === undefined) {
@@ -162,17 +162,17 @@ export function exportPkcs8(key: KeyObject): Buffer {
   return key.export({ format: 'der', type: 'pkcs8' });
 }
 
-/** Throws HANSA_SEAL_BROKEN: what was unsealed is not what was sealed. Never shows the key. */
+/** Throws HANSA_SEAL_BROKEN where the unsealed bytes are not a key. Never shows the key. */
 export function importPkcs8(pkcs8: Uint8Array): KeyObject {
   try {
-    // A view and not a copy, which nobody would overwrite.
+    // A view instead of a copy, which would not be overwritten after use.
     const key = Buffer.from(pkcs8.buffer, pkcs8.byteOffset, pkcs8.byteLength);
     return createPrivateKey({ key, format: 'der', type: 'pkcs8' });
   } catch {
     // Without its cause, which may quote the key.
     throw new HansaError(
       'HANSA_SEAL_BROKEN',
-      'Cannot load a private key: what was unsealed is not a key in PKCS #8. Restore it from a backup.',
+      'Cannot load a private key: the unsealed bytes are not a PKCS #8 key. Restore it from a backup.',
     );
   }
 }

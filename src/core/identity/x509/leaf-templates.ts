@@ -1,6 +1,6 @@
-// Leaves of one identity differ in their serial number, their times and their key. All else is
-// encoded and read back once; for each leaf these fields are written over where the reader found
-// them, and the linter reads them from the very bytes that are signed then.
+// Templates that speed up issuing. Leaves of one identity differ only in serial number, times and
+// key. The rest is encoded and parsed once; for each leaf these fields are overwritten in place, and
+// the linter reads them from the bytes that are then signed.
 
 import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -32,7 +32,7 @@ export interface Leaf {
   readonly ipAddresses: readonly string[];
 }
 
-/** About 2 KiB each. One more than these costs as much as if there were none. */
+/** Most templates, about 2 KiB each. Identities beyond them cost as much as without templates. */
 const maxTemplates = 1024;
 
 /** The leaves that one authority signs. */
@@ -56,7 +56,7 @@ export class LeafTemplates {
     if (known?.fits(leaf) === true) {
       known.overwrite(leaf);
       lintLeaf(known.fields, this.#trustDomain, leaf);
-      // A copy: others are written over it while this one is signed.
+      // A copy, because other leaves overwrite the template while this one is signed.
       return Buffer.from(known.tbs);
     }
     const made = new Template(leaf, this.#issuer, this.#signer);
@@ -101,7 +101,7 @@ class Template {
     this.#ipAddresses = ipAddresses;
   }
 
-  /** Whether a leaf differs in no more than can be written over, each field in the same length. */
+  /** Whether a leaf differs only in fields that can be overwritten with the same length. */
   fits(leaf: Leaf): boolean {
     const { serial, spki } = this.fields;
     const first = leaf.serial[0] as number;
@@ -124,7 +124,7 @@ class Template {
     serial.set(leaf.serial);
     spki.set(leaf.publicKey.spki);
     this.#keyId.set(leaf.publicKey.keyId);
-    // Those of one second have the same.
+    // Leaves of the same second share their times.
     if (this.#hasTimesOf(leaf)) return;
     const notBefore = timeElement(leaf.notBeforeMs);
     this.#validity.set(notBefore, 2);

@@ -1,5 +1,5 @@
-// Every certificate is linted before it is signed: a wrong one, once out, cannot be called back.
-// Stricter than the validator, which must take what other issuers make.
+// Checks every certificate before the site signs it, because an issued certificate cannot be
+// recalled. Stricter than the validator, which must accept certificates of other issuers.
 
 import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -16,15 +16,15 @@ const minSerialBytes = 8;
 const dnsName =
   /^(?=.{1,253}$)(\*\.)?([a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)(\.[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$/;
 
-/** What a leaf was to say. */
+/** The intended content of a leaf. */
 export interface IntendedLeaf {
   readonly id: SpiffeId;
   readonly publicKey: PublicKey;
 }
 
 /**
- * A leaf of this trust domain. Throws HANSA_CERTIFICATE_INVALID naming the rule. Where it says what it
- * was `intended` to, its identity and key, which were read before, are not read again.
+ * A leaf of this trust domain. Throws HANSA_CERTIFICATE_INVALID naming the rule. If it matches
+ * `intended`, its identity and key are not parsed again.
  */
 export function lintLeaf(
   fields: CertificateFields,
@@ -35,11 +35,11 @@ export function lintLeaf(
   if (!id.trustDomain.equals(trustDomain)) {
     throw refuse(
       'trust-domain',
-      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+      `its SPIFFE ID ${id.toString()} is not in the trust domain ${trustDomain.name}`,
     );
   }
   if (fields.extensions.basicConstraints === undefined) {
-    throw refuse('leaf-not-ca', 'it does not say that it is no CA');
+    throw refuse('leaf-not-ca', 'it does not state that it is not a CA');
   }
   if (fields.extensions.extendedKeyUsage === undefined) {
     throw refuse('extended-key-usage', 'it has no extended key usage');
@@ -62,7 +62,7 @@ export function lintSigning(fields: CertificateFields, trustDomain: TrustDomain)
   if (!id.trustDomain.equals(trustDomain)) {
     throw refuse(
       'trust-domain',
-      `its SPIFFE ID ${id.toString()} is not of the trust domain ${trustDomain.name}`,
+      `its SPIFFE ID ${id.toString()} is not in the trust domain ${trustDomain.name}`,
     );
   }
   if (fields.extensions.basicConstraints?.pathLength !== 0) {
@@ -73,7 +73,7 @@ export function lintSigning(fields: CertificateFields, trustDomain: TrustDomain)
 
 function lintCommon(fields: CertificateFields, intended?: PublicKey): void {
   if (fields.serial.length < minSerialBytes) {
-    throw refuse('serial-number', `its serial number has less than ${minSerialBytes} bytes`);
+    throw refuse('serial-number', `its serial number has fewer than ${minSerialBytes} bytes`);
   }
   if (fields.extensions.subjectKeyId === undefined) {
     throw refuse('key-identifier', 'it does not name its key');
@@ -82,6 +82,6 @@ function lintCommon(fields: CertificateFields, intended?: PublicKey): void {
     throw refuse('subject-alternative-name', 'it has names other than URI, DNS and IP');
   }
   readSignatureAlgorithm(fields.signatureIdentifier);
-  // A key that is one already needs no second look: it is the very same bytes.
+  // Skips the check for a PublicKey with the same bytes, which was checked before.
   if (intended?.spki.equals(fields.spki) !== true) readSubjectPublicKey(fields.spki);
 }

@@ -1,4 +1,4 @@
-// PEM (RFC 7468), for node:tls, kubectl and files.
+// Reads and writes PEM (RFC 7468), for node:tls, kubectl and files.
 
 import { Certificate, maxCertificateBytes } from './certificate.ts';
 import { refuse } from './rules.ts';
@@ -19,7 +19,7 @@ function pem(label: string, der: Uint8Array): string {
 
 const block = /-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\s]*)-----END CERTIFICATE-----/g;
 
-/** Every certificate in the text, in order; what stands between them is ignored. */
+/** Every certificate in the text, in order; other text is ignored. */
 export function parseCertificatesPem(text: string, maxCount: number): readonly Certificate[] {
   if (text.length > maxCount * maxCertificateBytes * 2) {
     throw refuse('size-limit', `a PEM file of ${text.length} characters is too large`);

@@ -1,5 +1,5 @@
-// The rules that a certificate can break, each with the section that states it. The linter (before
-// we sign) and the validator (before we trust) refuse in the same words.
+// The rules for certificates, each with the section that states it. The linter (before the site
+// signs) and the validator (before it trusts) use the same rules and messages.
 
 import { HansaError } from '../../errors/error.ts';
 
@@ -55,7 +55,7 @@ export function refuse(rule: Rule, what: string, cause?: unknown): HansaError {
   );
 }
 
-/** Which rule a refusal names; undefined for every other error. */
+/** The rule that a rejection names; undefined for other errors. */
 export function brokenRule(caught: unknown): Rule | undefined {
   if (!(caught instanceof HansaError) || caught.code !== 'HANSA_CERTIFICATE_INVALID') {
     return undefined;

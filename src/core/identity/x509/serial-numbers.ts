@@ -1,5 +1,5 @@
-// Serial numbers: random, so that nobody can foretell what an authority will sign (RFC 5280
-// §4.1.2.2). Drawn by the page, because asking for randomness costs as much as a signature.
+// Random serial numbers, so that an attacker cannot predict what an authority will sign (RFC 5280
+// §4.1.2.2). Drawn in pages, because one call for randomness costs as much as a signature.
 
 import type { Random } from '../../clock/clock.ts';
 
@@ -17,16 +17,16 @@ export class SerialNumbers {
     this.#random = random;
   }
 
-  /** Undefined where the page is used up: then `draw`. */
+  /** Undefined where the page is used up. Then call `draw`. */
   take(): Buffer | undefined {
     if (this.#at === this.#page.length) return undefined;
     const serial = this.#page.subarray(this.#at, (this.#at += serialBytes));
-    // Positive, and always of the same length: 126 bits are left to chance.
+    // Positive and always of the same length, with 126 random bits.
     serial[0] = ((serial[0] as number) & 0x3f) | 0x40;
     return serial;
   }
 
-  /** Those that wait at once wait for one page. */
+  /** Concurrent callers wait for the same page. */
   async draw(): Promise<Buffer> {
     for (;;) {
       this.#drawing ??= this.#turnPage();

@@ -1,11 +1,11 @@
-// Who signs certificates. Asynchronous, so that the key can live in another process or a device.
+// Signers of certificates. Asynchronous, so that the key can be in another process or a device.
 
 import { type KeyObject, sign } from 'node:crypto';
 import { promisify } from 'node:util';
 import { digestOf, type KeyAlgorithm, type SignatureAlgorithm } from './algorithms.ts';
 import { exportPkcs8, importPkcs8, PublicKey } from './keys.ts';
 
-/** Signatures of one signer may be asked for at once and in any number. */
+/** Safe for any number of concurrent calls. */
 export interface Signer {
   readonly algorithm: SignatureAlgorithm;
   readonly publicKey: PublicKey;
@@ -13,7 +13,7 @@ export interface Signer {
   sign(bytes: Uint8Array): Promise<Buffer>;
 }
 
-/** What a key of each kind signs with. P-521 is taken from others, and not made here. */
+/** The signature algorithm of each key type. The site accepts P-521 from others, but does not sign with it. */
 const algorithms: Readonly<Partial<Record<KeyAlgorithm, SignatureAlgorithm>>> = {
   p256: 'ecdsa-sha256',
   p384: 'ecdsa-sha384',
@@ -21,10 +21,10 @@ const algorithms: Readonly<Partial<Record<KeyAlgorithm, SignatureAlgorithm>>> = 
   ed25519: 'ed25519',
 };
 
-/** 25 µs of work are cheaper than the way to a thread of libuv's pool and back. */
+/** 25 µs of work are cheaper than a round trip to a thread of libuv's pool. */
 const quick: ReadonlySet<KeyAlgorithm> = new Set(['p256', 'ed25519']);
 
-/** Half of libuv's threads: the others are for files and names, and the loop needs a core too. */
+/** Half of libuv's threads: the others are for files and DNS, and the event loop needs a core too. */
 const mostKeys = 2;
 
 const signInPool = promisify(sign) as (
@@ -34,8 +34,8 @@ const signInPool = promisify(sign) as (
 ) => Promise<Buffer>;
 
 /**
- * Signs in libuv's pool. node:crypto locks a key while it signs, and the calling thread must have that
- * lock to ask for the next signature: so there are copies of the key, and each signs one thing at a time.
+ * Signs in libuv's pool. node:crypto locks a key while it signs, and the calling thread needs the
+ * lock to start the next signature. So there are copies of the key, and each signs one thing at a time.
  */
 class KeyPool {
   readonly #key: KeyObject;

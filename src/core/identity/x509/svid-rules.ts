@@ -1,5 +1,5 @@
-// The rules of X.509-SVID for one certificate on its own, shared by the linter (what we sign) and
-// the validator (what others present). Paths, signatures and time are not looked at here.
+// The rules of X.509-SVID for a single certificate, shared by the linter and the validator. Paths,
+// signatures and times are checked elsewhere.
 
 import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { CertificateFields } from './certificate.ts';
@@ -11,7 +11,7 @@ const emptyNameBytes = 2;
 /** Rules of every certificate in a path. */
 function checkCommon(fields: CertificateFields): void {
   const { serial, extensions } = fields;
-  // RFC 5280 §4.1.2.2: positive, 20 octets at most. What would be a 21st is the sign.
+  // RFC 5280 §4.1.2.2: positive, 20 octets at most. A 21st byte is the sign.
   if (
     serial.length > 20 ||
     (serial[0] as number) >= 0x80 ||
@@ -20,29 +20,29 @@ function checkCommon(fields: CertificateFields): void {
     throw refuse('serial-number', 'its serial number is not a positive number of 20 bytes at most');
   }
   if (fields.notAfterMs < fields.notBeforeMs) {
-    throw refuse('validity', 'it ends before it begins');
+    throw refuse('validity', 'its notAfter is before its notBefore');
   }
   if (fields.issuer.length === emptyNameBytes) throw refuse('issuer', 'its issuer has no name');
   if (extensions.unknownCritical.length > 0) {
     throw refuse(
       'unknown-critical-extension',
-      `its critical extension ${extensions.unknownCritical[0]} is not known here`,
+      `its critical extension ${extensions.unknownCritical[0]} is unknown to this site`,
     );
   }
-  // To honour them would need the URI rules that hardly anyone implements alike; to ignore them
-  // would trust more than the issuer said.
+  // Implementations of the URI rules differ, so honouring them is unsafe. Ignoring them would trust
+  // more than the issuer allowed.
   if (extensions.nameConstraints) {
     throw refuse('name-constraints', 'it has name constraints, which this site does not evaluate');
   }
   const san = extensions.subjectAlternativeName;
   if (fields.subject.length === emptyNameBytes && san !== undefined && !san.critical) {
-    throw refuse('critical-san', 'its subject is empty and its alternative name is not critical');
+    throw refuse('critical-san', 'its subject is empty, but its alternative name is not critical');
   }
   if (extensions.keyUsage === undefined) throw refuse('key-usage', 'it has no key usage');
   if (!extensions.keyUsage.critical) throw refuse('key-usage', 'its key usage is not critical');
 }
 
-/** A leaf: the only kind of SVID that may identify anyone. An ID that is `known` is not parsed again. */
+/** A leaf: the only certificate that may identify a workload. A `known` ID is not parsed again. */
 export function checkLeaf(fields: CertificateFields, known?: SpiffeId): SpiffeId {
   checkCommon(fields);
   const { extensions } = fields;
@@ -54,7 +54,10 @@ export function checkLeaf(fields: CertificateFields, known?: SpiffeId): SpiffeId
     throw refuse('leaf-key-usage', 'its key usage lacks digitalSignature');
   }
   if ((bits & (keyUsageBits.keyCertSign | keyUsageBits.crlSign)) !== 0) {
-    throw refuse('leaf-key-usage', 'its key usage has keyCertSign or cRLSign, though it is a leaf');
+    throw refuse(
+      'leaf-key-usage',
+      'its key usage has keyCertSign or cRLSign, which a leaf must not have',
+    );
   }
   const purposes = extensions.extendedKeyUsage;
   if (purposes !== undefined && !(purposes.includes(serverAuth) && purposes.includes(clientAuth))) {
@@ -73,10 +76,7 @@ export function checkSigning(fields: CertificateFields): SpiffeId | undefined {
   checkCommon(fields);
   const { extensions } = fields;
   if (extensions.basicConstraints?.ca !== true) {
-    throw refuse(
-      'signing-is-ca',
-      'it signed another certificate, though it is no CA (cA is false)',
-    );
+    throw refuse('signing-is-ca', 'it signed another certificate, but is not a CA (cA is false)');
   }
   if (!extensions.basicConstraints.critical) {
     throw refuse('signing-is-ca', 'its basic constraints are not critical');

@@ -1,6 +1,6 @@
-// May this chain be believed, and whom does it name? Path validation (RFC 5280 §6.1) with the rules
-// of X.509-SVID §5. Trust is chosen by the leaf's trust domain alone: its own bundle is asked, and
-// there is no pool of roots in which one domain's authority could vouch for another's names.
+// Validates X.509-SVID chains (RFC 5280 §6.1 with X.509-SVID §5) and returns whom they name. The
+// trust domain of the leaf selects the bundle. There is no common pool of roots, so the authority of
+// one trust domain cannot sign identities of another.
 
 import { type KeyObject, verify } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';
@@ -13,17 +13,17 @@ import { keyUsageBits } from './extensions.ts';
 import { refuse } from './rules.ts';
 import { checkLeaf, checkSigning } from './svid-rules.ts';
 
-/** A leaf and seven above it: deeper than any hierarchy that was seen, and a bound on signatures checked. */
+/** A leaf and seven above it: deeper than real hierarchies, and a limit on signature checks. */
 export const maxChainLength = 8;
 
 /**
- * Authorities of the same name that are tried for one chain, the ones that it names by their key first.
- * A bundle is what another site says it is: with sixty-four of one name and a chain of eight, each of
- * P-521, a single handshake would take this site a second and a half.
+ * Most authorities of the same name to try for one chain, those with its authority key identifier first.
+ * Other sites control their bundles: with 64 authorities of one name and a chain of eight, all P-521, a
+ * single handshake would take this site 1.5 seconds.
  */
 export const maxAuthoritiesTried = 12;
 
-/** As node:crypto's own, which it is unless told: for whoever must know how often it is asked. */
+/** Same as `verify` of node:crypto, the default. Tests replace it to count calls. */
 export type VerifySignature = (
   digest: string | null,
   data: Uint8Array,
@@ -31,7 +31,7 @@ export type VerifySignature = (
   signature: Uint8Array,
 ) => boolean;
 
-/** One signature that must be good for the chain to be. */
+/** One signature that the validator must check. */
 export interface SignatureCheck {
   readonly digest: string | null;
   readonly data: Uint8Array;
@@ -39,10 +39,10 @@ export interface SignatureCheck {
   readonly signature: Uint8Array;
 }
 
-/** Yields each signature to be checked, and takes whether it is good. */
+/** Yields each signature to check, and receives whether it is valid. */
 type Steps<T> = Generator<SignatureCheck, T, boolean>;
 
-/** A caller whose chain was believed. Only `validateChain` makes these. */
+/** A valid chain. Only `validateChain` creates it. */
 export class ValidatedSvid {
   readonly id: SpiffeId;
   /** The time from which, and the last millisecond to which, every certificate of the path is valid. */
@@ -69,8 +69,8 @@ export class ValidatedSvid {
 
   /**
    * `chain` is the leaf first, then each one's issuer, with or without the authority itself at the
-   * end. Throws HANSA_CERTIFICATE_INVALID naming the rule. Checks at most one signature for each
-   * certificate, and for each authority that is tried.
+   * end. Throws HANSA_CERTIFICATE_INVALID naming the rule. Checks at most one signature per
+   * certificate and per authority that it tries.
    */
   static *steps(
     chain: readonly Certificate[],
@@ -82,12 +82,12 @@ export class ValidatedSvid {
     if (chain.length > maxChainLength) {
       throw refuse(
         'size-limit',
-        `its chain has ${chain.length} certificates, and ${maxChainLength} are accepted`,
+        `its chain has ${chain.length} certificates, and the limit is ${maxChainLength}`,
       );
     }
     const id = checkLeaf(leaf);
     checkTime(leaf, nowMs);
-    // Refuses keys that are not allowed; that the peer holds it, the handshake has shown.
+    // Rejects keys that are not allowed. The handshake has proved that the peer holds the key.
     void leaf.subjectPublicKey;
     const bundle = bundles.bundleFor(id.trustDomain);
     if (bundle === undefined) {
@@ -101,7 +101,7 @@ export class ValidatedSvid {
     if (bundle.issuers?.has(issuer.fingerprint) === false) {
       throw refuse(
         'unknown-authority',
-        `${issuer.fingerprint.slice(0, 16)}, which signed it, is not (any more) an authority of ${id.trustDomain.name}, though a root of it is above`,
+        `${issuer.fingerprint.slice(0, 16)}, which signed it, is not or no longer an authority of ${id.trustDomain.name}, although its root is`,
       );
     }
     return new ValidatedSvid(id, path);
@@ -113,7 +113,7 @@ export function parseChain(ders: readonly Uint8Array[]): readonly Certificate[] 
   if (ders.length > maxChainLength) {
     throw refuse(
       'size-limit',
-      `its chain has ${ders.length} certificates, and ${maxChainLength} are accepted`,
+      `its chain has ${ders.length} certificates, and the limit is ${maxChainLength}`,
     );
   }
   return ders.map((der) => Certificate.parse(der));
@@ -135,7 +135,7 @@ export function validateChain(
   return step.value;
 }
 
-/** As `validateChain`; where signatures are checked is for `verifies` to say. */
+/** Like `validateChain`, but `verifies` checks the signatures, for example on another thread. */
 export async function validateChainWith(
   chain: readonly Certificate[],
   bundles: BundleSource,
@@ -171,7 +171,7 @@ function* findPath(
       if (tried > maxAuthoritiesTried) {
         throw refuse(
           'size-limit',
-          `more than ${maxAuthoritiesTried} authorities of ${trustDomain.name} have the name of its issuer, and its authority key identifier does not tell which it is`,
+          `more than ${maxAuthoritiesTried} authorities of ${trustDomain.name} have the name of its issuer, and its authority key identifier does not select one`,
         );
       }
       try {
@@ -179,7 +179,7 @@ function* findPath(
         yield* checkSignature(certificate, authority);
         return [...path, authority];
       } catch (caught) {
-        // Another of the same name may do; if none does, this tells more than "not found".
+        // Another authority of the same name may match. If none does, this error says more than "not found".
         refusal ??= caught;
       }
     }
@@ -192,8 +192,8 @@ function* findPath(
 }
 
 /**
- * By the key identifiers of both (RFC 5280 §4.2.1.1): advice that changes the order, and decides only
- * where there are too many to try them all.
+ * Orders authorities by key identifier (RFC 5280 §4.2.1.1). The identifier is only a hint, and decides
+ * only where there are too many to try.
  */
 function likelyFirst(
   authorities: readonly Certificate[],
@@ -223,15 +223,15 @@ function checkIntermediate(
   if (id !== undefined && !id.trustDomain.equals(trustDomain)) {
     throw refuse(
       'trust-domain',
-      `it is of the trust domain ${trustDomain.name}, but its chain has a signing certificate of ${id.trustDomain.name}`,
+      `it is in the trust domain ${trustDomain.name}, but its chain has a signing certificate of ${id.trustDomain.name}`,
     );
   }
   checkTime(certificate, nowMs);
 }
 
 /**
- * An authority is trusted because its operator put it into the bundle; it need not be an SVID, but
- * what it says of its own limits counts.
+ * An authority is trusted because it is in the bundle. It need not be an SVID, but its own constraints
+ * apply.
  */
 function checkAuthority(
   authority: Certificate,
@@ -242,7 +242,10 @@ function checkAuthority(
   const { basicConstraints, keyUsage, nameConstraints, unknownCritical, subjectAlternativeName } =
     authority.extensions;
   if (basicConstraints?.ca !== true) {
-    throw refuse('signing-is-ca', `the authority of ${trustDomain.name} that signed it is no CA`);
+    throw refuse(
+      'signing-is-ca',
+      `the authority of ${trustDomain.name} that signed it is not a CA`,
+    );
   }
   if (keyUsage !== undefined && (keyUsage.bits & keyUsageBits.keyCertSign) === 0) {
     throw refuse(
@@ -259,7 +262,7 @@ function checkAuthority(
   if (unknownCritical.length > 0) {
     throw refuse(
       'unknown-critical-extension',
-      `the authority of ${trustDomain.name} that signed it has a critical extension, ${unknownCritical[0]}, that is not known here`,
+      `the authority of ${trustDomain.name} that signed it has a critical extension, ${unknownCritical[0]}, that is unknown to this site`,
     );
   }
   // Farther up, X.509-SVID §3.2 allows an authority of another trust domain: an upstream CA.
@@ -267,7 +270,7 @@ function checkAuthority(
   if (path.length === 1 && uri !== undefined && uri !== trustDomain.id) {
     throw refuse(
       'trust-domain',
-      `it is of ${trustDomain.name}, but was signed as ${JSON.stringify(uri)}`,
+      `it is in ${trustDomain.name}, but its authority is ${JSON.stringify(uri)}`,
     );
   }
   checkTime(authority, nowMs);
@@ -283,18 +286,18 @@ function checkTime(certificate: Certificate, nowMs: number): void {
   if (nowMs < certificate.notBeforeMs) {
     throw refuse(
       'not-yet-valid',
-      `it is valid from ${timestamp(certificate.notBeforeMs)}, and it is ${timestamp(nowMs)}; check both clocks`,
+      `it is valid from ${timestamp(certificate.notBeforeMs)}, but the clock says ${timestamp(nowMs)}; check both clocks`,
     );
   }
   if (nowMs > lastValidMs(certificate)) {
     throw refuse(
       'expired',
-      `it was valid until ${timestamp(certificate.notAfterMs)}, and it is ${timestamp(nowMs)}`,
+      `it was valid until ${timestamp(certificate.notAfterMs)}, and the clock says ${timestamp(nowMs)}`,
     );
   }
 }
 
-/** How many intermediates may stand below: self-issued ones do not count (RFC 5280 §6.1.4 (l)). */
+/** Checks path lengths. Self-issued intermediates do not count (RFC 5280 §6.1.4 (l)). */
 function checkPathLength(issuer: Certificate, below: readonly Certificate[]): void {
   const limit = issuer.extensions.basicConstraints?.pathLength;
   if (limit === undefined) return;
@@ -305,7 +308,7 @@ function checkPathLength(issuer: Certificate, below: readonly Certificate[]): vo
   if (intermediates > limit) {
     throw refuse(
       'path-length',
-      `${intermediates} signing certificates stand below one that allows ${limit}`,
+      `${intermediates} signing certificates are below one that allows ${limit}`,
     );
   }
 }

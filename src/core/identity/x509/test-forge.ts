@@ -1,5 +1,5 @@
-// For tests only: certificates that are right in every way, or wrong in the one way that a test
-// asks for. Nothing here is linted.
+// Test fixture: certificates that are valid, or invalid in the one way that a test asks for. It does
+// not use the linter.
 
 import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import { TrustDomain } from '../../../api/values/trust-domain.ts';
@@ -15,16 +15,16 @@ import { certificatePem, privateKeyPem } from './pem.ts';
 import type { TlsCredential } from '../tls/options.ts';
 
 export interface ForgeOptions {
-  /** Itself where there is none. */
+  /** Self-signed where undefined. */
   readonly issuer?: Forged;
-  /** Another name than the issuer's own. */
+  /** Overrides the issuer's name. */
   readonly issuerName?: Buffer;
   readonly subject?: Buffer;
   readonly key?: KeyObject;
-  /** In the place of the key's own. */
+  /** Overrides the algorithm of the key. */
   readonly spki?: Buffer;
   readonly serial?: Buffer;
-  /** Beyond any test where they are not given. */
+  /** Defaults that are valid in every test. */
   readonly notBeforeMs?: number;
   readonly notAfterMs?: number;
   readonly uris?: readonly string[];
@@ -42,7 +42,7 @@ export interface ForgeOptions {
   /** Whole extensions, made by `extension`. */
   readonly extra?: readonly Buffer[];
   readonly algorithm?: SignatureAlgorithm;
-  /** In the place of what the algorithm would be written as. */
+  /** Overrides the encoding of the algorithm. */
   readonly algorithmIdentifier?: Buffer;
   /** Signs with the issuer's name but another key. */
   readonly signingKey?: KeyObject;
@@ -193,7 +193,7 @@ export function forgeLeaf(issuer: Forged, uri: string, options: ForgeOptions = {
   });
 }
 
-/** What a TLS peer presents. */
+/** The credential of a TLS peer. */
 export function credentialOf(leaf: Forged, ...above: readonly Forged[]): TlsCredential {
   return {
     certificateChain: [leaf, ...above].map(({ der }) => certificatePem(der)).join(''),
@@ -201,7 +201,7 @@ export function credentialOf(leaf: Forged, ...above: readonly Forged[]): TlsCred
   };
 }
 
-/** Bundles that a test can change: `set` and `remove` show at the next question. */
+/** Bundles that a test can change: `set` and `remove` take effect at the next look-up. */
 export class BundleTable implements BundleSource {
   readonly #bundles = new Map<string, Bundle>();
 

@@ -102,6 +102,6 @@ const placeOf = (name: RecordName) =>
 function corrupt(name: RecordName): HansaError {
   return new HansaError(
     'HANSA_STORE_CORRUPT',
-    `Cannot load the ACME ${name}: its record is not one that Hansa wrote. Restore the data folder from a backup.`,
+    `Cannot load the ACME ${name}: its record is corrupt. Restore the data folder from a backup.`,
   );
 }
