@@ -1,4 +1,4 @@
-# Everything a person or a CI does with this repository. `make help` lists it.
+# All tasks of developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test unit coverage simulate fuzz bench lint format build docs clean
@@ -13,41 +13,41 @@ changed = $(if $(CHANGED),--changed=$(if $(filter 1,$(CHANGED)),main,$(CHANGED))
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
-setup: ## install the pinned Node, the packages and what the tests need (nothing to do: under a second)
+setup: ## install the pinned Node, the packages and what the tests need
 	@scripts/setup.sh
 
-demo: setup ## two sites and a call between their workloads, narrated; DEMO=site shows one site alone, KEEP=1 goes on running
+demo: setup ## run two sites and calls between their workloads; DEMO=site runs one site, KEEP=1 keeps them running
 	@KEEP='$(KEEP)' node test/e2e/demo$(if $(DEMO),-$(DEMO)).ts
 
-test: setup ## types, lint, format and every test; FILES='src/cli/*.test.ts' runs some, CHANGED=1 what differs from main can reach
+test: setup ## types, lint, format and all tests; FILES='src/cli/*.test.ts' runs only these, CHANGED=1 those that your changes can affect
 	@node test/run.ts $(changed) $(FILES)
 
-unit: setup ## every test that starts no daemon and no other program, in a minute; takes FILES and CHANGED too
+unit: setup ## the tests that start no daemon and no other program; takes FILES and CHANGED
 	@node test/run.ts --unit $(changed) $(FILES)
 
-coverage: setup ## line coverage of the product by folder, over every test or FILES='src/cli/*.test.ts'
+coverage: setup ## run all tests and print line coverage of src by folder; takes FILES and CHANGED
 	@node --disable-warning=ExperimentalWarning test/run.ts --coverage $(changed) $(FILES)
 
-simulate: setup ## random simulated histories; SEED=n replays one, ROUNDS=n plays so many of each scenario
+simulate: setup ## run random simulated histories; SEED=n replays one, ROUNDS=n sets the number per scenario
 	@SEED='$(SEED)' ROUNDS='$(ROUNDS)' node test/simulation/simulate.ts
 
-fuzz: setup ## every parser against hostile input; TARGET=name alone, SECONDS=n each, SEED=n the same again
+fuzz: setup ## run parsers on hostile input; TARGET=name runs one, SECONDS=n limits each, SEED=n repeats a run
 	@TARGET='$(TARGET)' SECONDS='$(SECONDS)' SEED='$(SEED)' node test/fuzz/fuzz.ts
 
-bench: setup ## the figures, side by side with kube-apiserver, etcd and SPIRE (builds them first); BENCH=--write writes docs/benchmarks.md
+bench: setup ## run the benchmarks, compared with kube-apiserver, etcd and SPIRE (builds them first); BENCH=--write writes docs/benchmarks.md
 	@node bench/run.ts $(BENCH)
 
 lint: setup ## types, lint and format only
 	@node test/run.ts --checks-only
 
-format: setup ## rewrite every file in the house format
+format: setup ## format all files
 	@biome format --write .
 
-build: setup ## compile to dist/ what a release carries
+build: setup ## compile a release to dist/
 	@tsc -p tsconfig.build.json
 
-docs: setup ## write docs/reference anew from the code
+docs: setup ## write docs/reference from the code
 	@./hansa docs generate docs/reference
 
-clean: ## remove what set-up and builds made
+clean: ## remove the results of setup and builds
 	rm -rf node_modules dist .tools .demo
