@@ -237,7 +237,10 @@ export class Committer {
     this.#healthy = false;
     for (const flight of this.#flights) flight.doom ??= failure;
     this.#options.host.notWritten(draft);
-    for (const { job } of jobs) {
+    // A transaction that could not begin took no jobs. Those that wait would try again at once, and
+    // for ever.
+    const rejected = draft === undefined ? this.#waiting.splice(0) : jobs.map(({ job }) => job);
+    for (const job of rejected) {
       this.#options.metrics?.failed(failure);
       job.reject(failure);
     }

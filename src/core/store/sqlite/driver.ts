@@ -20,20 +20,23 @@ const quickCommitMs = 0.12;
 export class SqliteDriver implements Driver {
   readonly #path: string;
   readonly #clock: Clock;
+  readonly #overlapBelowMs: number;
   #lock: StoreLock | undefined;
   #writer: SqliteThread | undefined;
   #reader: Promise<SqliteThread> | undefined;
   /** How long COMMIT takes, typically: half of them take longer. */
   #commitMs = 1;
 
-  constructor(path: string, clock: Clock) {
+  /** Transactions overlap where COMMIT takes less than `overlapBelowMs`. */
+  constructor(path: string, clock: Clock, overlapBelowMs = quickCommitMs) {
     this.#path = path;
     this.#clock = clock;
+    this.#overlapBelowMs = overlapBelowMs;
   }
 
   /** After the end of the thread `holds` has to find out what was written, before anything else is. */
   get maxInFlight(): number {
-    return this.#commitMs < quickCommitMs && this.#writer?.dead === false ? 2 : 1;
+    return this.#commitMs < this.#overlapBelowMs && this.#writer?.dead === false ? 2 : 1;
   }
 
   async open(): Promise<Opened> {
