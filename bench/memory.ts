@@ -10,8 +10,8 @@ import { sized } from './size.ts';
 const OBJECTS = sized(60_000, 20);
 const WRITERS = sized(32, 4);
 
-/** Both sides give memory back by themselves, if they do, within some seconds. */
-const SETTLE_MS = sized(15_000, 0);
+/** Both sides give memory back by themselves, if they do, within a minute. */
+const SETTLE_MS = sized(75_000, 0);
 
 /** In processes of their own, one after the other: what an earlier measurement left would count. */
 export async function* measureBusyMemory(

@@ -115,7 +115,8 @@ async function* measureSites(): AsyncGenerator<Figure> {
     if (hansa !== undefined) rivals.push(hansa);
     const kube = await startKube();
     rivals.push(kube);
-    await delay(sized(3000, 0));
+    // An idle site returns memory after a minute.
+    await delay(sized(75_000, 0));
     yield startUp(hansa, kube);
     yield idleMemory(hansa, kube);
     await seed(rivals, sized(500, 260));

@@ -28,36 +28,52 @@ function scene() {
 }
 
 suite('an idle process', () => {
-  test('is collected once after its start', async () => {
+  test('is collected once, a minute after its start', async () => {
     const { state, pass } = scene();
+    await pass(5, 50);
+    assert.equal(state.collections, 0);
     await pass(1, 50);
     assert.equal(state.collections, 1);
-    await pass(20, 200);
+    await pass(500, 50);
     assert.equal(state.collections, 1);
   });
 
-  test('is not collected while it is busy, and once after that', async () => {
+  test('is not collected while it serves some requests, and once after a quiet minute', async () => {
     const { state, pass } = scene();
-    await pass(10, 1_000);
+    await pass(60, 200);
+    await pass(5, 199);
+    await pass(1, 200);
+    await pass(5, 199);
     assert.equal(state.collections, 0);
-    await pass(3, 999);
+    await pass(1, 199);
     assert.equal(state.collections, 1);
-    await pass(3, 8_000);
-    await pass(3, 0);
+  });
+
+  test('is collected again after load, but not within an hour', async () => {
+    const { state, pass } = scene();
+    await pass(6, 0);
+    for (let minutes = 0; minutes < 58; minutes += 2) {
+      await pass(6, 8_000);
+      await pass(6, 0);
+    }
+    assert.equal(state.collections, 1);
+    await pass(12, 0);
+    assert.equal(state.collections, 2);
+    await pass(500, 0);
     assert.equal(state.collections, 2);
   });
 
   test('with a large heap is left alone', async () => {
     const { state, pass } = scene();
-    state.heapBytes = 65 * 1024 ** 2;
-    await pass(5, 0);
+    state.heapBytes = 41 * 1024 ** 2;
+    await pass(20, 0);
     assert.equal(state.collections, 0);
   });
 
   test('is left alone after stop', async () => {
     const { state, shrinking, pass } = scene();
     shrinking.stop();
-    await pass(5, 0);
+    await pass(20, 0);
     assert.equal(state.collections, 0);
   });
 });
