@@ -219,7 +219,7 @@ suite('config', () => {
     const { code, stdout, stderr } = await run(['config', 'check', '--log-level', 'loud']);
     assert.equal(code, 3);
     assert.equal(stdout, '');
-    assert.match(stderr, /logLevel is "loud" \(flag --log-level\): accepted is one of debug, /);
+    assert.match(stderr, /logLevel is "loud" \(flag --log-level\): expected one of debug, /);
   });
 
   test('check says where a file cannot be read', async () => {

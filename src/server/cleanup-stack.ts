@@ -1,4 +1,4 @@
-// What was started, so that it can be stopped in reverse; also where starting fails half-way.
+// Stops what was started, in reverse order, also after a start that failed half-way.
 
 import type { Log } from '../core/log/log.ts';
 
@@ -14,7 +14,7 @@ export class CleanupStack {
       try {
         await step();
       } catch (error) {
-        log.error('a part of the site did not stop cleanly', { error });
+        log.error('cannot stop a part of the site cleanly', { error });
       }
     }
   }

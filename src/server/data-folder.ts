@@ -1,5 +1,5 @@
-// The data folder: what lies where, with which modes. Everyone may pass through it, because
-// workloads of other users reach their socket there; what is secret lies in a folder of its own.
+// The layout of the data folder and the modes of its files. All users may traverse it, because
+// workloads of other users reach their socket there. Secrets are in a separate folder.
 
 import {
   chmodSync,
@@ -51,14 +51,14 @@ export function prepareDataFolder(path: string): DataFolder {
     refuseForeign(statSync(path), path);
     chmodSync(path, folderMode);
     makeFolder(secrets, secretsMode);
-    // Not through a link: whoever placed it would choose where the secrets go.
+    // Does not follow a symbolic link: its owner could redirect the secrets.
     refuseForeign(lstatSync(secrets), secrets);
     chmodSync(secrets, secretsMode);
   } catch (error) {
     if (error instanceof HansaError) throw error;
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
-      `Cannot use ${path} as data folder: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}. Choose another --data-dir, or mend its owner and mode.`,
+      `Cannot use ${path} as data folder: ${(error as NodeJS.ErrnoException).code ?? (error as Error).message}. Choose another --data-dir, or correct its owner and mode.`,
       { cause: error },
     );
   }
@@ -66,8 +66,8 @@ export function prepareDataFolder(path: string): DataFolder {
 }
 
 /**
- * With its parents, one by one: node's own recursive mkdir never ends where the system refuses a
- * folder with ENOENT, as it does in /proc.
+ * Creates the folder and its parents one by one. The recursive mkdir of node never returns if the
+ * system answers ENOENT, as in /proc.
  */
 function makeFolder(path: string, mode: number): void {
   if (existsSync(path)) return;
@@ -76,28 +76,28 @@ function makeFolder(path: string, mode: number): void {
   try {
     mkdirSync(path, { mode });
   } catch (error) {
-    // Somebody else made it in the meantime.
+    // Another process created it in the meantime.
     if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
   }
 }
 
-/** Another user who owns the folder could put other files in the place of ours, whatever their modes. */
+/** Rejects a folder of another user, who could replace our files whatever their modes. */
 function refuseForeign(found: Stats, path: string): void {
   const own = process.geteuid?.();
   if (own === undefined || (found.isDirectory() && found.uid === own)) return;
   const why = found.isDirectory()
-    ? `it belongs to user ${found.uid}, and Hansa runs as user ${own}`
+    ? `it belongs to user ${found.uid}, but hansa runs as user ${own}`
     : 'it is not a folder';
   throw new HansaError(
     'HANSA_CONFIG_INVALID',
-    `Cannot use ${path}: ${why}. Choose another --data-dir, or mend its owner.`,
+    `Cannot use ${path}: ${why}. Choose another --data-dir, or correct its owner.`,
   );
 }
 
-/** Readers see the old file or the new one, never half of it. */
+/** Replaces a file atomically. */
 export function replaceFile(path: string, content: string, mode: number): void {
   const next = `${path}.next`;
-  // Made anew: what lies there, a link say, is never written through.
+  // Creates a new file, so that it never writes through an existing link.
   rmSync(next, { force: true });
   writeFileSync(next, content, { mode, flag: 'wx' });
   chmodSync(next, mode);

@@ -5,12 +5,12 @@ export type Check = () => string | undefined;
 export class Health {
   readonly #checks = new Map<string, Check>();
 
-  /** `check` returns why the part is not ready, or undefined where it is. */
+  /** `check` returns why the part is not ready, or undefined if it is ready. */
   add(part: string, check: Check): void {
     this.#checks.set(part, check);
   }
 
-  /** The first part that is not ready, in words; undefined where all are. */
+  /** The first part that is not ready, with the reason. Undefined if all are ready. */
   problem(): string | undefined {
     for (const [part, check] of this.#checks) {
       const problem = check();

@@ -1,5 +1,5 @@
-// Where planes meet the site: started in order, stopped in reverse, and what they add is gathered
-// for the listeners, the controllers, the health checks and the write path. Knows no plane.
+// Starts the planes in order, stops them in reverse, and collects what they add for the listeners, the
+// controllers, the health checks and the write path. Names no plane.
 
 import type { Requester } from '../core/access/audit-draft.ts';
 import type { Kind } from '../api/kind.ts';
@@ -31,7 +31,7 @@ export class PlaneHost {
 
   readonly #ownBundle: BundleSource;
   #bundles: SiteBundles | undefined;
-  /** Of the plane that brings them, from its start on. Before that, and without one, only the own bundle is trusted. */
+  /** The bundles of the plane that provides them. Before its start, and without one, only the bundle of the site. */
   readonly bundles: SiteBundles = {
     trusted: { bundleFor: (asked) => (this.#bundles?.trusted ?? this.#ownBundle).bundleFor(asked) },
     held: { bundleFor: (asked) => (this.#bundles?.held ?? this.#ownBundle).bundleFor(asked) },
@@ -41,11 +41,11 @@ export class PlaneHost {
     this.#ownBundle = ownBundle;
   }
 
-  /** A plane that cannot start keeps the site from starting; call `stop` then too. */
+  /** If a plane cannot start, the site cannot start. Call `stop` in that case too. */
   async start(
     planes: readonly Plane[],
     registry: Registry,
-    /** By name of the plane. */
+    /** By plane name. */
     settings: ReadonlyMap<string, unknown>,
     context: PlaneContext,
   ): Promise<void> {
@@ -73,7 +73,7 @@ export class PlaneHost {
     return this.#routes('federation');
   }
 
-  /** Of the planes that keep peers and agents. */
+  /** The directories of the planes that manage peers and agents. */
   get directories(): Directories {
     return {
       peers: this.#running.find(({ running }) => running.peers)?.running.peers,
@@ -89,7 +89,7 @@ export class PlaneHost {
     return this.#routes('web');
   }
 
-  /** Of the one plane that keeps it. */
+  /** From the plane that manages it. */
   get webCertificate(): WebCertificate | undefined {
     return this.#running.find(({ running }) => running.webCertificate)?.running.webCertificate;
   }
@@ -115,7 +115,7 @@ export class PlaneHost {
     }
   }
 
-  /** Asks the plane of this kind about a spec that is new; deletions and changes of status pass. */
+  /** Calls the admission of the kind's plane for a new spec. Deletions and status changes pass. */
   admit(
     kind: Kind,
     next: ObjectDraft | undefined,
@@ -130,7 +130,7 @@ export class PlaneHost {
     );
   }
 
-  /** What the plane of this kind wants to be committed with the change. */
+  /** The writes that the kind's plane adds to the commit of a change. */
   accompany(
     kind: Kind,
     next: ObjectDraft | undefined,

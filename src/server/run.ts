@@ -1,4 +1,4 @@
-// `hansa server`: a site in the foreground until it is told to stop.
+// `hansa server`: runs a site in the foreground until a signal stops it.
 
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { createLog } from '../core/log/json-log.ts';
@@ -17,17 +17,17 @@ import { type RunningSite, startSite } from './site.ts';
 
 export interface RunOptions {
   readonly config: ServerConfig;
-  /** The flags among them are remembered for the next start. */
+  /** The site remembers those that came from flags for the next start. */
   readonly settings: readonly Setting[];
   readonly planes: readonly Plane[];
   readonly version: string;
-  /** Paths below it are shown relative to it. */
+  /** The output shows paths below it as relative paths. */
   readonly cwd: string;
   readonly clock: Clock;
   readonly random: Random;
-  /** Where log lines go. */
+  /** The destination of log lines. */
   readonly logTo: { write(line: string): unknown; readonly isTTY?: boolean };
-  /** Says what a person who started it wants to know. */
+  /** Prints the message for the person who started the site. */
   readonly announce: (text: string) => void;
   /** Aborted by the first SIGINT or SIGTERM. */
   readonly interruption: AbortSignal;
@@ -49,7 +49,7 @@ export async function runServer(options: RunOptions): Promise<void> {
         : config.logFormat,
   });
   const site = await startSite({ ...options, log, metrics: new MetricsRegistry() });
-  // After a successful start only: a port that is taken must not be remembered.
+  // Only after a successful start, so that the site does not remember a port that is in use.
   const kept = remember(options, log);
   options.announce(greeting(site, clock.monotonic() - startedAt, options, kept));
   log.info('site is ready', { trustDomain: site.trustDomain, ...site.endpoints });
@@ -68,7 +68,7 @@ interface KeptSettings {
   readonly hint: string;
 }
 
-/** Undefined where the data folder remembers nothing. */
+/** Undefined if the data folder has no remembered settings. */
 function remember({ config, settings }: RunOptions, log: Log): KeptSettings | undefined {
   const file = rememberedFile(config.dataDir);
   try {
@@ -77,12 +77,12 @@ function remember({ config, settings }: RunOptions, log: Log): KeptSettings | un
       source.from === 'remembered' ? [flagOf(key)] : [],
     );
     if (changes.length > 0) {
-      return { file, hint: `kept for the next start: ${changes.map(changeText).join(', ')}` };
+      return { file, hint: `remembered for the next start: ${changes.map(changeText).join(', ')}` };
     }
     return inUse.length === 0 ? undefined : { file, hint: `remembered: ${inUse.join(', ')}` };
   } catch (error) {
-    // The site runs; only the next start has to be given its flags again.
-    log.warn('the flags of this start cannot be kept', { file, error });
+    // The site runs, but the next start needs its flags again.
+    log.warn('cannot remember the flags of this start', { file, error });
     return undefined;
   }
 }
@@ -117,9 +117,9 @@ function greeting(
     `${trustDomain} is ready (${(tookMs / 1000).toFixed(1)} s)`,
     ...line('api', endpoints.api, `kubectl: ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig`),
     ...line('federation', endpoints.federation, 'for other sites, and for SPIRE: the bundle at /'),
-    ...line('web', endpoints.web, 'for whoever trusts the Web PKI: the bundle at /'),
+    ...line('web', endpoints.web, 'for clients that trust the Web PKI: the bundle at /'),
     ...ofPlanes.flatMap(({ name, address, hint }) => line(name, address, hint)),
-    ...line('admin', admin, 'for hansa itself; only you can open it'),
+    ...line('admin', admin, 'for hansa commands; only you can open it'),
     ...line('metrics', endpoints.metrics, ''),
     ...settingsLine,
     ...planes.flatMap(({ nextCommand }) =>

@@ -1,4 +1,4 @@
-// Secrets in the store: sealed records in dotted collections, made once.
+// Secrets in the store: sealed records that are created once.
 
 import type { KeyObject } from 'node:crypto';
 import type { Random } from '../core/clock/clock.ts';
@@ -12,15 +12,15 @@ const recordVersion = 1;
 
 export interface SecretRecord {
   load(): Promise<Buffer | undefined>;
-  /** False where there is one already. */
+  /** False if the secret already exists. */
   create(secret: Buffer): Promise<boolean>;
-  /** In the place of the one that was loaded or created last; HANSA_CONFLICT where that has changed. */
+  /** Replaces the last loaded or created secret. HANSA_CONFLICT if it has changed since. */
   replace(secret: Buffer, audit: readonly AuditRow[]): Promise<void>;
-  /** Calls after every change of the record; returns how to stop that. */
+  /** Calls `changed` after every change of the record. The result stops it. */
   watch(changed: () => void): () => void;
 }
 
-/** `auditRow` tells the log that the secret was made, never what it is. */
+/** `auditRow` records the creation of the secret, without its value. */
 export function secretRecord(
   store: Store,
   sealer: Sealer,
@@ -28,7 +28,7 @@ export function secretRecord(
   auditRow?: () => AuditRow,
 ): SecretRecord {
   const place = { collection, key: name, column: 'value', version: recordVersion };
-  /** The revision of what was seen last. */
+  /** The last seen revision. */
   let seen: number | undefined;
   return {
     load: async () => {
@@ -83,7 +83,7 @@ function watchRecord(store: Store, name: string, changed: () => void): () => voi
       },
       ended: (error) => {
         if (!hasCode(error, 'HANSA_EXPIRED')) return;
-        // What happened meanwhile is unknown, so it is looked at.
+        // Changes in the meantime are unknown, so starts again.
         begin();
         changed();
       },
@@ -94,8 +94,8 @@ function watchRecord(store: Store, name: string, changed: () => void): () => voi
 }
 
 /**
- * A secret that a site is founded upon. It is made at the first start, before the first audit record;
- * where it is missing later somebody took it away, and a new one would hide that.
+ * A secret that the site creates at the first start, before the first audit record. If it is missing
+ * later, it was removed, and a new one would hide that.
  */
 export function foundingSecret(store: Store, sealer: Sealer, name: string): SecretRecord {
   const record = secretRecord(store, sealer, name);
@@ -104,12 +104,12 @@ export function foundingSecret(store: Store, sealer: Sealer, name: string): Secr
     replace: (secret, audit) => record.replace(secret, audit),
     watch: (changed) => record.watch(changed),
     create: (secret) => {
-      // Where another replica was first, it may have written records since.
+      // Another replica may have created it and already written records.
       const isThere = store.get(collection, name) !== undefined;
       if (isThere || store.auditLog.size === 0) return record.create(secret);
       throw new HansaError(
         'HANSA_STORE_CORRUPT',
-        `Cannot start: the store holds ${store.auditLog.size} audit records, but its secret ${name} is gone. Restore it from a backup.`,
+        `Cannot start: the store has ${store.auditLog.size} audit records, but its secret ${name} is missing. Restore the store from a backup.`,
       );
     },
   };
@@ -136,11 +136,11 @@ const trustDomainName = 'trust-domain';
 export function noTrustDomain(): HansaError {
   return new HansaError(
     'HANSA_CONFIG_INVALID',
-    'Cannot start: this data folder is new, and no trust domain is given. Choose one that is yours, for example --trust-domain lubeck.example.',
+    'Cannot start: this data folder is new and needs a trust domain. Choose a name that you own, for example --trust-domain lubeck.example.',
   );
 }
 
-/** The trust domain is chosen at the first start and stays: every identity carries it. */
+/** The trust domain is fixed at the first start, because every SPIFFE ID contains it. */
 export async function settleTrustDomain(
   store: Store,
   configured: string | undefined,
@@ -164,7 +164,7 @@ export async function settleTrustDomain(
   if (configured !== undefined && configured !== known) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
-      `Cannot start as trust domain ${configured}: this data folder belongs to ${known}. Start it with that trust domain, or with another --data-dir.`,
+      `Cannot start as trust domain ${configured}: this data folder belongs to ${known}. Use that trust domain or another --data-dir.`,
     );
   }
   return known;

@@ -1,5 +1,5 @@
-// The dispatchers of a site: what its listeners hand requests to. One answers the API and the admin socket,
-// one other sites, one the web listener.
+// Creates the dispatchers of a site, which handle the requests of its listeners: one for the api listener
+// and the admin socket, one for the federation listener, one for the web listener.
 
 import type { Registry } from '../api/registry.ts';
 import type { Authenticator } from '../core/access/authenticator.ts';
@@ -29,7 +29,7 @@ import type { Foundation } from './site-foundation.ts';
 import type { SiteOptions } from './site.ts';
 import { webDispatcher } from './listeners/web-listener.ts';
 
-/** Who may do what on a site. */
+/** Authentication and authorization of a site. */
 export interface SiteAccess {
   readonly registry: Registry;
   readonly kindNames: readonly KindName[];
@@ -37,7 +37,7 @@ export interface SiteAccess {
   readonly tokens: TokenRegister;
   readonly authenticator: Authenticator;
   readonly budget: RecordBudget;
-  /** The audit log, with what each caller causes counted. */
+  /** The audit log, which counts the records of each caller. */
   readonly counted: ReturnType<RecordBudget['counting']>;
 }
 
@@ -47,7 +47,7 @@ export interface SiteDispatchers {
   readonly web: PlaneDispatcher;
   readonly watches: Watches;
   readonly guard: WatchGuard;
-  /** Of the api listener, and of the admin socket. */
+  /** The limits of the api listener and of the admin socket. */
   readonly limits: Limits;
   readonly adminLimits: Limits;
   readonly apiRoutes: readonly Route[];
@@ -116,7 +116,7 @@ export function createDispatchers(
     log: log.with({ component: 'federation' }),
     metrics,
     limits: new Limits(config.limits, clock),
-    // What sites send each other is small, and most of the world are strangers.
+    // Messages between sites are small, and most callers are strangers.
     bodyWithinMs: Math.min(config.limits.requestSeconds, 10) * 1000,
     bundles: planes.bundles.held,
     routes: planes.federationRoutes,

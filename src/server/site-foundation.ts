@@ -1,4 +1,4 @@
-// What everything else of a site stands on: its folder, its store, its audit log, and who it is.
+// Opens the data folder, the store, the audit log and the identity of a site, on which the rest builds.
 
 import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/values/trust-domain.ts';
@@ -45,13 +45,13 @@ export interface Foundation {
   readonly credentials: SiteCredentials;
 }
 
-/** Whatever it started is stopped by `cleanup`, also where it fails half-way. */
+/** `cleanup` stops everything that this started, also after a failure half-way. */
 export async function layFoundation(
   options: FoundationOptions,
   cleanup: CleanupStack,
 ): Promise<Foundation> {
   const { config, clock, random, log, metrics } = options;
-  // Checked before anything is made: a mistyped --data-dir must not leave a folder.
+  // Checked first, so that a mistyped --data-dir does not create a folder.
   const isNew = !existsSync(dataFolderAt(config.dataDir).store);
   if (isNew && config.trustDomain === undefined) throw noTrustDomain();
   const folder = prepareDataFolder(config.dataDir);
@@ -82,7 +82,11 @@ export async function layFoundation(
     rootTtlSeconds: config.authority.ttlSeconds,
     upstream: config.authority.upstream,
     clockTrustedUntilMs: config.authority.clockTrustedUntilMs,
-    audit: authorityAudit(audit, rotationActor, 'the site started without one that could sign'),
+    audit: authorityAudit(
+      audit,
+      rotationActor,
+      'the site started without an authority that can sign',
+    ),
   });
   health.add('authorities', () => authority.problem);
   const credentials = await SiteCredentials.start({
@@ -96,7 +100,7 @@ export async function layFoundation(
   health.add('certificate', () =>
     credentials.current.notAfterMs > clock.now() ? undefined : 'the SVID of the site has expired',
   );
-  // Whoever verifies this site by the file must know an authority before it signs.
+  // Clients that verify this site with the file need an authority before it signs.
   let written: string | undefined;
   const writeAuthorities = (): void => {
     const { pem } = authority.bundle;
@@ -105,12 +109,12 @@ export async function layFoundation(
       replaceFile(folder.caFile, pem, 0o644);
       written = pem;
     } catch (error) {
-      log.error('the file with the authorities of this site could not be written', { error });
+      log.error('cannot write the file with the authorities of this site', { error });
     }
   };
   writeAuthorities();
   cleanup.add(authority.onChange(writeAuthorities));
-  // Where that failed (a full disk, say), it is tried again.
+  // Retries after a failure, such as a full disk.
   cleanup.add(credentials.onRenewal(writeAuthorities));
   return { folder, health, store, sealer, trustDomain, audit, authority, credentials };
 }

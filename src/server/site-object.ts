@@ -1,5 +1,4 @@
-// The Site resource: there is one, made at the first start, and its controller keeps its status
-// true to what runs.
+// The Site resource: created at the first start. Its controller updates its status.
 
 import type { Kind, ResourceOf } from '../api/kind.ts';
 import { siteKind } from '../api/kinds/site.ts';
@@ -22,7 +21,7 @@ export interface SiteFacts {
   readonly trustDomain: string;
   readonly version: string;
   readonly startedAtMs: number;
-  /** What --advertise says; the Site's own spec goes before it. */
+  /** The value of --advertise. `spec.advertiseURL` of the Site takes precedence. */
   readonly advertiseURL: string;
   readonly listeners: readonly { readonly name: string; readonly address: string }[];
   readonly authorities: NonNullable<NonNullable<Site['status']>['authorities']>;
@@ -31,7 +30,7 @@ export interface SiteFacts {
 export const siteName = siteKind.singleton as string;
 const controllerName = 'site';
 const leaseName = 'controller.site';
-/** Readiness is not in the store, so it is asked for regularly. */
+/** Readiness is not in the store, so the controller polls it. */
 const lookEveryMs = 30_000;
 
 export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
@@ -39,8 +38,8 @@ export function siteClient(parts: ResourceClientParts): ResourceClient<Site> {
 }
 
 /**
- * Where others reach the site: what its own spec says goes before the configuration. Earlier
- * versions stored URLs that no parser reads: such a value is ignored, and a condition says so.
+ * The URL at which others reach the site. `spec.advertiseURL` takes precedence over the configuration.
+ * Ignores an invalid URL that an earlier version stored, and a condition reports it.
  */
 export function advertisedURL(store: Pick<Store, 'get'>, configured: string): string {
   const entry = store.get(siteKind.plural, siteName);
@@ -52,7 +51,7 @@ function usableURL({ spec }: Pick<Site, 'spec'>): string | undefined {
   return url === undefined || parseSiteURL(url) === undefined ? undefined : url;
 }
 
-/** Refuses with HANSA_INVALID what the schema cannot tell. */
+/** Checks what the schema cannot express. Throws HANSA_INVALID. */
 export function admitSite(
   kind: Kind,
   next: Pick<Resource, 'spec'> | undefined,
@@ -67,7 +66,7 @@ export function admitSite(
   );
 }
 
-/** Idempotent. */
+/** Creates the Site if it is missing. Idempotent. */
 export async function ensureSite(sites: ResourceClient<Site>): Promise<void> {
   try {
     await sites.create({ name: siteName, spec: {} }, { controller: controllerName });
@@ -82,7 +81,7 @@ export function siteController(parts: {
   readonly sites: ResourceClient<Site>;
   readonly facts: SiteFacts;
   readonly authority: Pick<SiteAuthority, 'onChange'>;
-  /** Why the site is not ready; undefined where it is. */
+  /** Why the site is not ready, or undefined. */
   readonly problem: () => string | undefined;
 }): Controller {
   const { store, clock, sites, facts, authority, problem } = parts;
@@ -116,7 +115,7 @@ function statusOf(
       ? ({
           status: 'True',
           reason: 'Running',
-          message: 'Every part of the site is running.',
+          message: 'All parts of the site are ready.',
         } as const)
       : ({ status: 'False', reason: 'PartNotReady', message: problem } as const);
   const observedGeneration = site.metadata.generation;
@@ -134,7 +133,7 @@ function statusOf(
   };
 }
 
-/** There only while spec.advertiseURL cannot be used. */
+/** Present only while spec.advertiseURL is not valid. */
 function advertiseURLCondition(
   site: Site,
   usedInstead: string,
@@ -148,7 +147,7 @@ function advertiseURLCondition(
     type,
     status: 'False',
     reason: 'NotASiteURL',
-    message: `spec.advertiseURL is ignored and ${usedInstead} is advertised: it must be ${siteURLRule}.`,
+    message: `The site ignores spec.advertiseURL and advertises ${usedInstead}: spec.advertiseURL must be ${siteURLRule}.`,
     observedGeneration: site.metadata.generation,
   } as const;
   return setCondition(conditions, update, nowMs);

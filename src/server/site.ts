@@ -1,5 +1,5 @@
-// A site in one process: everything that was built apart is put together here, in the order in
-// which the parts need each other, and taken down in reverse.
+// A site in one process: starts all parts in the order of their dependencies, and stops them in
+// reverse.
 
 import { hostname } from 'node:os';
 import type { Kind } from '../api/kind.ts';
@@ -46,9 +46,9 @@ import { CleanupStack } from './cleanup-stack.ts';
 
 export interface SiteOptions {
   readonly config: ServerConfig;
-  /** In the order in which they are started. */
+  /** In start order. */
   readonly planes?: readonly Plane[];
-  /** Kinds beside those of the core and of the planes, which only tests have. */
+  /** Additional kinds, for tests. */
   readonly kinds?: readonly Kind[];
   readonly version: string;
   readonly clock: Clock;
@@ -65,16 +65,16 @@ export interface RunningSite {
     Record<'api' | 'federation' | 'web' | 'metrics' | 'admin', string | undefined>
   > &
     Readonly<Record<string, string | undefined>>;
-  /** Those among them that planes opened. */
+  /** The endpoints that planes opened. */
   readonly planeEndpoints: ReadonlyMap<string, PlaneEndpoint>;
   readonly store: Store;
-  /** Every route beside the resources, with who may call it. */
+  /** Every route except resources, with who may call it. */
   readonly routes: readonly RouteRow[];
-  /** Finishes what is in flight, for at most limits.drainSeconds, then closes everything. Idempotent. */
+  /** Finishes requests in progress, for at most limits.drainSeconds, then closes everything. Idempotent. */
   stop(): Promise<void>;
 }
 
-/** Long enough for a pause of the garbage collector or the disk, short enough that a successor need not wait long. */
+/** Longer than a pause of the garbage collector or the disk, but short for a successor that waits. */
 const leaseMs = 10_000;
 
 export async function startSite(options: SiteOptions): Promise<RunningSite> {
@@ -129,8 +129,8 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   let stopped: Promise<void> | undefined;
   health.add('shutdown', () => (draining ? 'the site is stopping' : undefined));
   cleanup.add(() => {
-    // Last in, so first out: watchers are told to come back, and what is in flight is finished
-    // while everything that it may need still runs.
+    // Runs first at a stop: watches end, and requests in progress finish while everything that they
+    // need still runs.
     draining = true;
     dispatchers.api.drain();
     dispatchers.federation.drain();
@@ -153,7 +153,7 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   };
 }
 
-/** The kinds, the preset roles, and who may do what. */
+/** Prepares the kinds, the preset roles, authentication and authorization. */
 async function prepareAccess(
   options: SiteOptions,
   { store, trustDomain, audit }: Foundation,
@@ -173,7 +173,7 @@ async function prepareAccess(
   return { registry, kindNames, authorizer, tokens, authenticator, budget, counted };
 }
 
-/** The one way by which resources change. */
+/** Creates the writer, the only way to change resources. */
 function createWriter(
   { clock, random }: SiteOptions,
   { store }: Foundation,
@@ -243,11 +243,11 @@ async function openListeners(
   },
 ): Promise<Opened> {
   const { listeners, dispatchers, ownBundle } = parts;
-  // Users are of this trust domain: another one's SVIDs mean nothing to the API.
+  // Users belong to this trust domain. The API does not accept SVIDs of others.
   const peers = new PeerAuthenticator(ownBundle);
   const api = await listeners.api(
     config.api,
-    // Watches of users are many and long; answers that refuse somebody are neither.
+    // Users have many long watches, but error responses to strangers are few and short.
     dispatchers.api.listener(
       identifyTls(peers, authenticator, clock),
       dispatchers.limits,
@@ -283,7 +283,7 @@ async function openListeners(
   return { endpoints, federationPort: federation?.address.port };
 }
 
-/** The site's own and those of planes. */
+/** Starts the controllers of the site and of the planes. */
 async function startControllers(
   { clock, random, log, metrics, version }: SiteOptions,
   { health, store, trustDomain, authority }: Foundation,

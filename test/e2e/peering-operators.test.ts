@@ -128,7 +128,7 @@ suite('operators of two sites', () => {
     const { dataDir } = lubeck.daemon;
     const asked = await hansa(['delete', 'peer', 'reval.example', '--data-dir', dataDir]);
     assert.equal(asked.code, 2);
-    assert.match(asked.stderr, /reval\.example\? .*stop trusting each other at once.*--yes/);
+    assert.match(asked.stderr, /reval\.example\? .*immediately stop trusting each other.*--yes/);
     const tried = ['delete', 'peer', 'reval.example', '--dry-run', '--data-dir', dataDir];
     assert.equal((await hansa(tried)).code, 0);
     await lubeck.must(['get', 'peer', 'reval.example']);

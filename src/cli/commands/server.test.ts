@@ -57,7 +57,7 @@ suite('a site that was started with flags', () => {
     const first = await startOnce(folder, flags);
     assert.match(
       first.stdout,
-      /settings +\S+config\.yaml +kept for the next start: --api 127\.0\.0\.1:0, --federation off, --metrics off, --advertise https:\/\/harbour\.example:9/,
+      /settings +\S+config\.yaml +remembered for the next start: --api 127\.0\.0\.1:0, --federation off, --metrics off, --advertise https:\/\/harbour\.example:9/,
     );
     const second = await startOnce(folder, []);
     assert.equal(second.endpoints.advertise, 'https://harbour.example:9');
@@ -104,7 +104,7 @@ suite('a site that was started with flags', () => {
     const folder = join(folderOf(context), 'new');
     const refused = await run(['server', '--data-dir', folder]);
     assert.equal(refused.code, 3);
-    assert.match(refused.stderr, /no trust domain is given/);
+    assert.match(refused.stderr, /this data folder is new and needs a trust domain/);
     assert.equal(existsSync(folder), false);
   });
 

@@ -1,4 +1,4 @@
-// How a write becomes a record of the audit log.
+// Converts a write of a resource into a record of the audit log.
 
 import type { Kind } from '../../api/kind.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
@@ -15,7 +15,7 @@ export function auditWrites(
     const transition =
       write.transition?.reason ??
       (subresource === 'status' ? transitions(before, after) : write.meaning);
-    // A status that says the same in other numbers is no event.
+    // A status write without a transition gets no record.
     if (transition === '') return undefined;
     const metadata = (after ?? before)?.metadata;
     const { address, requestId } = context;
@@ -36,7 +36,7 @@ export function auditWrites(
   };
 }
 
-/** A kind with a name in the audit log is changed by three verbs; how it was changed does not matter there. */
+/** A kind with an `auditName` has three verbs: create, update and delete. */
 function verbOf(kind: Kind, verb: WriteRecord['verb'], before: ObjectDraft | undefined): string {
   if (kind.auditName === undefined) return verb;
   if (verb === 'delete') return `${kind.auditName}.delete`;
@@ -52,7 +52,7 @@ interface StatusLike {
   }[];
 }
 
-/** What changed in kind, in words: `Ready False → True (Started)`. Empty where nothing did. */
+/** The transitions of state and conditions, such as `Ready False → True (Started)`. Empty if there is none. */
 function transitions(before: ObjectDraft | undefined, after: ObjectDraft | undefined): string {
   const old = (before?.status ?? {}) as StatusLike;
   const next = (after?.status ?? {}) as StatusLike;

@@ -1,4 +1,4 @@
-// How a refused request becomes a record of the audit log.
+// Converts a denied request into a record of the audit log.
 
 import { actorOf } from '../../core/access/audit-draft.ts';
 import { anonymous } from '../../core/access/identity.ts';
@@ -8,7 +8,7 @@ import type { HansaError } from '../../core/errors/error.ts';
 import type { FederationDispatcherParts } from '../listeners/federation-listener.ts';
 import type { RequestDispatcherParts } from '../http/request-dispatcher.ts';
 
-/** `kinds` turns the resource that a refusal names into the word that other records have for it. */
+/** `kinds` maps the resource in the error to its kind, as in other records. */
 export function denials(
   audit: Pick<Audit, 'deny'>,
   kinds: readonly KindName[] = [],
@@ -30,7 +30,7 @@ export function denials(
         ...objectOf(error),
         outcome: 'deny',
         code: error.code,
-        reason: error.code === 'HANSA_UNAUTHENTICATED' ? 'no good credential' : error.message,
+        reason: error.code === 'HANSA_UNAUTHENTICATED' ? 'no valid credential' : error.message,
       }),
     ofPeers: (peer, error, { route, address }) =>
       audit.deny({

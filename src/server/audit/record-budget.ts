@@ -1,8 +1,8 @@
-// Limits how many audit records one caller may cause. The site keeps records for ever, so a caller
-// that can cause one must not be able to cause a thousand per second.
+// Limits how many audit records one caller may cause. The site keeps records forever, so a caller that
+// can cause one must not be able to cause a thousand per second.
 //
-// The budget counts records, not requests: a request that changes nothing costs nothing.
-// A caller beyond its budget is refused before its next request is worked on.
+// The budget counts records, not requests: a request that changes nothing costs nothing. The site
+// rejects the next request of a caller that exceeded its budget.
 
 import { adminsGroup, type Caller } from '../../core/access/identity.ts';
 import type { AuditActor, AuditDraft } from '../../core/audit/event.ts';
@@ -11,13 +11,13 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 
-/** A full bucket holds this many seconds of records: 30,000 by default, more than a GitOps controller writes at its first sync. */
+/** The burst, in seconds of records: 30,000 records by default, more than the first sync of a GitOps controller. */
 const burstSeconds = 300;
 
-/** Every credential obtains user SVIDs, also one without rights: 300 at once by default, then one per second. */
+/** Every credential can get user SVIDs, even without rights: by default a burst of 300, then one per second. */
 const costOfUserSvid = 100;
 
-/** As many as there can be tokens. */
+/** The maximum number of tokens. */
 const maxCallers = 10_000;
 
 type Records = Pick<Audit, 'record' | 'deny' | 'later'>;
@@ -37,7 +37,7 @@ export class RecordBudget {
     });
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS where the caller has caused too many records. */
+  /** Throws HANSA_TOO_MANY_REQUESTS if the caller has caused too many records. */
   check(caller: Caller): void {
     if (!this.#isLimited(caller)) return;
     const retryAfterSeconds = this.#buckets.waitSeconds(caller.user);
@@ -49,7 +49,7 @@ export class RecordBudget {
     );
   }
 
-  /** The same log, whose records count. Denials do not: they are gathered and bounded by themselves. */
+  /** A log that counts records against the budget. Denials do not count, because the log aggregates them. */
   counting(audit: Records): Records {
     return {
       record: (draft) => {
@@ -69,7 +69,7 @@ export class RecordBudget {
       this.#buckets.charge(actor.user, kind === 'UserSVID' ? costOfUserSvid : 1);
   }
 
-  /** The owner of the site always has room, and controllers are the site itself. Others than callers of the API have limits of their own. */
+  /** Only API callers are limited, except the owner. Controllers are part of the site, and peers have other limits. */
   #isLimited({ via, groups }: Pick<AuditActor, 'via' | 'groups'>): boolean {
     if (this.#perSecond === 0 || (via !== 'token' && via !== 'certificate')) return false;
     return !groups.includes(adminsGroup);

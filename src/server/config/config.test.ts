@@ -249,7 +249,7 @@ suite('variables', () => {
       env: { HANSA_TRUSTDOMAIN: 'x', HANSA_SERVICE_HOST: '10.0.0.1', PATH: '/bin' },
     });
     assert.deepEqual(warnings, [
-      'HANSA_TRUSTDOMAIN is not known; did you mean HANSA_TRUST_DOMAIN?',
+      'unknown variable HANSA_TRUSTDOMAIN; did you mean HANSA_TRUST_DOMAIN?',
     ]);
   });
 });

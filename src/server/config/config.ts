@@ -1,6 +1,5 @@
-// The configuration of a site: one table of keys (keys.ts) for flags, HANSA_* variables, a YAML file
-// and the settings that the data folder remembers, in this order of precedence, with defaults below.
-// Pure: the caller reads the files.
+// The configuration of a site. Sources in order of precedence: flags, HANSA_* variables, a YAML file,
+// the settings remembered in the data folder, and defaults. Pure: the caller reads the files.
 
 import { dirname } from 'node:path';
 import { HansaError } from '../../core/errors/error.ts';
@@ -13,14 +12,14 @@ import { type ConfigTable, configTable, flagOf, siteKeys, variableOf } from './k
 import { nearest } from './nearest.ts';
 
 export interface ServerConfig extends SiteSettings {
-  /** Undefined: the one of the data folder. */
+  /** Undefined: the trust domain of the data folder. */
   readonly trustDomain: string | undefined;
   readonly api: ListenAddress;
   readonly federation: ListenAddress | 'off';
   readonly metrics: ListenAddress | 'off';
-  /** Undefined: made from the trust domain and the port of the federation listener. */
+  /** Undefined: derived from the trust domain and the port of the federation listener. */
   readonly advertise: string | undefined;
-  /** Absolute. Undefined: the site's own, in the secrets folder. */
+  /** An absolute path. Undefined: the key file in the secrets folder. */
   readonly keyFile: string | undefined;
   /** The settings of each plane, by its name. */
   readonly planes: ReadonlyMap<string, unknown>;
@@ -36,7 +35,7 @@ export interface Limits {
   readonly maxConcurrentRequests: number;
   readonly maxWatches: number;
   readonly maxUnreadWatchBytes: number;
-  /** For one caller; 0 is no limit. */
+  /** Per caller. 0 means no limit. */
   readonly requestsPerSecond: number;
   readonly recordsPerSecond: number;
   readonly requestSeconds: number;
@@ -50,11 +49,11 @@ export type Source =
   | { readonly from: 'remembered'; readonly path: string; readonly line: number }
   | { readonly from: 'default' };
 
-/** One key as it came out, for `config show`. */
+/** The effective value of one key and its source, for `config show`. */
 export interface Setting {
   readonly key: string;
   readonly declared: ConfigKey;
-  /** As a user would write it; undefined where there is neither a value nor a default. */
+  /** As a user would write it. Undefined if there is neither a value nor a default. */
   readonly value: string | undefined;
   readonly source: Source;
 }
@@ -63,22 +62,22 @@ export interface LoadedConfig {
   readonly config: ServerConfig;
   readonly settings: readonly Setting[];
   /**
-   * Not errors: variables that look like a misspelt key, because others may own names that begin with
-   * HANSA_, and values that an operator may want, but seldom does.
+   * Variables that look like a misspelt key (other programs may use HANSA_* names too), and values
+   * that operators rarely want.
    */
   readonly warnings: readonly string[];
 }
 
 export interface ConfigInputs {
-  /** Whose keys there are beside those of the site. */
+  /** The planes, which add keys to those of the site. */
   readonly planes: readonly Pick<Plane, 'name' | 'settings'>[];
-  /** By key, as given on the command line. */
+  /** Values of flags, by key. */
   readonly flags: Readonly<Record<string, string>>;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly file?: ConfigFile;
-  /** What the data folder remembers of earlier starts (remembered-settings.ts). */
+  /** Settings of earlier starts from the data folder (remembered-settings.ts). */
   readonly remembered?: ConfigFile;
-  /** What relative paths in flags and variables are relative to. */
+  /** The base of relative paths in flags and variables. */
   readonly cwd: string;
 }
 
@@ -111,20 +110,18 @@ export function loadConfig(inputs: ConfigInputs): LoadedConfig {
     } catch (error) {
       if (!(error instanceof ValueProblem)) throw error;
       const shown = JSON.stringify(given.text);
-      problems.push(
-        `${name} is ${shown} (${sourceText(given.source)}): accepted is ${error.message}`,
-      );
+      problems.push(`${name} is ${shown} (${sourceText(given.source)}): expected ${error.message}`);
     }
   }
   refuse(problems);
-  // The map was filled by the parsers of the same keys, so each value has its key's type.
+  // The parsers of the keys filled the map, so each value has the type of its key.
   const own = pick(values, siteKeys) as ValuesOf<typeof siteKeys>;
   const site = assemble(own);
-  // A remembered setting is on no command line: the message says where to remove it.
+  // A remembered setting is not on the command line, so the message says where to remove it.
   const remembered = (...names: readonly string[]): string =>
     settings
       .filter(({ key, source }) => names.includes(key) && source.from === 'remembered')
-      .map(({ key, source }) => `; ${key} is ${sourceText(source)}, remove that line to forget it`)
+      .map(({ key, source }) => `; ${key} is ${sourceText(source)}: to unset it, remove that line`)
       .join('');
   const parts = inputs.planes.flatMap(({ name, settings: declared }) =>
     declared === undefined ? [] : [{ name, declared, given: pick(values, declared.keys) }],
@@ -148,12 +145,12 @@ function refuse(problems: readonly string[]): void {
   throw new HansaError(
     'HANSA_CONFIG_INVALID',
     problems.length === 1
-      ? `The configuration is not accepted: ${problems[0]}.`
-      : `The configuration is not accepted:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
+      ? `The configuration is not valid: ${problems[0]}.`
+      : `The configuration is not valid:\n${problems.map((problem) => `  ${problem}`).join('\n')}`,
   );
 }
 
-/** The values of these keys; undefined where there is none. */
+/** The values of these keys, or undefined. */
 function pick(
   values: ReadonlyMap<string, unknown>,
   keys: Readonly<Record<string, unknown>>,
@@ -161,7 +158,7 @@ function pick(
   return Object.fromEntries(Object.keys(keys).map((name) => [name, values.get(name)]));
 }
 
-/** The data folder, before its own settings can be read. Undefined where the value is not accepted. */
+/** The data folder, needed before its remembered settings can be read. Undefined if the value is not valid. */
 export function dataDirFrom(inputs: ConfigInputs): string | undefined {
   const given = givenFor('dataDir', siteKeys.dataDir, inputs);
   try {
@@ -172,7 +169,7 @@ export function dataDirFrom(inputs: ConfigInputs): string | undefined {
   }
 }
 
-/** Where a value came from, in words. */
+/** Describes the source of a value. */
 export function sourceText(source: Source): string {
   switch (source.from) {
     case 'flag':
@@ -222,7 +219,7 @@ function unknownKeys(file: ConfigFile, table: ConfigTable): string[] {
   return problems;
 }
 
-/** Variables of commands that call a site; they mean nothing to the daemon, but are no mistakes. */
+/** Variables for client commands. The daemon ignores them without a warning. */
 const clientVariables = [
   'HANSA_SITE',
   'HANSA_CONTEXT',
@@ -241,7 +238,7 @@ function misspeltVariables(env: ConfigInputs['env'], table: ConfigTable): string
     .filter((name) => name.startsWith('HANSA_') && !known.includes(name))
     .flatMap((name) => {
       const meant = nearest(name, known);
-      return meant === undefined ? [] : [`${name} is not known; did you mean ${meant}?`];
+      return meant === undefined ? [] : [`unknown variable ${name}; did you mean ${meant}?`];
     });
 }
 
@@ -284,7 +281,7 @@ function assemble(values: ValuesOf<typeof siteKeys>): Omit<ServerConfig, 'planes
   };
 }
 
-/** Problems of several keys of the site together. */
+/** Conflicts between keys of the site. */
 function atOdds(values: ValuesOf<typeof siteKeys>): readonly string[] {
   return [
     ...needs(values, 'ca.upstreamCertFile', 'ca.upstreamKeyFile'),

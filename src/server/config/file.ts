@@ -1,5 +1,5 @@
-// Reads the YAML file of a configuration into a flat map of dotted keys to scalars with their
-// lines. Knows nothing of what the keys mean.
+// Reads a YAML configuration file into a flat map of dotted keys to scalars with line numbers. Does
+// not know the keys.
 
 import { isMap, isScalar, LineCounter, parseDocument } from 'yaml';
 
@@ -11,11 +11,11 @@ export interface FileValue {
 export interface ConfigFile {
   readonly path: string;
   readonly values: ReadonlyMap<string, FileValue>;
-  /** What is wrong with the form of the file, as `path:line: …`. */
+  /** Syntax problems of the file, as `path:line: …`. */
   readonly problems: readonly string[];
 }
 
-/** A configuration has a few dozen lines; more than this is another file by mistake. */
+/** A configuration has a few dozen lines. A larger file is there by mistake. */
 export const maxConfigFileBytes = 256 * 1024;
 
 export function parseConfigFile(path: string, text: string): ConfigFile {
@@ -48,7 +48,7 @@ export function parseConfigFile(path: string, text: string): ConfigFile {
       if (isMap(value)) {
         walk(value, `${key}.`);
       } else if (isScalar(value) && value.value !== null) {
-        // The source text, so that 0x10 or 1_000 is judged as written and not as YAML reads it.
+        // The source text, so that parsers see 0x10 or 1_000 as written.
         const plain = typeof value.value === 'string' ? value.value : (value.source ?? '');
         values.set(key, { text: plain, line: lineAt(offset) });
       } else if (value === null || isScalar(value)) {

@@ -1,6 +1,6 @@
-// The configuration keys of a site, each once, with its meaning, default and parser. With the keys
-// that the planes declare, they make one table: the YAML file, the HANSA_* variables, the flags of
-// `hansa server`, `hansa config` and the reference page all come from it.
+// The configuration keys of a site with meaning, default and parser. Together with the keys of the
+// planes they are the source of the YAML file, the HANSA_* variables, the flags of `hansa server`,
+// `hansa config` and the reference page.
 
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -33,7 +33,7 @@ function formatListener(value: ListenAddress | 'off'): string {
   return value === 'off' ? value : formatListenAddress(value);
 }
 
-/** As SPIRE spells them. */
+/** The names that SPIRE uses. */
 const authorityKeyTypes = ['ec-p256', 'ec-p384', 'rsa-2048', 'rsa-3072', 'rsa-4096'] as const;
 
 function parseTrustDomainName(text: string): string {
@@ -45,8 +45,7 @@ function parseTrustDomainName(text: string): string {
 export const siteKeys = {
   dataDir: configKey({
     placeholder: 'DIR',
-    meaning:
-      'The folder that holds everything the site remembers: store, secrets, sockets, ca.pem. Made where it is missing.',
+    meaning: 'The data folder of the site: store, secrets, sockets and ca.pem. Created if missing.',
     default: './hansa-data',
     oneRun: true,
     parse: parseDataDir,
@@ -54,21 +53,22 @@ export const siteKeys = {
   trustDomain: optionalConfigKey({
     placeholder: 'NAME',
     meaning:
-      'The name of the site in every identity that it issues. Fixed by the first start in a data folder.',
-    withoutIt: 'the one that the data folder was started with; required for the first start',
+      'The trust domain of the site, which is part of every SPIFFE ID. Fixed at the first start of a data folder.',
+    withoutIt: 'the trust domain of the data folder; required at the first start',
     oneRun: true,
     parse: parseTrustDomainName,
   }),
   api: configKey({
     placeholder: 'HOST:PORT',
-    meaning: 'Where the resource API listens, with TLS: kubectl, GitOps controllers, --site.',
+    meaning: 'Address of the resource API (TLS), for kubectl, GitOps controllers and --site.',
     default: '127.0.0.1:7443',
     parse: parseListenAddress,
     format: formatListenAddress,
   }),
   federation: configKey({
     placeholder: 'HOST:PORT|off',
-    meaning: 'Where other sites reach this one, with TLS and the SVID of the site.',
+    meaning:
+      'Address of the federation listener for other sites, with TLS and the SVID of the site.',
     default: '0.0.0.0:8443',
     parse: parseListener,
     format: formatListener,
@@ -76,7 +76,7 @@ export const siteKeys = {
   metrics: configKey({
     placeholder: 'HOST:PORT|off',
     meaning:
-      'Where /metrics, /healthz and /readyz are served, without TLS. Keep it on loopback unless the network is trusted.',
+      'Address of /metrics, /healthz and /readyz, without TLS. Keep it on loopback unless you trust the network.',
     default: '127.0.0.1:9464',
     parse: parseListener,
     format: formatListener,
@@ -84,7 +84,7 @@ export const siteKeys = {
   web: configKey({
     placeholder: 'HOST:PORT|off',
     meaning:
-      'Where the bundle (https_web) and OIDC discovery are served, with a Web PKI certificate: needs servingCert.certFile and servingCert.keyFile, or acme.',
+      'Address of the web listener, which serves the bundle (https_web) and OIDC discovery with a Web PKI certificate. Needs servingCert.certFile and servingCert.keyFile, or acme.',
     default: 'off',
     parse: parseListener,
     format: formatListener,
@@ -92,21 +92,21 @@ export const siteKeys = {
   'ca.keyType': configKey({
     placeholder: 'TYPE',
     meaning:
-      'The keys of authorities that are made from now on. P-384 signs 30 times slower than P-256, RSA 10 to 60 times.',
+      'Key type of new X.509 authorities. P-384 signs 30 times slower than P-256, RSA 10 to 60 times.',
     default: 'ec-p256',
     parse: parseChoice(authorityKeyTypes),
   }),
   'ca.ttlSeconds': configKey({
     placeholder: 'SECONDS',
-    meaning: 'How long an authority lives. A new one takes over before that by itself.',
+    meaning: 'Lifetime of an authority. The site rotates to a new one before it expires.',
     default: '7776000',
     parse: parseCount(600, 315_360_000),
   }),
   'ca.clockTrustedUntil': optionalConfigKey({
     placeholder: 'TIME',
     meaning:
-      'Up to this time the clock is known to be right, in RFC 3339: authorities that expired while the site was down for long are replaced.',
-    withoutIt: 'a start is refused when all authorities seem to have expired for weeks',
+      'Confirms that the clock is right until this time (RFC 3339), so that the site replaces authorities that expired while it was down.',
+    withoutIt: 'the site does not start if all authorities seem to have expired weeks ago',
     oneRun: true,
     parse: parseTime,
     format: timestamp,
@@ -114,8 +114,8 @@ export const siteKeys = {
   'ca.upstreamCertFile': optionalConfigKey({
     placeholder: 'FILE',
     meaning:
-      'An authority above this site, in PEM with its intermediates: the site signs with an intermediate of it.',
-    withoutIt: 'the site is its own root',
+      'Upstream authority in PEM, with its intermediates. It signs the X.509 authorities of the site.',
+    withoutIt: 'the authorities of the site are self-signed',
     parse: parsePath,
   }),
   'ca.upstreamKeyFile': optionalConfigKey({
@@ -126,116 +126,117 @@ export const siteKeys = {
   }),
   'ca.upstreamBundleFile': optionalConfigKey({
     placeholder: 'FILE',
-    meaning: 'The roots above ca.upstreamCertFile in PEM: what others verify with.',
-    withoutIt: 'ca.upstreamCertFile holds a root itself',
+    meaning: 'Root certificates of the upstream authority in PEM, for the trust bundle.',
+    withoutIt: 'ca.upstreamCertFile must contain a root',
     parse: parsePath,
   }),
   'jwt.keyType': configKey({
     placeholder: 'TYPE',
-    meaning: 'The keys that sign JWT-SVIDs from now on.',
+    meaning: 'Key type of new JWT authorities.',
     default: 'ec-p256',
     parse: parseChoice(authorityKeyTypes),
   }),
   advertise: optionalConfigKey({
     placeholder: 'URL',
-    meaning: 'The URL under which peers reach the federation listener; status carries it.',
+    meaning:
+      'The URL at which peers reach the federation listener. The status of the Site shows it.',
     withoutIt: 'https://TRUST_DOMAIN:PORT, with the port of the federation listener',
     parse: parseAdvertisedUrl,
   }),
   keyFile: optionalConfigKey({
     placeholder: 'FILE',
     meaning:
-      'The key-encryption key that seals secrets in the store; made where it is missing. Best kept on another disk than the data folder, and out of its backups.',
-    withoutIt: 'one that the site makes in the secrets folder of the data folder',
+      'File with the key-encryption key that seals secrets in the store. Created if missing. Keep it on another disk than the data folder, and out of its backups.',
+    withoutIt: 'a file in the secrets folder of the data folder',
     parse: parsePath,
   }),
   logLevel: configKey({
     placeholder: 'LEVEL',
-    meaning: 'The least important lines that are logged: debug, info, warn or error.',
+    meaning: 'Minimum level of log lines: debug, info, warn or error.',
     default: 'info',
     oneRun: true,
     parse: parseChoice(['debug', 'info', 'warn', 'error']),
   }),
   logFormat: configKey({
     placeholder: 'FORMAT',
-    meaning: 'How log lines look: text for people, json for machines, auto chooses by terminal.',
+    meaning: 'Log format: text, json, or auto (text on a terminal, otherwise json).',
     default: 'auto',
     oneRun: true,
     parse: parseChoice(['auto', 'text', 'json']),
   }),
   'limits.maxRequestBytes': configKey({
     placeholder: 'BYTES',
-    meaning: 'The largest body of a request; larger ones are refused with 413.',
+    meaning: 'Maximum size of a request body. The site rejects larger ones with 413.',
     default: '3Mi',
     parse: parseBytes(1024, 64 * 1024 ** 2),
   }),
   'limits.maxHeaderBytes': configKey({
     placeholder: 'BYTES',
-    meaning: 'The largest head of a request; larger ones are refused with 431.',
+    meaning: 'Maximum size of the request headers. The site rejects larger ones with 431.',
     default: '32Ki',
     parse: parseBytes(4096, 1024 ** 2),
   }),
   'limits.maxConnections': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Connections that a listener holds at once, a quarter of them of one address; further ones are closed.',
+      'Maximum number of connections of a listener, and a quarter of that per address. The listener closes further ones.',
     default: '10000',
     parse: parseCount(1, 1_000_000),
   }),
   'limits.maxConcurrentRequests': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Requests (not watches) that are worked on at once, a quarter of them of one caller; further ones get 429.',
+      'Maximum number of concurrent requests (without watches), and a quarter of that per caller. Further ones get 429.',
     default: '400',
     parse: parseCount(1, 100_000),
   }),
   'limits.maxWatches': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Watches that are open at once, a quarter of them of one caller; further ones get 429. The admin socket has as many of its own.',
+      'Maximum number of open watches, and a quarter of that per caller. Further ones get 429. The admin socket has a separate limit of the same size.',
     default: '5000',
     parse: parseCount(1, 1_000_000),
   }),
   'limits.maxUnreadWatchBytes': configKey({
     placeholder: 'BYTES',
     meaning:
-      'Bytes that all watches together may leave unread; beyond it, the watches whose clients have not read for longest are ended.',
+      'Maximum number of unread bytes of all watches together. Beyond it, the site ends the watches whose clients have not read for the longest time.',
     default: '64Mi',
     parse: parseBytes(1024 ** 2, 16 * 1024 ** 3),
   }),
   'limits.requestsPerSecond': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Requests a second that one caller may send for long; beyond it 429 says when to try again. 0 sets no limit.',
+      'Sustained requests per second of one caller. Further ones get 429 with Retry-After. 0 means no limit.',
     default: '0',
     parse: parseCount(0, 10_000_000),
   }),
   'limits.recordsPerSecond': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Audit records per second that one caller may cause, with a burst of 300 times as many; beyond it 429 says when to try again. A user SVID counts as 100. The owner of the site (admin socket, user admin) is not limited. 0 sets no limit.',
+      'Audit records per second that one caller may cause, with a burst of 300 times as many. Beyond it, requests get 429 with Retry-After. A user SVID counts as 100. The owner of the site (admin socket, user admin) has no limit. 0 means no limit.',
     default: '100',
     parse: parseCount(0, 1_000_000),
   }),
   'limits.requestSeconds': configKey({
     placeholder: 'SECONDS',
     meaning:
-      'How long a request may take to arrive, and its answer to be read. A watch that is not read for so long is ended.',
+      'Timeout for receiving a request, and for the client to read the response. The site ends a watch whose client does not read for this time.',
     default: '60',
     parse: parseCount(1, 3600),
   }),
   'limits.drainSeconds': configKey({
     placeholder: 'SECONDS',
-    meaning: 'How long a stopping site waits for requests in flight.',
+    meaning: 'How long a stopping site waits for requests in progress.',
     default: '10',
     parse: parseCount(0, 3600),
   }),
 } as const;
 
-/** Every key of a site, in the order of help texts. */
+/** All keys of a site, in the order of the help text. */
 export type ConfigTable = ReadonlyMap<string, ConfigKey>;
 
-/** Throws a TypeError where a plane's declaration is wrong: that is a fault of the program. */
+/** Throws a TypeError if the declaration of a plane is wrong, which is a bug. */
 export function configTable(planes: readonly Pick<Plane, 'name' | 'settings'>[]): ConfigTable {
   const entries: [name: string, key: ConfigKey][] = Object.entries(siteKeys);
   for (const plane of planes) {

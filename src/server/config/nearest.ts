@@ -1,6 +1,6 @@
-// "Did you mean": the candidate that a misspelt word is closest to.
+// Finds the candidate closest to a misspelt word, for "did you mean" hints.
 
-/** Undefined where nothing is close enough to be meant. O(candidates × length²), for short words. */
+/** Undefined if no candidate is close enough. O(candidates × length²), for short words. */
 export function nearest(word: string, candidates: readonly string[]): string | undefined {
   let best: string | undefined;
   let bestDistance = Math.max(1, Math.floor(word.length / 3)) + 1;

@@ -141,7 +141,7 @@ suite('what is remembered', () => {
     };
     assert.throws(
       () => load(folder, { flags }),
-      /exclude each other.*servingCert\.certFile is remembered in .*config\.yaml:\d+, remove that line/,
+      /exclude each other.*servingCert\.certFile is remembered in .*config\.yaml:\d+: to unset it, remove that line/,
     );
   });
 });
@@ -155,7 +155,7 @@ suite('a file that was damaged', () => {
     ],
     'is refused with its line where a value is wrong': [
       '\napi: nowhere\n',
-      /api is "nowhere" \(remembered in .*config\.yaml:2\): accepted is HOST:PORT/,
+      /api is "nowhere" \(remembered in .*config\.yaml:2\): expected HOST:PORT/,
     ],
     'is refused where it names a data folder': [
       'dataDir: /x\n',

@@ -1,6 +1,6 @@
-// The settings that a site remembers: `config.yaml` in its data folder. `hansa server` writes the
-// flags of a successful start into it, so that the next start needs only --data-dir. Operators may
-// edit the file: their comments and other keys are kept.
+// The remembered settings: `config.yaml` in the data folder. `hansa server` writes the flags of a
+// successful start into it, so that the next start needs only --data-dir. Comments and other keys that
+// operators add are kept.
 
 import { existsSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,13 +10,13 @@ import type { Setting } from './config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './file.ts';
 import { replaceFile } from '../data-folder.ts';
 
-const heading = ` Settings that hansa server remembers: it needs no flag for them at the next start.
- A flag, a HANSA_* variable or a --config file goes before a line here.
+const heading = ` Settings that hansa server remembers, so that the next start needs no flags for them.
+ A flag, a HANSA_* variable or a --config file overrides a line here.
  Remove a line to return to the default.`;
 
 export interface SettingChange {
   readonly key: string;
-  /** Undefined where the setting was not remembered before. */
+  /** Undefined if the setting was not remembered before. */
   readonly before: string | undefined;
   readonly value: string;
 }
@@ -25,13 +25,13 @@ export function rememberedFile(dataDir: string): string {
   return join(dataDir, 'config.yaml');
 }
 
-/** Undefined where nothing is remembered. Throws HANSA_CONFIG_INVALID where the file cannot be read. */
+/** Undefined if there is no file. Throws HANSA_CONFIG_INVALID if it cannot be read. */
 export function readRemembered(dataDir: string): ConfigFile | undefined {
   const path = rememberedFile(dataDir);
   try {
     const found = statSync(path, { throwIfNoEntry: false });
     if (found === undefined) return undefined;
-    // Checked before the file is read: a device or a log by mistake would fill the memory.
+    // Checked before the read, because a device or a large log would fill the memory.
     if (!found.isFile() || found.size > maxConfigFileBytes) {
       const what = found.isFile() ? `is larger than ${maxConfigFileBytes} bytes` : 'is not a file';
       return { path, values: new Map(), problems: [`${path}: ${what}`] };
@@ -53,7 +53,7 @@ export function readRemembered(dataDir: string): ConfigFile | undefined {
   }
 }
 
-/** Writes the flags among the settings into the file, where it does not say the same already. */
+/** Writes the settings that came from flags into the file, if they changed. */
 export function rememberSettings(
   dataDir: string,
   settings: readonly Setting[],
@@ -77,7 +77,7 @@ function withChanges(text: string, changes: readonly SettingChange[]): string {
     document.commentBefore = heading;
   }
   for (const { key, value } of changes) {
-    // Numbers without quotes, as a person would write them.
+    // Writes numbers without quotes.
     document.setIn(key.split('.'), /^\d+$/.test(value) ? Number(value) : value);
   }
   return document.toString({ lineWidth: 0 });

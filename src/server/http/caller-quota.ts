@@ -1,18 +1,18 @@
-// How much of what is limited one caller may hold at once, so that nobody takes it all by sending
-// half of many requests. Per process: each replica bounds what it serves.
+// Limits how many places one caller may hold at once, so that no caller takes all of them. Per
+// process: each replica limits what it serves.
 
 import { tooMany } from './limits.ts';
 
 export interface CallerQuotaLimits {
-  /** Of one caller. */
+  /** Maximum of one caller. */
   readonly each: number;
-  /** Of all of them together. */
+  /** Maximum of all callers together. */
   readonly all: number;
 }
 
 export class CallerQuota {
   readonly #limits: CallerQuotaLimits;
-  /** As many as are being served. */
+  /** Places in use, by caller. */
   readonly #held = new Map<string, number>();
   #all = 0;
 
@@ -20,7 +20,7 @@ export class CallerQuota {
     this.#limits = limits;
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves once, when the answer has gone out. */
+  /** Takes a place or throws HANSA_TOO_MANY_REQUESTS. Call the result once, after the response. */
   enter(caller: string): () => void {
     const held = this.#held.get(caller) ?? 0;
     if (held >= this.#limits.each || this.#all >= this.#limits.all) throw tooMany();
@@ -34,7 +34,7 @@ export class CallerQuota {
     };
   }
 
-  /** As `enter`, for a caller that has entered elsewhere: it leaves both, and at once where this throws. */
+  /** Like `enter`, for a caller that already holds another place. Releases that one too, also if this throws. */
   enterToo(caller: string, leave: () => void): () => void {
     try {
       const leaveShare = this.enter(caller);
@@ -48,7 +48,7 @@ export class CallerQuota {
     }
   }
 
-  /** How many callers hold anything. */
+  /** The number of callers that hold a place. */
   get callers(): number {
     return this.#held.size;
   }

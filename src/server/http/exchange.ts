@@ -1,5 +1,5 @@
-// One request and its answer, over HTTP/1.1 or HTTP/2, TLS or the admin socket. Handlers see this
-// and nothing of node:http.
+// One request and its response, over HTTP/1.1 or HTTP/2, TLS or the admin socket. Hides node:http
+// from handlers.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
@@ -11,24 +11,24 @@ import { parseJsonBody } from '../../core/json/json-body.ts';
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
 
-/** Tells who sent a request; throws HANSA_UNAUTHENTICATED. */
+/** Authenticates a request. Throws HANSA_UNAUTHENTICATED. */
 export type Identify = (request: Request) => Caller;
 
-/** Made for every request, so it computes little: what most requests do not need is made on first use. */
+/** Created for every request, so it computes most values on first use. */
 export class Exchange {
   readonly request: Request;
   readonly response: Response;
   /** Without the query. */
   readonly path: string;
   readonly query: URLSearchParams;
-  /** Anonymous until `identify` has told. */
+  /** Anonymous until `identify` runs. */
   caller: Caller = anonymous;
   /** Warnings for the caller (RFC 7234 section 5.5), as kubectl prints them. */
   readonly warnings: string[] = [];
   readonly clock: Clock;
   /** How long the body may take to arrive. */
   readonly bodyWithinMs: number;
-  /** Checks again that the caller may: the host sets it for a route, before its handler runs. */
+  /** Repeats the authorization of the route. The host sets it before the handler runs. */
   authorize: ((exchange: Exchange) => void) | undefined;
   readonly #identify: Identify;
   readonly #random: Random;
@@ -52,7 +52,7 @@ export class Exchange {
     this.#random = around.random;
   }
 
-  /** Looks at the credential, now: a request that lasts is to be asked again. Throws HANSA_UNAUTHENTICATED. */
+  /** Verifies the credential now. A long request calls it again. Throws HANSA_UNAUTHENTICATED. */
   identify(): Caller {
     this.caller = this.#identify(this.request);
     return this.caller;
@@ -76,19 +76,19 @@ export function parseQuery(url: string, questionMark: number): URLSearchParams {
 }
 
 /**
- * Reads a whole body of at most `limit` bytes. A longer one is refused as soon as that is known:
- * at once where its length is announced, else when the limit is passed. One that comes too slowly
- * is refused, too: node:http watches over that for HTTP/1.1 only.
+ * Reads a body of at most `limit` bytes. Rejects a longer one as early as possible: at once if
+ * Content-Length says so, otherwise at the limit. Also rejects a body that arrives too slowly, which
+ * node:http checks only for HTTP/1.1.
  */
 export async function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
   const body = await collect(exchange, limit);
-  // It took its time: the credential or the right may have been revoked meanwhile.
+  // The credential or the right may have been revoked while the body arrived.
   exchange.identify();
   exchange.authorize?.(exchange);
   return body;
 }
 
-/** Reads a JSON body of at most `limit` bytes; undefined where it is empty. */
+/** Reads a JSON body of at most `limit` bytes. Undefined if it is empty. */
 export async function readJson(exchange: Exchange, limit: number): Promise<unknown> {
   return parseJsonBody(await readBody(exchange, limit));
 }
@@ -150,7 +150,7 @@ export function respond(
   else (response as ServerResponse).end(body);
 }
 
-/** Of every answer. */
+/** The headers of every response. */
 export function headersOf(
   contentType: string,
   length: number,

@@ -1,14 +1,14 @@
-// What is wrong with a text that is not JSON, in the words of Go's encoding/json: kubectl's users
-// know them, and they say more than V8's. Only asked after JSON.parse has failed. O(length).
+// Describes a JSON syntax error in the words of Go's encoding/json, which kubectl users know. Runs only
+// after JSON.parse has failed. O(length).
 
-/** Go's decoder refuses deeper nesting. */
+/** Go's decoder rejects deeper nesting. */
 const maxDepth = 10_000;
 
 class SyntaxProblem extends Error {}
 
 const endOfInput = 'unexpected end of JSON input';
 
-/** Go reads bytes, and shows the byte that it stumbled over as if it were a character: so do we. */
+/** Shows the offending byte as a character, as Go does. */
 export function jsonSyntaxError(bytes: Buffer): string {
   try {
     new Scanner(bytes).document();
@@ -16,12 +16,12 @@ export function jsonSyntaxError(bytes: Buffer): string {
     if (error instanceof SyntaxProblem) return error.message;
     throw error;
   }
-  // Not reached by what JSON.parse refuses.
+  // Not reached for input that JSON.parse rejects.
   return 'invalid JSON';
 }
 
 class Scanner {
-  /** What may be long is read from here: a byte is had faster than a character. */
+  /** For long tokens: reading bytes is faster than reading characters. */
   readonly #bytes: Buffer;
   readonly #text: string;
   #at = 0;
@@ -37,7 +37,7 @@ class Scanner {
     if (this.#at < this.#text.length) this.#fail('after top-level value');
   }
 
-  /** Without recursion: the text decides how deep it goes. */
+  /** Without recursion, because the input controls the depth. */
   #value(): void {
     const open: ('{' | '[')[] = [];
     for (;;) {
@@ -62,7 +62,7 @@ class Scanner {
     }
   }
 
-  /** After a value: closes what ends here, and stops behind a comma, before the next value. */
+  /** After a value: closes the collections that end here, and stops after a comma. */
   #closeAll(open: ('{' | '[')[], atClosing = true): void {
     if (atClosing) {
       open.pop();

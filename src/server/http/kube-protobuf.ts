@@ -1,5 +1,5 @@
-// kubectl sends reviews in the protobuf encoding of Kubernetes and takes no 415 for an answer. This
-// reads just those messages into the JSON form that the rest of the server works with.
+// Reads reviews in the protobuf encoding of Kubernetes, which kubectl sends without a fallback to JSON,
+// into their JSON form.
 //
 // The envelope: the bytes `k8s\0`, then a runtime.Unknown (type, raw message). Field numbers are
 // those of k8s.io/api/authorization/v1 and authentication/v1 (generated.proto), which never change.
@@ -67,7 +67,7 @@ function readMessage(bytes: Buffer, shape: Shape): Readonly<Record<string, unkno
   return message;
 }
 
-/** The fields of wire type 2; others are passed over, as a reader of protobuf must. */
+/** The fields of wire type 2. Skips others, as a protobuf reader must. */
 function* lengthDelimited(bytes: Buffer): Generator<{ field: number; bytes: Buffer }> {
   let at = 0;
   const varint = (): number => {

@@ -1,5 +1,5 @@
-// How much is taken at once: requests in flight, watches, and requests a second from one caller. Per
-// process: each replica bounds what it serves.
+// Limits of one listener: concurrent requests, watches, and requests per second of one caller. Per
+// process: each replica limits what it serves.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -8,11 +8,11 @@ import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 export interface LimitOptions {
   readonly maxConcurrentRequests: number;
   readonly maxWatches: number;
-  /** 0 is no limit. */
+  /** 0 means no limit. */
   readonly requestsPerSecond: number;
 }
 
-/** Callers whose rate is remembered. */
+/** Maximum number of callers with a token bucket. */
 const maxCallers = 10_000;
 const retryAfterSeconds = 1;
 
@@ -51,7 +51,7 @@ export class Limits {
     return this.#watches;
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves when the answer has gone out. */
+  /** Takes a place or throws HANSA_TOO_MANY_REQUESTS. Call the result after the response. */
   enter(isWatch: boolean, user: string): () => void {
     this.spend(user);
     if (isWatch) {
@@ -68,7 +68,7 @@ export class Limits {
     });
   }
 
-  /** As `enter` for what is not a watch; the caller calls `give` exactly once where this has not thrown. */
+  /** Like `enter` for a request that is not a watch. Call `give` exactly once, unless this throws. */
   take(caller: { readonly address: string | undefined }): void {
     this.spend(caller.address ?? '');
     if (this.#requests >= this.#options.maxConcurrentRequests) throw tooMany();
@@ -79,7 +79,7 @@ export class Limits {
     this.#requests -= 1;
   }
 
-  /** Counts a request against the rate of its caller alone. Throws HANSA_TOO_MANY_REQUESTS. */
+  /** Counts a request only against the rate limit of its caller. Throws HANSA_TOO_MANY_REQUESTS. */
   spend(caller: string): void {
     if (this.#options.requestsPerSecond === 0) return;
     if (this.#rates.take(caller) !== undefined) throw tooMany();

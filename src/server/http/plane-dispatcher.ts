@@ -1,6 +1,5 @@
-// Requests to the routes that planes bring, on a listener for the world: the federation listener and
-// the web listener. Nothing else is served there. What can be answered at once is answered without a
-// promise or a closure: most of what comes asks for ready-made bytes.
+// Dispatches requests to the routes of planes on the federation and web listeners, which serve nothing
+// else. Most requests ask for ready-made bytes, so these get a response without a promise or a closure.
 
 import { anonymous } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
@@ -32,26 +31,26 @@ export interface PlaneDispatcherParts {
   readonly limits: Limits;
   readonly bodyWithinMs: number;
   readonly routes: readonly (FederationRoute | WebRoute)[];
-  /** Who is a peer, and who an agent. */
+  /** Finds the peer or agent behind a caller. */
   readonly directories?: Directories;
 }
 
 export interface PlaneDispatcherSettings {
   /** Part of the names of its metrics. */
   readonly name: 'federation' | 'web';
-  /** Whose requests they are, for their help. */
+  /** Who sends the requests, for the help of the metrics. */
   readonly whose: string;
-  /** Where callers may present an SVID. */
+  /** Set if callers may present an SVID. */
   readonly peers?: PeerAuthenticator;
-  /** Called for what may bring a body; throws to refuse, else what it returns is called when it is answered. */
+  /** Takes a place for a request that may have a body, or throws. The result releases it after the response. */
   readonly share?: (exchange: Exchange) => () => void;
-  /** Told of every refusal, before it is answered. */
+  /** Called for every rejected request, before the response. */
   readonly refused?: (exchange: Exchange, route: string, error: HansaError) => void;
 }
 
 /** From a tenth of a millisecond to ten seconds. */
 const durationBuckets = [0.0001, 0.0005, 0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1, 5, 10];
-/** What a label says where no route was found: paths come from outside. */
+/** The label value if no route matches, because paths are untrusted input. */
 const noRoute = 'none';
 
 interface ServedRoute {
@@ -83,7 +82,7 @@ export class PlaneDispatcher {
   readonly #settings: PlaneDispatcherSettings;
   readonly #routes: RouteTable<ServedRoute>;
   readonly #durations;
-  /** By route; a request only adds to numbers. */
+  /** Counters by route. */
   readonly #served = new Map<string, Served>();
   #draining = false;
 
@@ -97,7 +96,7 @@ export class PlaneDispatcher {
     parts.metrics.observe(
       {
         name: `hansa_${name}_requests_total`,
-        help: `Requests of ${whose}, by route and HTTP status.`,
+        help: `Requests from ${whose}, by route and HTTP status.`,
         labels: ['route', 'code'],
       },
       (report) => {
@@ -108,13 +107,13 @@ export class PlaneDispatcher {
     );
     this.#durations = parts.metrics.histogram({
       name: `hansa_${name}_request_duration_seconds`,
-      help: `Time from the head of a request of ${whose} to the end of its answer.`,
+      help: `Time from the headers of a request from ${whose} to the end of the response.`,
       labels: ['route'],
       buckets: durationBuckets,
     });
   }
 
-  /** From now on every answer asks its client to close the connection. */
+  /** From now on, every response asks the client to close the connection. */
   drain(): void {
     this.#draining = true;
   }
@@ -132,7 +131,7 @@ export class PlaneDispatcher {
     else void this.#write(exchange, startedAt);
   };
 
-  /** What brings no body. */
+  /** Requests without a body. */
   #read(exchange: Exchange, startedAt: number): void {
     const { limits } = this.#parts;
     let route = noRoute;
@@ -157,7 +156,7 @@ export class PlaneDispatcher {
     this.#observe(exchange, route, startedAt);
   }
 
-  /** Whoever sends a body can take his time over it. */
+  /** Requests with a body, which may arrive slowly. */
   async #write(exchange: Exchange, startedAt: number): Promise<void> {
     const { limits } = this.#parts;
     let route = noRoute;
@@ -200,7 +199,7 @@ export class PlaneDispatcher {
     this.#observe(exchange, route, startedAt);
   }
 
-  /** Undefined where it has answered that there is nothing. */
+  /** Undefined if it has already answered 404. */
   #find(exchange: Exchange): Found<ServedRoute> | undefined {
     const found = this.#routes.find(exchange.request.method ?? 'GET', exchange.path);
     if (found === undefined) {
@@ -210,18 +209,18 @@ export class PlaneDispatcher {
     if (found === 'method') {
       throw new HansaError(
         'HANSA_METHOD_NOT_ALLOWED',
-        'This path does not support the method of the request.',
+        'This path does not support the request method.',
       );
     }
     return found;
   }
 
-  /** Never throws: there is nobody left to tell. */
+  /** Never throws. */
   #refuse(exchange: Exchange, route: string, caught: unknown): void {
     try {
       this.#answerRefusal(exchange, route, toHansaError(caught));
     } catch (error) {
-      this.#parts.log.error('a request could not even be refused', { error });
+      this.#parts.log.error('cannot send an error response', { error });
       exchange.response.destroy();
     }
   }
@@ -230,7 +229,7 @@ export class PlaneDispatcher {
     const { log, clock } = this.#parts;
     const { request, response } = exchange;
     if (error.code === 'HANSA_INTERNAL') {
-      log.error('a request failed', { error: error.cause, route, requestId: exchange.requestId });
+      log.error('request failed', { error: error.cause, route, requestId: exchange.requestId });
     }
     this.#settings.refused?.(exchange, route, error);
     if (response.headersSent || response.destroyed) {

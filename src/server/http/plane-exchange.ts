@@ -1,4 +1,4 @@
-// A request as routes of planes see it, and how their answer is sent.
+// A request as routes of planes see it, and the sending of their response.
 
 import type { ServerResponse } from 'node:http';
 import type { TLSSocket } from 'node:tls';
@@ -26,7 +26,7 @@ import type { RouteParams } from './routes.ts';
 
 const noChain: readonly Certificate[] = [];
 
-/** One object serves all kinds of routes; what a handler sees of it is in its type. */
+/** One class for all kinds of routes. The type of a handler limits what it sees. */
 class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
   readonly #exchange: Exchange;
   readonly #peers: PeerAuthenticator | undefined;
@@ -63,7 +63,7 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
     return this.#exchange.requestId;
   }
 
-  /** Verified when a route asks: the bundle endpoint never does. */
+  /** Verified on first use. The bundle endpoint never uses it. */
   get svid(): ValidatedSvid | undefined {
     return this.#peers && peerOf(this.#exchange, this.#peers);
   }
@@ -73,7 +73,7 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
     return readPeer(this.#exchange.request.socket as TLSSocket).chain;
   }
 
-  /** Only handlers of routes that allow peers see it, and those run after the check. */
+  /** Only handlers of routes that allow peers see it. They run after the check. */
   get peer(): LivePeer {
     return this.#admitted?.peer as LivePeer;
   }
@@ -99,7 +99,7 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
   }
 }
 
-/** Undefined where nobody presented a certificate, or one that is not believed. */
+/** Undefined if the caller presented no certificate or an untrusted one. */
 export function peerOf(exchange: Exchange, peers: PeerAuthenticator): ValidatedSvid | undefined {
   try {
     return peers.authenticate(exchange.request.socket as TLSSocket, exchange.clock.now());
@@ -109,7 +109,7 @@ export function peerOf(exchange: Exchange, peers: PeerAuthenticator): ValidatedS
   }
 }
 
-/** Whether its caller may was checked, for a route of the api listener, or is no question, for one of the web listener. */
+/** For a route of the api listener, already authorized, or of the web listener, which is public. */
 export function answerPlane(
   exchange: Exchange,
   params: RouteParams,
@@ -118,7 +118,7 @@ export function answerPlane(
   return answered(exchange, route.handle(new PlaneExchange(exchange, params, undefined)));
 }
 
-/** Checks that the caller may, now and again when the body is complete. */
+/** Authorizes the caller now, and again when the body is complete. */
 export function answerFederation(
   exchange: Exchange,
   params: RouteParams,
@@ -155,9 +155,9 @@ function respondPlane(exchange: Exchange, answer: PlaneResponse): void {
 }
 
 interface ReadyToSend {
-  /** Names and values, one after the other. */
+  /** Alternating names and values. */
   readonly headers: readonly string[];
-  /** One character a byte: node:http joins it with the head, and sends both as one piece. */
+  /** In latin1: node:http sends it together with the headers in one write. */
   readonly body: string;
 }
 

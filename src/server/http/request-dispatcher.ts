@@ -1,5 +1,5 @@
-// Every request passes here, whatever socket it came from: who is it, is there room, what is
-// asked, and one way to answer when something is wrong.
+// Dispatches the requests of the api listener and the admin socket: authenticates, applies limits,
+// finds the route or resource, and converts errors into responses.
 
 import { apiVersion } from '../../api/object.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
@@ -33,14 +33,14 @@ export interface RequestDispatcherParts {
   readonly random: Random;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** How long the body of a request may take to arrive, and its answer to be read; a minute where nothing is said. */
+  /** Timeout for receiving a body and for the client to read the response. Default: one minute. */
   readonly bodyWithinMs?: number;
   readonly resources: ResourceHandler;
   readonly routes: readonly Route[];
   readonly authorizer: Pick<Authorizer, 'authorize' | 'authorizePath'>;
-  /** Throws HANSA_TOO_MANY_REQUESTS where the caller has caused too many audit records. */
+  /** Throws HANSA_TOO_MANY_REQUESTS if the caller has caused too many audit records. */
   readonly mayRecord?: (caller: Caller) => void;
-  /** Records a refusal in the audit log. */
+  /** Records a denial in the audit log. */
   readonly denied: (
     caller: Caller,
     error: HansaError,
@@ -48,7 +48,7 @@ export interface RequestDispatcherParts {
   ) => void;
 }
 
-/** Methods that leave no audit record but a denial. */
+/** Methods that write no audit record except a denial. */
 const reading: ReadonlySet<string> = new Set(['GET', 'HEAD']);
 
 const resourcePrefix = `/apis/${apiVersion}/`;
@@ -58,7 +58,7 @@ const durationBuckets = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10,
 ];
 
-/** More than any client that pipelines for speed has under way. */
+/** Clients that pipeline for speed have fewer requests in progress. */
 const maxPipelined = 64;
 
 type CheckedRoute = Route & { readonly check: ApiCheck };
@@ -70,7 +70,7 @@ export class RequestDispatcher {
   readonly #requests;
   readonly #durations;
   readonly #unread: UnreadAnswers;
-  /** Answers that wait, by connection. */
+  /** Number of waiting responses, by connection. */
   readonly #queues = new WeakMap<object, { length: number }>();
   #draining = false;
 
@@ -89,20 +89,20 @@ export class RequestDispatcher {
     });
     this.#durations = parts.metrics.histogram({
       name: 'hansa_api_request_duration_seconds',
-      help: 'Time from the head of a request to the end of its answer; watches are not counted.',
+      help: 'Time from the headers of a request to the end of the response, without watches.',
       labels: ['verb', 'resource'],
       buckets: durationBuckets,
     });
   }
 
-  /** From now on every answer asks its client to close the connection. */
+  /** From now on, every response asks the client to close the connection. */
   drain(): void {
     this.#draining = true;
   }
 
   /**
-   * The request listener of a server whose callers `identify` tells, with a room of its own. Of those
-   * that it refuses, `strangers` counts the streams that are not over, where the network can reach the server.
+   * The request listener of a server that authenticates with `identify` and has its own limits.
+   * `strangers` limits the open streams of unauthenticated callers, for a server on the network.
    */
   listener(
     identify: Identify,
@@ -113,7 +113,7 @@ export class RequestDispatcher {
     return (request, response) => {
       if (isBeyondLastAnswer(request)) return;
       this.#serve(identify, room, strangers, request, response).catch((error: unknown) => {
-        this.#parts.log.error('a request could not even be refused', { error });
+        this.#parts.log.error('cannot send an error response', { error });
         response.destroy();
       });
     };
@@ -165,11 +165,11 @@ export class RequestDispatcher {
   }
 
   /**
-   * Answers to pipelined requests wait in memory for the one before them: a client that sends
-   * hundreds and reads none would have us keep hundreds of lists.
+   * Responses to pipelined requests wait in memory for the one before. A client that sends hundreds
+   * and reads none would make the site keep hundreds of lists.
    */
   #refuseLongQueue(request: Request, response: Response): void {
-    // Over HTTP/2 nothing queues; over HTTP/1.1 only an answer that waits has no socket yet.
+    // HTTP/2 does not queue. Over HTTP/1.1, only a waiting response has no socket yet.
     if (request.httpVersionMajor !== 1 || response.socket !== null) return;
     const queue = this.#queues.get(request.socket) ?? { length: 0 };
     this.#queues.set(request.socket, queue);
@@ -217,7 +217,7 @@ export class RequestDispatcher {
   #refuse(exchange: Exchange, method: string, error: HansaError): void {
     const { response, request } = exchange;
     if (error.code === 'HANSA_INTERNAL') {
-      this.#parts.log.error('a request failed', {
+      this.#parts.log.error('request failed', {
         error: error.cause,
         method,
         path: exchange.path,
@@ -226,7 +226,7 @@ export class RequestDispatcher {
     }
     if (error.code === 'HANSA_FORBIDDEN' || error.code === 'HANSA_UNAUTHENTICATED') {
       this.#parts.denied(exchange.caller, error, {
-        // HTTP/2 takes any word for a method; the log must not.
+        // HTTP/2 accepts any method name. The log must not.
         method: knownVerb(method.toLowerCase()),
         path: exchange.path,
         address: exchange.address,
@@ -260,7 +260,7 @@ export class RequestDispatcher {
   }
 }
 
-/** False where a stranger asked once too often, who gets no answer. Throws HANSA_UNAUTHENTICATED. */
+/** False if a stranger has too many streams, and gets no response. Throws HANSA_UNAUTHENTICATED. */
 function identified(exchange: Exchange, strangers: OpenStreams | undefined): boolean {
   try {
     exchange.identify();
@@ -278,8 +278,8 @@ const impersonating = [
 ] as const;
 
 /**
- * `kubectl --as`, and controllers that act for their tenants, give up rights by these headers: to read
- * over them would be to act with all the rights of whoever asks.
+ * `kubectl --as` and multi-tenant controllers give up rights with these headers. Ignoring them would
+ * run the request with all rights of the caller.
  */
 function refuseImpersonation({ request, caller }: Exchange): void {
   for (const [kind, header] of impersonating) {
@@ -302,7 +302,7 @@ const verbs = new Set([
   'head',
 ]);
 
-/** Methods come from outside; a label must not. */
+/** Maps the untrusted method to a fixed set of label values. */
 function knownVerb(verb: string): string {
   return verbs.has(verb) ? verb : 'other';
 }

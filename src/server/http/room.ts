@@ -1,11 +1,10 @@
-// The room of one listener: how many requests and watches it serves at once, and what part of them
-// one caller can have. The admin socket has a room of its own, which callers from the network cannot
-// fill.
+// The limits of one listener: how many requests and watches it serves at once, and what share one
+// caller can have. The admin socket has its own, which callers from the network cannot fill.
 
 import { type Limits, once } from './limits.ts';
 import { CallerQuota } from './caller-quota.ts';
 
-/** What part one caller can have, of the requests that are worked on and of the watches. */
+/** One caller can have one fourth of the requests and of the watches. */
 const share = 4;
 
 export class Room {
@@ -19,7 +18,7 @@ export class Room {
     this.#watches = sharesOf(limits.maxWatches);
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS, else the caller leaves when the answer has gone out; leaving twice does nothing. */
+  /** Takes a place or throws HANSA_TOO_MANY_REQUESTS. Call the result after the response. A second call has no effect. */
   enter(isWatch: boolean, user: string): () => void {
     const leave = this.#limits.enter(isWatch, user);
     return once((isWatch ? this.#watches : this.#requests).enterToo(user, leave));

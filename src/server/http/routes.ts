@@ -1,15 +1,15 @@
-// Routes of the site beside the resource API, and the table in which every listener looks up its
-// routes. A path is looked up in a map first; only paths with parameters are walked segment by segment.
+// The type of the site's own routes, and the table in which every listener looks up its routes: first
+// in a map of exact paths, then segment by segment for paths with parameters.
 
 import type { ApiAccess } from '../../core/plane/route.ts';
 import type { Exchange } from './exchange.ts';
 
-/** A route of the site itself on the api listener; planes declare theirs as PlaneRoute. */
+/** A route of the site on the api listener. Planes declare theirs as PlaneRoute. */
 export type Route = ApiAccess & {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** A path; a segment `{name}` is a parameter. */
+  /** A path. A segment `{name}` is a parameter. */
   readonly path: string;
-  /** It writes no audit record, whatever its method: a caller that wrote too many may still use it. */
+  /** Writes no audit record, so a caller beyond its record budget may still use it. */
   readonly rowless?: true;
   readonly handle: (exchange: Exchange, params: RouteParams) => void | Promise<void>;
 };
@@ -30,7 +30,7 @@ export interface Found<R> {
 interface Step<R> {
   readonly literal: Map<string, Step<R>>;
   parameter: Step<R> | undefined;
-  /** Where a path ends here: its routes by method. */
+  /** If a path ends here: its routes by method. */
   readonly routes: Map<string, R>;
 }
 
@@ -51,7 +51,7 @@ export class RouteTable<R extends TableRoute> {
     }
   }
 
-  /** 'method' where the path exists, but not for this method. */
+  /** 'method' if the path exists, but not with this method. */
   find(method: string, path: string): Found<R> | 'method' | undefined {
     const asked = method === 'HEAD' ? 'GET' : method;
     const exact = this.#exact.get(path);
@@ -92,7 +92,7 @@ function put<V>(methods: Map<string, V>, route: TableRoute, value: V): void {
   methods.set(route.method, value);
 }
 
-/** A literal segment goes before a parameter. As deep as the longest path that was declared. */
+/** Prefers a literal segment to a parameter. The depth is bounded by the longest declared path. */
 function descend<R>(
   from: Step<R>,
   segments: readonly string[],
@@ -106,7 +106,7 @@ function descend<R>(
   return descend(from.parameter, segments, at + 1);
 }
 
-/** Undefined where a value is not properly encoded. */
+/** Undefined if a value is not properly encoded. */
 function paramsOf(path: string, segments: readonly string[]): RouteParams | undefined {
   const params: Record<string, string> = {};
   try {

@@ -1,5 +1,4 @@
-// One gRPC call on the federation listener, as a handler sees it: its messages, its time limits, and
-// whether its caller may still call.
+// One gRPC call on the federation listener, as a handler sees it: messages, timeouts, and repeated authorization.
 
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
@@ -22,7 +21,7 @@ export interface RpcCallParts
   readonly check: FederationCheck | undefined;
 }
 
-/** gRPC has its statuses in trailers: an HTTP status other than this means that nobody spoke gRPC. */
+/** gRPC sends its status in trailers. Another HTTP status means that the server does not speak gRPC. */
 const httpOk = 200;
 const contentType = 'application/grpc';
 
@@ -33,7 +32,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
   readonly #response: Http2ServerResponse;
   readonly #frames: FrameReader;
   readonly #chunks: AsyncIterator<Uint8Array>;
-  /** Waits for the caller, which end with the call. */
+  /** Pending waits for the caller. The end of the call rejects them. */
   readonly #waiting = new Set<(reason: unknown) => void>();
   #admitted: Admitted | undefined;
   #idle: Timer;
@@ -44,9 +43,9 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     this.#request = request;
     this.#response = response;
     this.#frames = new FrameReader(parts.maxMessageBytes);
-    // Nothing is read before it is asked for: HTTP/2 then lets the caller send no more than its window.
+    // Reads on demand, so that HTTP/2 flow control limits the caller.
     this.#chunks = (request as AsyncIterable<Uint8Array>)[Symbol.asyncIterator]();
-    // One listener for all waits: with one for each, a signal looks through all before it adds another.
+    // One listener for all waits, because adding a listener is linear in their number.
     this.signal.addEventListener('abort', () => this.#interrupt(), { once: true });
     this.address = request.socket.remoteAddress;
     this.#lastMessageMs = parts.clock.monotonic();
@@ -69,7 +68,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     return readPeer(this.#request.socket as unknown as TLSSocket).chain;
   }
 
-  /** Only handlers of methods that allow peers see it, and those run after the check. */
+  /** Only handlers of methods that allow peers see it. They run after the check. */
   get peer(): LivePeer {
     return this.#admitted?.peer as LivePeer;
   }
@@ -78,13 +77,13 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     return this.#admitted?.agent as JoinedAgent;
   }
 
-  /** Throws where the caller may not call, or not any more. */
+  /** Throws if the caller may not call, or no longer. */
   authorize(): void {
     const { check } = this.#parts;
     if (check !== undefined) this.#admitted = check(this);
   }
 
-  /** Ends the call where its caller may not call any more. */
+  /** Ends the call if the caller is no longer authorized. */
   judge(): void {
     if (this.signal.aborted) return;
     try {
@@ -105,7 +104,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
 
   exportKeyingMaterial(label: string, length: number): Buffer {
     const socket = this.#request.stream.session?.socket as TLSSocket | undefined;
-    // Before TLS 1.3, two connections can be made to have the same exporter (RFC 7627 §1).
+    // Before TLS 1.3, an attacker can make two connections with the same exporter (RFC 7627 §1).
     if (socket?.getProtocol() !== 'TLSv1.3') {
       throw new HansaError('HANSA_BAD_REQUEST', 'This method needs a connection with TLS 1.3.');
     }
@@ -133,7 +132,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
       }
     }
     this.#lastMessageMs = this.#parts.clock.monotonic();
-    // The caller may have lost its trust since its last message.
+    // The caller may have lost its authorization since its last message.
     this.authorize();
     return message;
   }
@@ -142,7 +141,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     try {
       return await this.#chunks.next();
     } catch (cause) {
-      throw new HansaError('HANSA_BAD_REQUEST', 'The stream was broken off.', { cause });
+      throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended early.', { cause });
     }
   }
 
@@ -170,7 +169,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     );
   }
 
-  /** One timer for the whole call: it is set again for what is left, not with each message. */
+  /** One timer for the whole call. It restarts with the remaining time, not with each message. */
   #watchIdle(inMs: number): Timer {
     const { clock, idleMs } = this.#parts;
     return clock.timer(inMs, () => {

@@ -1,4 +1,4 @@
-// Streams of callers that are known: how long they last, and what they take.
+// Tests of streams with authenticated callers: how long they last, and which limits they count against.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,6 +1,6 @@
-// gRPC on a TLS port that HTTP shares (PROTOCOL-HTTP2): streams of HTTP/2 with the content type
-// application/grpc. Messages are bytes here; what they mean is the plane's. grpc-js is not used,
-// because it shows nobody the connection, and with it the TLS exporter.
+// gRPC on the TLS port that HTTP shares (PROTOCOL-HTTP2): HTTP/2 streams with the content type
+// application/grpc. Messages are bytes here. Does not use grpc-js, which hides the connection and with
+// it the TLS exporter.
 
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from 'node:http2';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
@@ -30,11 +30,11 @@ export interface RpcDispatcherParts {
   readonly metrics: Metrics;
   readonly rpcs: readonly PlaneRpc[];
   readonly directories: Directories;
-  /** The SVID of the connection, where it is trusted now. */
+  /** The SVID of the connection, if the site trusts it now. */
   readonly svidOf: (request: Request) => ValidatedSvid | undefined;
-  /** Takes a share for a known caller, or for a stranger. Throws to refuse; returns how to leave. */
+  /** Takes a place for a known caller or a stranger, or throws. The result releases it. */
   readonly enter: (request: Request, svid: ValidatedSvid | undefined) => () => void;
-  /** Told of calls that were refused, or that took too long; with the SVID of a caller that must be known. */
+  /** Called for calls that were rejected or took too long, with the SVID of an authenticated caller. */
   readonly refused: (
     request: Request,
     path: string,
@@ -46,10 +46,10 @@ export interface RpcDispatcherParts {
 const noMethod = 'none';
 const limits: ReadonlySet<string> = new Set(['HANSA_TOO_MANY_REQUESTS', 'HANSA_TIMEOUT']);
 const lingerMs = 1_000;
-/** Time can end a trust, and wall time can jump: callers are judged at least this often. */
+/** Trust can end with time, and wall time can jump, so the site checks callers at least this often. */
 const judgeEveryMs = 60_000;
 
-/** application/grpc, with or without a message format; not application/grpc-web. */
+/** application/grpc with or without a message format, but not application/grpc-web. */
 export function isRpc(request: Request): boolean {
   const type = request.headers['content-type'];
   return type !== undefined && /^application\/grpc(?:[+;]|$)/.test(type);
@@ -57,14 +57,14 @@ export function isRpc(request: Request): boolean {
 
 interface Method {
   readonly rpc: PlaneRpc;
-  /** Undefined for what is public. */
+  /** Undefined for a public method. */
   readonly check: FederationCheck | undefined;
 }
 
 export class RpcDispatcher {
   readonly #parts: RpcDispatcherParts;
   readonly #methods: ReadonlyMap<string, Method>;
-  /** Open calls whose callers must be known. Per process: each replica ends the calls that it serves. */
+  /** Open calls with an authenticated caller. Per process: each replica ends the calls that it serves. */
   readonly #known = new Set<RpcCall>();
   readonly #stops: (() => void)[] = [];
   readonly #calls;
@@ -90,10 +90,10 @@ export class RpcDispatcher {
     });
   }
 
-  /** `release` is for calls of known callers: they count against a share of their own, and may last. */
+  /** `release` is for calls of known callers, which count against their own limit and may last long. */
   readonly listener = (request: Request, response: Response, release?: Release): void => {
     if (request.httpVersionMajor !== 2) {
-      // gRPC is not spoken over HTTP/1.1.
+      // gRPC needs HTTP/2.
       response.statusCode = 505;
       response.setHeader('connection', 'close');
       response.end();
@@ -121,16 +121,16 @@ export class RpcDispatcher {
       known = method?.check === undefined ? undefined : this.#parts.svidOf(request);
       leave = this.#parts.enter(request, known);
       if (request.method !== 'POST' || method === undefined) {
-        throw new HansaError('HANSA_METHOD_NOT_ALLOWED', `There is no method ${name} here.`);
+        throw new HansaError('HANSA_METHOD_NOT_ALLOWED', `This site has no gRPC method ${name}.`);
       }
       refuseEncoding(request);
       await this.#call(request, response, method, release);
     } catch (caught) {
       const error = toHansaError(caught);
       if (error.code === 'HANSA_INTERNAL') {
-        this.#parts.log.error('a gRPC call failed', { error: error.cause, method: name });
+        this.#parts.log.error('gRPC call failed', { error: error.cause, method: name });
       }
-      // A public method records whom it refuses itself.
+      // A public method records its denials itself.
       const isRefused = method?.check !== undefined && error.code === 'HANSA_FORBIDDEN';
       if (isRefused || limits.has(error.code)) this.#parts.refused(request, name, error, known);
       status = rpcStatusOf(error);
@@ -185,13 +185,13 @@ export class RpcDispatcher {
     }
   }
 
-  /** Judges the caller when its certificate expires, and now and then before. Returns how to stop. */
+  /** Checks the caller when its certificate expires, and regularly before. The result stops this. */
   #judgeInTime(call: RpcCall): () => void {
     const { clock } = this.#parts;
     const { notAfterMs } = call.svid ?? { notAfterMs: 0 };
     let timer: Timer;
     const wait = (): void => {
-      // The last valid millisecond is over after it.
+      // One millisecond after `notAfter`.
       const leftMs = Math.max(1, notAfterMs - clock.now() + 1);
       timer = clock.timer(Math.min(leftMs, judgeEveryMs), () => {
         call.judge();
@@ -202,7 +202,7 @@ export class RpcDispatcher {
     return () => timer.cancel();
   }
 
-  /** Calls of known callers end: they come back to a site that is not stopping. */
+  /** Ends the calls of authenticated callers, which then reconnect. */
   drain(): void {
     for (const stop of this.#stops.splice(0)) stop();
     for (const call of this.#known) {
@@ -218,13 +218,13 @@ function whenAborted(signal: AbortSignal): Promise<never> {
   });
 }
 
-/** compression.md: what the server cannot decompress is UNIMPLEMENTED, with what it accepts. */
+/** compression.md: rejects an unsupported encoding with UNIMPLEMENTED and lists the accepted ones. */
 function refuseEncoding(request: Request): void {
   const encoding = headerOf(request, 'grpc-encoding');
   if (encoding !== undefined && encoding !== 'identity') {
     throw new HansaError(
       'HANSA_METHOD_NOT_ALLOWED',
-      'Messages in another encoding than identity are not accepted.',
+      'This site accepts only messages with the encoding identity.',
     );
   }
 }
@@ -251,8 +251,8 @@ function end(
 }
 
 /**
- * Callers end their half when they see the status. Where one does not, what it still sends is not
- * read, and the stream is closed without blame: not at once, because nghttp2 lets that overtake the
+ * Callers end their half of the stream after the status. If a caller does not, the site closes the
+ * stream without an error. It waits before that, because nghttp2 would send the reset before the
  * status.
  */
 function closeLater(stream: ServerHttp2Stream, clock: Clock): void {

@@ -1,4 +1,4 @@
-// The one place where the error taxonomy becomes HTTP: a Kubernetes `Status` with its code.
+// Maps error codes to HTTP: a Kubernetes `Status` with its code and reason.
 
 import type {
   CoreErrorCode,
@@ -9,7 +9,7 @@ import type {
 
 interface HttpMapping {
   readonly status: number;
-  /** The machine-readable reason of a Kubernetes Status; kube-apiserver knows errors without one. */
+  /** The machine-readable reason of a Kubernetes Status. Some errors of kube-apiserver have none. */
   readonly reason?: string;
 }
 
@@ -24,7 +24,7 @@ const mappings: Readonly<Record<CoreErrorCode, HttpMapping>> = {
   HANSA_METHOD_NOT_ALLOWED: { status: 405, reason: 'MethodNotAllowed' },
   HANSA_NOT_ACCEPTABLE: { status: 406, reason: 'NotAcceptable' },
   HANSA_ALREADY_EXISTS: { status: 409, reason: 'AlreadyExists' },
-  // kube-apiserver answers so where a configuration does not fit its schema.
+  // kube-apiserver sends this for an apply configuration that does not match the schema.
   HANSA_APPLY_MISMATCH: { status: 500 },
   HANSA_CONFLICT: { status: 409, reason: 'Conflict' },
   HANSA_FENCED: { status: 409, reason: 'Conflict' },
@@ -46,7 +46,7 @@ const mappings: Readonly<Record<CoreErrorCode, HttpMapping>> = {
   HANSA_CLOCK_DOUBTFUL: internal,
   HANSA_AUTHORITY_STATE: { status: 409, reason: 'AuthorityState' },
   HANSA_AUDIT_INVALID: internal,
-  // Files that a running site reads again, such as those of an upstream authority.
+  // For files that a running site reads again, such as those of an upstream authority.
   HANSA_CONFIG_INVALID: { status: 500, reason: 'ConfigInvalid' },
   HANSA_USAGE: internal,
   HANSA_CANCELLED: internal,
@@ -89,7 +89,7 @@ export function statusOf(error: HansaError): Status {
   };
 }
 
-/** The reason of a plane's code, which clients read it from: `HANSA_PEER_STATE` is `PeerState`. */
+/** The reason for an error code of a plane: `HANSA_PEER_STATE` becomes `PeerState`. */
 export function planeReason(code: ErrorCode): string {
   return code
     .slice('HANSA_'.length)
@@ -97,7 +97,7 @@ export function planeReason(code: ErrorCode): string {
     .replaceAll(/(?:^|_)([a-z0-9])/g, (_, first: string) => first.toUpperCase());
 }
 
-/** Go leaves empty strings out; so do we. */
+/** Omits empty strings, as Go does. */
 function wireDetails(details: ErrorDetails): Readonly<Record<string, unknown>> {
   const { continueToken: _continueToken, ...rest } = details;
   return Object.fromEntries(Object.entries(rest).filter(([, value]) => value !== ''));

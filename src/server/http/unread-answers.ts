@@ -1,10 +1,10 @@
-// Answers that were given and wait to be read. They take memory, so a caller that reads slowly keeps
-// its place among those that are served; and no place is kept for ever.
+// Tracks responses that clients have not read yet. They take memory, so a slow reader keeps its place
+// in the limits until it has read the response or a deadline cuts it off.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Response } from './exchange.ts';
 
-/** So much leaves for the kernel at once, or waits in the window of a stream of HTTP/2. */
+/** A response of this size fits into the kernel buffer or the HTTP/2 window. */
 const smallBytes = 16 * 1024;
 
 interface Unread {
@@ -12,7 +12,7 @@ interface Unread {
   readonly over: () => void;
 }
 
-/** Then it will not tell any more that it is closed. */
+/** Whether the response is finished or closed, so that no further event follows. */
 function isOver(response: Response): boolean {
   return 'stream' in response ? response.stream.destroyed : response.destroyed;
 }
@@ -20,7 +20,7 @@ function isOver(response: Response): boolean {
 export class UnreadAnswers {
   readonly #clock: Clock;
   readonly #withinMs: number;
-  /** The oldest first. */
+  /** Oldest first. */
   readonly #waiting = new Map<Response, Unread>();
   #timer: Timer | undefined;
 
@@ -33,7 +33,7 @@ export class UnreadAnswers {
     return this.#waiting.size;
   }
 
-  /** Calls `leave` once: when a whole answer is read or cut off, and at once where little of it waits. */
+  /** Calls `leave` once: when the client has read the response or was cut off, or at once if little is unread. */
   hold(response: Response, leave: () => void): void {
     if (isOver(response) || response.writableLength <= smallBytes) {
       leave();
@@ -60,7 +60,7 @@ export class UnreadAnswers {
         return;
       }
       response.destroy();
-      // One that waits for another on its connection does not tell that it is closed.
+      // A response that waits for another on its connection emits no close event.
       over();
     }
   }

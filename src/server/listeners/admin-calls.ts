@@ -1,5 +1,5 @@
-// gRPC beside HTTP/1.1 on the admin socket. Nothing is negotiated on a Unix socket: who speaks HTTP/2
-// says so with its first bytes (RFC 9113 §3.4), which no request of HTTP/1.1 begins with.
+// gRPC beside HTTP/1.1 on the admin socket. A Unix socket has no ALPN, so the first bytes of a
+// connection decide: HTTP/2 starts with a preface (RFC 9113 §3.4) that HTTP/1.1 never sends.
 
 import type { Server } from 'node:http';
 import {
@@ -14,15 +14,15 @@ import type { AdminCall } from '../../core/plane/stream.ts';
 import { rpcStatus } from '../../core/rpc/status.ts';
 
 const preface = 'PRI * HTTP/2.0';
-/** These tell: methods of HTTP/1.1 that are served here begin with POST, PUT or PATCH, but none with PRI. */
+/** Enough to decide: no HTTP/1.1 method of the admin socket begins with PRI. */
 const tellingBytes = 3;
-/** A connection that says nothing this long is closed. */
+/** The site closes a connection that sends nothing for this time. */
 const silentMs = 10_000;
-/** Calls in flight on one connection. */
+/** Maximum concurrent calls of one connection. */
 const maxConcurrentStreams = 256;
 const maxSessionMegabytes = 10;
 
-/** From now on, connections to the server that speak HTTP/2 are served these calls. */
+/** Serves these calls on HTTP/2 connections to the server. */
 export function serveAdminCalls(server: Server, calls: readonly AdminCall[]): void {
   const http2 = createServer({
     maxSessionMemory: maxSessionMegabytes,
@@ -31,13 +31,13 @@ export function serveAdminCalls(server: Server, calls: readonly AdminCall[]): vo
   const byPath = new Map(calls.map((call) => [call.path, call]));
   http2.on('stream', (stream, headers) => dispatch(byPath, stream, headers));
   http2.on('sessionError', () => undefined);
-  // Whoever closes the listener closes these too.
+  // So that closing the listener closes these sessions too.
   http2.on('session', (session) => server.emit('session', session));
   tellApart(server, http2);
 }
 
 function tellApart(server: Server, http2: Http2Server): void {
-  // node:http takes connections by a listener of its own: it gets those that are its.
+  // The connection listener of node:http gets the HTTP/1.1 connections.
   const takers = server.listeners('connection') as ((socket: Socket) => void)[];
   server.removeAllListeners('connection');
   server.on('connection', (socket: Socket) => {
@@ -72,15 +72,15 @@ function dispatch(
     (headers['content-type'] ?? '').startsWith('application/grpc');
   if (!isCall) refuse(stream, { ':status': 415 });
   else if (call === undefined) {
-    refuse(
-      stream,
-      grpcStatus(rpcStatus.unimplemented, 'There is no such method on the admin socket.'),
-    );
+    refuse(stream, grpcStatus(rpcStatus.unimplemented, 'The admin socket has no such method.'));
   } else if (headers.authorization !== undefined) {
-    // A token narrows what its bearer may do; what is called here takes the owner himself.
+    // A token limits the rights of its bearer, but these calls need the rights of the owner.
     refuse(
       stream,
-      grpcStatus(rpcStatus.unauthenticated, 'Tokens are not accepted here: call without one.'),
+      grpcStatus(
+        rpcStatus.unauthenticated,
+        'The admin socket does not accept tokens for gRPC calls. Call without a token.',
+      ),
     );
   } else call.handle(stream);
 }

@@ -1,5 +1,5 @@
-// The connections of one listener, so that it can be closed without cutting off what is in flight
-// and without waiting for those on which nothing is asked.
+// The connections of one listener, so that it can close idle ones at once and others after their
+// requests in progress.
 
 import type { ServerResponse } from 'node:http';
 import type { ServerHttp2Session } from 'node:http2';
@@ -7,7 +7,7 @@ import type { Server, Socket } from 'node:net';
 import type { TLSSocket } from 'node:tls';
 import type { Clock } from '../../core/clock/clock.ts';
 
-/** Where node:http keeps the answer in the making; there is no public way to ask for it. */
+/** Where node:http keeps the current response. There is no public API for it. */
 const answerInTheMaking = '_httpMessage';
 
 type HttpSocket = Socket & { readonly [answerInTheMaking]?: ServerResponse | null };
@@ -15,7 +15,7 @@ type HttpSocket = Socket & { readonly [answerInTheMaking]?: ServerResponse | nul
 export class Connections {
   readonly #server: Server;
   readonly #all = new Set<Socket>();
-  /** By the address of the peer: node:tls does not tell which connection became which TLS socket. */
+  /** By remote address and port, because node:tls does not expose the connection of a TLS socket. */
   readonly #inHandshake = new Map<string, Socket>();
   readonly #http1 = new Set<HttpSocket>();
   readonly #http2 = new Set<ServerHttp2Session>();
@@ -41,7 +41,7 @@ export class Connections {
     server.on('http2Connection', (socket: Socket) => this.#http1.delete(socket));
   }
 
-  /** Takes no new ones; resolves when those that are open have ended, or after `withinMs`. */
+  /** Accepts no new connections. Resolves when the open ones have ended, or after `withinMs`. */
   close(withinMs: number, clock: Clock): Promise<void> {
     return new Promise((resolve) => {
       const timer = clock.timer(withinMs, () => {
@@ -51,7 +51,7 @@ export class Connections {
         timer.cancel();
         resolve();
       });
-      // Those with streams end after the last of them, and take no further ones.
+      // A session ends after its last stream and accepts no new ones.
       for (const session of this.#http2) session.close();
       for (const socket of this.#inHandshake.values()) socket.destroy();
       for (const socket of this.#http1) endAfterAnswer(socket);

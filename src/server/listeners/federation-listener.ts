@@ -1,6 +1,6 @@
-// Requests of other sites: the routes and gRPC methods that planes bring, and nothing else. Callers
-// of routes are told apart by their SVIDs, judged on every request against what this site believes
-// now. So are callers of gRPC methods that declare who may call; callers of others are strangers.
+// The federation listener: serves only the routes and gRPC methods of planes. It verifies the SVID of a
+// caller on every request against the bundles that the site trusts now. A gRPC method that does not
+// declare who may call is public.
 
 import type { TLSSocket } from 'node:tls';
 import { sourceOf } from '../../core/access/failure-limit.ts';
@@ -24,7 +24,7 @@ export interface FederationDispatcherParts extends PlaneDispatcherParts {
   readonly routes: readonly FederationRoute[];
   readonly bundles: BundleSource;
   readonly rpcs?: readonly PlaneRpc[];
-  /** Records a refusal in the audit log. `peer` is a SPIFFE ID that was proven, or undefined. */
+  /** Records a denial in the audit log. `peer` is a verified SPIFFE ID, or undefined. */
   readonly denied: (
     peer: string | undefined,
     error: HansaError,
@@ -32,7 +32,7 @@ export interface FederationDispatcherParts extends PlaneDispatcherParts {
   ) => void;
 }
 
-/** A peer sends a heartbeat, an announcement and little else; a stranger redeems an invitation. */
+/** A peer sends little more than heartbeats and announcements, and a stranger redeems an invitation. */
 const mostOfOnePeer = 32;
 const mostOfOneAddress = 16;
 /** A site or an agent needs one stream of each kind, and a second one while it reconnects. */
@@ -42,10 +42,10 @@ export class FederationDispatcher {
   readonly #peers: PeerAuthenticator;
   readonly #dispatcher: PlaneDispatcher;
   readonly #rpcs: RpcDispatcher;
-  /** Peers by trust domain, strangers by address. Only half of all there is can be held by strangers. */
+  /** Places of peers by trust domain, and of strangers by address. Strangers can hold at most half. */
   readonly #peerShares: CallerQuota;
   readonly #strangerShares: CallerQuota;
-  /** Streams, by identity and by address. All shares are per process: each replica bounds what it serves. */
+  /** Streams, by identity and by address. All limits are per process: each replica limits what it serves. */
   readonly #knownStreams: CallerQuota;
   readonly #strangerStreams: CallerQuota;
 
@@ -81,7 +81,7 @@ export class FederationDispatcher {
     });
   }
 
-  /** From now on every answer asks its client to close the connection. */
+  /** From now on, every response asks the client to close the connection. */
   drain(): void {
     this.#dispatcher.drain();
     this.#rpcs.drain();

@@ -1,5 +1,5 @@
-// Floods of HTTP/2 that cost their sender less than the server. node:http2 ends such connections by
-// itself: that it does, in every version of Node that this site runs on, is shown here.
+// Tests that node:http2 ends connections with HTTP/2 floods that cost the sender less than the server, in
+// every Node version that the site supports.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,4 +1,4 @@
-// Who sent a request, by the listener that it came through.
+// Authenticates a request, depending on its listener.
 
 import type { TLSSocket } from 'node:tls';
 import type { Authenticator } from '../../core/access/authenticator.ts';
@@ -18,8 +18,8 @@ export function identifyTls(
     try {
       peer = peers.authenticate(socket, clock.now());
     } catch {
-      // A bad certificate is as good as none: a token may still do, and the answer is the same 401.
-      // So is a stream that was reset meanwhile, whose socket cannot be asked any more.
+      // An invalid certificate counts as none. A token may still authenticate the caller.
+      // The same applies to a stream that was reset and has no socket.
       peer = undefined;
     }
     return authenticator.authenticate({
@@ -27,7 +27,7 @@ export function identifyTls(
       authorization: request.headers.authorization,
       listener: 'tls',
       address: socket.remoteAddress ?? '',
-      // Over HTTP/2 every request sees its socket through a proxy of its own.
+      // Over HTTP/2, every request has its own proxy object for the socket.
       connection: ('stream' in request ? request.stream.session : undefined) ?? socket,
     });
   };

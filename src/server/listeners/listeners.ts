@@ -1,4 +1,4 @@
-// Opening, draining and closing of sockets. What is served comes in as a request listener.
+// Opens, drains and closes sockets. The caller passes the request handler.
 
 import { chmodSync } from 'node:fs';
 import { createServer, type RequestListener, type Server } from 'node:http';
@@ -20,20 +20,20 @@ export interface ListenerLimits {
 }
 
 export interface Listener {
-  /** With the port that the system chose where 0 was asked for. */
+  /** With the port that the system chose if the configured port is 0. */
   readonly address: { readonly host: string; readonly port: number };
-  /** Takes no new connections; resolves when those that are open have ended, or after `withinMs`. */
+  /** Accepts no new connections. Resolves when the open ones have ended, or after `withinMs`. */
   close(withinMs: number): Promise<void>;
 }
 
-/** A connection that is silent this long between requests is closed. */
+/** The site closes a connection that is idle for this time between requests. */
 const keepAliveMs = 120_000;
-/** How long the head of a request may take: a slow-loris sends it a byte at a time. */
+/** Timeout for the headers of a request, against slow-loris attacks. */
 const headSeconds = 10;
 const handshakeMs = 10_000;
-/** A peer that vanished without a word is asked for from here on, by the kernel: watches may be silent for long. */
+/** TCP keep-alive delay, to detect vanished clients. Watches may be silent for long. */
 const probeAfterMs = 30_000;
-/** How often the two limits above are looked at. */
+/** How often node:http checks the timeouts. */
 const checkIntervalMs = 2_000;
 /** As many watches as kube-apiserver lets through one connection, times four. */
 const maxConcurrentStreams = 1_000;
@@ -62,7 +62,7 @@ export async function listenTls(
     } as SecureServerOptions,
     handler as never,
   );
-  // With allowHTTP1 the limits of HTTP/1.1 are properties of the same server.
+  // With allowHTTP1, the HTTP/1.1 limits are properties of the same server.
   Object.assign(server, {
     ...timeoutsOf(limits),
     keepAliveTimeout: keepAliveMs,
@@ -106,7 +106,7 @@ export async function listenSocket(
   const server = plainServer(limits, handler);
   serveAdminCalls(server, calls);
   const connections = new Connections(server, 'plain');
-  // Created with the narrowest mode, so that there is no moment in which others could connect.
+  // Created with the narrowest mode, so that other users can never connect.
   const before = process.umask(0o177);
   try {
     await listen(server, { path });
@@ -120,7 +120,7 @@ export async function listenSocket(
   };
 }
 
-/** node:http refuses a head that may take longer than its request. */
+/** node:http requires that the header timeout is not longer than the request timeout. */
 function timeoutsOf({ requestSeconds }: ListenerLimits) {
   return {
     headersTimeout: Math.min(headSeconds, requestSeconds) * 1000,
@@ -149,7 +149,7 @@ function listen(
   where: { host?: string; port?: number; path?: string },
 ): Promise<void> {
   return new Promise((resolve, reject) => {
-    // For good: a connection that cannot be taken later (no descriptors left) must not end the daemon.
+    // Never removed: a later accept error (no file descriptors left) must not end the daemon.
     server.on('error', (error: NodeJS.ErrnoException) => reject(cannotListen(where, error)));
     server.listen(where, () => resolve());
   });

@@ -1,4 +1,4 @@
-// The names under which clients that know no SPIFFE find the site's listeners.
+// DNS names and IP addresses in the site's certificate, for clients that do not speak SPIFFE.
 
 import { isIP } from 'node:net';
 import type { ServerConfig } from '../config/config.ts';
@@ -8,13 +8,13 @@ export interface ServerNames {
   readonly ipAddresses: readonly string[];
 }
 
-/** Loopback, the trust domain itself, where it listens, and what it advertises. */
+/** Loopback, the trust domain, the listen addresses and the advertised host. */
 export function serverNames(
   config: Pick<ServerConfig, 'api' | 'federation' | 'advertise'>,
   trustDomain: string,
 ): ServerNames {
   const hosts = ['localhost', '127.0.0.1', '::1', config.api.host];
-  // A trust domain may hold `_`, a DNS name in a certificate may not.
+  // A trust domain may contain `_`, but a DNS name in a certificate may not.
   if (/^[a-z0-9.-]+$/.test(trustDomain)) hosts.push(trustDomain);
   if (config.federation !== 'off') hosts.push(config.federation.host);
   if (config.advertise !== undefined)

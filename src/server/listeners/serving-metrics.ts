@@ -1,4 +1,4 @@
-// What the listeners have in hand, read when somebody scrapes.
+// Metrics of the listeners, computed at each scrape: watches, unread bytes, requests in progress.
 
 import type { Kind } from '../../api/kind.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
@@ -20,14 +20,14 @@ export function observeServing(
   metrics.observe(
     {
       name: 'hansa_api_watch_unread_bytes',
-      help: 'Bytes that were written for watches and not read by their clients yet.',
+      help: 'Bytes written to watches that clients have not read yet.',
     },
     (report) => report({}, watches.unreadBytes),
   );
   metrics.observe(
     {
       name: 'hansa_api_requests_in_flight',
-      help: 'Requests that are being worked on; watches are not counted.',
+      help: 'Requests in progress, without watches.',
     },
     (report) =>
       report(

@@ -1,4 +1,4 @@
-// The listeners of a site: opened one by one, given each new certificate, closed together.
+// The listeners of a site: opens them one by one, gives them each new certificate, and closes them together.
 
 import type { RequestListener } from 'node:http';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -33,14 +33,14 @@ export class SiteListeners {
     this.#parts = parts;
   }
 
-  /** For users, who may come from anywhere. */
+  /** For users. */
   async api(address: ListenAddress, handler: ReturnType<OpenStreams['before']>): Promise<Listener> {
     const listener = await this.tls(address, handler);
     shareConnections(listener.server, this.#parts.limits.maxConnections);
     return listener;
   }
 
-  /** For other sites, and everybody who takes himself for one. */
+  /** For other sites, and for strangers. */
   async federation(address: ListenAddress, handler: PublicHandler): Promise<Listener> {
     const { clock, limits } = this.#parts;
     const listener = await this.tls(address, new OpenStreams(clock).before(handler));
@@ -57,7 +57,7 @@ export class SiteListeners {
     const listener = await listenTls(address, tlsOptions, limits, handler, clock);
     guardServer(listener.server);
     credentials.onRenewal((credential) => swapCertificate(listener.server, credential));
-    // It may have been renewed while the listener opened.
+    // The certificate may have been renewed while the listener opened.
     swapCertificate(listener.server, credentials.current);
     this.#open.push(listener);
     return listener;
@@ -99,7 +99,7 @@ export class SiteListeners {
     return listener;
   }
 
-  /** All at once: none of them takes connections while another waits for its last ones. */
+  /** Closes all at once, so that none accepts connections while another drains. */
   async close(withinMs: number): Promise<void> {
     await Promise.all(this.#open.map((listener) => listener.close(withinMs)));
   }

@@ -1,7 +1,6 @@
-// How much of a listener for the world one address can hold: connections, and streams of HTTP/2 that
-// are not over. A stream is over when its caller has read the answer, and a caller that opens no
-// window never does: without a limit each of its questions, sixty bytes long, would keep some eight
-// kilobytes here for as long as it likes.
+// Limits how many connections and open HTTP/2 streams one address can hold on a public listener. A
+// stream stays open until the caller has read the response. Without a limit, a caller that never opens
+// its window could make the site keep about 8 KB for each request of 60 bytes.
 
 import type { Http2ServerRequest, ServerHttp2Stream } from 'node:http2';
 import type { Server, Socket } from 'node:net';
@@ -11,17 +10,17 @@ import type { Clock } from '../../core/clock/clock.ts';
 import type { Request, Response } from '../http/exchange.ts';
 
 export interface StreamLimits {
-  /** Of one address. */
+  /** Maximum of one address. */
   readonly each: number;
-  /** Of all of them together: some seventy megabytes. */
+  /** Maximum of all addresses together: about 70 MB. */
   readonly all: number;
-  /** One that is open longer gives way to a new one: everything here is answered sooner. */
+  /** A new stream replaces one that is open longer. Every request takes less time than this. */
   readonly staleMs: number;
 }
 
 const usual: StreamLimits = { each: 1_024, all: 8_192, staleMs: 30_000 };
 
-/** What part of its connections a listener lets one address have. */
+/** One address can have one fourth of the connections of a listener. */
 const connectionShare = 4;
 
 interface Opened {
@@ -37,7 +36,7 @@ export type Release = (request: Request) => () => void;
 export class OpenStreams {
   readonly #clock: Clock;
   readonly #limits: StreamLimits;
-  /** The oldest first, here and there. */
+  /** Oldest first, in both maps. */
   readonly #all = new Map<ServerHttp2Stream, Opened>();
   readonly #byAddress = new Map<string, Set<ServerHttp2Stream>>();
 
@@ -50,7 +49,7 @@ export class OpenStreams {
     return this.#all.size;
   }
 
-  /** Refuses the streams that are too many before `listener` hears of them (RFC 9113 §8.7). */
+  /** Rejects excess streams before `listener` gets them (RFC 9113 §8.7). */
   before(listener: Listener): (request: Request, response: Response) => void {
     return (request, response) => {
       if (!this.admit(request)) return;
@@ -66,7 +65,7 @@ export class OpenStreams {
     };
   };
 
-  /** False where its stream is one too many: it has been refused then, and there is nothing to answer. */
+  /** False if the stream exceeds the limit. It is then already reset and needs no response. */
   admit(request: Request): boolean {
     if (request.httpVersionMajor !== 2) return true;
     const { stream, socket } = request as Http2ServerRequest;
@@ -97,20 +96,20 @@ export class OpenStreams {
     if (own?.size === 0) this.#byAddress.delete(opened.address);
   }
 
-  /** Ends the oldest, where it has had its time. */
+  /** Ends the oldest stream if it is stale. */
   #giveWay(among: { keys(): Iterator<ServerHttp2Stream> }, now: number): boolean {
     const oldest = among.keys().next().value;
     const opened = oldest && this.#all.get(oldest);
     if (oldest === undefined || opened === undefined) return false;
     if (now - opened.atMs < this.#limits.staleMs) return false;
     this.#forget(oldest);
-    // By force: to close it would wait until its caller has read the answer.
+    // `destroy`, because `close` would wait until the caller has read the response.
     oldest.destroy();
     return true;
   }
 }
 
-/** Closes connections of an address that has its share already. Per process, as the connections are. */
+/** Closes excess connections of one address. Per process. */
 export function shareConnections(server: Server, maxConnections: number): void {
   const each = Math.max(1, Math.floor(maxConnections / connectionShare));
   const held = new Map<string, number>();

@@ -1,5 +1,5 @@
-// The web listener: TLS with a certificate of the Web PKI, for whoever knows nothing of SPIFFE yet.
-// It serves the routes that planes bring for it and nothing else. Nobody is asked for a certificate.
+// The web listener: TLS with a Web PKI certificate, for clients that do not speak SPIFFE. It serves
+// only the routes that planes declare for it, and asks for no client certificate.
 
 import type { SecureServerOptions } from 'node:http2';
 import type { Server } from 'node:net';
@@ -8,28 +8,28 @@ import { contextOptionsOf } from '../../core/identity/tls/options.ts';
 import type { WebCertificate } from '../../core/plane/plane.ts';
 import { PlaneDispatcher, type PlaneDispatcherParts } from '../http/plane-dispatcher.ts';
 
-/** RFC 8737 §6.2: the protocol in which a challenge is answered. */
+/** RFC 8737 §6.2: the ALPN protocol of a challenge. */
 const acmeProtocol = 'acme-tls/1';
 
 export function webDispatcher(parts: PlaneDispatcherParts): PlaneDispatcher {
-  return new PlaneDispatcher(parts, { name: 'web', whose: 'whoever asks the web listener' });
+  return new PlaneDispatcher(parts, { name: 'web', whose: 'clients of the web listener' });
 }
 
 /**
- * For createSecureServer of node:http2. Until there is a certificate no handshake succeeds, but for
- * those of challenges. Give the server to `followCertificate`.
+ * For createSecureServer of node:http2. Without a certificate, only handshakes of challenges succeed.
+ * Pass the server to `followCertificate`.
  */
 export function webServerOptions(certificate: WebCertificate): SecureServerOptions {
   const { current } = certificate;
   return {
     ...contextOptionsOf(current),
     requestCert: false,
-    // node says `false` where the client names nobody, whatever its types say.
+    // node passes `false` if the client sends no server name, despite its types.
     ALPNCallback(this: unknown, hello: { servername: string | false; protocols: string[] }) {
       if (hello.protocols.includes(acmeProtocol)) {
         const challenge = hello.servername ? certificate.challengeFor(hello.servername) : undefined;
         if (challenge === undefined) return undefined;
-        // node:tls calls it on the socket; this is what setKeyCert is for.
+        // node:tls calls this function on the socket, so that it can call setKeyCert.
         (this as TLSSocket).setKeyCert(createSecureContext(contextOptionsOf(challenge)));
         return acmeProtocol;
       }
@@ -39,19 +39,19 @@ export function webServerOptions(certificate: WebCertificate): SecureServerOptio
   };
 }
 
-/** New connections get each new certificate; those that stand go on with theirs. */
+/** New connections get each new certificate. Existing ones keep theirs. */
 export function followCertificate(server: Server, certificate: WebCertificate): void {
   closeAfterChallenges(server);
   const present = (): void =>
     (server as TlsServer).setSecureContext(contextOptionsOf(certificate.current));
   certificate.onChange(present);
-  // It may have changed while the listener opened.
+  // The certificate may have changed while the listener opened.
   present();
 }
 
 /**
- * RFC 8737 §3: after the handshake of a challenge the connection is closed, and nothing is said on
- * it. node:http2 would begin to speak HTTP/2, as it does with every protocol that it does not know.
+ * RFC 8737 §3: the server closes the connection after the handshake of a challenge and sends nothing.
+ * node:http2 would start HTTP/2, as for every unknown protocol.
  */
 function closeAfterChallenges(server: Server): void {
   const listeners = server.listeners('secureConnection');

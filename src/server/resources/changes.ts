@@ -1,4 +1,4 @@
-// The kinds of PATCH: how a request body becomes the next version of an object.
+// PUT and the kinds of PATCH: how a request body becomes the next version of an object.
 
 import { recordUpdate, serverSideApply } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -54,18 +54,18 @@ function ownershipOf(input: ChangeInput, live: ObjectDraft | undefined) {
   };
 }
 
-/** PUT: the object as sent takes the place of the live one. */
+/** PUT: the sent object replaces the live one. */
 export function replaceWith(input: ChangeInput, sent: ObjectDraft): ChangeFunction {
   return (live) =>
     recordUpdate({ ...ownershipOf(input, live), next: sent as JsonObject }) as ObjectDraft;
 }
 
-/** The body is read when the object is known to exist: what is not there is told before what is wrong. */
+/** Parses the body only after the object was found, so that 404 precedes 400. */
 export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): ChangeFunction {
   if (type === 'application/apply-patch+yaml') return applyWith(input, body);
   const validation = input.options.fieldValidation;
   return (live) => {
-    // Only an apply creates; the writer never asks anyone else to.
+    // Only an apply creates an object, so `live` is defined here.
     const current = live as JsonObject;
     const { value: document, strictErrors: duplicates } = parsePatch(type, body);
     const jsonPatch =
@@ -82,7 +82,7 @@ export function patchWith(input: ChangeInput, type: PatchType, body: Buffer): Ch
   };
 }
 
-/** As many operations as kube-apiserver takes, and one that it counts; each has four fields at most. */
+/** The operation limit of kube-apiserver plus one, with at most four fields each. */
 const maxJsonPatchValues = 5 * (maxOperations + 1);
 
 function parsePatch(
@@ -102,7 +102,7 @@ function prefixed<T>(prefix: string, work: () => T): T {
   }
 }
 
-/** What is wrong with the result of a patch is said of the patch: kube-apiserver answers 422 there. */
+/** Reports an invalid result as an error of the patch, with 422 as kube-apiserver does. */
 function settlePatched(
   input: ChangeInput,
   patched: Json,
@@ -160,7 +160,7 @@ function parseApply(body: Buffer): { value: JsonObject; strictErrors: readonly s
   return { value: value as JsonObject, strictErrors };
 }
 
-/** An object must be the one that the path names. */
+/** The name of the object must match the path. */
 export function checkName(object: ObjectDraft, name: string): void {
   const given = object.metadata.name ?? '';
   if (given === '')

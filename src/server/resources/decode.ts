@@ -1,5 +1,5 @@
-// From the bytes of a request to an object of the kind that the path names: parsed once, with
-// everything that is wrong said in kube-apiserver's words.
+// Decodes a request body into an object of the kind that the path names, with the error messages of
+// kube-apiserver.
 
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type Json } from '../../api/object.ts';
@@ -24,18 +24,18 @@ export function mediaTypeOf(contentType: string | undefined): string {
 
 export interface ParsedBody {
   readonly value: Json;
-  /** What only strict field validation objects to, as `duplicate field "x"`. */
+  /** Errors of strict field validation, such as `duplicate field "x"`. */
   readonly strictErrors: readonly string[];
 }
 
-/** Parses JSON or YAML; throws HANSA_BAD_REQUEST that names the first error alone. */
+/** Parses JSON or YAML. Throws HANSA_BAD_REQUEST with the first error. */
 export function parseBody(body: Buffer, mediaType: string): ParsedBody {
   return mediaType.includes('yaml')
     ? parseYamlBody(body.toString('utf8'), body)
     : parseJson(body, MAX_VALUES);
 }
 
-/** As `parseBody`, of at most so many fields and items. */
+/** Like `parseBody`, with at most `maxValues` fields and items. */
 export function parseJson(body: Buffer, maxValues: number): ParsedBody {
   refuseExcess(body, maxValues);
   const text = body.toString('utf8');
@@ -48,7 +48,7 @@ export function parseJson(body: Buffer, maxValues: number): ParsedBody {
   return { value, strictErrors: strictErrorsOf(body) };
 }
 
-/** Before anything walks it: whoever else waits would wait for that. */
+/** Runs before any traversal, which would block the event loop. */
 function refuseExcess(json: Buffer, maxValues: number): void {
   const excess = jsonExcess(json, maxValues);
   if (excess === undefined) return;
@@ -68,7 +68,7 @@ function parseYamlBody(text: string, body: Buffer): ParsedBody {
   return jsonInYaml(text, body) ?? yamlAsJson(text);
 }
 
-/** Undefined for what is not JSON, and for what means something else in YAML or is told in other words. */
+/** Undefined if the text is not JSON, or if YAML gives it another meaning or error message. */
 function jsonInYaml(text: string, body: Buffer): ParsedBody | undefined {
   if (body[0] !== OPENING_BRACE || text.includes('"<<"')) return undefined;
   refuseExcess(body, MAX_VALUES);
@@ -87,11 +87,11 @@ const OPENING_BRACE = 0x7b;
 function yamlAsJson(text: string): ParsedBody {
   const { json, duplicates } = parseYaml(text);
   refuseExcess(Buffer.from(json), MAX_VALUES);
-  // What was written from a value has nothing twice.
+  // Serialized JSON has no duplicates.
   return { value: JSON.parse(json) as Json, strictErrors: duplicates };
 }
 
-/** Decodes the object of a create or an update: envelope checked, pruned and defaulted. */
+/** Decodes the object of a create or update: checks the envelope, prunes and sets defaults. */
 export function decodeObject(
   kind: Kind,
   body: Buffer,
@@ -114,7 +114,7 @@ export function decodeObject(
 
 type Unsettled = { readonly [key: string]: Json };
 
-/** A JSON object that says which kind it is; anything else could not even be told. */
+/** Checks that the body is a JSON object with apiVersion and kind. */
 function recognise(
   kind: Kind,
   body: Buffer,
@@ -164,7 +164,7 @@ function textOf(value: Json | undefined): string {
 
 const summaryBytes = 30;
 
-/** What kube-apiserver shows of a body that it does not understand: text where it looks like JSON, else hexadecimal. */
+/** The excerpt that kube-apiserver shows of an unrecognized body: text if it looks like JSON, otherwise hex. */
 function summaryOf(body: Buffer): string {
   if (body.length === 0) return '<empty>';
   const start = body.subarray(0, summaryBytes);
@@ -173,8 +173,8 @@ function summaryOf(body: Buffer): string {
 }
 
 /**
- * Metadata is always there; a namespace or selfLink means nothing here and is dropped. What is of a
- * wrong type is refused by pruning, which names it.
+ * Adds missing metadata and drops namespace and selfLink, which have no meaning here. Pruning rejects
+ * fields of the wrong type.
  */
 export function withMetadata(object: Unsettled): ObjectDraft {
   const metadata = object['metadata'] ?? {};
@@ -186,7 +186,7 @@ export function withMetadata(object: Unsettled): ObjectDraft {
   return { ...object, metadata: kept } as unknown as ObjectDraft;
 }
 
-/** Prunes and defaults, and reports unknown and duplicate fields as the request asked for. */
+/** Prunes and sets defaults, and reports unknown and duplicate fields according to `fieldValidation`. */
 export function settleObject(
   kind: Kind,
   object: ObjectDraft,

@@ -1,4 +1,4 @@
-// What a DELETE may say: in its body, or else in its query.
+// The options of a DELETE, from its body or from its query.
 
 import type { Json } from '../../api/object.ts';
 import {
@@ -18,7 +18,7 @@ export interface DeleteOptions {
   readonly resourceVersion: string | undefined;
 }
 
-/** There is no garbage collector, so all of them delete just the object; they are checked all the same. */
+/** The site has no garbage collector, so all policies delete only the object. It validates them anyway. */
 const propagationPolicies = ['Foreground', 'Background', 'Orphan'];
 
 interface Given {
@@ -29,7 +29,7 @@ interface Given {
   readonly resourceVersion: string | undefined;
 }
 
-/** `body` is what was sent as DeleteOptions, or undefined where nothing was. */
+/** `body` is the sent DeleteOptions, or undefined. */
 export function deleteOptions(query: URLSearchParams, body: Json | undefined): DeleteOptions {
   const given = body === undefined ? fromQuery(query) : fromBody(body);
   const errors: FieldError[] = [];

@@ -1,4 +1,4 @@
-// The refusals of the resource API, in the words of kube-apiserver, which clients match on.
+// The errors of the resource API, in the words of kube-apiserver, because clients match on them.
 
 import type { Kind } from '../../api/kind.ts';
 import { group } from '../../api/object.ts';
@@ -19,7 +19,7 @@ export function notFound(kind: Kind, name: string): HansaError {
   });
 }
 
-/** `deleting`: the one that exists waits for its finalizers. */
+/** `deleting`: the existing object waits for its finalizers. */
 export function alreadyExists(kind: Kind, name: string, deleting = false): HansaError {
   const prefix = deleting ? 'object is being deleted: ' : '';
   return new HansaError(

@@ -1,6 +1,5 @@
-// Resource API: from a request below /apis/hansa.dev/v1alpha1/ to its answer. This folder holds
-// the semantics of the API on the wire; what a kind is lives in src/api, what is kept in
-// src/core/store, and no socket is opened here.
+// Handles requests below /apis/hansa.dev/v1alpha1/: authorization, decoding, the operation, and the
+// response. `src/api` defines the kinds and `src/core/store` stores the objects.
 
 import type { Kind } from '../../api/kind.ts';
 import { withLiveStatus } from '../../api/live-status.ts';
@@ -44,7 +43,7 @@ export interface HandlerParts {
   readonly maxRequestBytes: number;
 }
 
-/** What the request asks for, by the verbs of Kubernetes; undefined where the path holds no such thing. */
+/** A parsed request with its Kubernetes verb. */
 export interface ResourceRequest {
   readonly kind: Kind;
   readonly name: string;
@@ -64,7 +63,7 @@ export class ResourceHandler {
     const [plural = '', rawName, rawSubresource, ...more] = rest.split('/');
     const kind = this.#parts.registry.byPlural(plural);
     if (kind === undefined || more.length > 0 || rawName === '') return undefined;
-    // A POST creates what its body names: a name in the path means nothing, and must not be what is authorised.
+    // The body of a POST names the object. A name in the path must not affect the authorization.
     const name = rawName === undefined || method === 'POST' ? '' : decodeName(rawName);
     const isUnknown =
       rawSubresource !== undefined && (rawSubresource !== 'status' || kind.status === undefined);
@@ -76,7 +75,7 @@ export class ResourceHandler {
   async handle(exchange: Exchange, request: ResourceRequest): Promise<void> {
     const { kind, name, verb } = request;
     if (verb === '') throw methodNotAllowed(kind, '');
-    // A subresource that the kind does not have; whoever may not read the object learns nothing.
+    // For an unknown subresource: a caller who may not read the object learns nothing.
     this.#authorize(exchange, verb === 'unknown' ? { ...request, verb: 'get' } : request);
     switch (verb) {
       case 'unknown':
@@ -161,7 +160,7 @@ export class ResourceHandler {
   ): void {
     const { entry, object } = written;
     if (entry !== undefined) this.#respondEntry(exchange, kind, status, form, entry);
-    // Of a dry run: with facts too, or kubectl diff would show them as gone.
+    // A dry run includes facts too, so that kubectl diff does not show them as removed.
     else {
       const live = this.#live(kind, object);
       this.#respondObject(exchange, kind, status, form, { ...written, object: live });
@@ -239,7 +238,7 @@ export class ResourceHandler {
     });
   }
 
-  /** A body may take its time: whoever lost the right meanwhile does not write. */
+  /** Authorizes again after the body has arrived, because the caller may have lost the right. */
   async #body(exchange: Exchange, request: ResourceRequest): Promise<Buffer> {
     const body = await readBody(exchange, this.#parts.maxRequestBytes);
     this.#authorize(exchange, request);
@@ -334,7 +333,7 @@ export class ResourceHandler {
     respond(exchange, 200, contentTypeOf(form), encode(form, status));
   }
 
-  /** One commit an object, in order of names: O(n), and what was deleted before a failure stays deleted. */
+  /** One commit per object, sorted by name. Objects deleted before a failure stay deleted. O(n). */
   async #deleteCollection(exchange: Exchange, request: ResourceRequest): Promise<void> {
     const { kind } = request;
     if (kind.singleton !== undefined) throw methodNotAllowed(kind, 'deletecollection');
@@ -349,7 +348,7 @@ export class ResourceHandler {
         const { last } = await this.#parts.writer.delete(kind, entry.name, options, context);
         items.push(last as Json);
       } catch (error) {
-        // Somebody else was faster: it is gone, which is what was asked for.
+        // Another caller has already deleted it.
         if (!(error instanceof HansaError && error.code === 'HANSA_NOT_FOUND')) throw error;
       }
     }
@@ -413,9 +412,9 @@ const plainOptions: WriteOptions = {
   force: false,
 };
 
-/** Warnings are for people; more than this many of them help nobody, and headers are limited. */
+/** Maximum number of warnings, because headers are limited. */
 const maxWarnings = 32;
-/** As in kube-apiserver: of all of them together, and of one that would be too much. */
+/** Maximum length of all warnings together, as in kube-apiserver. */
 const maxWarningsLength = 4096;
 const cutWarningLength = 256;
 
@@ -433,7 +432,7 @@ function requireName(name: string): void {
   if (name === '') throw badRequest('name must be provided');
 }
 
-/** '' where a resource knows no such method. */
+/** '' if resources do not support the method. */
 function verbOf(method: string, isCollection: boolean, query: URLSearchParams): string {
   switch (method) {
     case 'GET':
@@ -462,10 +461,10 @@ function decodeName(raw: string): string {
   }
 }
 
-/** Elsewhere a selector selects nothing, so it must not say what is authorised either. */
+/** Other verbs ignore selectors, so a selector must not affect their authorization. */
 const selectsByName: ReadonlySet<string> = new Set(['list', 'watch', 'deletecollection']);
 
-/** A list or watch of one object by its name is authorised as of that object, as in Kubernetes. */
+/** A list or watch of one object by name is authorized for that object, as in Kubernetes. */
 function fieldSelectorName(query: URLSearchParams): string {
   const selector = query.get('fieldSelector');
   return /^metadata\.name==?([a-z0-9._-]+)$/.exec(selector ?? '')?.[1] ?? '';

@@ -1,4 +1,4 @@
-// Lists: whole, selected, or in chunks that all show the same moment.
+// Lists of resources: whole, selected, or in chunks of one consistent snapshot.
 
 import { type FieldSelector, parseFieldSelector } from '../../api/selectors/field-selector.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -47,7 +47,7 @@ export interface Page {
 
 /** How long a chunked list stays consistent, as in kube-apiserver with its default compaction. */
 const snapshotLifeMs = 5 * 60_000;
-/** Snapshots only hold references to entries; still, a client must not make us keep them without bound. */
+/** Bounds the number of snapshots that clients can create. Each holds only references to entries. */
 const maxSnapshots = 64;
 
 interface Snapshot {
@@ -108,7 +108,7 @@ export class Lister {
     return this.#cut(kind, snapshot.listing, revision, start, options.limit, selection);
   }
 
-  /** O(log n) to find the start, then O(items looked at). */
+  /** O(log n) to find the start, then O(items visited). */
   #cut(
     kind: Kind,
     listing: Listing,
@@ -155,14 +155,14 @@ export class Lister {
       this.#snapshots.delete(key);
     }
     const key = `${kind.plural}@${revision}`;
-    // Deleted first, so that the map stays in order of expiry.
+    // Deleted first, so that the map stays sorted by expiry.
     this.#snapshots.delete(key);
     this.#snapshots.set(key, { listing, expiresAt: now + snapshotLifeMs });
   }
 
   /**
-   * The ready-made body of a page: kept for whole collections until one of their objects changes,
-   * unless facts are put into them, which change without a word.
+   * The encoded body of a page. Cached for whole collections until an object changes, except for kinds
+   * with facts, which change without an event.
    */
   jsonBody(kind: Kind, page: Page): Buffer {
     const known = kind.liveStatus === undefined ? this.#bodies.get(page.entries) : undefined;
@@ -192,7 +192,7 @@ export class Lister {
     const facts =
       kind.liveStatus === undefined ? undefined : this.#store.facts.get(kind.plural, entry.name);
     if (facts === undefined) return entry.value;
-    // Facts are immutable, like entries: with both the same, the bytes are the same.
+    // Facts and entries are immutable: the same facts and entry give the same bytes.
     let known = this.#live.get(facts);
     if (known?.entry !== entry) {
       const object = withLiveStatus(kind, objectOf(entry), facts);

@@ -1,10 +1,10 @@
-// Objects as stored: bytes in the store, parsed once when somebody needs the fields.
+// Conversion between stored bytes and objects. An entry is parsed once, on first use.
 
 import type { Json, ManagedFieldsEntry } from '../../api/object.ts';
 import { valueOf } from '../../core/store/reader.ts';
 import type { Entry } from '../../core/store/store.ts';
 
-/** Metadata as it may come from outside: every field still optional. */
+/** Untrusted metadata: every field is optional. */
 export type ObjectDraftMeta = {
   readonly name?: string;
   readonly generateName?: string;
@@ -20,7 +20,7 @@ export type ObjectDraftMeta = {
   readonly [key: string]: unknown;
 };
 
-/** An object whose envelope was checked: `metadata` is an object, the rest is as it came. */
+/** An object with a checked envelope: `metadata` is an object, the rest is unchecked. */
 export type ObjectDraft = {
   readonly apiVersion: string;
   readonly kind: string;
@@ -30,12 +30,12 @@ export type ObjectDraft = {
   readonly [key: string]: unknown;
 };
 
-/** Must not be written to: it is shared by everybody who reads this entry. */
+/** Do not modify the result: all readers of the entry share it. */
 export function objectOf(entry: Entry): ObjectDraft {
   return valueOf(entry) as ObjectDraft;
 }
 
-/** The bytes of an object at a revision: what the store keeps is what goes over the wire. */
+/** The bytes of an object at a revision. The store keeps the bytes that go over the wire. */
 export function encodeObject(object: ObjectDraft, revision: number): Buffer {
   return Buffer.from(JSON.stringify(withRevision(object, revision)), 'utf8');
 }

@@ -1,4 +1,4 @@
-// Query parameters of reads and writes, parsed once, with kube-apiserver's words for what is wrong.
+// Parses the query parameters of reads and writes, with the error messages of kube-apiserver.
 
 import { managerFromUserAgent, validateManagerOptions } from '../../api/fields/writer-name.ts';
 import {
@@ -58,7 +58,7 @@ export interface ListOptions {
   readonly watch: boolean;
   readonly labelSelector: string;
   readonly fieldSelector: string;
-  /** '' where none was given. */
+  /** '' if absent. */
   readonly resourceVersion: string;
   readonly resourceVersionMatch: '' | 'Exact' | 'NotOlderThan';
   readonly limit: number;
@@ -134,7 +134,7 @@ function watchErrors(options: ListOptions, match: string): FieldError[] {
       ),
     );
   else if (match !== 'NotOlderThan') errors.push(unsupportedMatch(match, ['NotOlderThan']));
-  // Without bookmarks the client could not tell where the initial events end.
+  // Without bookmarks, the client could not detect the end of the initial events.
   else if (options.sendInitialEvents && !options.allowWatchBookmarks) {
     errors.push(
       forbidden(

@@ -1,8 +1,8 @@
-// Single query parameters, read as kube-apiserver reads them.
+// Parses single query parameters as kube-apiserver does.
 
 import { badRequest } from './errors.ts';
 
-/** Whatever is not a no is a yes. */
+/** Every value except `false` and `0` is true. */
 export function booleanParameter(query: URLSearchParams, name: string): boolean | undefined {
   const value = query.get(name)?.toLowerCase();
   return value === undefined ? undefined : value !== 'false' && value !== '0';
@@ -19,7 +19,7 @@ export function integerParameter(query: URLSearchParams, name: string): number |
   return Number(value);
 }
 
-/** A resourceVersion is a decimal without sign; '' and '0' have meanings of their own. */
+/** A resourceVersion is an unsigned decimal. Callers handle '' and '0' before. */
 export function parseResourceVersion(text: string): number {
   if (/^\d{1,15}$/.test(text)) return Number(text);
   const quoted = JSON.stringify(text);

@@ -1,5 +1,5 @@
-// Bodies in YAML. kubectl and client-go send JSON under that name, which is read as what it is. Real
-// YAML is written by people and small; its parser is some fifty times slower, so there is a limit.
+// Parses YAML bodies. kubectl and client-go send JSON as YAML, which the caller parses as JSON. Real
+// YAML comes from people and is small. Its parser is about fifty times slower, so there are limits.
 
 import {
   Composer,
@@ -18,26 +18,26 @@ import {
 import { HansaError } from '../../core/errors/error.ts';
 import { badRequest } from './errors.ts';
 
-/** More would hold up everyone else for too long. */
+/** A larger document would block the event loop for too long. */
 export const maxYamlBytes = 64 * 1024;
 
-/** Each may begin a node or be a mistake, and costs the parser up to 10 µs, so that a document takes 10 ms at most. */
+/** Each may begin a node or be an error, and takes up to 10 µs, so a document takes at most 10 ms. */
 export const maxYamlMarks = 1_000;
 const marks = /[\n\r,[\]{}"'&*!\\]|[-?:](?=\s)/g;
 
 /** Deeper than any kind nests. The composer recurses, and needs 50 ms to overflow the stack. */
 export const maxYamlDepth = 64;
 
-/** With all aliases expanded: a small document must not become a huge one. */
+/** Maximum number of values with all aliases expanded. */
 const maxYamlValues = 2_000;
 
-/** Go's decoder reports so many. */
+/** As many as Go's decoder reports. */
 const maxDuplicates = 100;
 
 export interface ParsedYaml {
-  /** The same value as JSON, where it has no two spellings. */
+  /** The same value as canonical JSON. */
   readonly json: string;
-  /** `line 3: key already set in map`, for each key that stands twice. */
+  /** `line 3: key already set in map`, for each duplicate key. */
   readonly duplicates: readonly string[];
 }
 
@@ -56,7 +56,7 @@ export function parseYaml(text: string): ParsedYaml {
     );
   }
   const { stackTraceLimit } = Error;
-  // The parser makes an error for each mistake; its stack would cost more than all else.
+  // The parser creates an Error for each mistake. Stack traces would take most of the time.
   Error.stackTraceLimit = 0;
   try {
     return readDocument(text);
@@ -85,7 +85,7 @@ function readDocument(text: string): ParsedYaml {
   if (fatal !== undefined) throw badLine(lines, fatal.pos[0], fatal.message);
   const duplicates = new Inspection(lines).of(document);
   return {
-    // The inspection has bounded what aliases expand to.
+    // The inspection has limited the expansion of aliases.
     json: JSON.stringify(document.toJS({ maxAliasCount: -1 }) ?? null),
     duplicates,
   };
@@ -97,10 +97,10 @@ function badLine(lines: LineCounter, offset: number, why: string): HansaError {
 
 /** The first document of the text, as in Go. Stops at the first mistake that the parser sees, and before deep nesting is composed. */
 function compose(text: string, lines: LineCounter): Document.Parsed {
-  // Version 1.1, as everything around Kubernetes reads it: there `on` and `y` are booleans.
+  // Version 1.1, as in the Kubernetes ecosystem: `on` and `y` are booleans.
   const composer = new Composer({
     version: '1.1',
-    // The composer would compare each key with all before it.
+    // The composer would compare each key with all previous ones.
     uniqueKeys: false,
     merge: true,
     logLevel: 'silent',
@@ -118,7 +118,7 @@ function* tokensOf(text: string, lines: LineCounter): ReturnType<Parser['parse']
   lines.addNewLine(0);
   for (const lexeme of new Lexer().lex(text)) {
     yield* parser.next(lexeme);
-    // Below the collections lies the document, above them a scalar that is being read.
+    // The stack has the document first, then the collections, and perhaps a scalar last.
     if (parser.stack.length > maxYamlDepth + 1 && isOpenCollection(parser.stack.at(-1)))
       throw badLine(lines, parser.offset, `exceeded max depth of ${maxYamlDepth}`);
   }
@@ -129,11 +129,11 @@ function isOpenCollection(token: CST.Token | undefined): boolean {
   return token !== undefined && 'items' in token;
 }
 
-/** One pass over a document before it becomes a value. Collects repeated keys; refuses what would be costly to expand. */
+/** One pass over a document before its conversion. Collects duplicate keys and rejects expensive aliases. */
 class Inspection {
   readonly #lines: LineCounter;
   readonly #duplicates: string[] = [];
-  /** Values that stand for an alias, by anchor. Undefined within the anchored node itself. */
+  /** Number of values by anchor. Undefined while inside the anchored node. */
   readonly #anchors = new Map<string, number | undefined>();
 
   constructor(lines: LineCounter) {
@@ -145,7 +145,7 @@ class Inspection {
     return this.#duplicates;
   }
 
-  /** How many values the node has with its aliases expanded. */
+  /** The number of values of a node with expanded aliases. */
   #count(node: unknown): number {
     if (isPair(node)) return this.#countKey(node.key) + this.#count(node.value);
     if (isAlias(node)) return this.#countAlias(node.source, node.range?.[0] ?? 0);
@@ -164,7 +164,7 @@ class Inspection {
     return count;
   }
 
-  /** JSON has no collections as keys, and the library needs exponential time to write nested ones as text. */
+  /** Rejects collections as keys: JSON has none, and the library takes exponential time for nested ones. */
   #countKey(key: unknown): number {
     if (isCollection(key) || isAlias(key)) {
       throw badLine(this.#lines, key.range?.[0] ?? 0, 'a key must be a scalar');
@@ -189,7 +189,7 @@ class Inspection {
   }
 }
 
-/** Where the keys stand that the map has already. Merge keys (`<<`) may stand more than once. */
+/** Offsets of duplicate keys. Merge keys (`<<`) may repeat. */
 function* repeatedKeys(map: YAMLMap): Generator<number> {
   const seen = new Set<unknown>();
   for (const { key } of map.items) {

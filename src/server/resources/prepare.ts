@@ -1,5 +1,5 @@
-// What every write does to an object, whoever sends it: fields that only the site may set, fields
-// that only the other subresource may change, and the generation. Pure.
+// Prepares an object for every write, from users and controllers: resets fields that only the site may
+// set or that belong to the other subresource, and updates the generation. Pure.
 
 import type { Kind } from '../../api/kind.ts';
 import { timestamp } from '../../api/object.ts';
@@ -12,7 +12,7 @@ function without(meta: ObjectDraftMeta, keys: readonly string[]): Record<string,
   return rest;
 }
 
-/** What users may not set at creation. */
+/** Fields that users may not set at creation. */
 const systemFields = [
   'uid',
   'creationTimestamp',
@@ -44,7 +44,7 @@ export function prepareForCreate(
   };
 }
 
-/** `next` came from outside, `live` is what the store holds. */
+/** `next` is untrusted, and `live` is the stored object. */
 export function prepareForUpdate(
   kind: Kind,
   subresource: 'status' | undefined,
@@ -69,7 +69,7 @@ export function prepareForUpdate(
   return { ...content, metadata: { ...content.metadata, ...kept } };
 }
 
-/** A write of `status` changes nothing else but who owns which field. */
+/** A write of `status` changes only the status and the field ownership. */
 function onlyStatus(next: ObjectDraft, live: ObjectDraft): ObjectDraft {
   const metadata: Record<string, unknown> = { ...live.metadata };
   if (next.metadata.managedFields === undefined) delete metadata['managedFields'];
@@ -88,7 +88,7 @@ function keepStatus(kind: Kind, next: ObjectDraft, live: ObjectDraft): ObjectDra
   return { ...rest, ...(live.status === undefined ? {} : { status: live.status }) };
 }
 
-/** Whether everything but metadata and (where it is a subresource) status is the same. */
+/** Whether everything except metadata and a status subresource is equal. */
 function sameContent(kind: Kind, next: ObjectDraft, live: ObjectDraft): boolean {
   const ignored = new Set([
     'metadata',
@@ -103,7 +103,7 @@ function sameContent(kind: Kind, next: ObjectDraft, live: ObjectDraft): boolean 
   return true;
 }
 
-/** Marks for deletion: the object goes when its last finalizer is removed. */
+/** Marks for deletion. The object is deleted with its last finalizer. */
 export function markDeleted(live: ObjectDraft, nowMs: number): ObjectDraft {
   return {
     ...live,
@@ -123,7 +123,7 @@ export function isDeletionDue(object: ObjectDraft): boolean {
   );
 }
 
-/** kube-apiserver's alphabet for generated names: no vowels, nothing that looks like something else. */
+/** The alphabet of kube-apiserver for generated names, without vowels and similar characters. */
 const suffixAlphabet = 'bcdfghjklmnpqrstvwxz2456789';
 const suffixLength = 5;
 const maxGeneratedBase = 63 - suffixLength;

@@ -1,5 +1,5 @@
-// In which form an answer goes out: the object itself, a table for people, or metadata only; as
-// JSON or YAML. Chosen once per request from the Accept header.
+// The form of a response, chosen from the Accept header: the object, a table or only metadata, as JSON
+// or YAML.
 
 import { stringify } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
@@ -17,11 +17,11 @@ const plainJson: Form = { as: 'object', encoding: 'json' };
 
 const offered = ['application/json', 'application/yaml'];
 
-/** Accept headers come from few kinds of clients; their forms are remembered, up to this many. */
+/** Size of the cache of parsed Accept headers. Clients use only a few. */
 const maxRememberedForms = 256;
 const remembered = { object: new Map<string, Form>(), list: new Map<string, Form>() };
 
-/** `what` is to be sent: metadata alone is asked for under another name for a list. */
+/** `what` is the type of the response. A list of metadata has another name in the Accept header. */
 export function negotiate(accept: string | undefined, what: 'object' | 'list'): Form {
   if (accept === undefined || accept === '' || accept === 'application/json' || accept === '*/*')
     return plainJson;
@@ -57,7 +57,7 @@ function chooseForm(accept: string, what: 'object' | 'list'): Form {
   throw notAcceptable(offered);
 }
 
-/** Those that can be served, the most wanted first (RFC 9110 section 12.5.1). */
+/** The supported media ranges, in order of preference (RFC 9110 section 12.5.1). */
 function rangesOf(accept: string): Range[] {
   const ranges: Range[] = [];
   for (const text of accept.split(',')) {
@@ -82,12 +82,12 @@ export function contentTypeOf(form: Form): string {
   return form.encoding === 'json' ? 'application/json' : 'application/yaml';
 }
 
-/** Beyond it nobody reads, and laying it out would hold up everyone else: 100 ms for a megabyte. */
+/** Larger responses are not formatted, which would block the event loop for 100 ms per megabyte. */
 const maxLaidOutCharacters = 64 * 1024;
 
-/** JSON is YAML, too (YAML 1.2 section 1.3): a large answer in YAML is just not laid out for people. */
+/** JSON is also YAML (YAML 1.2 section 1.3), so a large YAML response is plain JSON. */
 export function encode(form: Form, value: unknown): string {
-  // kube-apiserver ends JSON with a line feed, for people with curl.
+  // kube-apiserver ends JSON with a line feed, for curl users.
   const json = `${JSON.stringify(value)}\n`;
   return form.encoding === 'json' || json.length > maxLaidOutCharacters ? json : stringify(value);
 }

@@ -1,4 +1,4 @@
-// The controllers' side of the resource API: the same write path as everybody's, without HTTP.
+// The resource API for controllers: the same write path as for users, without HTTP.
 
 import { recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -32,7 +32,7 @@ export function resourceClient<R extends Resource>(
 ): ResourceClient<R> {
   const { store, writer, clock } = parts;
 
-  /** With the facts of this moment, as everybody reads it. */
+  /** The object with its current facts, as users read it. */
   const live = (entry: Entry): ObjectDraft =>
     withLiveStatus(kind, objectOf(entry), store.facts.get(kind.plural, entry.name));
 
@@ -45,7 +45,7 @@ export function resourceClient<R extends Resource>(
   ): Promise<R | undefined> =>
     unlessGone(
       writer.update(kind, name, subresource, contextOf(as, 'update', transition), (stored) => {
-        // Without allowCreate the writer only calls where there is an object.
+        // Without allowCreate, the writer calls this only for an existing object.
         const current = stored as ObjectDraft;
         const wanted = next(current);
         if (wanted === current) return current;

@@ -1,18 +1,17 @@
-// Watches whose readers are behind. What was written for them and not read yet takes memory, so all
-// of it together has a budget and each piece a deadline. A watch that is cut off loses nothing: its
-// client comes back and goes on from the last event that it has seen.
+// Limits the unread output of watches with slow readers: a memory budget for all of them, and a deadline
+// for each chunk. A watch that is cut off loses nothing, because its client resumes from the last event.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 
 export interface UnreadWatch {
-  /** Ends the watch without another word. Must not throw. */
+  /** Ends the watch without further output. Must not throw. */
   cutOff(): void;
 }
 
 export interface UnreadWatchLimits {
-  /** What a watch was given must be read within this time. */
+  /** A client must read a chunk within this time. */
   readonly withinMs: number;
-  /** For all watches together. Beyond it, the watches whose readers wait longest are cut off. */
+  /** For all watches together. Beyond it, the watches with the oldest unread output are cut off. */
   readonly maxBytes: number;
 }
 
@@ -24,7 +23,7 @@ interface Unread {
 export class UnreadWatches {
   readonly #clock: Clock;
   readonly #limits: UnreadWatchLimits;
-  /** Those that wait longest first. */
+  /** Oldest unread output first. */
   readonly #waiting = new Map<UnreadWatch, Unread>();
   #bytes = 0;
   #timer: Timer | undefined;
@@ -38,7 +37,7 @@ export class UnreadWatches {
     return this.#bytes;
   }
 
-  /** The watch was given so much; its deadline begins. */
+  /** The watch has written a chunk of this size. Starts its deadline. */
   hold(watch: UnreadWatch, bytes: number): void {
     this.release(watch);
     this.#waiting.set(watch, { sinceMs: this.#clock.monotonic(), bytes });
@@ -47,7 +46,7 @@ export class UnreadWatches {
     this.#keepBudget();
   }
 
-  /** So much more waits for a watch that has not read yet what it was given. */
+  /** More output waits for a watch with unread output. */
   grow(watch: UnreadWatch, bytes: number): void {
     const unread = this.#waiting.get(watch);
     if (unread === undefined) return;
@@ -56,7 +55,7 @@ export class UnreadWatches {
     this.#keepBudget();
   }
 
-  /** The watch has read what it was given, or is over. */
+  /** The client has read the chunk, or the watch has ended. */
   release(watch: UnreadWatch): void {
     const unread = this.#waiting.get(watch);
     if (unread === undefined) return;
@@ -78,7 +77,7 @@ export class UnreadWatches {
   }
 
   #lookAfter(ms: number): void {
-    // A process that was held up hears of time before it hears of clients that have read meanwhile.
+    // After a pause of the process, timers run before I/O events. Lets reads of clients arrive first.
     this.#timer = this.#clock.timer(ms, () => setImmediate(() => this.#cutOffLate()));
   }
 

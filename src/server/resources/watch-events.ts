@@ -1,4 +1,4 @@
-// The lines of a watch. A change becomes bytes once, however many watchers wait for it.
+// Encodes the events of a watch. Each change is encoded once for all watchers.
 
 import type { Kind } from '../../api/kind.ts';
 import { withLiveStatus } from '../../api/live-status.ts';
@@ -15,7 +15,7 @@ export type EventType = 'ADDED' | 'MODIFIED' | 'DELETED';
 const lines = new WeakMap<Change, Buffer>();
 const lineEnd = Buffer.from('}\n');
 
-/** For watchers without a selector that want objects as JSON: the common case. */
+/** For the common case: a watcher without a selector that wants JSON objects. */
 export function plainLine(change: Change): Buffer {
   let line = lines.get(change);
   if (line === undefined) {
@@ -34,7 +34,7 @@ export function objectLine(type: EventType, object: Buffer): Buffer {
   return Buffer.concat([Buffer.from(`{"type":"${type}","object":`), object, lineEnd]);
 }
 
-/** A deleted object is shown in its last state, with the revision at which it went. */
+/** A deleted object has its last state, with the revision of the deletion. */
 function objectIn(change: Change): ObjectDraft {
   if (change.entry !== undefined) return objectOf(change.entry);
   if (change.previous === undefined)
@@ -72,7 +72,7 @@ export class EventLines {
     this.#now = now;
   }
 
-  /** Undefined where the change concerns nothing that the watcher selected. */
+  /** Undefined if the selector matches the object neither before nor after the change. */
   ofChange(change: Change): Buffer | undefined {
     if (this.#selection === undefined) {
       return this.#form.as === 'object' && this.#kind.liveStatus === undefined
@@ -84,7 +84,7 @@ export class EventLines {
     const is = change.entry !== undefined && selects(this.#selection, objectOf(change.entry));
     if (!was && !is) return undefined;
     if (was && is) return this.#line('MODIFIED', objectIn(change));
-    // What no longer matches is deleted for this watcher, in its last matching state.
+    // An object that no longer matches is DELETED for this watcher, in its last matching state.
     return is
       ? this.#line('ADDED', objectIn(change))
       : this.#line('DELETED', lastMatching(change), change.facts);
@@ -96,7 +96,7 @@ export class EventLines {
       : this.#line('ADDED', objectOf(entry));
   }
 
-  /** With the facts of this moment, or those that went with the object; a change of facts alone is no event. */
+  /** With the current facts, or the last facts of a deleted object. A change of facts is not an event. */
   #line(type: EventType, object: ObjectDraft, last?: Change['facts']): Buffer {
     const facts = last ?? this.#factsOf(object.metadata.name ?? '');
     const live = withLiveStatus(this.#kind, object, facts);

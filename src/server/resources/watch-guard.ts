@@ -1,19 +1,18 @@
-// Watches outlive the moment in which their caller was asked for. When a token, a role or a binding
-// changes, and now and then for what ends by time, every open watch is asked for again; one whose
-// caller may no longer watch is told so and ended.
+// Authorizes open watches again: when a token, a role or a binding changes, and regularly for
+// credentials that expire. Ends a watch whose caller may no longer watch.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Store, Watch } from '../../core/store/store.ts';
 
-/** Certificates and tokens end by time, and nobody tells of it. */
+/** Certificates and tokens expire without an event. */
 const lookEveryMs = 30_000;
-/** A flood of changes costs one pass over the watches in this time, not one a change. */
+/** Minimum time between two passes over the watches, so that a burst of changes costs one pass. */
 const restMs = 100;
-/** Half of what the event loop may be blocked for. */
+/** Half of the time that may block the event loop. */
 const sliceMs = 5;
 
 export interface GuardedWatch {
-  /** Ends the watch where its caller may no longer watch. Must not throw. */
+  /** Ends the watch if its caller may no longer watch. Must not throw. */
   recheck(): void;
 }
 
@@ -27,7 +26,7 @@ export class WatchGuard {
   #again = false;
   #stopped = false;
 
-  /** `collections` hold what access depends on; `open` are the watches there are at any time. */
+  /** `collections` are those that access depends on, and `open` are the current watches. */
   constructor(options: {
     readonly store: Pick<Store, 'watch' | 'revision'>;
     readonly clock: Clock;

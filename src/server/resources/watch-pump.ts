@@ -1,13 +1,13 @@
-// Writes what waits for thousands of watchers without holding up everything else: watchers with
-// output take turns, and after a few milliseconds the event loop gets its turn too.
+// Writes the pending output of thousands of watchers in slices of a few milliseconds, so that it does
+// not block the event loop.
 
 import type { Clock } from '../../core/clock/clock.ts';
 
-/** Half of what the event loop may be blocked for. */
+/** Half of the time that may block the event loop. */
 const sliceMs = 5;
 
 export interface Outlet {
-  /** Writes everything that waits, in one go. Must not throw. */
+  /** Writes all pending output at once. Must not throw. */
   flush(): void;
 }
 
@@ -20,7 +20,7 @@ export class WatchPump {
     this.#clock = clock;
   }
 
-  /** The caller makes sure that an outlet is added once until it is flushed. */
+  /** The caller adds an outlet only once before it is flushed. */
   add(outlet: Outlet): void {
     this.#waiting.push(outlet);
     if (this.#running) return;
@@ -38,7 +38,7 @@ export class WatchPump {
     const deadline = this.#clock.monotonic() + sliceMs;
     for (let at = from; at < outlets.length; at += 1) {
       (outlets[at] as Outlet).flush();
-      // The clock is read for every 16th only: reading it costs about as much as a small write.
+      // Reads the clock for every 16th outlet only, because that costs as much as a small write.
       if ((at & 15) === 15 && this.#clock.monotonic() >= deadline && at + 1 < outlets.length) {
         setImmediate(() => this.#run(outlets, at + 1));
         return;

@@ -1,6 +1,6 @@
-// One watch: what is there, then every change, until the client goes, its time is up, or it reads too
-// slowly. Lines are made as the client reads them: what waits for a slow client are references to
-// objects and changes that the store has anyway, and one chunk of bytes.
+// One watch: the existing objects, then every change, until the client disconnects, the timeout ends, or
+// the client reads too slowly. Encodes lines only when the client reads, so that a slow client holds
+// references to stored objects and one chunk of bytes.
 
 import type { ServerResponse } from 'node:http';
 import type { Kind } from '../../api/kind.ts';
@@ -16,13 +16,13 @@ import { errorLine, type EventLines } from './watch-events.ts';
 import type { GuardedWatch } from './watch-guard.ts';
 import type { Outlet, WatchPump } from './watch-pump.ts';
 
-/** A watch that is behind by more changes than this is cut off; its client comes back and goes on from where it was. */
+/** Maximum size of pending changes. Beyond it the watch ends, and its client resumes from the last event. */
 const maxBehindBytes = 8 * 1024 * 1024;
-/** What is written at once. A client that reads a kilobyte a second stays within the usual deadline of a minute. */
+/** Size of one write. A client that reads 1 KB per second stays within the default deadline of a minute. */
 const chunkBytes = 32 * 1024;
-/** Objects that are looked at in one turn: a selector may match none of very many. */
+/** Maximum number of objects per turn, because a selector may match none of many. */
 const maxLooked = 256;
-/** What it costs to remember that a change is to be sent. */
+/** Memory for the reference to a pending change. */
 const referenceBytes = 64;
 /** kube-apiserver's --min-request-timeout: a watch without a timeout lasts one to two times this. */
 const defaultTimeoutSeconds = 1800;
@@ -36,7 +36,7 @@ export interface StreamParts {
   readonly unread: UnreadWatches;
 }
 
-/** The objects that are there when a watch begins, from `at` on. */
+/** The objects that exist when a watch begins, from `at` on. */
 interface Initial {
   readonly entries: readonly Entry[];
   readonly selection: Selection | undefined;
@@ -54,13 +54,13 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   readonly #timers: Timer[] = [];
   #watch: Watch | undefined;
   #initial: Initial | undefined;
-  /** Changes that become lines when they are written, and lines. */
+  /** Pending output: encoded lines, and changes that are encoded when written. */
   #waiting: (Change | Buffer)[] = [];
-  /** What waits is sent from here on. */
+  /** Index of the next pending item. */
   #next = 0;
   #behindBytes = 0;
   #queued = false;
-  /** A chunk was written and the client has not taken all of it yet. */
+  /** Whether the client has not read the last chunk completely. */
   #writing = false;
   #ended = false;
 
@@ -113,7 +113,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   #scheduleBookmark(): void {
     const timer = this.#parts.clock.timer(bookmarkIntervalMs, () => {
       if (this.#ended) return;
-      // Everything up to this revision was delivered: the store calls back before it shows a revision.
+      // All changes up to this revision are delivered: the store notifies before it exposes a revision.
       this.#waiting.push(this.#lines.bookmark(this.#parts.store.revision, false));
       this.#queue();
       this.#scheduleBookmark();
@@ -162,7 +162,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
     return this.#initial !== undefined || this.#next < this.#waiting.length;
   }
 
-  /** At least one line and about `chunkBytes`. Undefined where what was looked at is not for this watch. */
+  /** At least one line and about `chunkBytes`. Undefined if no visited object matches this watch. */
   #nextChunk(): Buffer | undefined {
     const lines: Buffer[] = [];
     let length = 0;
@@ -209,7 +209,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
     }
   }
 
-  /** The client lists again after an error, so what waits is not sent. */
+  /** The client lists again after an error, so pending output is dropped. */
   #fail(error: HansaError): void {
     if (this.#ended) return;
     this.#finish(errorLine(error));
@@ -221,8 +221,8 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   }
 
   /**
-   * Says goodbye with a bookmark where the client takes them and has everything before it, so that it
-   * can go on from here. One that is behind goes on from the last event that it has seen.
+   * Ends with a bookmark if the client accepts bookmarks and has received everything, so that it can
+   * resume from here. A client that is behind resumes from its last event.
    */
   end(): void {
     if (this.#ended) return;
@@ -233,7 +233,7 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
     this.#finish(Buffer.concat(lines));
   }
 
-  /** The last bytes have their deadline, too. */
+  /** The last bytes also have a deadline. */
   #finish(bytes: Buffer): void {
     this.#stop();
     this.#parts.unread.hold(this, bytes.length);
@@ -256,12 +256,12 @@ export class WatchStream implements GuardedWatch, Outlet, UnreadWatch {
   }
 }
 
-/** About what the change keeps in memory. */
+/** Approximate memory of a change. */
 function bytesOf({ entry, previous }: Change): number {
   return (entry ?? previous)?.value.length ?? 0;
 }
 
-/** kube-apiserver's words, which client-go looks for to list again. */
+/** The message of kube-apiserver, which makes client-go list again. */
 function tooOld(error: unknown, after: number, oldest: number): HansaError {
   const known = toHansaError(error);
   if (known.code !== 'HANSA_EXPIRED') return known;

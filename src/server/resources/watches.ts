@@ -1,4 +1,4 @@
-// Serving watches: opens the streams, knows those that are open, and ends them when the site drains.
+// Opens watch streams, tracks the open ones, and ends them when the site drains.
 
 import type { ServerResponse } from 'node:http';
 import type { Kind } from '../../api/kind.ts';
@@ -44,12 +44,12 @@ export class Watches {
     return this.#unread.bytes;
   }
 
-  /** Those that are open, for the guard. */
+  /** The open watches, for the guard. */
   get open(): Iterable<GuardedWatch> {
     return this.#open;
   }
 
-  /** `check` throws where the caller may no longer watch. */
+  /** `check` throws if the caller may no longer watch. */
   serve(
     exchange: Exchange,
     kind: Kind,
@@ -68,7 +68,7 @@ export class Watches {
       (name) => store.facts.get(kind.plural, name),
     );
     const stream = new WatchStream(this.#around, exchange, kind, options, lines, check);
-    // Parsed before the answer begins, so that a bad version is a plain refusal.
+    // Parsed before the response begins, so that a bad version gives a plain error.
     const from = options.resourceVersion === '' ? 0 : parseResourceVersion(options.resourceVersion);
     this.#open.add(stream);
     stream.onEnd = () => this.#open.delete(stream);
@@ -79,7 +79,7 @@ export class Watches {
     stream.start(from, selection);
   }
 
-  /** Ends every watch in an orderly way; clients reconnect elsewhere or later. */
+  /** Ends every watch in an orderly way. Clients reconnect. */
   drain(): void {
     for (const stream of this.#open) stream.end();
   }

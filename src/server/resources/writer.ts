@@ -1,5 +1,5 @@
-// The one way to change a resource, for users and controllers alike: validated, authorised where
-// rights are granted, recorded in the audit log in the same commit.
+// The only way to change a resource, for users and controllers: validates, checks admission, and writes
+// the audit record in the same commit.
 
 import { keepTimesIfUnchanged, recordUpdate } from '../../api/fields/ownership.ts';
 import type { Kind } from '../../api/kind.ts';
@@ -34,7 +34,7 @@ import {
   wipeSystemFields,
 } from './prepare.ts';
 
-/** What a write did, for the audit log. */
+/** Describes a write, for the audit log. */
 export interface WriteRecord {
   readonly caller: Caller;
   readonly verb: 'create' | 'update' | 'patch' | 'apply' | 'delete';
@@ -43,7 +43,7 @@ export interface WriteRecord {
   readonly before: ObjectDraft | undefined;
   readonly after: ObjectDraft | undefined;
   readonly transition: WriteContext['transition'];
-  /** What the change asks for, where the plane of the kind says so. */
+  /** The meaning of the change, if the plane of the kind provides it. */
   readonly meaning?: string | undefined;
   readonly context: RequestContext;
 }
@@ -53,13 +53,13 @@ export interface RequestContext {
   readonly address: string | undefined;
 }
 
-/** Checks beyond the schema (who may grant what). Throws to refuse; what it returns must still hold at the commit. */
+/** Checks beyond the schema, such as who may grant what. Throws to reject. The result must still hold at the commit. */
 export type Admission = (
   caller: Caller,
   kind: Kind,
   next: ObjectDraft | undefined,
   live: ObjectDraft | undefined,
-  /** Tells the caller what is allowed but unwise. */
+  /** Sends a warning to the caller. */
   warn?: (text: string) => void,
 ) => readonly Expectation[];
 
@@ -68,14 +68,14 @@ export interface WriterParts {
   readonly clock: Clock;
   readonly random: Random;
   readonly admit: Admission;
-  /** What the plane of the kind wants to be committed with the change. */
+  /** The writes that the plane of the kind adds to the commit. */
   readonly accompany?: (
     kind: Kind,
     next: ObjectDraft | undefined,
     live: ObjectDraft | undefined,
     by: Requester,
   ) => Accompaniment | undefined;
-  /** Undefined where this write leaves no row (a status that changed without a transition). */
+  /** Undefined if the write gets no record, such as a status write without a transition. */
   readonly auditRow: (record: WriteRecord) => AuditRow | undefined;
 }
 
@@ -84,32 +84,32 @@ export interface WriteContext extends RequestContext {
   readonly verb: WriteRecord['verb'];
   readonly options: WriteOptions;
   readonly fence?: Commit['fence'];
-  /** Tells the caller what is allowed but unwise. */
+  /** Sends a warning to the caller. */
   readonly warn?: (text: string) => void;
-  /** What a write of status means, where it is worth a record; else the conditions tell. */
+  /** The verb and reason of a status write for the audit log. Default: the transitions of its conditions. */
   readonly transition?: { readonly reason: string; readonly verb?: string } | undefined;
 }
 
 export interface Written {
   readonly object: ObjectDraft;
-  /** Undefined for a dry run, and for an object that is gone. */
+  /** Undefined for a dry run and for a deleted object. */
   readonly entry: Entry | undefined;
   readonly created: boolean;
 }
 
 export interface Deleted {
-  /** The object as it is now where finalizers hold it, else undefined. */
+  /** The object that still has finalizers, or undefined. */
   readonly pending: Written | undefined;
   readonly uid: string;
-  /** The last state of what was deleted. */
+  /** The last state of the deleted object. */
   readonly last: ObjectDraft;
 }
 
-/** A write that was overtaken reads again and retries; a site with this much contention on one object is ill. */
+/** Retries after a conflict. More contention on one object indicates a fault. */
 const maxAttempts = 32;
 const maxNameAttempts = 8;
 
-/** Something that this write relied upon changed before its commit: look again and retry. */
+/** A precondition of this write changed before its commit: read again and retry. */
 class Overtaken extends HansaError {
   constructor(cause: HansaError) {
     super('HANSA_CONFLICT', cause.message, { cause });
@@ -126,7 +126,7 @@ export class ResourceWriter {
   /** `object` is decoded: pruned and defaulted. */
   async create(kind: Kind, object: ObjectDraft, context: WriteContext): Promise<Written> {
     const wiped = wipeSystemFields(object);
-    // One that cannot even be read counts as none, as in kube-apiserver.
+    // An unparsable version counts as none, as in kube-apiserver.
     const given = wiped.metadata.resourceVersion ?? '';
     if (versionProblem(given) === undefined && /[1-9]/.test(given)) {
       throw badRequest('resourceVersion should not be set on objects to be created');
@@ -176,10 +176,9 @@ export class ResourceWriter {
   }
 
   /**
-   * Changes what exists. `change` gets the live object and returns the next one with its field
-   * ownership recorded; it may be called again where somebody else was faster. With `mayCreate`,
-   * which throws where the caller may not, it gets undefined where there is no object (any more),
-   * and makes one (apply).
+   * Changes an existing object. `change` gets the live object and returns the next one with its field
+   * ownership. It runs again after a conflict. With `mayCreate`, which throws if the caller may not
+   * create, it gets undefined for a missing object and creates one (apply).
    */
   async update(
     kind: Kind,
@@ -217,7 +216,7 @@ export class ResourceWriter {
     const live = objectOf(entry);
     const changed = change(live);
     if (changed === live) return { object: live, entry, created: false };
-    // A PUT says by its uid which object it means; a patch cannot change it.
+    // The uid of a PUT is a precondition. A patch cannot change the uid.
     const uid = changed.metadata.uid ?? '';
     if (context.verb === 'update' && uid !== '' && uid !== live.metadata.uid) {
       throw conflict(
@@ -372,7 +371,7 @@ function requesterOf({ caller, requestId, address }: WriteContext): Requester {
   };
 }
 
-/** An apply to what does not exist yet. */
+/** An apply that creates the object. */
 function madeBy(
   kind: Kind,
   name: string,
@@ -391,11 +390,11 @@ function madeBy(
   return wipeSystemFields(made);
 }
 
-/** What Go's parser says of a version that is no number of 64 bits; empty is none, and no problem. */
+/** The error of Go's parser for a version that is not an unsigned 64-bit number. Empty is valid. */
 function versionProblem(version: string): string | undefined {
   if (!/^\d*$/.test(version)) return 'invalid syntax';
   const digits = version.replace(/^0+/, '');
-  // Reading a number takes long where it is long.
+  // Parsing a very long number is slow.
   return digits.length > 20 || BigInt(digits) >= 2n ** 64n ? 'value out of range' : undefined;
 }
 
@@ -416,7 +415,7 @@ function refuseInvalid(
       ? validateStatus(kind, next, live)
       : validateObject(kind, next, live);
   if (errors.length > 0) {
-    // Named as the object names itself, which may be what is wrong.
+    // Uses the name in the object, which may be the error.
     throw invalidObject(
       {
         group: next.apiVersion.split('/')[0] ?? '',
@@ -430,7 +429,7 @@ function refuseInvalid(
 
 function checkPreconditions(kind: Kind, live: ObjectDraft, options: DeleteOptions): void {
   const { name = '', uid, resourceVersion } = live.metadata;
-  // kube-apiserver names the kind here, where everywhere else it names the resource.
+  // kube-apiserver uses the kind here, and the resource everywhere else.
   const refuse = (
     what: string,
     asked: string,

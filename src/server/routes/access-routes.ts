@@ -1,4 +1,4 @@
-// Routes for credentials: tokens and user SVIDs. What they do is decided in core/access.
+// Routes for tokens and user SVIDs. The logic is in core/access.
 
 import type { Caller } from '../../core/access/identity.ts';
 import type { Origin } from '../../core/access/audit-draft.ts';
@@ -18,7 +18,7 @@ import { type Exchange, readJson, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
 import { sitePaths } from './paths.ts';
 
-/** Names, a role and a public key: far below this. */
+/** Names, a role and a public key are much smaller. */
 const maxBodyBytes = 16 * 1024;
 
 export function accessRoutes(
@@ -62,7 +62,7 @@ export function accessRoutes(
     {
       method: 'POST',
       path: sitePaths.userSvids,
-      // A certificate does not obtain another, or a stolen one would live for ever.
+      // A certificate cannot get another one, so that a stolen one expires.
       allow: 'credential',
       via: ['socket', 'token'],
       refusal: noCredentialFor,

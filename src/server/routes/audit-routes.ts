@@ -1,5 +1,4 @@
-// Routes beside the resources, a file each. This one: reading the audit log, for `hansa audit` and
-// for whoever keeps a copy of it.
+// Routes that read the audit log, for `hansa audit` and for programs that keep a copy of it.
 
 import type { KindName } from '../../core/access/presets.ts';
 import { exportLog, proofFile } from '../../core/audit/export.ts';
@@ -11,7 +10,7 @@ import { type Exchange, respond, respondJson } from '../http/exchange.ts';
 import type { Route } from '../http/routes.ts';
 import { sitePaths } from './paths.ts';
 
-/** What a Role names to let somebody read the log. It is no resource: nobody writes it. */
+/** The name for the audit log in a Role. It is not a resource and cannot be written. */
 export const auditKind: KindName = { kind: 'AuditEvent', plural: 'auditevents' };
 
 const mostEvents = 1000;
@@ -68,7 +67,7 @@ export function auditRoutes(parts: {
         response.setHeader('cache-control', 'no-cache, private');
         for await (const piece of exportLog(auditLog, checkpoint, audit.verifier)) {
           if (response.destroyed) return;
-          // A reader that is slower than the disk makes us wait, not buffer.
+          // Waits for a slow reader instead of buffering.
           if (!(response.write as (chunk: Buffer) => boolean).call(response, piece))
             await drained(exchange);
         }
@@ -78,7 +77,7 @@ export function auditRoutes(parts: {
   ];
 }
 
-/** Who reads nothing for as long as a request may take is cut off. */
+/** Cuts off a client that reads nothing for the request timeout. */
 function drained({ response, clock, bodyWithinMs }: Exchange): Promise<void> {
   return new Promise((resolve) => {
     const late = clock.timer(bodyWithinMs, () => response.destroy());
@@ -131,6 +130,6 @@ function readCount(parameter: string, text: string): number {
 function wrong(parameter: string, value: string, accepted: string): HansaError {
   return new HansaError(
     'HANSA_BAD_REQUEST',
-    `Cannot read the audit log: ${parameter} is ${JSON.stringify(value.slice(0, 80))}, accepted is ${accepted}.`,
+    `Cannot read the audit log: ${parameter} is ${JSON.stringify(value.slice(0, 80))}, expected ${accepted}.`,
   );
 }

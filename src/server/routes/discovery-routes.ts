@@ -1,5 +1,5 @@
-// What the API is: groups, resources and schemas, ready-made at start. And the reviews by which a
-// caller asks about itself.
+// Discovery routes: groups, resources and schemas, encoded once at the start. Also the reviews with which
+// callers ask about their own rights.
 
 import { hash } from 'node:crypto';
 import {
@@ -66,7 +66,7 @@ export function discoveryRoutes({
   return [...routes, ...reviewRoutes(authorizer, clock)];
 }
 
-/** A client that asks by hash may keep the answer for ever: another content has another hash. */
+/** A client that asks by hash may cache the response forever, because other content has another hash. */
 function immutable(path: string, document: unknown): Route {
   const body = JSON.stringify(document);
   const digest = hash('sha256', body).toUpperCase();
@@ -88,7 +88,7 @@ function immutable(path: string, document: unknown): Route {
   };
 }
 
-/** Only the version of the discovery format that we speak; a client that wants another gets the plain one. */
+/** Whether the client accepts our version of aggregated discovery. Others get the plain format. */
 function wantsAggregated(accept: string | undefined): boolean {
   if (accept === undefined) return false;
   return accept.split(',').some((range) => {
@@ -101,7 +101,7 @@ function wantsAggregated(accept: string | undefined): boolean {
   });
 }
 
-/** kubectl compares the minor version with its own and warns; this is the API whose conventions we follow. */
+/** The Kubernetes version whose API conventions the site follows. kubectl warns if its own differs too much. */
 const kubernetesMinor = 36;
 
 function versionInfo(version: string): Readonly<Record<string, string>> {
@@ -118,10 +118,10 @@ function versionInfo(version: string): Readonly<Record<string, string>> {
   };
 }
 
-/** Everyone may ask, so an answer must cost little; a review has some hundred bytes. */
+/** Every caller may send a review, so it must be cheap. It has about a hundred bytes. */
 const maxReviewBytes = 8 * 1024;
 
-/** Any authenticated caller may ask about itself. */
+/** Any authenticated caller may ask about its own rights. */
 function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
   const review = (path: string, answer: (caller: Caller, body: unknown) => unknown): Route => ({
     method: 'POST',
@@ -147,10 +147,10 @@ function reviewRoutes(authorizer: Authorizer, clock: Clock): readonly Route[] {
   ];
 }
 
-/** Without YAML, which is costly to read: every token may ask, and kubectl sends one of these. */
+/** Without YAML, which is expensive to parse. kubectl sends one of these. */
 const reviewMediaTypes = ['application/json', protobufMediaType] as const;
 
-/** A review has some twenty. */
+/** A review has about twenty. */
 const maxReviewValues = 256;
 
 export function readAsked(body: Buffer, contentType: string | undefined): unknown {

@@ -1,5 +1,5 @@
-// Health for load balancers and people: on the API for authenticated callers, and on the metrics
-// listener for everyone who reaches that.
+// Health routes: on the api listener for authenticated callers, and on the metrics listener for every
+// client that can reach it.
 
 import type { IncomingMessage, RequestListener, ServerResponse } from 'node:http';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -34,7 +34,7 @@ function readiness(health: Health, verbose: boolean): { status: number; body: st
   return { status: 200, body: verbose ? text : 'ok' };
 }
 
-/** The whole of the metrics listener. */
+/** The request handler of the metrics listener. */
 export function metricsListener(
   metrics: Metrics,
   health: Health,
@@ -51,22 +51,22 @@ export function metricsListener(
     };
     if (request.method !== 'GET' && request.method !== 'HEAD') answer(405, plain, 'only GET\n');
     else if (path === '/metrics') {
-      // Half an answer is worse than none.
+      // Closes the connection rather than end an incomplete response.
       sendMetrics(metrics, clock, request, response).catch(() => response.destroy());
     } else if (path === '/healthz' || path === '/livez') answer(200, plain, 'ok');
     else if (path === '/readyz') {
       const { status, body } = readiness(health, query.includes('verbose'));
       answer(status, plain, body);
-    } else answer(404, plain, 'here are /metrics, /healthz and /readyz\n');
+    } else answer(404, plain, 'not found; available: /metrics, /healthz, /livez, /readyz\n');
   };
 }
 
-/** Work in a row before everybody else of the site gets a turn. */
+/** Maximum time before the event loop runs other work. */
 const workMs = 5;
-/** Enough that a write is worth its while. */
+/** Minimum size of one write. */
 const pieceCharacters = 64 * 1024;
 
-/** A site with thousands of federations tells megabytes: made and sent piece by piece. */
+/** Creates and sends the metrics in pieces. With thousands of federations they take megabytes. */
 async function sendMetrics(
   metrics: Metrics,
   clock: Pick<Clock, 'monotonic'>,
@@ -92,11 +92,11 @@ async function sendMetrics(
     }
     if (response.destroyed) return;
   }
-  // Where this is all, its length is told.
+  // If this is the whole body, node sets Content-Length.
   response.end(text);
 }
 
-/** The reader has taken what was written, or went away. */
+/** Resolves when the client has read the output or disconnected. */
 function taken(response: ServerResponse): Promise<void> {
   return new Promise((resolve) => {
     if (response.destroyed) resolve();

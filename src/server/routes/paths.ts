@@ -1,4 +1,4 @@
-// The paths of the site itself that are not resources. Routes serve them and the command line calls them.
+// The paths of the site that are not resources. Routes serve them and commands call them.
 // `core/plane/path-to.ts` fills the parameters in braces.
 
 export const sitePaths = {

@@ -1,5 +1,5 @@
-// Every route of a site with who may call it, from what the routes declare: for docs/reference, and for
-// the test that calls each of them.
+// Lists every route of a site with who may call it, from the declarations of the routes: for
+// docs/reference, and for the test that calls each route.
 
 import type { ApiAccess, FederationAccess } from '../../core/plane/route.ts';
 import type { Route } from '../http/routes.ts';
@@ -7,13 +7,13 @@ import type { PlaneHost } from '../plane-host.ts';
 
 export interface RouteRow {
   readonly listener: 'api' | 'federation' | 'web' | 'metrics' | 'admin socket';
-  /** Of HTTP, or gRPC for a stream. */
+  /** The HTTP method, or gRPC. */
   readonly method: string;
   readonly path: string;
   readonly access: ApiAccess | FederationAccess;
 }
 
-/** In the order of listeners and paths. */
+/** Sorted by listener and path. */
 export function routeRows(api: readonly Route[], planes: PlaneHost): readonly RouteRow[] {
   const metrics = ['/healthz', '/livez', '/metrics', '/readyz'];
   return [
@@ -49,7 +49,7 @@ export function routeRows(api: readonly Route[], planes: PlaneHost): readonly Ro
   );
 }
 
-/** Only its owner can open the socket, and a token is refused. */
+/** Only the owner can open the socket, and it rejects tokens. */
 const socketAccess: ApiAccess = {
   allow: 'owner',
   refusal: () => {
@@ -61,7 +61,7 @@ function named({ method, path }: { readonly method: string; readonly path: strin
   return { method, path };
 }
 
-/** Who may call, for people. */
+/** Describes who may call. */
 export function whoMayCall(access: RouteRow['access']): string {
   switch (access.allow) {
     case 'public':
