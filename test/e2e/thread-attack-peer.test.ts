@@ -183,7 +183,7 @@ suite('a hostile peer', () => {
       dnsNames: ['localhost'],
     });
     assert.equal(named.status, 403, named.text);
-    await isAudited('patch', /localhost, by which clients know the site itself/);
+    await isAudited('patch', /localhost, a name of the site itself/);
   });
 
   test('is named in each event of the audit log that concerns it', async () => {

@@ -123,7 +123,7 @@ suite('an Envoy that asks', { skip }, () => {
   test('is denied for reasons that the operator can read', async () => {
     await grant({ networks: { ids: ['backbone'] } });
     assert.deepEqual(await ask(), denied);
-    assert.match(lubeck.log(), /access to an offer was denied.*bruges-db is limited to networks/);
+    assert.match(lubeck.log(), /denied access to an offer.*bruges-db is limited to networks/);
     assert.match(lubeck.metrics.expose(), /hansa_workload_checks_total\{result="grant"\} [1-9]/);
     // Denials are gathered for a minute.
     lubeck.clock.move(61_000);

@@ -61,7 +61,7 @@ class Lines {
 }
 
 const obtained = 'web certificate obtained';
-const refused = 'web certificate could not be obtained';
+const refused = 'cannot obtain the web certificate';
 
 class Scene {
   readonly folder = temporaryFolder();

@@ -47,7 +47,7 @@ async function world(): Promise<World> {
   return { clock, random, store, sealer: createSealer(Buffer.alloc(32, 7), random) };
 }
 
-/** One run of a process in that world; every one has a server that begins anew. */
+/** One run of a process in that world. Each run has a new server. */
 async function boot(
   around: World,
   change: (server: FakeAcme) => void = () => undefined,
@@ -153,7 +153,7 @@ suite('a certificate by ACME', () => {
     await look();
     assert.match(
       keeper.problem ?? '',
-      /^no certificate for lubeck\.example came from acme\.example: rateLimited: too many certificates \(HTTP 429\)\. Tried again at /,
+      /^cannot get a certificate for lubeck\.example from acme\.example: rateLimited: too many certificates \(HTTP 429\)\. Next attempt at /,
     );
     assert.match(metrics.expose(), /hansa_web_certificate_failures_total 1\n/);
     const asked = server.rules.length;
@@ -177,7 +177,7 @@ suite('a certificate by ACME', () => {
     assert.equal(keeper.problem, undefined);
     await around.clock.advance(20 * dayMs);
     await look();
-    assert.match(keeper.problem ?? '', /no certificate for lubeck\.example came/);
+    assert.match(keeper.problem ?? '', /cannot get a certificate for lubeck\.example/);
     await around.clock.advance(10 * dayMs);
     assert.match(keeper.problem ?? '', /the certificate of the web listener expired at /);
   });

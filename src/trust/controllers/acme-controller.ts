@@ -1,5 +1,5 @@
-// Keeps the web listener supplied by an ACME server: one replica of the site orders, all of them
-// present what the store holds.
+// Keeps a certificate of an ACME server for the web listener. One replica of the site orders it, and all
+// replicas present the one in the store.
 
 import { readFileSync } from 'node:fs';
 import type { KeyObject } from 'node:crypto';
@@ -32,13 +32,13 @@ type Context = Pick<
 
 const lease = 'controller.acme';
 const onlyKey = 'certificate';
-/** Two phases of patience, and the requests between. */
+/** Covers the two waits of an order, and the requests between them. */
 const orderMs = 10 * 60_000;
-/** Wall time can jump, timers do not follow: look at least this often. */
+/** Wall time can jump and timers do not follow, so the controller checks at least this often. */
 const lookEveryMs = 3_600_000;
-/** After a restart, since the last attempt of the process before: a crash must not become a flood of orders. */
+/** The minimum time since the last attempt, also after a restart, so that a crash loop does not flood the server. */
 const restMs = 60_000;
-/** Once less than this share of the time for renewals is left, their failure makes the site unready. */
+/** When less than this share of the renewal period is left, a failure makes the site unready. */
 const urgentShare = 0.5;
 
 export class AcmeController {
@@ -50,7 +50,7 @@ export class AcmeController {
   readonly #caBundle: string | undefined;
   #watch: Watch | undefined;
   #failures = 0;
-  /** In monotonic time: a clock that is set back must not put it off. */
+  /** In monotonic time, so that a clock that is set back does not delay it. */
   #retryAt = 0;
   #stopped = false;
 
@@ -66,7 +66,7 @@ export class AcmeController {
     this.#caBundle = settings.caFile === undefined ? undefined : readCaFile(settings.caFile);
   }
 
-  /** Presents what the store holds; rejects with HANSA_CONFIG_INVALID where a file cannot be read. */
+  /** Presents the certificate in the store; rejects with HANSA_CONFIG_INVALID if a file cannot be read. */
   static async start(
     settings: AcmeSettings,
     keeper: WebCertificateKeeper,
@@ -167,7 +167,7 @@ export class AcmeController {
     try {
       credential = await order(url === undefined ? await register(key) : clientFor(key, url));
     } catch (error) {
-      // The server forgot us, as test servers do; the key is still good.
+      // The server lost our account, as test servers do. The key is still valid.
       const forgotten = error instanceof AcmeProblem && error.type === 'accountDoesNotExist';
       if (!forgotten || url === undefined) throw error;
       credential = await order(await register(key));
@@ -186,7 +186,7 @@ export class AcmeController {
     await this.#present();
   }
 
-  /** Kept before the server hears of it, so that a crash does not leave an account without its key. */
+  /** Stored before the registration, so that a crash does not leave an account without its key. */
   async #newAccountKey(fence: Commit['fence']): Promise<KeyObject> {
     const key = await generateP256(this.#context.random);
     const { directoryUrl } = this.#settings;
@@ -194,14 +194,14 @@ export class AcmeController {
     return key;
   }
 
-  /** The certificate of the store, where it is for the name and from the server of the settings. */
+  /** The certificate in the store, if it has the name and the server of the settings. */
   async #usable(): Promise<KeptCertificate | undefined> {
     const { directoryUrl, domainName } = this.#settings;
     const kept = await this.#records.certificate();
     return kept?.dnsName === domainName && kept.directoryUrl === directoryUrl ? kept : undefined;
   }
 
-  /** One from another server is better than none until the next one is there. */
+  /** A certificate of another server is better than none until the next one arrives. */
   async #present(): Promise<void> {
     const { clock, log } = this.#context;
     const kept = await this.#records.certificate();
@@ -210,7 +210,7 @@ export class AcmeController {
       this.#keeper.present(checkCredential(kept.certificateChain, kept.privateKey, clock.now()));
     } catch (error) {
       if (!(error instanceof CredentialProblem)) throw error;
-      log.warn('the web certificate of the store is not presented', { why: error.message });
+      log.warn('cannot present the web certificate in the store', { why: error.message });
     }
   }
 
@@ -232,7 +232,7 @@ export class AcmeController {
     try {
       await this.#present();
     } catch (error) {
-      this.#context.log.error('the web certificate of the store cannot be read', { error });
+      this.#context.log.error('cannot read the web certificate in the store', { error });
     }
   }
 
@@ -246,10 +246,10 @@ export class AcmeController {
     const windowMs =
       presented === undefined || kept === undefined ? 0 : presented.notAfterMs - kept.renewAtMs;
     this.#keeper.failed(
-      `no certificate for ${domainName} came from ${new URL(directoryUrl).host}: ${why}. Tried again at ${until}`,
+      `cannot get a certificate for ${domainName} from ${new URL(directoryUrl).host}: ${why}. Next attempt at ${until}`,
       leftMs <= windowMs * urgentShare,
     );
-    log.error('web certificate could not be obtained', {
+    log.error('cannot obtain the web certificate', {
       dnsName: domainName,
       directoryUrl,
       why,
@@ -259,7 +259,7 @@ export class AcmeController {
   }
 }
 
-/** A source of one key that is always there. */
+/** A source with one constant key. */
 function only(key: string): Source {
   return {
     start: (sink) => {

@@ -101,7 +101,10 @@ describe('the status of an entry', () => {
     const found = await look();
     assert.equal(found['Ready' as never], 'True Usable');
     assert.equal(found['DNSNames' as never], 'False NameOfSite');
-    assert.match(found.messages, /without portal\.lubeck\.example, by which clients know the site/);
+    assert.match(
+      found.messages,
+      /do not contain portal\.lubeck\.example, because these are names of the site/,
+    );
   });
 
   test('says that all DNS names of the entry are in SVIDs', async (t) => {

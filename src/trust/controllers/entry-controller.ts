@@ -1,5 +1,5 @@
-// Tells in the status of a WorkloadEntry whether workloads get its identity, and which bundles it
-// asks for but does not get, and why.
+// Writes the status of a WorkloadEntry: whether workloads get its identity, and which of the requested
+// bundles are withheld, and why.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
@@ -24,9 +24,9 @@ type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 
 
 const controllerName = 'workload-entries';
 const leaseName = 'controller.workload-entries';
-/** So many trust domains are told of in a message; the rest is counted. */
+/** The maximum number of trust domains in a message; the rest is counted. */
 const mostTold = 5;
-/** So many are decided before everybody else of the site gets a turn: a few milliseconds. */
+/** The number of decisions before other tasks get a turn: a few milliseconds. */
 const decidedInARow = 1000;
 /** As many as the kind takes. */
 const mostListed = 64;
@@ -53,7 +53,7 @@ export function entryController(parts: Parts): Controller {
       await entries.patchStatus(
         name,
         (entry) => {
-          // One that became another meanwhile is looked at by itself.
+          // An entry that changed in the meantime is reconciled again.
           if (entry.metadata.uid !== uid || entry.metadata.generation !== generation) {
             return entry.status as NonNullable<WorkloadEntry['status']>;
           }
@@ -96,7 +96,7 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
           type: 'Federated',
           status: 'Unknown',
           reason: problem.reason,
-          message: 'The entry gives no identity.',
+          message: 'The entry provides no identity.',
           observedGeneration,
         },
       ],
@@ -125,7 +125,7 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
         type: 'Ready',
         status: 'True',
         reason: 'Usable',
-        message: `Processes that match get ${id.toString()}.`,
+        message: `Matching processes get ${id.toString()}.`,
         observedGeneration,
       },
       {
@@ -135,7 +135,7 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
           : {
               status: 'False',
               reason: 'NameOfSite',
-              message: `SVIDs are issued without ${left.join(', ')}, by which clients know the site itself. Choose other names, or advertise the site under another.`,
+              message: `SVIDs do not contain ${left.join(', ')}, because these are names of the site itself. Choose other names, or advertise the site under another name.`,
             }),
         observedGeneration,
       },
@@ -144,14 +144,14 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
             type: 'Federated',
             status: 'True',
             reason: 'Delivered',
-            message: `They get the bundles of ${delivered.length} other trust domains.`,
+            message: `Workloads get the bundles of ${delivered.length} other trust domains.`,
             observedGeneration,
           }
         : {
             type: 'Federated',
             status: 'False',
             reason: 'Withheld',
-            message: `Bundles that are not delivered: ${withheld.slice(0, mostTold).join('; ')}${more}.`,
+            message: `Withheld bundles: ${withheld.slice(0, mostTold).join('; ')}${more}.`,
             observedGeneration,
           },
     ],

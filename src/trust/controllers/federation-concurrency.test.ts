@@ -8,7 +8,7 @@ beforeEach(async () => {
   site = await federationSite();
 });
 
-/** Time stands still, so what stops must not wait for it. */
+/** Virtual time does not advance, so a stop must not wait for it. */
 afterEach(async () => {
   const stopped = site.stop();
   await site.clock.advance(60_000);
@@ -17,10 +17,10 @@ afterEach(async () => {
 
 const seconds = (count: number): Promise<void> => site.clock.advance(count * 1000);
 
-/** As many as exhausted all places once. */
+/** Enough to exhaust all slots. */
 const crowd = 260;
 
-/** Those who take a connection and never answer. */
+/** Endpoints that accept a connection and never answer. */
 async function federateWithSilentOnes(): Promise<readonly TestEndpoint[]> {
   const silent = Array.from({ length: crowd }, (_, at) => site.endpoint(`silent${at}.example`));
   for (const endpoint of silent) {
@@ -35,7 +35,7 @@ suite('hundreds of endpoints that are silent', () => {
     const silent = await federateWithSilentOnes();
     const healthy = site.endpoint('bruges.example');
     await site.create(healthy.trustDomain, healthy.spec());
-    // Two turns of half a second are before it, and none of ten seconds.
+    // It waits for two slots of half a second, not for ten seconds.
     await seconds(1.1);
     assert.equal(healthy.requests, 1);
     assert.equal((await site.status(healthy.trustDomain)).sequence, 1);

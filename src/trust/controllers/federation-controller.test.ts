@@ -15,7 +15,7 @@ beforeEach(async () => {
   peer = site.endpoint(name);
 });
 
-/** Time stands still, so what stops must not wait for it. */
+/** Virtual time does not advance, so a stop must not wait for it. */
 afterEach(async () => {
   const stopped = site.stop();
   await site.clock.advance(60_000);
@@ -392,7 +392,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     assert.equal((await site.condition(name, 'Fresh'))?.reason, 'Stale');
     assert.equal((await site.condition(name, 'Ready'))?.reason, 'Stale');
     assert.equal(held().length, 0);
-    // For sites it is still there, and by it the endpoint is believed when it is back.
+    // The site still holds it, and verifies the endpoint with it when the endpoint is back.
     assert.equal(site.bundles.held.bundleFor(bruges)?.authorities.length, 1);
     peer.answer = () => peer.ok(peer.document([peer.root], 1));
     await seconds(301);

@@ -1,8 +1,7 @@
-// Keeps the bundle of every SPIFFEFederation fresh: takes a static one in, asks an endpoint at once
-// when the federation is made or changed or an operator wants it, and then as often as its publisher
-// hints. A peer that is slow, dead or hostile shows in its own status; the last good bundle stays,
-// and is given to workloads until it is stale (api/bundle-life.ts). Here it is held longer:
-// the endpoint is believed by it, so that a federation recovers by itself.
+// Keeps the bundle of every SPIFFEFederation fresh. It reads a static bundle, or fetches from the
+// endpoint: at once after a change or a request, and then at the refresh hint. After a failure, the last
+// good bundle stays, and workloads get it until it is stale (api/bundle-life.ts). The site keeps it
+// longer to verify the endpoint, so that the federation recovers automatically.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { sourceOf } from '../../api/bundle-life.ts';
@@ -38,22 +37,22 @@ import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 const controllerName = 'federation-sync';
 const lease = 'controller.federation-sync';
 /**
- * Endpoints that are asked at once, of those that answered last time and of those that never did or
- * failed, each kind for itself: however many of the latter there are, the former have their turn at
- * once. One that has not answered after half a second counts no more (core/limits/concurrency-limiter.ts).
+ * The maximum number of concurrent fetches. Endpoints that answered last time and endpoints that did
+ * not have separate limits, so that the latter cannot delay the former. A slow endpoint gives its slot
+ * back after half a second (core/limits/concurrency-limiter.ts).
  */
 const fetchLimits = { atOnce: 128, patienceMs: 500, mostWaiting: 1024 } as const;
-/** In this time all that wait have had their turn, whoever is silent. */
+/** All waiting endpoints get a slot within this time, even if others are silent. */
 const comeAgainMs = (fetchLimits.mostWaiting / fetchLimits.atOnce) * fetchLimits.patienceMs;
 /**
- * Never reached: of each kind 1,024 wait, and no more than 128 every half second begin what ends
- * after ten seconds (fetch-bundle.ts): 2 × (1,024 + 2,560) are under way at most.
+ * Never reached: of each kind, 1,024 wait, and at most 128 start every half second and end after ten
+ * seconds (fetch-bundle.ts). So at most 2 × (1,024 + 2,560) are in progress.
  */
 const parallelism = 8_192;
-/** After a failure: a second, then twice as long each time, up to what a healthy peer is asked. */
+/** Backoff after a failure: one second, doubled each time, up to the normal refresh interval. */
 const firstRetrySeconds = 1;
 const longestRetrySeconds = 300;
-/** Peers that were made together are not asked together. */
+/** Jitter, so that peers that were created together are not fetched together. */
 const jitter = 0.1;
 
 type Parts = Pick<
@@ -76,7 +75,7 @@ export function federationController(parts: Parts, metrics: FederationMetrics): 
   };
 }
 
-/** What an operator wants of this look. */
+/** The request of an operator for this fetch. */
 interface Wish {
   readonly now: boolean;
   readonly acceptRollback: boolean;
@@ -126,7 +125,7 @@ class FederationSync {
       if (line.isFull) return { requeueAfterMs: comeAgainMs };
       const waits = !line.isFree;
       const fetched = await line.run(async () => {
-        // Whatever changed while it waited is looked at by itself.
+        // A change during the wait triggers its own reconciliation.
         if (waits && (await this.#hasChanged(federation))) return 'changed';
         context.signal.throwIfAborted();
         return this.#fetch(federation, wish, context, as);
@@ -143,11 +142,11 @@ class FederationSync {
     return current?.metadata.resourceVersion !== metadata.resourceVersion;
   }
 
-  /** At once after every change of the spec; else when it is time, or the clock was set back. */
+  /** Due at once after a change of the spec; otherwise at the scheduled time, or if the clock was set back. */
   #isDue({ status, metadata }: SPIFFEFederation): boolean {
     const observed = findCondition(status?.conditions, 'Ready')?.observedGeneration;
     if (observed !== metadata.generation) return true;
-    // Facts can be lost with a crash: then older ones tell of success, and the conditions know better.
+    // A crash can lose facts. Older facts may then report success, but the conditions are right.
     const failed = findCondition(status?.conditions, 'EndpointReachable')?.status === 'False';
     if (failed && (status?.consecutiveFailures ?? 0) === 0) return true;
     if (status?.nextSyncAt === undefined) return false;
@@ -155,7 +154,7 @@ class FederationSync {
     return waitMs <= 0 || waitMs > refreshAfterSeconds(Number.MAX_SAFE_INTEGER) * 1000;
   }
 
-  /** The next moment at which something of the status changes by itself. */
+  /** The next time at which the status changes without a fetch. */
   #wakeFor(federation: SPIFFEFederation): ReconcileResult | undefined {
     const nowMs = this.#parts.clock.now();
     const { nextSyncAt } = federation.status ?? {};
@@ -165,7 +164,7 @@ class FederationSync {
     return { requeueAfterMs: Math.max(Math.min(...moments) - nowMs, 0) };
   }
 
-  /** What was held counts no more: from here on the bootstrap of the spec does, and that is a rotation. */
+  /** Replaces the held bundle with the bootstrap of the spec, and records it as a rotation. */
   async #rebootstrap(
     federation: SPIFFEFederation,
     as: WriteAs,
@@ -192,7 +191,7 @@ class FederationSync {
     const nowMs = this.#parts.clock.now();
     const look = { generation, nowMs, nextSyncAtMs: undefined };
     try {
-      // An operator may give an older one: no sequence is held against it.
+      // An operator may set an older one, so the sequence is not compared.
       const accepted = acceptFor(this.#parts, federation, document, undefined);
       return await this.#write(federation, { document, accepted, validator: undefined }, look, as);
     } catch (caught) {
@@ -215,7 +214,7 @@ class FederationSync {
       (answer) => ({ answer, failure: undefined }),
       (caught: unknown) => {
         const failure = failureOf(caught, name);
-        // A fault of ours, a lost lease or the end of the site says nothing about the peer.
+        // An internal error, a lost lease or a shutdown is not a failure of the peer.
         if (failure.class === 'internal' || context.signal.aborted) throw caught;
         return { answer: undefined, failure };
       },
@@ -224,7 +223,7 @@ class FederationSync {
     this.#metrics.asked(name, clock.monotonic() - startedAt, asked.failure?.class);
     if (asked.failure !== undefined) {
       const { failure } = asked;
-      context.log.warn('bundle could not be fetched', { trustDomain: name, ...failure });
+      context.log.warn('cannot fetch the bundle', { trustDomain: name, ...failure });
       if (isRefusal(failure)) this.#recordRefusal(federation, failure);
       const failures = federation.status?.consecutiveFailures ?? 0;
       const nextSyncAtMs = nowMs + this.#afterMs(retryAfterSeconds(failures));
@@ -242,14 +241,14 @@ class FederationSync {
 
   #ask(federation: SPIFFEFederation, wish: Wish, signal: AbortSignal): Promise<Answer> {
     return askEndpoint(this.#parts, federation, {
-      // Whoever wants to see for himself gets the document.
+      // A request of an operator always fetches the whole document.
       validator: wish.now ? undefined : this.#facts.validator(federation),
       acceptRollback: wish.acceptRollback,
       signal,
     });
   }
 
-  /** A change of authorities is a rotation, and recorded as one. */
+  /** Records a change of authorities as a rotation. */
   async #write(
     federation: SPIFFEFederation,
     { document, accepted, validator }: Answer,
@@ -257,7 +256,7 @@ class FederationSync {
     as: WriteAs,
   ): Promise<SPIFFEFederation | undefined> {
     const before = federation.status?.bundle;
-    // As a rule it is the same document, and need not be read again to know that.
+    // Usually the document is the same, and is not parsed again.
     const held = before === document ? undefined : readHeld(federation, before);
     const rotated = held !== undefined && held.bundle.hash !== accepted.bundle.hash;
     const written = await this.#patch(
@@ -273,10 +272,9 @@ class FederationSync {
   }
 
   /**
-   * A fetch takes its time. What it found says nothing about a federation that was made anew under
-   * the same name meanwhile, nor about another kind of source: those have a look of their own. Facts
-   * are told first, because whoever hears of the change asks for them; where nothing else changed,
-   * they are all there is to tell.
+   * Discards the result of a fetch if the federation was recreated, or its kind of source changed, in
+   * the meantime. It writes facts first, because watchers read them after the change. If nothing else
+   * changed, it writes only facts.
    */
   async #patch(
     looked: SPIFFEFederation,
@@ -292,7 +290,7 @@ class FederationSync {
         (current) => {
           takeBack();
           takeBack = () => undefined;
-          // As it is, also where it has none yet: nothing is written then.
+          // Returns the status unchanged, so that nothing is written.
           const unchanged = current.status as FederationStatus;
           if (current.metadata.uid !== uid || sourceOf(current) !== sourceOf(looked)) {
             return unchanged;
@@ -310,7 +308,7 @@ class FederationSync {
     }
   }
 
-  /** Whoever answered is not believed: an operator may want to know later how often, and since when. */
+  /** Records that an endpoint answered but was rejected, for later investigation. */
   #recordRefusal({ metadata }: SPIFFEFederation, failure: Failure): void {
     this.#parts.audit.deny({
       actor: { user: `bundle-endpoint:${metadata.name}`, groups: [], via: 'federation' },
@@ -329,7 +327,7 @@ class FederationSync {
   }
 }
 
-/** Last time, as far as anybody knows. */
+/** Whether the last fetch succeeded, as far as known. */
 function hasAnswered({ status }: SPIFFEFederation): boolean {
   return status?.syncedAt !== undefined && (status.consecutiveFailures ?? 0) === 0;
 }

@@ -17,7 +17,7 @@ beforeEach(async () => {
   peer = site.endpoint(name);
 });
 
-/** Time stands still, so what stops must not wait for it. */
+/** Virtual time does not advance, so a stop must not wait for it. */
 afterEach(async () => {
   const stopped = site.stop();
   await site.clock.advance(60_000);
@@ -127,7 +127,7 @@ test('an endpoint of another trust domain is believed by a federation with that 
   await site.create(name, peer.spec({ bundleSource: { httpsSpiffe: hosted } }));
   await seconds(1);
   assert.match((await site.status(name)).lastError?.message ?? '', /no-bundle;/);
-  // The trust domain that is fetched cannot say who the other is.
+  // The fetched bundle cannot vouch for the other trust domain.
   peer.presents = forgeLeaf(peer.root, host.id);
   await site.create(host.trustDomain, host.spec());
   await seconds(320);
@@ -135,7 +135,7 @@ test('an endpoint of another trust domain is believed by a federation with that 
   peer.presents = forgeLeaf(host.root, host.id);
   await seconds(320);
   assert.equal((await site.status(name)).sequence, 7);
-  // And what it serves says nothing of itself.
+  // The served bundle does not authenticate its own endpoint.
   assert.deepEqual(held(), [peer.root.certificate.fingerprint]);
 });
 
@@ -291,7 +291,7 @@ test('hundreds of silent peers do not delay a healthy one either, from their sec
     dead.answer = () => 'silence';
     await site.create(dead.trustDomain, dead.spec());
   }
-  // Those of the first turn have failed by now, and would all be asked again: ten seconds each.
+  // The first fetches have failed by now, and would all be retried for ten seconds each.
   await seconds(12);
   await site.create(name, peer.spec());
   await seconds(0.1);

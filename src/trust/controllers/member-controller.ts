@@ -1,5 +1,5 @@
-// Forgets members when the peer that vouched for them is revoked or deleted, whoever did that and
-// however. Records of members from before they named their peer are completed here too.
+// Forgets members when the peer that vouched for them is revoked or deleted. It also adds the peer to
+// older member records that lack it.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
@@ -22,16 +22,16 @@ export type MemberControllerParts = Pick<
 };
 
 const controllerName = 'join-members';
-/** In one commit, with an audit row for each name. */
+/** The batch size of one commit, with one audit record per name. */
 const atOnce = 500;
 
 /**
  * A key is a member (agent/NAME, bot/NAME/ID) or the name of a peer, which has no slash. Members are
- * keys of their own because a join and a revocation may cross: the later one of them is looked at.
+ * keys too, because a join and a revocation may happen concurrently.
  */
 export function memberController(parts: MemberControllerParts): Controller {
   const { store, clock, members } = parts;
-  /** The uid of each live peer: another one under the same name means that the first was deleted. */
+  /** The uid of each live peer. Another uid under the same name means that the peer was recreated. */
   const known = new Map<string, string>();
   return {
     name: controllerName,
@@ -71,7 +71,7 @@ async function lookAt(parts: MemberControllerParts, kept: KeptMember): Promise<v
   await members
     .put(kept.instance, kept, { ...kept.member, peerUid }, [])
     .catch((error: unknown) => {
-      // It renewed meanwhile, which names the peer as well.
+      // It renewed in the meantime, which adds the peer too.
       if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
     });
 }

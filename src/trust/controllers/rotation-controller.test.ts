@@ -141,7 +141,7 @@ test('what an operator asked for is done as soon as it harms nobody, by whomever
   await noteRotation(site.store, 'x509', { requested: { id, by: 'ada', atMs: site.clock.now() } });
   await site.settle();
   assert.deepEqual(site.phases(), ['old', 'active']);
-  assert.match(site.audited.at(-1)?.reason ?? '', /asked for.*\(by ada\)/);
+  assert.match(site.audited.at(-1)?.reason ?? '', /requested.*\(by ada\)/);
 });
 
 test('a failure is in the status until a step succeeds', async () => {

@@ -1,6 +1,5 @@
-// Takes the steps of a rotation by itself, as the authorities age: one replica of the site does.
-// Every step is compare-and-set on the record of the authorities, so that a replica that lost its
-// lease unnoticed can take none that another has taken already.
+// Rotates the authorities automatically, on one replica of the site. Every step is a compare-and-set on
+// the record of the authorities, so a replica that lost its lease cannot repeat a step.
 
 import { authorityAudit, rotationActor } from '../../core/identity/authority/audit.ts';
 import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
@@ -14,7 +13,7 @@ import { peersCollection } from '../rotation/receipts.ts';
 import { kinds, type Rotation } from '../rotation/rotation.ts';
 import { noteRotation, rotationCollection, rotationRecord } from '../rotation/rotation-request.ts';
 
-/** Wall time can jump, timers do not follow: look at least this often. */
+/** Wall time can jump and timers do not follow, so the controller checks at least this often. */
 const lookEveryMs = 600_000;
 
 export type RotationParts = Pick<PlaneContext, 'store' | 'clock' | 'audit' | 'authority'> & {
@@ -27,13 +26,13 @@ export function rotationController(parts: RotationParts): Controller {
   return {
     name: 'rotation',
     lease: 'controller.rotation',
-    // RSA keys of 4096 bits take seconds to make, and an upstream key may be on a slow disk.
+    // A 4096-bit RSA key takes seconds to generate, and an upstream key may be on a slow disk.
     timeoutMs: 120_000,
     sources: [
       // Here or at another replica.
       changeSource((changed) => authority.onChange(changed), kinds),
       new StoreSource({ store, clock, collection: rotationCollection }),
-      // Receipts come with heartbeats; what else changes of a peer costs one look.
+      // Receipts arrive with heartbeats. Other changes of a peer cost one reconciliation.
       new StoreSource({ store, clock, collection: peersCollection, keysOf: () => kinds }),
     ],
     reconcile: async (key, { log }) => {
@@ -56,7 +55,7 @@ async function step(
   kind: AuthorityKind,
   log: Log,
 ): Promise<ReconcileResult> {
-  // What is prepared counts as spread from when it was published, and a crash may have come between.
+  // The spread period starts at publication. A crash may have prevented it, so publish again.
   await publisher.current();
   const plan = rotation.plan(kind);
   if (plan.act === 'wait') {
@@ -68,15 +67,15 @@ async function step(
   const tell = authorityAudit(audit, rotationActor, why);
   if (plan.act === 'prune') {
     const ids = await authority.prune(kind, tell);
-    log.info('authorities are out of the bundle', { kind, ids });
+    log.info('removed authorities from the bundle', { kind, ids });
   } else if (plan.act === 'prepare') {
     const { id } = await authority.prepare(kind, tell);
-    log.info('an authority is prepared', { kind, id, why });
+    log.info('prepared an authority', { kind, id, why });
   } else {
     const { id } = await authority.activate(kind, plan.id, tell);
-    log.info('an authority is active', { kind, id, why });
+    log.info('activated an authority', { kind, id, why });
     if (plan.unconfirmed.length > 0) {
-      log.warn('a rotation went on without the receipts of some peers', {
+      log.warn('rotation did not wait for the receipts of some peers', {
         kind,
         id,
         peers: plan.unconfirmed,

@@ -14,7 +14,7 @@ beforeEach(async () => {
   peer = site.endpoint(name);
 });
 
-/** Time stands still, so what stops must not wait for it. */
+/** Virtual time does not advance, so a stop must not wait for it. */
 afterEach(async () => {
   const stopped = site.stop();
   await site.clock.advance(60_000);
@@ -25,7 +25,7 @@ const seconds = (count: number): Promise<void> => site.clock.advance(count * 100
 const held = (): readonly string[] =>
   site.bundles.bundleFor(bruges)?.authorities.map(({ fingerprint }) => fingerprint) ?? [];
 
-/** A bundle that the endpoint knows nothing of. */
+/** A bundle that the endpoint does not serve. */
 const takeInAnother = async (): Promise<void> => {
   await site.create(name, {
     bundleSource: { static: { bundle: peer.document([forgeRoot(name)], 9) } },

@@ -1,5 +1,5 @@
-// Tells in the status of a JoinToken whether anybody can join with it now, and looks again when it
-// expires. What is kept of its secret goes with it.
+// Writes the status of a JoinToken: whether it can be used now. It reconciles again at expiry, and
+// deletes the digest of the secret with the token.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { hasCode } from '../../core/errors/error.ts';
@@ -60,7 +60,7 @@ async function forgetSecret(
   await store
     .commit({
       expect: [
-        // One that was made meanwhile may have a secret of its own.
+        // A new token of the same name may have its own secret.
         { collection: tokensCollection, name, at: 'absent' },
         { collection: secretsCollection, name, at: kept.revision },
       ],
@@ -68,7 +68,7 @@ async function forgetSecret(
       ...fence,
     })
     .catch((error: unknown) => {
-      // Whatever changed brings its own look.
+      // The change triggers its own reconciliation.
       if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
     });
 }
@@ -80,17 +80,17 @@ function conditionsOf(
 ): readonly ConditionUpdate[] {
   const until = spec.expiresAt === undefined ? 'until it is deleted' : `until ${spec.expiresAt}`;
   const ready: Omit<ConditionUpdate, 'type'> = expired
-    ? { status: 'False', reason: 'Expired', message: `It expired at ${spec.expiresAt}.` }
+    ? { status: 'False', reason: 'Expired', message: `The token expired at ${spec.expiresAt}.` }
     : secretMissing
       ? {
           status: 'False',
           reason: 'SecretMissing',
-          message: 'It has no secret yet: make one with hansa join token secret NAME.',
+          message: 'The token has no secret yet. Create one with: hansa join token secret NAME',
         }
       : {
           status: 'True',
           reason: 'Usable',
-          message: `Whoever proves what it asks for becomes ${spec.roles.join(' or ')}, ${until}.`,
+          message: `The token admits callers with a valid proof as ${spec.roles.join(' or ')} ${until}.`,
         };
   return [
     { type: 'Ready', ...ready },
@@ -98,7 +98,7 @@ function conditionsOf(
       type: 'Expired',
       status: expired ? 'True' : 'False',
       reason: expired ? 'Expired' : 'Current',
-      message: expired ? `It expired at ${spec.expiresAt}.` : `It works ${until}.`,
+      message: expired ? `The token expired at ${spec.expiresAt}.` : `The token is valid ${until}.`,
     },
   ];
 }

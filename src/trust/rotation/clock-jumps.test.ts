@@ -5,7 +5,7 @@ import { ClockJumps } from './clock-jumps.ts';
 const minuteMs = 60_000;
 const yearMs = 365 * 24 * 60 * minuteMs;
 
-/** Wall time can be moved apart from the time that only passes. */
+/** A clock whose wall time can jump against its monotonic time. */
 function scene() {
   let passedMs = 0;
   let wallMs = 1_000_000;

@@ -1,20 +1,20 @@
-// Whether wall time can be believed. An authority that is ended because a clock was wrong for a moment
-// cannot be brought back, and with it every peer is lost: so wall time that leapt ahead of monotonic
-// time, or fell behind it, is waited with, until it has stayed so for a while.
+// Detects jumps of wall time against monotonic time. An authority that is removed because of a wrong
+// clock cannot be restored, and no peer could verify the site. So a rotation waits after a jump, until
+// the new wall time has lasted for a while.
 
 import type { Clock } from '../../core/clock/clock.ts';
 
-/** Drift, and corrections of it, are far below; lives of authorities are above. */
+/** Far above clock drift and its corrections, and below the lifetime of an authority. */
 const jumpMs = 3_600_000;
-/** A machine that was asleep looks the same, and goes on after this long. */
+/** A resumed machine looks like a jump too, and continues after this time. */
 const settleMs = 600_000;
 
 export class ClockJumps {
   readonly #clock: Pick<Clock, 'now' | 'monotonic'>;
-  /** By how much wall time was ahead when it was last believed. */
+  /** How far wall time was ahead when it was last trusted. */
   #aheadMs: number;
   readonly #atStartMs: number;
-  /** By how much it has been ahead since it jumped, and since when. */
+  /** How far it is ahead since the jump, and the time of the jump. */
   #jump: { readonly aheadMs: number; readonly atMs: number } | undefined;
 
   constructor(clock: Pick<Clock, 'now' | 'monotonic'>) {
@@ -23,12 +23,12 @@ export class ClockJumps {
     this.#atStartMs = this.#aheadMs;
   }
 
-  /** What wall time would be if it had only passed since the start. */
+  /** The wall time without jumps since the start. */
   get steadyNowMs(): number {
     return this.#atStartMs + this.#clock.monotonic();
   }
 
-  /** How long wall time is still to be waited with; 0 where it can be believed. To be asked now and then. */
+  /** How long to wait until wall time is trusted; 0 if it is trusted. Call it regularly. */
   get settlesInMs(): number {
     const monotonicMs = this.#clock.monotonic();
     const aheadMs = this.#clock.now() - monotonicMs;

@@ -1,5 +1,5 @@
-// Which peers hold the bundle of this site as it is published now. Peering writes what each peer
-// tells into the status of its FederationPeer; here it is only read.
+// Reads which peers hold the current bundle of this site. Peering writes the receipts into the status of
+// each FederationPeer.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { parseTimestamp } from '../../api/values/date-time.ts';
@@ -14,7 +14,7 @@ export interface PeerReceipt {
   readonly state: string;
   /** Since when it is in this state. */
   readonly sinceMs: number;
-  /** Whether it told that it holds the bundle as it is published now. */
+  /** Whether its receipt confirms the current bundle. */
   readonly holds: boolean;
 }
 
@@ -37,8 +37,8 @@ export class Receipts {
         peer: entry.name,
         state: status?.state ?? '',
         sinceMs: parseTimestamp(status?.since ?? '') ?? 0,
-        // A peer that leaves out keys that it does not know has another hash, but the same sequence. A
-        // higher one is of a life of this site that was lost with its store.
+        // A peer that skips unknown keys has another hash, but the same sequence. A higher sequence is from
+        // an earlier life of this site, before its store was lost.
         holds:
           published !== undefined &&
           receipt !== undefined &&
@@ -48,9 +48,9 @@ export class Receipts {
   }
 
   /**
-   * Who is to be waited for: live peers that do not hold the bundle. One that has fallen silent would
-   * be locked out when it comes back, so it is waited for too; but not one that has been silent for as
-   * long as anybody would be waited for.
+   * The peers that a rotation waits for: live peers that do not hold the bundle. It also waits for a
+   * silent peer, which could not verify this site when it is back, unless it has been silent for longer
+   * than the deadline.
    */
   unconfirmed(nowMs: number, deadlineMs: number): readonly string[] {
     return this.all()
@@ -62,7 +62,7 @@ export class Receipts {
   }
 }
 
-/** Peers that are believed and heard, or should be. */
+/** The live states. */
 export function isLive(state: string): boolean {
   return state === 'enrolled' || state === 'active' || state === 'degraded';
 }

@@ -45,7 +45,7 @@ const state = (changes: Partial<RotationState>): RotationState => ({
 const prepared = (nowMs: number): readonly AuthorityPhase[] =>
   prepare([phase('first')], phase('second', nowMs), nowMs).set;
 
-/** An hour and a minute: what the one before signed has expired. */
+/** An hour and a minute: everything that the previous authority signed has expired. */
 const standby = standbyMs(phase('first'));
 
 test('the next one is prepared as soon as the one before is out of the bundle', () => {
@@ -163,7 +163,7 @@ test('an old one goes when the last SVID under it has expired', () => {
   assert.equal(planRotation(state({ nowMs: goesMs, authorities: set })).act, 'prune');
 });
 
-/** Whoever runs the plan at any moments: what is asked for is possible, and somebody always signs. */
+/** At any sequence of times, each planned step is possible, and there is always an active authority. */
 test('a year of any life, with any peers and pauses, never leaves the site without an authority', () => {
   const lives = fc.constantFrom(600_000, 3_600_000, day, 30 * day, 90 * day, 365 * day);
   const pauses = fc.array(

@@ -1,14 +1,13 @@
-// Rotation: how authorities of this site take turns without anybody noticing.
+// Rotation: how a site replaces its authorities without failed calls.
 //
-// Soon after one begins to sign, the next is prepared, and is published for as long as that one signs:
-// whoever fetches the bundle, however seldom, holds it long before it is needed, and an emergency finds
-// one that others know already.
+// Soon after an authority becomes active, the site prepares and publishes the next one. So every client
+// that fetches the bundle, even rarely, holds the next authority long before it signs. An emergency
+// rotation can use it too.
 //
-// Here live when a step is due (this file, pure), who holds the bundle (receipts.ts), whether the clock
-// is to be believed (clock-jumps.ts), the controller that takes the steps by itself
-// (rotation-controller.ts), and the steps by hand (rotation-routes.ts).
-// What a step does to the authorities is in core/identity/authority/phases.ts, and how peers tell
-// what they hold is for peering: the two meet in the status of FederationPeers.
+// This file decides when a step is due (pure). Related files: receipts.ts (which peers hold the bundle),
+// clock-jumps.ts (whether the clock is trusted), rotation-controller.ts (automatic steps) and
+// rotation-routes.ts (manual steps). core/identity/authority/phases.ts applies a step to the
+// authorities. Peering writes receipts into the status of FederationPeers.
 
 import {
   type AuthorityPhase,
@@ -18,7 +17,7 @@ import {
   signedUntilMs,
 } from '../../core/identity/authority/phases.ts';
 
-/** What is to be done with the authorities of one kind, or what is waited for. */
+/** The next step for the authorities of one kind, or the reason to wait. */
 export type RotationPlan =
   | { readonly act: 'prune'; readonly why: string }
   | { readonly act: 'prepare'; readonly why: string }
@@ -26,22 +25,22 @@ export type RotationPlan =
       readonly act: 'activate';
       readonly id: string;
       readonly why: string;
-      /** Peers that were waited for in vain. */
+      /** Peers that did not confirm before the deadline. */
       readonly unconfirmed: readonly string[];
     }
   | {
       readonly act: 'wait';
-      /** life: nothing is due. clock: what is due cannot be told, because the clock has jumped. */
+      /** life: no step is due. clock: the clock has jumped, so due steps are unknown. */
       readonly for: 'life' | 'spread' | 'receipts' | 'clock';
-      /** When it is looked at again, whatever happens before. */
+      /** When to plan again, at the latest. */
       readonly untilMs: number;
-      /** With `receipts`: who has not confirmed. */
+      /** With `receipts`: the peers that have not confirmed. */
       readonly unconfirmed: readonly string[];
-      /** With `life`: what is due then, in this order. */
+      /** With `life`: the steps that are due then, in this order. */
       readonly next?: readonly NextStep[];
     };
 
-/** A step that is not due yet. `id`: of the authority that signs from then on, or goes out of the bundle. */
+/** A step that is not due yet. `id`: the authority that becomes active, or leaves the bundle. */
 export interface NextStep {
   readonly act: 'prune' | 'prepare' | 'activate';
   readonly id?: string;
@@ -51,17 +50,17 @@ export interface RotationState {
   readonly nowMs: number;
   /** Of one kind. */
   readonly authorities: readonly AuthorityPhase[];
-  /** The prepared one that an operator asked to be activated as soon as that harms nobody. */
+  /** The prepared authority that an operator asked to activate as soon as it is safe. */
   readonly requested: { readonly id: string; readonly atMs: number } | undefined;
-  /** Since when the bundle is served without a break: nobody fetches from a site that is down. */
+  /** Since when the site serves the bundle without interruption. */
   readonly servedSinceMs: number;
   readonly spreadMs: number;
   readonly deadlineMs: number;
-  /** Peers to be waited for that do not hold the bundle. */
+  /** Peers to wait for, which do not hold the bundle yet. */
   readonly unconfirmed: readonly string[];
 }
 
-/** For how long one can sign, from when it began to. */
+/** How long an authority can sign after its activation. */
 function signingLife({ activatedAtMs, preparedAtMs, notAfterMs }: AuthorityPhase): {
   readonly fromMs: number;
   readonly lifeMs: number;
@@ -70,32 +69,32 @@ function signingLife({ activatedAtMs, preparedAtMs, notAfterMs }: AuthorityPhase
   return { fromMs, lifeMs: notAfterMs - fromMs };
 }
 
-/** When the next one is prepared: as the one before goes out of the bundle, so that others fetch once. */
+/** When to prepare the next authority: when the previous one leaves the bundle, so that peers fetch once. */
 export function standbyMs(active: AuthorityPhase): number {
   const { fromMs, lifeMs } = signingLife(active);
   return fromMs + Math.min(maxTtlSeconds * 1000 + clockSkewMs, Math.floor(lifeMs / 6));
 }
 
-/** When the next one takes over. In the long run each signs for a third of its life, after a third as the next. */
+/** When to activate the next one. In the long run, each is prepared for a third of its lifetime and active for a third. */
 export function turnMs(active: AuthorityPhase): number {
   const { fromMs, lifeMs } = signingLife(active);
   return fromMs + Math.floor(lifeMs / 2);
 }
 
-/** From here on nothing is waited for: what the active one signs would be cut short. */
+/** After this time a rotation no longer waits, because the active authority would shorten its SVIDs. */
 export function lastMomentMs(active: AuthorityPhase): number {
   const { preparedAtMs, notAfterMs } = active;
   const reserveMs = Math.min((notAfterMs - preparedAtMs) / 6, signingLife(active).lifeMs / 2);
   return notAfterMs - Math.floor(reserveMs);
 }
 
-/** Total and deterministic. Level-triggered: it is asked again after every step. */
+/** Total and deterministic. Level-triggered: call it again after every step. */
 export function planRotation(state: RotationState): RotationPlan {
   const { nowMs, authorities } = state;
   const active = authorities.find((one) => one.state === 'active');
   const prepared = authorities.find((one) => one.state === 'prepared');
   if (authorities.some((one) => hasLapsed(one, nowMs))) {
-    return { act: 'prune', why: 'nothing that it signed is valid any more' };
+    return { act: 'prune', why: 'everything that it signed has expired' };
   }
   if (active === undefined) return { act: 'wait', for: 'life', untilMs: Infinity, unconfirmed: [] };
   if (prepared !== undefined) return planActivation(state, active, prepared);
@@ -119,7 +118,7 @@ function planActivation(
   // The clock was set back.
   if (nowMs < prepared.notBeforeMs) return wait('spread', Math.min(prepared.notBeforeMs, lapseMs));
   const lastMs = lastMomentMs(active);
-  const reason = asked ? 'asked for' : `${short(active.id)} is in the second half of its life`;
+  const reason = asked ? 'requested' : `${short(active.id)} is in the second half of its lifetime`;
   const activate = (why: string, without: readonly string[] = []): RotationPlan => ({
     act: 'activate',
     id: prepared.id,
@@ -133,7 +132,7 @@ function planActivation(
   if (unconfirmed.length === 0) return activate(`${reason}, and the bundle has spread`);
   const deadline = Math.min(Math.max(publishedMs, dueMs) + Math.max(spreadMs, deadlineMs), lastMs);
   if (nowMs < deadline) return wait('receipts', Math.min(deadline, lapseMs), unconfirmed);
-  return activate(`${reason}, and the deadline for receipts is over`, unconfirmed);
+  return activate(`${reason}, and the deadline for receipts has passed`, unconfirmed);
 }
 
 function nextLapseMs(authorities: readonly AuthorityPhase[]): number {
@@ -144,7 +143,7 @@ function lapseMsOf(one: AuthorityPhase): number {
   return one.state === 'prepared' ? one.notAfterMs : (signedUntilMs(one) ?? Infinity);
 }
 
-/** Until the step is due, or one lapses before: what has lapsed goes first. */
+/** Waits until the step is due, or until an old authority must leave the bundle before it. */
 function waitFor(
   step: NextStep,
   atMs: number,

@@ -1,18 +1,18 @@
-// What an operator asked for and what became of it, one record for each kind of authority: whoever
-// runs the rotation finds it in the store, also after a restart.
+// The request of an operator for a rotation, and its outcome: one record in the store per kind of
+// authority. The rotation controller reads it, also after a restart.
 
 import type { AuthorityKind } from '../../core/identity/authority/phases.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 
-/** Watched by the rotation. */
+/** The rotation controller watches it. */
 export const rotationCollection = 'trust.rotation';
 
 export interface RotationRecord {
-  /** The prepared authority that is to be activated as soon as that harms nobody, and who asked. */
+  /** The prepared authority to activate as soon as it is safe, and who requested it. */
   readonly requested?: { readonly id: string; readonly by: string; readonly atMs: number };
-  /** The last activation that did not wait (any longer), and who was not known to hold what signs since. */
+  /** The last activation that did not wait (any longer), and who may not have held the new authority. */
   readonly unconfirmed?: { readonly id: string; readonly peers: readonly string[] };
 }
 
@@ -22,7 +22,7 @@ export function rotationRecord(store: Pick<Store, 'get'>, kind: AuthorityKind): 
   return records.get(store, kind) ?? {};
 }
 
-/** What is given takes the place of what is there of it. */
+/** Replaces the given fields of the record. */
 export async function noteRotation(
   store: Pick<Store, 'get' | 'commit'>,
   kind: AuthorityKind,

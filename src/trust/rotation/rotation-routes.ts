@@ -1,5 +1,5 @@
-// Rotation by hand. Only owners of the site take a step: whoever replaces an authority can lock
-// everybody out. Reading the state takes the right to read what it shows: the Site and its peers.
+// Routes for manual rotation. Only owners of the site may take a step, because it can lock out all
+// peers. To read the state, a caller needs the right to read the Site and its peers.
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { siteKind } from '../../api/kinds/site.ts';
@@ -14,15 +14,15 @@ import type { RotationParts } from '../controllers/rotation-controller.ts';
 import { noteRotation } from './rotation-request.ts';
 import { trustPaths } from '../paths.ts';
 
-/** What the body of a step may say. */
+/** The body of a step. */
 export interface StepRequest {
-  /** x509 where it is not given. */
+  /** Default: x509. */
   readonly kind?: AuthorityKind;
-  /** The authority, or at least 8 characters of the beginning of its id. */
+  /** The ID of the authority, or at least its first 8 characters. */
   readonly id?: string;
-  /** With rotate: everything at once, without waiting for anybody. */
+  /** With rotate: an emergency rotation, which does not wait for peers. */
   readonly emergency?: boolean;
-  /** With emergency: a new key also where one is prepared. */
+  /** With emergency: a new key, even if an authority is prepared. */
   readonly fresh?: boolean;
 }
 
@@ -51,7 +51,7 @@ export function rotationRoutes(parts: RotationParts): readonly PlaneRoute[] {
         const { caller, address, params } = request;
         const asked = await request.json(maxBodyBytes, stepRequest);
         await take(parts, params.step, asked, { caller, address });
-        // Whoever asks for the bundle next gets the new one, with its sequence.
+        // The next fetch of the bundle gets the new one, with its sequence.
         await parts.publisher.current();
         return answer(parts);
       },
@@ -83,7 +83,7 @@ async function take(
     case 'rotate': {
       const next = rotation.prepared(kind);
       if (emergency) {
-        // With JWT keys nobody is lost: the bundle is fetched by X.509.
+        // A JWT rotation locks out no peer, because fetches are verified with X.509.
         const kept = fresh ? undefined : next;
         const lost =
           kind === 'jwt'
@@ -102,7 +102,7 @@ async function take(
     default:
       throw new HansaError(
         'HANSA_NOT_FOUND',
-        `There is no step ${JSON.stringify(verb.slice(0, 40))}: prepare, activate, taint, revoke and rotate are.`,
+        `There is no step ${JSON.stringify(verb.slice(0, 40))}. The steps are prepare, activate, taint, revoke and rotate.`,
       );
   }
 }
@@ -126,12 +126,12 @@ async function answer({ rotation, authority }: RotationParts): Promise<PlaneResp
 function stepRequest(body: unknown): StepRequest {
   const { kind, id, emergency, fresh, ...others } = objectOf(body);
   const [other] = Object.keys(others);
-  if (other !== undefined) throw wrong(`${JSON.stringify(other.slice(0, 40))} is not known`);
+  if (other !== undefined) throw wrong(`${JSON.stringify(other.slice(0, 40))} is an unknown field`);
   if (kind !== undefined && kind !== 'x509' && kind !== 'jwt') {
-    throw wrong('kind is neither x509 nor jwt');
+    throw wrong('kind must be x509 or jwt');
   }
   if (id !== undefined && (typeof id !== 'string' || id.length > 128)) {
-    throw wrong('id is not a text of at most 128 characters');
+    throw wrong('id must be a string of at most 128 characters');
   }
   return {
     ...(kind === undefined ? {} : { kind }),
@@ -143,7 +143,7 @@ function stepRequest(body: unknown): StepRequest {
 
 function flag(value: unknown, name: string): boolean {
   if (value === undefined) return false;
-  if (typeof value !== 'boolean') throw wrong(`${name} is neither true nor false`);
+  if (typeof value !== 'boolean') throw wrong(`${name} must be true or false`);
   return value;
 }
 

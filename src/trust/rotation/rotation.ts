@@ -1,4 +1,5 @@
-// The authorities of this site as rotation sees them: what is due now, and what is told of it.
+// Combines authorities, receipts and requests: plans the next step of a rotation, and builds the status
+// for the API.
 
 import { timestamp } from '../../api/object.ts';
 import type { AuthorityView } from '../../core/identity/authority/state.ts';
@@ -20,15 +21,15 @@ import { rotationRecord } from './rotation-request.ts';
 
 export const kinds: readonly AuthorityKind[] = ['x509', 'jwt'];
 
-/** What the API tells; times are RFC 3339. */
+/** The response of the API. Times are RFC 3339. */
 export interface RotationStatus {
   readonly trustDomain: string;
   readonly bundle: { readonly sequence: number; readonly hash: string };
   readonly authorities: readonly AuthorityStatus[];
   readonly rotation: readonly KindStatus[];
-  /** Live peers that did not tell that they hold the bundle. */
+  /** Live peers whose receipt does not confirm the bundle. */
   readonly unconfirmed: readonly string[];
-  /** Who might not be able to verify this site after an emergency now, with and without --fresh. */
+  /** The trust domains that may be unable to verify this site after an emergency rotation now. */
   readonly emergencyLoses: {
     readonly prepared: readonly string[];
     readonly fresh: readonly string[];
@@ -42,27 +43,27 @@ export interface AuthorityStatus {
   /** Since when it is in this state. */
   readonly since: string;
   readonly notAfter: string;
-  /** When it goes out of the bundle by itself. */
+  /** When it leaves the bundle automatically. */
   readonly goesAt?: string;
-  /** Others verify by roots above it, and hear nothing of it being revoked: it is believed there until it expires. */
+  /** Peers verify it against an upstream root, so after a revocation they trust it until it expires. */
   readonly belowRoot?: true;
 }
 
 export interface KindStatus {
   readonly kind: AuthorityKind;
-  /** prune, prepare and activate are about to happen. */
+  /** The site executes prune, prepare and activate at once. */
   readonly waitsFor: 'life' | 'spread' | 'receipts' | 'clock' | 'prune' | 'prepare' | 'activate';
   readonly until?: string;
-  /** What happens then, where nothing is due before. */
+  /** The steps that follow, if no other one is due before. */
   readonly next?: readonly NextStep[];
-  /** Peers that are waited for. */
+  /** Peers that the rotation waits for. */
   readonly peers: readonly string[];
-  /** Who was not known to hold the active one when it began to sign. */
+  /** Who may not have held the active authority at its activation. */
   readonly wentOnWithout: readonly string[];
   readonly problem?: string;
 }
 
-/** What is asked of an authority before it signs. */
+/** The conditions for an activation. */
 interface NextAuthority {
   readonly rootIds: readonly string[];
   readonly preparedAtMs?: number;
@@ -87,7 +88,7 @@ export class Rotation {
     this.#servedSinceMs = parts.clock.now();
   }
 
-  /** The bundle must be published before: receipts are of what is published. */
+  /** Publish the bundle before, because receipts refer to the published bundle. */
   plan(kind: AuthorityKind): RotationPlan {
     const { authority, clock, store } = this.#parts;
     const authorities = authority.authorities.filter((one) => one.kind === kind);
@@ -115,23 +116,23 @@ export class Rotation {
     });
   }
 
-  /** Why nothing is done because of what the clock says: it jumped while the site ran. */
+  /** Why rotation waits for the clock: it jumped while the site was running. */
   clockDoubt(): string | undefined {
     const { authority, clock } = this.#parts;
     const x509 = authority.authorities.filter(({ kind }) => kind === 'x509');
     const active = x509.find(({ state }) => state === 'active');
-    // The time has really passed: a rotation that could not be made is made up for.
+    // An operator confirmed the time, so overdue steps run now.
     if (active !== undefined && this.#jumps.steadyNowMs >= active.notAfterMs) return undefined;
     return clockDoubt(x509, clock.now(), this.#settings.clockTrustedUntilMs);
   }
 
-  /** Why the last step of a kind failed; undefined as soon as one succeeds. */
+  /** Why the last step of a kind failed; undefined after a success. */
   noteProblem(kind: AuthorityKind, problem: string | undefined): void {
     if (problem === undefined) this.#problems.delete(kind);
     else this.#problems.set(kind, problem);
   }
 
-  /** `freshRootIds`: what others would verify a new authority by, where that is known already. */
+  /** `freshRootIds`: the roots that verify a new authority, if they are known. */
   status(freshRootIds: readonly string[] = []): RotationStatus {
     const fresh = { rootIds: freshRootIds };
     const { authority, store, trustDomain } = this.#parts;
@@ -153,10 +154,9 @@ export class Rotation {
   }
 
   /**
-   * Trust domains that might have to be given the bundle anew if this authority signed from now on and
-   * the active one were gone: peers that have not told that they hold it, and federations that are no
-   * peers, until it had time to spread. Nobody is, where it is verified by what the active one is
-   * verified by. Without a time, nobody has seen it.
+   * Trust domains that may need the bundle again if this authority replaced the active one now: peers
+   * that have not confirmed it, and other federations until it had time to spread. None, if the same
+   * root verifies both authorities. Without a time, the authority was never published.
    */
   losesWith({ rootIds, preparedAtMs }: NextAuthority): readonly string[] {
     const { authority, store, clock } = this.#parts;
@@ -176,7 +176,7 @@ export class Rotation {
     return [...names, ...others.filter((name) => !known.has(name))];
   }
 
-  /** The one that is published and signs nothing yet. */
+  /** The prepared authority. */
   prepared(kind: AuthorityKind): AuthorityView | undefined {
     const { authority, clock } = this.#parts;
     return authority.authorities.find(
@@ -205,7 +205,7 @@ export class Rotation {
   }
 }
 
-/** Below a root, whoever holds that holds everything; an authority without one above is its own. */
+/** The roots that verify it: the upstream roots, or the authority itself. */
 function isHeldWith(active: AuthorityView | undefined, rootIds: readonly string[]): boolean {
   return rootIds.length > 0 && rootIds.every((id) => active?.rootIds.includes(id) === true);
 }

@@ -1,5 +1,5 @@
-// For tests only: the rotation of a site on a store in memory and virtual time. Peers are records
-// whose receipts a test writes.
+// For tests only: the rotation of a site with an in-memory store and virtual time. A test writes the
+// receipts of its peers.
 
 import type { FederationPeer } from '../../api/kinds/federation-peer.ts';
 import { timestamp } from '../../api/object.ts';
@@ -62,7 +62,7 @@ export async function rotationSite(
     routes: rotationRoutes(parts),
     phases: (kind: AuthorityKind = 'x509') =>
       authority.authorities.filter((one) => one.kind === kind).map(({ state }) => state),
-    /** Until nothing is to be done now; returns when something is due. */
+    /** Runs until no step is due; returns when the next one is. */
     settle: async (kind: AuthorityKind = 'x509'): Promise<number> => {
       for (;;) {
         const result = await controller.reconcile(kind, { signal, epoch: 1, log: silent });
@@ -70,7 +70,7 @@ export async function rotationSite(
         if (requeueAfterMs > 1) return requeueAfterMs;
       }
     },
-    /** A peer in this state, that holds what is published now or not. */
+    /** A peer in this state, which holds the current bundle or not. */
     peer: async (
       name: string,
       state: NonNullable<NonNullable<FederationPeer['status']>['state']>,

@@ -1,6 +1,6 @@
-// Keeps every stream of the Workload API at the newest state: whatever changes (entries, peers,
-// grants, federations, the authority, the time), the states of those who listen are computed again,
-// and whoever was told something else is told. Level-triggered: a change says "look", never what.
+// Keeps every stream of the Workload API at the newest state. After any change (entries, peers, grants,
+// federations, the authority, time) it computes the states of all streams again, and sends those that
+// differ. Level-triggered: a change triggers a new look, and carries no data.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -22,15 +22,15 @@ import type { SvidSupply } from './svids/svid-supply.ts';
 import type { WorkloadProcess } from './entries/workload-process.ts';
 import { type HintedSvid, WorkloadState } from './workload-state.ts';
 
-/** One stream. None of these may throw; after `denied` or `failed` nothing more comes. */
+/** One stream. No method may throw. `denied` and `failed` end the stream. */
 export interface Subscriber {
-  /** Whether its states carry SVIDs: those are issued for nobody else. */
+  /** Whether its states contain SVIDs. SVIDs are issued only for such streams. */
   readonly needsSvids: boolean;
-  /** Makes once what every state needs of a bundle: called for each before a state of many is told, in small steps. */
+  /** Encodes a bundle once for all states. Called for each bundle before a large state is sent, in small steps. */
   readonly prepare?: (bundle: Bundle) => unknown;
-  /** Differs between states that say something else to this stream. Asked often: must cost nothing. */
+  /** Differs between states that differ for this stream. Called often, so it must be cheap. */
   versionOf(state: WorkloadState): string;
-  /** The whole state: it replaces what was sent before, sent or still waiting. */
+  /** Sends the whole state, which replaces all earlier ones, even if they are still queued. */
   send(state: WorkloadState): void;
   /** No entry matches the process (any more). */
   denied(): void;
@@ -43,12 +43,12 @@ export interface DeliveryOptions {
   readonly clock: Clock;
   readonly log: Log;
   readonly trustDomain: TrustDomain;
-  /** DNS names that no SVID gets. */
+  /** DNS names that no SVID may contain. */
   readonly siteNames?: readonly string[];
   readonly bundles: BundleSource;
   readonly federationState: StoreFederationState;
   readonly supply: SvidSupply;
-  /** Called with how many streams were told something after a change. */
+  /** Called with the number of streams that got a new state after a change. */
   readonly pushed: (streams: number) => void;
 }
 
@@ -58,26 +58,26 @@ interface Subscription {
   version: string | undefined;
 }
 
-/** Streams of processes that nothing tells apart: their state is the same. */
+/** Streams of processes with the same properties, which share a state. */
 interface Group {
   readonly key: string;
   readonly subscriptions: Set<Subscription>;
 }
 
-/** Wall time can jump, timers do not follow: look at least this often. */
+/** Wall time can jump and timers do not follow, so the site checks at least this often. */
 const lookEveryMs = 60_000;
-/** Where issuing failed it is tried again after this long. */
+/** The retry delay after a failure to issue. */
 const retryMs = 5_000;
-/** Work in a row before everybody else of the site gets a turn. */
+/** The amount of work before other tasks get a turn. */
 const workMs = 5;
 
-/** After so many that were begun in vain, the next one is made and told without a rest. */
+/** After this many discarded states, the next one is computed and sent without a pause. */
 const mostTimesCut = 3;
 
 /** By names of the entries. Processes that differ, but not in their entries, share a state. */
 type States = Map<string, WorkloadState>;
 
-/** What was computed in one run, as long as nothing of what it stands on is another. */
+/** The states of one run, valid while their inputs do not change. */
 interface Computed {
   /** Of the entries. */
   readonly version: number;
@@ -118,7 +118,7 @@ export class Delivery {
   start(): void {
     const { store, clock, log, bundles } = this.#options;
     const ended = (error: unknown, collection: string): void =>
-      log.warn('workloads hear of no more changes', { error, collection });
+      log.warn('the watch for workload changes ended', { error, collection });
     for (const collection of [workloadEntryKind.plural, publishedCollection]) {
       this.#sources.push(
         new StoreSource({ store, clock, collection }).start({
@@ -134,7 +134,7 @@ export class Delivery {
       changed: () => this.refresh(),
       ended,
     });
-    // Now, before anybody connects: reading ten thousand entries for the first time takes a while.
+    // At start, before workloads connect: the first read of ten thousand entries is slow.
     void this.#entries.index;
     this.#schedule();
   }
@@ -154,12 +154,12 @@ export class Delivery {
     return this.#entries.index.needsHash;
   }
 
-  /** The entries that match a process now. Every call on the socket has its hash, where one is needed. */
+  /** The entries that match a process now. If an entry needs the hash of the program, it is already known. */
   entriesOf(process: WorkloadProcess): readonly UsableEntry[] {
     return this.#entries.index.match(process.selectors);
   }
 
-  /** What a process may verify others with now: our own bundle, and those of others that it is given. */
+  /** The bundles that a process gets now: the one of this site, and those of other trust domains. */
   bundlesOf(process: WorkloadProcess): BundleSource {
     const { bundles, trustDomain } = this.#options;
     return {
@@ -170,7 +170,7 @@ export class Delivery {
     };
   }
 
-  /** Tells the current state soon, never before this has returned, and every other one that follows. Returns how to end that. */
+  /** Sends the current state soon, but after this call returned, and all later ones. Returns a function that ends it. */
   subscribe(process: WorkloadProcess, subscriber: Subscriber): () => void {
     let group = this.#groups.get(process.key);
     if (group === undefined) {
@@ -183,7 +183,7 @@ export class Delivery {
     return () => this.#remove(group, subscription);
   }
 
-  /** Something changed that may concern anybody. Many calls in a row make one look. */
+  /** Call it after any change. Several calls in a row trigger one run. */
   refresh(): void {
     if (this.#stopped) return;
     // After this turn: a commit that touches several collections is looked at once.
@@ -223,7 +223,7 @@ export class Delivery {
     if (!this.#isWorking) void this.#work();
   }
 
-  /** One group after the other, so that nobody issues twice for one entry. */
+  /** One group after the other, so that each entry is issued once. */
   async #work(): Promise<void> {
     this.#isWorking = true;
     // Whoever subscribes must know how to end that before anything is told.

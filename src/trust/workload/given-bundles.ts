@@ -1,5 +1,5 @@
-// Which bundles of others go into the state of a workload. There may be ten thousand: it is computed
-// in small steps, between which whoever asks may let others run. Pure.
+// Selects the bundles of other trust domains for the state of a workload. There may be ten thousand, so
+// it works in small steps, between which the caller can yield. Pure.
 
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { askedOf, earlier, entitlement } from '../authorization/entitlement.ts';
@@ -12,7 +12,7 @@ export interface GivenBundles {
   readonly federated: readonly Bundle[];
   /** Those of them that are peers, with whom of each the workload has to do. */
   readonly peers: ReadonlyMap<string, PeerIdentities>;
-  /** When time alone may change the answer. */
+  /** The next time at which the result may change without any other change. */
   readonly changesAtMs: number | undefined;
 }
 

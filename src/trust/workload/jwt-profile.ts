@@ -30,9 +30,9 @@ import { jwtOf } from './workload-state.ts';
 export interface JwtProfileOptions extends WorkloadApiOptions {
   readonly jwtSupply: JwtSupply;
   readonly clock: Clock;
-  /** A token was to be given and could not be signed. */
+  /** Called if a token could not be signed. */
   readonly jwtFailed: (error: unknown) => void;
-  /** With the rule that was broken, or undefined where the token is good. */
+  /** Called with the violated rule, or undefined for a valid token. */
   readonly validated: (rule: JwtRule | undefined) => void;
 }
 
@@ -95,7 +95,7 @@ async function fetchSvids(
   if (audience.length === 0) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      'A JWT-SVID needs an audience: name who is to accept it.',
+      'A JWT-SVID needs an audience: name the service that should accept it.',
     );
   }
   const wanted = spiffeId === '' ? undefined : SpiffeId.parse(spiffeId);

@@ -1,4 +1,4 @@
-// For tests only: the services for workloads on a store in memory, and clients of their socket.
+// For tests only: the services for workloads with an in-memory store, and clients of the socket.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';

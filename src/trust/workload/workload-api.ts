@@ -29,7 +29,7 @@ export interface WorkloadApiOptions {
 
 export type StreamCall = ServerWritableStream<unknown, Uint8Array>;
 
-/** What of a state a stream tells: ready-made bytes, and which states they tell apart. */
+/** The part of a state that one stream type sends, already encoded, and its version. */
 export interface StateView {
   /** For the operator's log. */
   readonly what: string;

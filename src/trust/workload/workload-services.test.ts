@@ -303,7 +303,7 @@ describe('bounds of the workload socket', () => {
     // How many of them were late, and how many were one too many, depends on the speed of the machine.
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="late"\} [1-9]/);
     await streamsAre(metrics, 1);
-    assert.equal(denials[0]?.reason, 'a stream that did not bring its request');
+    assert.equal(denials[0]?.reason, 'a stream without a complete request');
   });
 
   test('a user who holds too many streams is refused more of them', async (t) => {
@@ -388,7 +388,7 @@ describe('bounds of the workload socket', () => {
     await ended;
     assert.ok(sent < 10_000, `${sent} pieces`);
     assert.match(metrics.expose(), /hansa_workload_refusals_total\{reason="flood"\} 1\n/);
-    assert.equal(denials[0]?.reason, 'requests in too many pieces, or too large together');
+    assert.equal(denials[0]?.reason, 'requests in too many frames, or too large in total');
   });
 
   test('requests that are held for one user are so large together, over all connections', async (t) => {

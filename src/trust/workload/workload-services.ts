@@ -1,5 +1,5 @@
-// Everything for workloads, put together: the socket with its two services, the status of entries,
-// and minting. The trust plane starts this and adds what comes back.
+// Assembles the parts for workloads: the socket with its services, the status of entries, and minting.
+// The trust plane starts it and adds the returned routes and controllers.
 
 import { join } from 'node:path';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
@@ -36,7 +36,7 @@ export interface WorkloadServices extends Omit<RunningPlane, 'endpoints'> {
   readonly endpoints: { readonly workload: string };
   readonly health: NonNullable<RunningPlane['health']>;
   readonly admit: NonNullable<RunningPlane['admit']>;
-  /** When the first SVID that workloads use ends. */
+  /** The earliest expiry of the SVIDs in use. */
   readonly firstExpiryMs: () => number | undefined;
   /** Something changed that is not in the store, such as the site's authority: look again. */
   refresh(): void;
@@ -96,9 +96,9 @@ export async function workloadServices(
       });
     },
     failed: (entry, error) => {
-      issuingProblem = `SVIDs cannot be issued, last of entry ${entry.name}`;
+      issuingProblem = `cannot issue SVIDs, last for entry ${entry.name}`;
       count.failed();
-      log.error('an SVID could not be issued', { error, entry: entry.name });
+      log.error('cannot issue an SVID', { error, entry: entry.name });
     },
   });
   const jwtSupply = new JwtSupply({
@@ -150,7 +150,7 @@ export async function workloadServices(
       clock,
       jwtFailed: (error) => {
         count.jwtFailed();
-        log.error('a JWT-SVID could not be issued', { error });
+        log.error('cannot issue a JWT-SVID', { error });
       },
       validated: count.validated,
       denied: (connection, kind) => {
@@ -223,36 +223,36 @@ export async function workloadServices(
 function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: WorkloadConnections) {
   const issued = metrics.counter<'result'>({
     name: 'hansa_workload_svids_issued_total',
-    help: 'SVIDs that were issued to entries, and attempts that failed.',
+    help: 'X.509-SVIDs issued for entries, by result.',
     labels: ['result'],
   });
   const jwtIssued = metrics.counter<'result'>({
     name: 'hansa_workload_jwt_svids_issued_total',
-    help: 'JWT-SVIDs that were signed for entries, and attempts that failed.',
+    help: 'JWT-SVIDs signed for entries, by result.',
     labels: ['result'],
   });
   const validated = metrics.counter<'result'>({
     name: 'hansa_workload_jwt_svids_validated_total',
-    help: 'JWT-SVIDs that workloads had validated: valid, or the rule that was broken.',
+    help: 'JWT-SVIDs validated for workloads, by result: valid, or the violated rule.',
     labels: ['result'],
   });
   const pushes = metrics.counter({
     name: 'hansa_workload_pushes_total',
-    help: 'States that were sent to streams of the Workload API, first ones included.',
+    help: 'States sent to streams of the Workload API, including the first ones.',
   });
   const refusals = metrics.counter<'reason'>({
     name: 'hansa_workload_refusals_total',
-    help: 'Connections and calls on the workload socket that were refused.',
+    help: 'Rejected connections and calls on the workload socket.',
     labels: ['reason'],
   });
   const checks = metrics.counter<'result'>({
     name: 'hansa_workload_checks_total',
-    help: 'Answers of ext_authz: allowed, or what was denied.',
+    help: 'Decisions of ext_authz, by result: allowed, or the reason of the denial.',
     labels: ['result'],
   });
   const secrets = metrics.counter<'result'>({
     name: 'hansa_workload_secret_responses_total',
-    help: 'Responses of the secret discovery service: sent, and rejected by an Envoy.',
+    help: 'Responses of the secret discovery service, by result: sent, or rejected by an Envoy.',
     labels: ['result'],
   });
   const gauge = (name: string, help: string, read: () => number): void =>
@@ -276,7 +276,7 @@ function counters({ metrics }: Pick<WorkloadContext, 'metrics'>, connections: Wo
   };
 }
 
-/** Audiences are a workload's own words: a record holds so much of them. */
+/** A workload chooses its audiences, so an audit record contains only this much of them. */
 function told(audience: readonly string[]): string {
   const text = JSON.stringify(audience);
   return text.length <= 200 ? text : `${text.slice(0, 200)}…`;
@@ -287,22 +287,22 @@ const guardReasons = {
   limit: { code: 'HANSA_TOO_MANY_REQUESTS', reason: 'too many connections or streams' },
   flood: {
     code: 'HANSA_TOO_MANY_REQUESTS',
-    reason: 'requests in too many pieces, or too large together',
+    reason: 'requests in too many frames, or too large in total',
   },
-  late: { code: 'HANSA_TIMEOUT', reason: 'a stream that did not bring its request' },
+  late: { code: 'HANSA_TIMEOUT', reason: 'a stream without a complete request' },
 } as const;
 
-/** Both sides of a refusal: who was refused hears little, the operator finds why. */
+/** Reports rejections to the operator: the log, the audit log and metrics. The caller gets few details. */
 function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, log: Log) {
-  const calls = new OccasionalLog(log, clock, 'a call on the workload socket was refused');
-  const fetches = new OccasionalLog(log, clock, 'a workload was refused: no entry matches it');
-  const accesses = new OccasionalLog(log, clock, 'access to an offer was denied');
-  const rejections = new OccasionalLog(log, clock, 'an Envoy could not use its secrets');
-  const unknown = new OccasionalLog(log, clock, 'an Envoy asks for secrets that it does not get');
+  const calls = new OccasionalLog(log, clock, 'rejected a call on the workload socket');
+  const fetches = new OccasionalLog(log, clock, 'rejected a workload: no entry matches it');
+  const accesses = new OccasionalLog(log, clock, 'denied access to an offer');
+  const rejections = new OccasionalLog(log, clock, 'an Envoy rejected its secrets');
+  const unknown = new OccasionalLog(log, clock, 'an Envoy requested unknown secrets');
   return {
     call: (why: GuardRefusal, process: WorkloadProcess | undefined): void => {
       calls.write({ why, process: process?.description });
-      // Whoever is gone harmed nobody.
+      // A process that has ended needs no report.
       if (why === 'gone' || process === undefined) return;
       const { code, reason } = guardReasons[why];
       audit.deny({ actor: actorOf(process), verb: 'svid.fetch', outcome: 'deny', code, reason });
@@ -335,7 +335,7 @@ function refusalLog({ audit, clock }: Pick<WorkloadContext, 'audit' | 'clock'>, 
       const caller = id?.toString();
       accesses.write({ reason, offer, caller, address, asker: process.description });
       audit.deny({
-        // The asker is who the kernel says it is. Whom it asks about is its own word.
+        // The kernel attests the caller. The identity in the request is only a claim.
         actor: actorOf(process),
         ...(caller === undefined
           ? {}

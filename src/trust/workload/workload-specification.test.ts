@@ -1,5 +1,5 @@
-// What the SPIFFE Workload Endpoint and the SPIFFE Workload API ask of every message, beyond what
-// the tests of the services say of single cases.
+// Tests the requirements of the SPIFFE Workload Endpoint and Workload API for every message. Tests of
+// single cases are with the services.
 
 import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto';

@@ -1,6 +1,6 @@
-// The whole of what a workload is told at one moment, as ready-made bytes. Streams of the Workload
-// API carry full states, so telling whether anything changed is comparing two versions. Everything
-// is made once for a state, however many streams it goes to. Pure.
+// The complete state of a workload at one time, encoded for the streams of the Workload API. Streams
+// carry full states, so a comparison of versions shows whether anything changed. Each state is encoded
+// once for all streams. Pure.
 
 import { hash } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';

@@ -1,7 +1,7 @@
-// The names that /etc/passwd and /etc/group give to numbers (passwd(5), group(5)). Of several names
-// for one number the first counts, as with getpwuid. Pure.
+// Parses /etc/passwd and /etc/group into names by number (passwd(5), group(5)). If a number has several
+// names, the first one counts, as with getpwuid. Pure.
 
-/** Some ten thousand accounts, and some milliseconds to read. Of a larger file no name is known. */
+/** Enough for ten thousand accounts, parsed in milliseconds. A larger file is ignored. */
 export const maxAccountFileBytes = 1024 * 1024;
 
 const line = /^([a-zA-Z0-9_.][a-zA-Z0-9_.@-]*\$?):[^:]*:(0|[1-9][0-9]{0,9})(?::|$)/;

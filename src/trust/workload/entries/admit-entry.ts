@@ -21,7 +21,7 @@ const fields: Record<EntryProblem['reason'], string> = {
   InvalidSelector: 'spec.federatesWithSelector',
 };
 
-/** Throws HANSA_INVALID, or HANSA_FORBIDDEN where it reaches for what is reserved: that is in the audit log. */
+/** Throws HANSA_INVALID, or HANSA_FORBIDDEN for a reserved path, which the audit log records. */
 export function admitEntry(
   entry: Pick<Resource, 'metadata' | 'spec'>,
   trustDomain: TrustDomain,
@@ -48,9 +48,9 @@ export function admitEntry(
 }
 
 /**
- * Throws HANSA_FORBIDDEN where the entry asks for a DNS name of the site itself. Clients that know no
- * SPIFFE, kubectl among them, know the site by these alone: a workload that had one could be taken
- * for it, and be sent the tokens of its users.
+ * Throws HANSA_FORBIDDEN if the entry asks for a DNS name of the site. Clients that do not speak SPIFFE,
+ * such as kubectl, verify only these names. A workload with one of them could impersonate the site and
+ * receive the tokens of its users.
  */
 export function admitNames(
   entry: Pick<Resource, 'metadata' | 'spec'>,
@@ -58,7 +58,7 @@ export function admitNames(
   live?: Pick<Resource, 'spec'>,
 ): void {
   const { dnsNames = [] } = entry.spec as WorkloadEntry['spec'];
-  // One that it had before the site did is left out of its SVIDs, and does no harm.
+  // An entry may keep a name that it had before the site did. Its SVIDs do not contain it.
   const { dnsNames: known = [] } = (live?.spec ?? {}) as Partial<WorkloadEntry['spec']>;
   const taken = dnsNames.find(
     (wanted) => !known.includes(wanted) && isNameOfSite(wanted, siteNames),
@@ -67,6 +67,6 @@ export function admitNames(
   throw forbiddenObject(
     workloadEntryKind.plural,
     entry.metadata.name,
-    `spec.dnsNames has ${taken}, by which clients know the site itself (${siteNames.join(', ')}): choose another`,
+    `spec.dnsNames contains ${taken}, a name of the site itself (${siteNames.join(', ')}): choose another`,
   );
 }

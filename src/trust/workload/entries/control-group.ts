@@ -1,6 +1,6 @@
-// What /proc/PID/cgroup says of a process (cgroups(7)), and which systemd unit that is. The kernel
-// writes paths as the reader's own cgroup namespace has them, so a workload in a namespace of its
-// own cannot pretend to be elsewhere. Pure.
+// Parses /proc/PID/cgroup (cgroups(7)) into the control group and the systemd unit of a process. The
+// kernel writes paths relative to the cgroup namespace of the reader, so a workload in its own namespace
+// cannot fake its path. Pure.
 
 /**
  * The control group of a process: the path in the unified hierarchy; where that is not in use, in

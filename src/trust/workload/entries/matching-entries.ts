@@ -1,5 +1,5 @@
-// The entries of a site, indexed so that finding those of a process takes time with what the process
-// is, not with how many entries there are. Pure.
+// An index of entries by selector. The time to find the entries of a process depends on the number of
+// its selectors, not on the number of entries. Pure.
 
 import type { ResourceOf } from '../../../api/kind.ts';
 import type { workloadEntryKind } from '../../../api/kinds/workload-entry.ts';
@@ -16,7 +16,7 @@ import type { FederationState } from '../../authorization/federation-state.ts';
 
 export type WorkloadEntry = ResourceOf<typeof workloadEntryKind>;
 
-/** An entry whose identity this site may issue. Only `usableEntry` makes these. */
+/** An entry whose identity this site may issue. Only `usableEntry` creates it. */
 export interface UsableEntry {
   readonly name: string;
   readonly uid: string;
@@ -32,7 +32,7 @@ export interface UsableEntry {
   readonly hint: string | undefined;
 }
 
-/** Why an entry gives nothing: a word for programs, a sentence for people. */
+/** Why an entry is unusable: a reason for programs, and a message for people. */
 export interface EntryProblem {
   readonly reason:
     | 'InvalidID'
@@ -79,7 +79,7 @@ export function usableEntry(
     return {
       problem: {
         reason: 'ForeignTrustDomain',
-        message: `${spiffeID} is of another trust domain: this site issues identities of ${trustDomain.name} only.`,
+        message: `${spiffeID} belongs to another trust domain: this site issues only identities of ${trustDomain.name}.`,
       },
     };
   }
@@ -87,7 +87,7 @@ export function usableEntry(
     return {
       problem: {
         reason: 'ReservedPath',
-        message: `${spiffeID} cannot be given to a workload: /hansa and everything below it is reserved, and an identity needs a path.`,
+        message: `A workload cannot have ${spiffeID}: /hansa and everything below it is reserved, and an identity needs a path.`,
       },
     };
   }
@@ -97,7 +97,7 @@ export function usableEntry(
       problem: {
         reason: 'NeverMatches',
         message:
-          'No process is matched by all of the selectors: each has one user, group, path, SHA-256, systemd unit and control group.',
+          'No process can match all of these selectors: a process has only one user, group, path, SHA-256, systemd unit and control group.',
       },
     };
   }
@@ -125,7 +125,7 @@ export function usableEntry(
   };
 }
 
-/** RFC 6125 §6.4.3: `*` stands for the first label, and for no more. */
+/** RFC 6125 §6.4.3: `*` matches only the first label. */
 export function isNameOfSite(wanted: string, siteNames: readonly string[]): boolean {
   return siteNames.some((name) => {
     if (!wanted.startsWith('*.')) return wanted === name.toLowerCase();

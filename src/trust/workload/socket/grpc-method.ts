@@ -1,5 +1,5 @@
-// A method on the workload socket as grpc-js takes it: requests are read by their description, and
-// answers are ready-made bytes, so that nothing is encoded or copied for a call.
+// Defines a method of the workload socket for grpc-js. It parses requests by their schema. Responses are
+// already encoded, so that no call encodes or copies them.
 
 import { type DescMessage, fromBinary } from '@bufbuild/protobuf';
 import type { MethodDefinition } from '@grpc/grpc-js';

@@ -1,5 +1,5 @@
-// Our errors as grpc-js takes them, for everything that is served on the workload socket. The mapping
-// itself is in core/rpc.
+// Converts HansaErrors to errors of grpc-js for the services of the workload socket, and back. The
+// mapping is in core/rpc.
 
 import type { status } from '@grpc/grpc-js';
 import type { HansaError } from '../../../core/errors/error.ts';
@@ -15,7 +15,7 @@ export function grpcStatus(caught: unknown): GrpcStatus {
   return { code, details: message };
 }
 
-/** The way back, for our own client of the socket. */
+/** Converts back, for our client of the socket. */
 export function errorOfStatus({ code, details }: GrpcStatus): HansaError {
   return errorOfRpcStatus({ code, message: details });
 }

@@ -1,5 +1,5 @@
-// gRPC health checking on the workload socket: `spire-agent healthcheck` and whatever supervises a
-// workload ask before they rely on it. Tells no more than /readyz does, so it is answered to every process.
+// The gRPC health service on the workload socket, for `spire-agent healthcheck` and supervisors of
+// workloads. It reveals no more than /readyz, so every process may call it.
 
 import { create, toBinary } from '@bufbuild/protobuf';
 import {

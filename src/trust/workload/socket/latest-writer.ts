@@ -1,6 +1,5 @@
-// Writes to a stream of which only the newest message matters: one is on its way, at most one
-// waits, and a newer one takes its place. So a reader that is slow, or does not read at all, holds
-// two messages and no more.
+// Writes to a stream whose newest message replaces earlier ones. One message is in flight, and at most
+// one waits, until a newer one replaces it. So a slow reader holds at most two messages.
 
 /** The part of a gRPC stream that is needed: calls back when the message went out. */
 export interface MessageSink {

@@ -1,5 +1,5 @@
-// A log line for something that a stranger can cause as often as he likes: the first few of a
-// minute are written, the rest is counted and told with the next that is.
+// A rate-limited log message for events that strangers can cause at will. It writes the first few of each
+// minute, and adds the number of suppressed ones to the next.
 
 import type { Clock } from '../../../core/clock/clock.ts';
 import type { Log, LogFields } from '../../../core/log/log.ts';

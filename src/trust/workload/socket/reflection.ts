@@ -1,6 +1,6 @@
-// gRPC server reflection: SPIFFE Workload Endpoint section 7 asks endpoints for it, so that a client
-// can learn which services there are beside the Workload API. Tells of nothing but what everybody can
-// read in proto/, so it is answered to every process. The catalog is made once, when first asked for.
+// gRPC server reflection, as SPIFFE Workload Endpoint section 7 recommends, so that clients can list the
+// services of the socket. It reveals only the public files in proto/, so every process may call it. The
+// catalog is built at the first request.
 
 import { create, type DescFile, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
 import { FileDescriptorProtoSchema } from '@bufbuild/protobuf/wkt';
@@ -101,7 +101,7 @@ export function reflect({ messageRequest: asked }: ServerReflectionRequest): Ans
         case: 'errorResponse',
         value: {
           errorCode: status.INVALID_ARGUMENT,
-          errorMessage: 'The request asks for nothing.',
+          errorMessage: 'The request is empty.',
         },
       };
   }

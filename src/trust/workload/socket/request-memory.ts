@@ -1,7 +1,6 @@
-// How much the site holds of requests that are on their way. gRPC keeps each piece that comes (a DATA
-// frame) until its message is whole, and a whole message until the call has brought all of its
-// request: in pieces of one byte a message costs hundreds of times its size, at next to no cost for
-// whoever sends it. So pieces are counted as gRPC begins to read, before anything is known of the call.
+// Limits the memory of incomplete requests. gRPC keeps each DATA frame until its message is complete, and
+// each message until the request is complete. In frames of one byte, a message takes hundreds of times
+// its size, at little cost for the sender. So this file counts frames before gRPC handles the call.
 
 import { channel, subscribe, unsubscribe } from 'node:diagnostics_channel';
 import type { ServerHttp2Stream } from 'node:http2';

@@ -1,6 +1,5 @@
-// What every call on the workload socket passes before anything is read of it: it comes from a
-// process that still runs, within that user's bounds, with the header that the protocol demands,
-// and brings its request in time.
+// Checks every call on the workload socket before its request is read: the process still runs, its user
+// is within the limits, the security header is present, and the request arrives in time.
 
 import {
   type Metadata,
@@ -56,7 +55,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
       if (bytesOf(metadata) > maxMetadataBytes) {
         refuse('flood', {
           code: status.RESOURCE_EXHAUSTED,
-          details: `The head of the call is too large: ${maxMetadataBytes} bytes are accepted.`,
+          details: `The metadata of the call is too large: the limit is ${maxMetadataBytes} bytes.`,
         });
         connections.close(name);
         return;
@@ -94,7 +93,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
       late = clock.timer(requestMs, () => {
         refuse('late', {
           code: status.DEADLINE_EXCEEDED,
-          details: `No whole request came within ${requestMs} ms.`,
+          details: `The request was not complete within ${requestMs} ms.`,
         });
         // Our half of the stream is closed, theirs may stay open for ever: no honest client does that.
         connections.close(name);

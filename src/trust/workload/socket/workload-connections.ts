@@ -1,5 +1,5 @@
-// Who is connected to the workload socket, and how much each user may hold open there: one user
-// must not be able to keep the others from their identities.
+// Tracks the connections of the workload socket, and limits connections, streams and memory per user, so
+// that one user cannot block the others.
 
 import type { Socket } from 'node:net';
 import type { Clock, Timer } from '../../../core/clock/clock.ts';

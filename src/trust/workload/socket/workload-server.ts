@@ -1,5 +1,5 @@
-// The gRPC server on the workload socket. Connections are taken by us, recognized, and only then
-// handed to gRPC, under a name by which every call finds its process again.
+// The gRPC server on the workload socket. It accepts a connection, attests the process, and then passes
+// the connection to gRPC under a name that leads each call to its process.
 
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Clock } from '../../../core/clock/clock.ts';
@@ -83,7 +83,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   server.addService(healthDefinition, healthService(servedServices(), options.isServing));
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
   // Whoever connects and ends at once can cause as many of these as he likes.
-  const unknown = new OccasionalLog(log, clock, 'a connection to the workload socket was refused');
+  const unknown = new OccasionalLog(log, clock, 'rejected a connection to the workload socket');
   const requests = new RequestMemoryMeter();
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());
   const socket = await openWorkloadSocket({

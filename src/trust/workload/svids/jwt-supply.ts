@@ -1,6 +1,6 @@
-// JWT-SVIDs of entries. Who asks again for the same audience gets the same token until half of its
-// life is over, so that a program that asks before each request costs neither a signature nor a
-// record. Tokens live in memory only, and in the processes that they are given to.
+// Issues and caches the JWT-SVIDs of entries. A repeated request for the same audience gets the same
+// token until half of its lifetime, so it needs no signature and no audit record. The cache is only in
+// memory.
 
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import type { Clock } from '../../../core/clock/clock.ts';

@@ -1,5 +1,5 @@
-// Minting of JWT-SVIDs: the owner of a site has a token issued by hand, for a program that cannot
-// speak to the workload socket.
+// The route to mint a JWT-SVID: an owner of the site issues a token for a program that cannot use the
+// workload socket.
 
 import { timestamp } from '../../../api/object.ts';
 import { SpiffeId } from '../../../api/values/spiffe-id.ts';
@@ -88,5 +88,5 @@ async function mintJwt(parts: MintJwtParts, request: ApiRequest): Promise<Minted
 
 function readAudience({ audience }: Readonly<Record<string, unknown>>): readonly string[] {
   if (Array.isArray(audience) && audience.every((one) => typeof one === 'string')) return audience;
-  throw invalidField('audience', audience, 'a list of texts: who is to accept the token');
+  throw invalidField('audience', audience, 'a list of strings: the audiences of the token');
 }

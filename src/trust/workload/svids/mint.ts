@@ -1,5 +1,5 @@
-// Minting: the owner of a site has an SVID issued by hand, for a program that cannot speak to the
-// workload socket. The key is made by whoever asks and never comes here.
+// The route to mint an X.509-SVID: an owner of the site issues it for a program that cannot use the
+// workload socket. The client generates the key, and sends only the public key.
 
 import { timestamp } from '../../../api/object.ts';
 import { SpiffeId } from '../../../api/values/spiffe-id.ts';
@@ -81,7 +81,7 @@ async function mint(parts: MintParts, request: ApiRequest): Promise<MintedSvid> 
 export function notMinter({ user }: Caller): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    `Cannot mint an SVID for ${user}: only the owner of the site may, over the admin socket. Make a WorkloadEntry instead.`,
+    `Cannot mint an SVID for ${user}: only the owner of the site may do this, over the admin socket. Create a WorkloadEntry instead.`,
     { details: { kind: 'SVID' } },
   );
 }

@@ -1,6 +1,6 @@
-// The SVIDs of entries, one for each entry that somebody uses, renewed at half of its life with a
-// new key. All processes that an entry matches share it: a push to a thousand streams signs once.
-// Keys live in memory only, and in the processes that they are given to.
+// Issues and caches the X.509-SVIDs of entries: one per entry in use, renewed at half of its lifetime
+// with a new key. All processes that match an entry share its SVID, so an update of a thousand streams
+// signs once. The cache is only in memory.
 
 import type { Clock, Random } from '../../../core/clock/clock.ts';
 import type { IssuedSvid, SiteAuthority } from '../../../core/identity/authority/authority.ts';

@@ -1,5 +1,5 @@
-// Is this SVID good here, and if not, which rule does it break? For people who look for a fault: it
-// is judged by the bundles that the site believes now, as the site itself would judge it.
+// The route behind `hansa svid validate`: verifies an SVID as the site itself does, against the bundles
+// that it trusts now, and returns the violated rule. For troubleshooting.
 
 import { spiffeFederationKind } from '../../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../../api/object.ts';
@@ -16,7 +16,7 @@ import type { PlaneContext } from '../../../core/plane/plane.ts';
 import { type ApiRequest, type PlaneRoute, route } from '../../../core/plane/route.ts';
 import { trustPaths } from '../../paths.ts';
 
-/** A good one with what it says; a bad one with the rule that it breaks. */
+/** The content of a valid SVID, or the rule that an invalid one violates. */
 export type Verdict = GoodSvid | BadSvid;
 
 export interface GoodSvid {
@@ -72,7 +72,10 @@ async function verdictOf(parts: ValidateParts, request: ApiRequest): Promise<Ver
     readFields(body, ['token', 'audience', 'certificates']),
   );
   if ((fields.token === undefined) === (fields.certificates === undefined)) {
-    throw new HansaError('HANSA_BAD_REQUEST', 'Give either a token or certificates.');
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      'The request must contain either a token or certificates.',
+    );
   }
   if (fields.certificates !== undefined) {
     const pem = readString(fields, 'certificates', () => true, 'certificates in PEM');
@@ -84,7 +87,12 @@ async function verdictOf(parts: ValidateParts, request: ApiRequest): Promise<Ver
     () => true,
     `a token of ${maxTokenBytes} bytes at most`,
   );
-  const audience = readString(fields, 'audience', (text) => text !== '', 'who is to accept it');
+  const audience = readString(
+    fields,
+    'audience',
+    (text) => text !== '',
+    'the audience of the token',
+  );
   return judged('JWT-SVID', 'HANSA_JWT_INVALID', () => judgeToken(parts, token, audience));
 }
 
