@@ -108,8 +108,13 @@ async function runTests(
   const cores = availableParallelism();
   if (options.unit) {
     // Enough to see that a scenario works; `make test` plays more, and `make simulate` thousands.
-    process.env['HANSA_SEEDS'] ??= '5';
-    await runFiles(unit, { concurrency: cores, nodeOptions: withoutProcesses, onEnd });
+    process.env['HANSA_SEEDS'] ??= '2';
+    await runFiles(unit, {
+      concurrency: cores,
+      nodeOptions: withoutProcesses,
+      shared: true,
+      onEnd,
+    });
     const left = files.length - unit.length;
     if (left > 0) say(`left out: ${left} files with tests that start other programs`);
     return;
@@ -121,10 +126,13 @@ async function runTests(
   const tools = buildTools(toolNames.filter((name) => needed.has(name)));
   const isEndToEnd = (file: string): boolean => /^test\/(e2e|interop)\//.test(file);
   const alone: RunOptions = { concurrency: 1, onEnd };
+  // Tests that start processes may send signals or change the environment: each has its own process.
+  const starting = withoutTools.filter((file) => !unit.includes(file) && !isEndToEnd(file));
   await runFiles(
-    withoutTools.filter((file) => !isEndToEnd(file)),
-    { concurrency: cores, onEnd },
+    unit.filter((file) => withoutTools.includes(file)),
+    { concurrency: cores, shared: true, onEnd },
   );
+  await runFiles(starting, { concurrency: cores, onEnd });
   await runFiles(withoutTools.filter(isEndToEnd), alone);
   for (const [name, built] of tools) {
     await built;
@@ -172,7 +180,7 @@ const isPartial = patterns.length > 0 || options.unit || options.coverage;
 const sound = isPartial || (await runChecks());
 
 if (!options['checks-only']) {
-  // A test file is a process, and half of its time would go into compiling the same files again.
+  // Every test process would otherwise compile the same files again.
   process.env['NODE_COMPILE_CACHE'] ??= join(root, 'node_modules', '.cache', 'compile');
   const graph = SourceGraph.ofRepository(root);
   const files = globSync(patterns.length > 0 ? patterns : ['{src,test,bench}/**/*.test.ts'])

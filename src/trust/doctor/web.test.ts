@@ -37,7 +37,7 @@ suite('what doctor says of the web listener', () => {
   test('is a problem where the files of a stopped site cannot be used', async () => {
     const [found] = await checkWeb(visit({ running: false, settings: files }));
     assert.equal(found?.level, 'problem');
-    assert.match(found?.text ?? '', /\/nowhere\/tls\.pem/);
+    assert.match(found?.text ?? '', /\/nowhere\/tls\.(?:pem|key)/);
     assert.match(found?.remedy ?? '', /Put a new certificate/);
   });
 
