@@ -5,6 +5,7 @@ import { systemRandom as random } from '../../core/clock/system.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { FederatedBundles } from '../federation/federated-bundles.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
 import { StoreFederationState } from '../authorization/federation-state.ts';
 import { Delivery, type Subscriber } from './delivery.ts';
@@ -384,5 +385,21 @@ for (const end of ['is hashed', 'ends its stream'] as const) {
     hash();
     await clock.advance(1);
     assert.equal(delivery.withholds('bruges.example'), true);
+  });
+}
+
+for (const collection of ['workloadentries', 'federationgrants']) {
+  test(`a damaged record in ${collection} is named at the start, after which nothing runs on`, async () => {
+    const { store, clock, delivery } = await scene();
+    await putEntry(store, 'sound', { spiffeID: 'spiffe://lubeck.example/a', selectors: [] });
+    await store.commit({ put: [{ collection, name: 'broken', encode: () => Buffer.from('{') }] });
+    assert.throws(
+      () => delivery.start(),
+      (error: unknown) =>
+        hasCode(error, 'HANSA_STORE_CORRUPT') && String(error).includes(`${collection}/broken`),
+    );
+    // A timer that was left over would read the closed store, and end the process.
+    await store.close();
+    await clock.advance(3_600_000);
   });
 }

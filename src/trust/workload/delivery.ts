@@ -115,7 +115,17 @@ export class Delivery {
     this.#entries = new StoreEntries(options.store, options.trustDomain, options.siteNames);
   }
 
+  /** Throws HANSA_STORE_CORRUPT where it cannot read an entry; nothing of it runs on then. */
   start(): void {
+    try {
+      this.#start();
+    } catch (error) {
+      this.stop();
+      throw error;
+    }
+  }
+
+  #start(): void {
     const { store, clock, log, bundles } = this.#options;
     const ended = (error: unknown, collection: string): void =>
       log.warn('the watch for workload changes ended', { error, collection });

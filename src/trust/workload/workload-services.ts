@@ -185,7 +185,12 @@ export async function workloadServices(
       },
     },
   });
-  delivery.start();
+  try {
+    delivery.start();
+  } catch (error) {
+    server.stop();
+    throw error;
+  }
   context.enforcement.register({
     name: 'ext_authz',
     refuses: (peer) => trustProblem(peer, federationState.current, clock.now()) !== undefined,
