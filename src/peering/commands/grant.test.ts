@@ -1,5 +1,5 @@
-// Grants by commands, at one site that runs in this process with its planes. Calls that are allowed
-// need a peer that answers: test/e2e/peering-life.test.ts.
+// Tests of `hansa grant` with one site in this process. test/e2e/peering-life.test.ts tests allowed calls,
+// which need a peer.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';

@@ -176,9 +176,7 @@ function confirmCommand(kit: CommandKit): Command {
         if (peer.state === 'proposed' || peer.alert !== undefined) {
           if (peer.state === 'proposed') {
             kit.note(
-              printable(
-                `${name} redeemed an invitation and waits for confirmation: ${peer.reason ?? ''}`,
-              ),
+              printable(`${name} is proposed: ${peer.reason ?? 'it redeemed an invitation'}`),
             );
           }
           if (peer.alert !== undefined) kit.note(printable(`Warning: ${peer.alert}`));

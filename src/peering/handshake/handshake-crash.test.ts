@@ -1,5 +1,5 @@
-// The handshake is cut off at every write and begun again, and runs on two replicas at once. Whatever
-// happens, there is one peer, every step is taken once, and a stopped peer is not trusted.
+// Interrupts the handshake at every write and restarts it, and runs it on two replicas at once. There is
+// always one peer, every step happens once, and a stopped peer is not trusted.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

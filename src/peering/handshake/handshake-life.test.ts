@@ -1,4 +1,4 @@
-// The handshake from both ends, and the life of a peer after it, each on one site without a network.
+// Tests of the handshake from both sides, and of a peer after it, each with one site without a network.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

@@ -306,7 +306,10 @@ export class Handshake {
       bind: (uid) => redemptions.bind(kept.name, uid),
       instead: redemptions.crossing(await peers.get(name), redeemed),
       fingerprint: redeemed.fingerprint,
-      reason: redeemed.confirmation ?? 'it redeemed its invitation',
+      reason:
+        redeemed.confirmation === undefined
+          ? 'it redeemed its invitation'
+          : `it needs confirmation, because ${redeemed.confirmation}`,
     });
     if (peer?.status?.invitation !== kept.name || peer.status.state !== 'proposed')
       return undefined;

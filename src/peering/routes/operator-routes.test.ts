@@ -312,7 +312,7 @@ suite('a peer', () => {
         state: 'proposed',
         url: 'https://bruges.example:8443',
         since: '2026-01-01T00:00:00Z',
-        reason: 'made for no trust domain',
+        reason: 'it needs confirmation, because made for no trust domain',
         role: 'inviter',
         fingerprint: '',
         offers: [],

@@ -102,7 +102,7 @@ export class FederationDispatcher {
     }
   }
 
-  /** A stream can last: it takes none of the places for requests. */
+  /** A stream can last long, so it counts against other limits than requests. */
   #enterStream(request: Request, svid: ValidatedSvid | undefined, limits: Limits): () => void {
     const address = request.socket?.remoteAddress ?? '';
     limits.spend(address);
@@ -111,7 +111,7 @@ export class FederationDispatcher {
       : this.#knownStreams.enter(svid.id.toString());
   }
 
-  /** Whoever sends a body can take his time over it; what is answered at once needs no share. */
+  /** For requests with a body, which may arrive slowly. Others need no place. */
   #share(exchange: Exchange): () => void {
     const peer = peerOf(exchange, this.#peers);
     return peer === undefined
