@@ -49,3 +49,28 @@ suite('the bundles of a site', () => {
     assert.equal(trusted.bundleFor(bruges), undefined);
   });
 });
+
+suite('two planes', () => {
+  const part = {} as never;
+  for (const name of ['bundles', 'webCertificate', 'peers', 'agents'] as const) {
+    test(`cannot both provide ${name}, and both are stopped`, async () => {
+      const stopped: string[] = [];
+      const plane = (of: string): Plane => ({
+        name: of,
+        kinds: [],
+        start: async () => ({
+          controllers: [],
+          routes: [],
+          [name]: part,
+          stop: async () => void stopped.push(of),
+        }),
+      });
+      const host = new PlaneHost(sourceOf(own));
+      await assert.rejects(start(host, plane('a'), plane('b')), {
+        message: `planes a and b both provide ${name}`,
+      });
+      await host.stop();
+      assert.deepEqual(stopped, ['b', 'a']);
+    });
+  }
+});

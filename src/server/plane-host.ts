@@ -26,6 +26,9 @@ import { answerPlane } from './http/plane-exchange.ts';
 import type { Route } from './http/routes.ts';
 import type { ObjectDraft } from './resources/object-of.ts';
 
+/** Parts that one plane provides for the whole site: of two, one would silently decide who is trusted. */
+const onlyOne = ['bundles', 'webCertificate', 'peers', 'agents'] as const;
+
 export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
 
@@ -60,6 +63,12 @@ export class PlaneHost {
       }
       const log = context.log.with({ plane: plane.name });
       const running = await plane.start({ ...context, log }, settings.get(plane.name));
+      for (const part of onlyOne) {
+        const other = this.#running.find((before) => before.running[part] !== undefined);
+        if (running[part] === undefined || other === undefined) continue;
+        await running.stop();
+        throw new Error(`planes ${other.plane.name} and ${plane.name} both provide ${part}`);
+      }
       this.#running.push({ plane, running });
       this.#bundles ??= running.bundles;
     }

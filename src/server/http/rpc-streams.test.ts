@@ -101,7 +101,7 @@ after(() => {
   for (const close of closing.toReversed()) close();
 });
 
-async function scene({ strangersCount = false } = {}) {
+async function scene({ strangersCount = false, methods = rpcs } = {}) {
   const clock = new VirtualClock(Math.floor(systemClock.now() / 1000) * 1000);
   const bundles = new BundleTable()
     .set('lubeck.example', lubeck)
@@ -138,7 +138,7 @@ async function scene({ strangersCount = false } = {}) {
     bodyWithinMs: minuteMs,
     bundles,
     routes: [],
-    rpcs,
+    rpcs: methods,
     directories: {
       peers,
       agents: {
@@ -393,4 +393,8 @@ suite('a stream of a known caller', () => {
     dispatcher.drain();
     assert.equal((await ended).status, '14');
   });
+});
+
+test('two methods of one path are refused: one would decide who may call the other', async () => {
+  await assert.rejects(scene({ methods: [...rpcs, ...rpcs.slice(0, 1)] }), /the same path/);
 });

@@ -75,6 +75,7 @@ export class RpcDispatcher {
     this.#methods = new Map(
       rpcs.map((rpc) => [rpc.path, { rpc, check: federationCheck(rpc, directories) }]),
     );
+    if (this.#methods.size < rpcs.length) throw new Error('two methods have the same path');
     const judgeAll = (): void => {
       for (const call of this.#known) call.judge();
     };
