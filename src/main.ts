@@ -1,4 +1,4 @@
-// The only place that wires everything: which planes there are.
+// The entry point: lists the planes and starts the command line.
 
 import packageJson from '../package.json' with { type: 'json' };
 import { processIo } from './cli/process-io.ts';

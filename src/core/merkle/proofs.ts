@@ -1,5 +1,5 @@
-// Inclusion and consistency proofs of the RFC 6962 tree: which subtrees a proof names, and whether a
-// proof holds. core/audit/proof.ts reads the hashes of those subtrees from a log.
+// Inclusion and consistency proofs of the RFC 6962 tree: which subtrees a proof consists of, and
+// whether a proof is valid. core/audit/proof.ts reads the hashes of those subtrees from a log.
 
 import { timingSafeEqual } from 'node:crypto';
 import { emptyRoot, half, hashBytes, nodeHash, onesIn } from './tree.ts';
@@ -64,7 +64,7 @@ export interface InclusionClaim {
   readonly proof: readonly Uint8Array[];
 }
 
-/** RFC 9162 §2.1.3.2. Total: whatever is malformed is simply not a proof. */
+/** RFC 9162 §2.1.3.2. Never throws: a malformed proof is invalid. */
 export function verifyInclusion(claim: InclusionClaim): boolean {
   const { index, size, rootHash, proof } = claim;
   if (!isCount(index) || !isCount(size) || index >= size) return false;

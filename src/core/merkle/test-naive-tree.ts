@@ -1,5 +1,5 @@
-// For tests: a second implementation of the tree, straight from the recursive definitions of RFC 6962
-// §2.1. Slow, and simple enough to check by reading.
+// Test fixture: a second implementation of the tree, straight from the recursive definitions of RFC
+// 6962 §2.1. Slow, and simple enough to verify by reading.
 
 import { createHash } from 'node:crypto';
 

@@ -1,8 +1,6 @@
-// core/merkle: the Merkle tree of RFC 6962 (§2.1; the algorithms of RFC 9162 §2.1, which hashes alike):
-// pure arithmetic and SHA-256. The store appends to it, and the audit log proves from it. Nothing here
-// reads a log.
-//
-// This file: the hashes, and the frontier, which is all that appending needs.
+// The Merkle tree of RFC 6962 (§2.1; with the algorithms of RFC 9162 §2.1, which uses the same
+// hashes): the hash functions, and the frontier, which is enough to append. The store appends to the
+// tree, and the audit log builds proofs from it.
 
 import { hash } from 'node:crypto';
 
@@ -11,13 +9,13 @@ export const hashBytes = 32;
 /** MTH({}) is the hash of nothing (RFC 6962 §2.1). */
 export const emptyRoot: Buffer = hash('sha256', '', 'buffer');
 
-// `hash` is synchronous, so its input may be put together in a buffer that the next call reuses.
+// `hash` is synchronous, so all calls share one input buffer.
 // An audit row has at most a few KiB; longer ones get a buffer of their own.
 const leafInput = Buffer.alloc(16 * 1024);
 const nodeInput = Buffer.alloc(1 + 2 * hashBytes);
 nodeInput[0] = 0x01;
 
-/** Hashes are cut from blocks: a block of memory for each would cost more than the hashing. */
+/** Hashes are slices of larger blocks, because one allocation per hash would cost more than the hashing. */
 const hashesPerBlock = 128;
 let block = Buffer.allocUnsafeSlow(hashesPerBlock * hashBytes);
 let used = 0;
@@ -51,9 +49,9 @@ export function nodeHash(left: Uint8Array, right: Uint8Array): Buffer {
 export type SubtreeComplete = (height: number, number: number, hash: Buffer) => void;
 
 /**
- * The roots of the complete subtrees that make up the tree, largest first: all that is needed to
- * append, in O(log n) hashes and O(log n) memory, and to tell the root. A value that is appended
- * to in place; `clone` before a transaction that may roll back.
+ * The roots of the complete subtrees that make up the tree, largest first: enough to append
+ * in O(log n) hashes and O(log n) memory, and to compute the root. Appending changes it in place;
+ * `clone` it before a transaction that may roll back.
  */
 export class Frontier {
   #size: number;

@@ -1,12 +1,13 @@
-// Metrics in the Prometheus data model, without a global registry: parts are handed a `Metrics`.
+// The interface of metrics, in the Prometheus data model. There is no global registry: components
+// receive a `Metrics`.
 
 export interface MetricOptions<Labels extends string> {
   readonly name: string;
   readonly help: string;
   readonly labels?: readonly Labels[];
   /**
-   * How many time series there may be, where that is more than the usual bound and something else
-   * keeps to it (a setting of the operator, say).
+   * Most time series, where the metric needs more than the default and something else enforces
+   * the limit, such as a setting.
    */
   readonly mostSeries?: number;
 }
@@ -16,8 +17,8 @@ type LabelValues<Labels extends string> = Readonly<Record<Labels, string>>;
 /** The time series of one metric. */
 interface Series<Labels extends string> {
   /**
-   * Drops what has these values, of all labels or of some: what they name is gone. One that comes back
-   * begins anew. Grows with the series of the metric, unless all labels are given.
+   * Removes the series with these label values (all labels or some), when the object that they name is
+   * gone. A series that comes back starts from zero. O(series of the metric), unless all labels are given.
    */
   forget(labels: Partial<LabelValues<Labels>>): void;
 }
@@ -36,7 +37,7 @@ export interface Histogram<Labels extends string> extends Series<Labels> {
 
 /**
  * Declaring the same name twice is a programming error and throws. Label values must come from a
- * bounded set: never from a request as it came in.
+ * bounded set: never directly from a request.
  */
 export interface Metrics {
   counter<Labels extends string = never>(options: MetricOptions<Labels>): Counter<Labels>;
@@ -46,8 +47,8 @@ export interface Metrics {
     options: MetricOptions<Labels> & { readonly buckets: readonly number[] },
   ): Histogram<Labels>;
   /**
-   * Reads a value when scraped; for sizes and ages that already exist somewhere. Where there are
-   * thousands, `read` is a generator that yields after every few, so that others can run.
+   * Reads a value on each scrape, for sizes and ages that already exist elsewhere. With thousands of
+   * series, `read` should be a generator that yields after every few, so that other tasks can run.
    */
   observe<Labels extends string = never>(
     options: MetricOptions<Labels>,
@@ -57,6 +58,6 @@ export interface Metrics {
   ): void;
   /** The Prometheus text exposition format, version 0.0.4. */
   expose(): string;
-  /** The same in pieces (some of them empty), each of which takes little time to make. */
+  /** The same in chunks (some of them empty), each cheap to produce. */
   pieces(): Generator<string, void>;
 }

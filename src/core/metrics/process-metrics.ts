@@ -1,5 +1,4 @@
-// What every process can tell of itself: its build, CPU, memory, descriptors, and how late its event
-// loop runs.
+// Metrics of the process itself: build, CPU, memory, file descriptors and event-loop delay.
 
 import { readdirSync, readFileSync } from 'node:fs';
 import { monitorEventLoopDelay } from 'node:perf_hooks';
@@ -12,12 +11,12 @@ export interface BuildInfo {
   readonly commit?: string;
 }
 
-/** Wakes the process 50 times a second: fine enough to see a delay of 10 ms, cheap enough to be idle. */
+/** Wakes the process 50 times a second: detects delays of 10 ms, and costs little when idle. */
 const delayResolutionMs = 20;
 
 /**
  * Registers the metrics. The event-loop delay covers the time since the last scrape, so a second
- * scraper sees shorter windows. `stop` ends the measuring.
+ * scraper sees shorter windows. `stop` ends the measurement.
  */
 export function registerProcessMetrics(
   metrics: Metrics,
@@ -28,7 +27,7 @@ export function registerProcessMetrics(
   metrics.observe(
     {
       name: 'hansa_build_info',
-      help: 'Always 1; the labels tell which build this is.',
+      help: 'Always 1; the labels name the build.',
       labels: ['version', 'commit', 'node'],
     },
     (report) => report(info, 1),
@@ -55,14 +54,14 @@ export function registerProcessMetrics(
   );
   observe(metrics, 'process_open_fds', 'Open file descriptors.', openDescriptors);
   const limit = descriptorLimit();
-  observe(metrics, 'process_max_fds', 'Most file descriptors that may be open.', () => limit);
+  observe(metrics, 'process_max_fds', 'Limit of open file descriptors.', () => limit);
 
   const delay = monitorEventLoopDelay({ resolution: delayResolutionMs });
   delay.enable();
   metrics.observe(
     {
       name: 'hansa_event_loop_delay_seconds',
-      help: 'How late the event loop came to its timers since the last scrape.',
+      help: 'Delay of the event loop since the last scrape.',
       labels: ['quantile'],
     },
     (report) => {
@@ -83,7 +82,7 @@ function lateSeconds(nanoseconds: number): number {
   return Math.max(0, nanoseconds - delayResolutionMs * 1e6) / 1e9;
 }
 
-/** What cannot be read here (there is no /proc everywhere) is NaN, and then not shown. */
+/** NaN, which is not exposed, where the system has no /proc. */
 function observe(metrics: Metrics, name: string, help: string, read: () => number): void {
   metrics.observe({ name, help }, (report) => {
     const value = read();
@@ -93,7 +92,7 @@ function observe(metrics: Metrics, name: string, help: string, read: () => numbe
 
 function openDescriptors(): number {
   try {
-    // Without the one that reading the folder opens.
+    // Without the descriptor that reading the folder opens.
     return readdirSync('/proc/self/fd').length - 1;
   } catch {
     return Number.NaN;

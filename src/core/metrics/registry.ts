@@ -1,11 +1,11 @@
-// Metrics as values that live in memory and are written out when scraped, in the Prometheus text
-// exposition format 0.0.4.
+// The metrics registry: keeps values in memory and writes them in the Prometheus text exposition
+// format 0.0.4 when scraped.
 
 import type { Counter, Gauge, Histogram, MetricOptions, Metrics } from './metrics.ts';
 
 /**
- * Label sets of one metric. Labels must come from bounded sets; where a mistake makes them grow all
- * the same, the rest is counted together under `other` rather than fill the memory.
+ * Most label sets of one metric. Labels must come from bounded sets. If a bug makes them grow anyway,
+ * further ones count under `other` instead of filling the memory.
  */
 const mostChildren = 2000;
 const otherKey = '\0other';
@@ -28,7 +28,7 @@ export class MetricsRegistry implements Metrics {
     const children = this.#declare(options, 'counter', () => ({ value: 0 }), exposeValue);
     return {
       add(labels, by = 1) {
-        // Also refuses NaN, which would stay for ever.
+        // Also rejects NaN, which would stay for ever.
         if (!(by >= 0)) throw new RangeError(`counter ${options.name} cannot grow by ${by}`);
         children.get(labels).value += by;
       },
@@ -88,7 +88,7 @@ export class MetricsRegistry implements Metrics {
     this.#add(options, {
       name,
       pieces: function* () {
-        // Read into children of this one scrape, so that what is gone is not shown any more.
+        // Fresh children per scrape, so that values that are gone disappear.
         const children = new Children(options, () => ({ value: 0 }));
         const steps = read((labels, value) => {
           children.get(labels).value = value;
@@ -166,7 +166,7 @@ class Children<Child> {
   #keyOf(labels: Readonly<Partial<Labels>>): string {
     const names = this.#names;
     let key = names.length === 0 ? '' : String(labels[names[0] as string]);
-    // No label value of ours holds a NUL; one that did could only be counted with its neighbour.
+    // Label values contain no NUL. One that did could only merge with another series.
     for (let i = 1; i < names.length; i++) key += `\0${labels[names[i] as string]}`;
     return key;
   }
@@ -181,7 +181,7 @@ class Children<Child> {
     );
     if (wanted.length === 0) return;
     for (const key of this.#byKey.keys()) {
-      // What is counted together cannot be told apart again.
+      // Series under `other` cannot be separated again.
       if (key === otherKey) continue;
       const values = key.split('\0');
       if (wanted.every(([at, value]) => values[at] === value)) this.#byKey.delete(key);
@@ -207,7 +207,7 @@ class Children<Child> {
 }
 
 interface HistogramChild {
-  /** Observations of each bucket alone; added up when exposed. The last is +Inf. */
+  /** Observations per bucket, not cumulative; summed up when exposed. The last is +Inf. */
   readonly counts: Float64Array;
   sum: number;
 }

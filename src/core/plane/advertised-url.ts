@@ -1,6 +1,6 @@
-// Whether a site answers at the URL that it tells its peers. The site itself tries; `hansa doctor` and
-// `hansa peer invite` show the result. A failure is only a warning: behind some routers a machine
-// cannot reach its own public address.
+// Checks whether the site answers at the URL that it advertises to peers. The site itself tries;
+// `hansa doctor` and `hansa peer invite` show the result. A failure is only a warning: behind some
+// routers a machine cannot reach its own public address.
 
 import { type ErrorCode, hasCode } from '../errors/error.ts';
 import { type Finding, ok, warning } from './doctor.ts';
@@ -8,10 +8,10 @@ import type { CommandKit } from './command-kit.ts';
 import type { SiteClient } from './site-client.ts';
 import { printable } from '../command/columns.ts';
 
-/** Where a site answers how far it gets with its own bundle endpoint, or, with a name, with that of a federation. */
+/** The route that reports how far the site gets with its own bundle endpoint, or with a name, with that of a federation. */
 export const examinePath = '/hansa/v1/trust/examine';
 
-/** The part of that answer which is about the advertised URL. */
+/** The part of that response about the advertised URL. */
 export interface UrlExamination {
   readonly url?: string;
   readonly failure?: { readonly class: string; readonly message: string };
@@ -25,7 +25,7 @@ const untold: readonly ErrorCode[] = [
   'HANSA_UNAVAILABLE',
 ];
 
-/** Undefined where the caller may not ask, or the site cannot tell now. */
+/** Undefined where the caller lacks the right, or the site cannot check now. */
 export async function checkAdvertised(client: SiteClient): Promise<Finding | undefined> {
   try {
     const { body } = await client.request({ method: 'POST', path: examinePath });
@@ -37,7 +37,7 @@ export async function checkAdvertised(client: SiteClient): Promise<Finding | und
   }
 }
 
-/** Warns on standard error. Whatever keeps the site from telling is no reason to fail. */
+/** Warns on standard error. Does not fail where the site cannot check. */
 export async function warnUnlessAdvertised(
   kit: Pick<CommandKit, 'note'>,
   client: SiteClient,
@@ -59,7 +59,7 @@ function remedyFor(failure: string, host: string): string {
       return `Peers connect to this URL. Add ${host} to DNS, ${other}.`;
     case 'connect':
     case 'unreachable':
-      return `Peers connect to this URL. Check the port, the firewall and --federation, ${other}. If peers reach the URL and only this machine does not, nothing needs to be done.`;
+      return `Peers connect to this URL. Check the port, the firewall and --federation, ${other}. If peers reach the URL and only this machine does not, ignore this warning.`;
     case 'identity':
       return `Another program answers at this URL, or a proxy ends TLS. TLS must reach the federation listener, ${other}.`;
     default:

@@ -1,5 +1,5 @@
-// An answer that is the same for everybody until what it tells changes: made once, with a validator,
-// so that whoever has it already is told no more than that.
+// A response that is the same for all callers until its content changes. It is built once, with an
+// ETag, so that clients that already have it get a 304.
 
 import { createHash } from 'node:crypto';
 import type { AnyRequest, PlaneResponse } from './route.ts';
@@ -20,7 +20,7 @@ export class CachedResponse {
     const headers = {
       ...options.headers,
       etag: this.#etag,
-      // RFC 9110 §8.6: what a 304 says of the length is said of the 200.
+      // RFC 9110 §8.6: the content length of a 304 is that of the 200.
       'content-length': String(body.length),
     };
     this.#whole = { status: 200, contentType, body, headers, repeats: true };
@@ -39,7 +39,7 @@ function etagOf(body: Buffer): string {
   return `"${createHash('sha256').update(body).digest('base64url').slice(0, 22)}"`;
 }
 
-/** RFC 9110 §13.1.2: a list of validators, compared weakly, or `*` for whatever there is. */
+/** RFC 9110 §13.1.2: a list of validators, compared weakly, or `*` for any. */
 function matches(ifNoneMatch: string, etag: string): boolean {
   if (ifNoneMatch.trim() === '*') return true;
   return ifNoneMatch.split(',').some((each) => each.trim().replace(/^W\//, '') === etag);

@@ -1,5 +1,5 @@
-// What a plane's commands are handed by the command line: input and output, the connection to the
-// site, questions and formats. Planes import neither `cli` nor `server`; this is all they see of them.
+// The interface that the command line gives to commands of planes: input and output, the connection
+// to the site, questions and formats. Planes import neither `cli` nor `server`, only this.
 
 import type { Readable, Writable } from 'node:stream';
 import type { Command, Option } from 'commander';
@@ -7,7 +7,7 @@ import type { Clock, Random } from '../clock/clock.ts';
 import type { ObjectName } from './command-line.ts';
 import type { SiteClient, Table } from './site-client.ts';
 
-/** Where a question is asked and answered. */
+/** The terminal for a question and its answer. */
 export interface Terminal {
   readonly input: Readable;
   readonly output: Writable;
@@ -19,7 +19,7 @@ export interface Io {
   readonly stdout: Writable & { readonly isTTY?: boolean };
   readonly stderr: Writable & { readonly isTTY?: boolean };
   readonly stdin: Readable & { readonly isTTY?: boolean };
-  /** The terminal of the process, whatever standard input is; undefined where it has none. */
+  /** The terminal of the process, even if standard input is a file; undefined where it has none. */
   readonly openTerminal?: () => Terminal | undefined;
   readonly env: Readonly<Record<string, string | undefined>>;
   readonly cwd: string;
@@ -76,8 +76,8 @@ export interface CommandKit {
   renderValue(value: unknown, output: OutputFormat): string | undefined;
   /** Prints a table that the site laid out. */
   printTable(table: Table, wide: boolean): void;
-  /** What else ends when these objects are deleted, as every plane tells it, for before a question. */
+  /** What else a deletion of these objects ends, as all planes report it. Shown before the question. */
   deletionNotes(client: SiteClient, objects: readonly ObjectName[]): Promise<readonly string[]>;
-  /** Whether a flag names the data folder, and its path, which a context or a variable may name too. */
+  /** The path of the data folder, which a flag, a context or a variable names, and whether a flag did. */
   dataDir(command: Command): { readonly byFlag: boolean; path(): string };
 }

@@ -1,5 +1,6 @@
-// What a plane adds to the command line: commands, checks of `hansa doctor`, a part of `hansa status`,
-// manifests of other programs that `hansa apply` understands, and warnings before a deletion.
+// The parts of the command line that a plane adds: commands, checks of `hansa doctor`, a part of
+// `hansa status`, manifests of other programs that `hansa apply` converts, and warnings before a
+// deletion.
 
 import type { Command } from 'commander';
 import type { Kind } from '../../api/kind.ts';
@@ -14,7 +15,7 @@ export interface PlaneCommandLine<Settings = unknown> {
    * the group, others only add to it. Two commands of the same path are an error at the start of the program.
    */
   readonly commands?: (kit: CommandKit) => readonly Command[];
-  /** For completion: what lists the names that the plane's commands take. */
+  /** For completion: the commands that list the names of the plane's objects. */
   readonly names?: NameLists;
   readonly doctor?: PlaneDoctor<Settings>;
   /** The plane's part of `hansa status`. */
@@ -25,8 +26,8 @@ export interface PlaneCommandLine<Settings = unknown> {
 }
 
 /**
- * By a command whose first argument is a name (`peer show`), or a flag that takes one (`grant list
- * --peer`): the command that lists such names with `-o name`.
+ * Key: a command whose first argument is a name (`peer show`), or a flag with a name (`grant list
+ * --peer`). Value: the command that lists such names with `-o name`.
  */
 export type NameLists = ReadonlyMap<string, string>;
 
@@ -42,7 +43,7 @@ type Rows = readonly (readonly [label: string, value: string])[];
 export interface StatusPart {
   /** Fields of `-o json`. */
   readonly fields: Readonly<Record<string, unknown>>;
-  /** Who this site is: rows above its listeners. */
+  /** The identity of the site: rows above its listeners. */
   readonly identity?: Rows;
   /** Rows below its listeners. */
   readonly rows?: Rows;
@@ -53,8 +54,8 @@ export interface StatusPart {
 }
 
 /**
- * Returns the manifest as one of ours, or undefined where it is not of the program that the converter
- * knows. `refuse` ends it with the reason.
+ * Returns the converted manifest, or undefined where it does not belong to the program that the
+ * converter knows. `refuse` fails with a reason.
  */
 export type ManifestConverter = (
   value: JsonObject,
@@ -66,7 +67,7 @@ export interface ObjectName {
   readonly name: string;
 }
 
-/** What else ends when objects are deleted. Told before the user is asked. */
+/** What else a deletion ends. Shown before the question. */
 export interface DeletionEffects {
   /** A sentence for the question; undefined where these objects need no question. */
   readonly question?: (objects: readonly ObjectName[]) => string | undefined;

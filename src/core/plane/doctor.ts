@@ -7,7 +7,7 @@ import type { SiteClient } from './site-client.ts';
 
 export interface Finding {
   readonly check: string;
-  /** A warning is worth knowing; a problem makes the exit code. */
+  /** Only a problem changes the exit code. */
   readonly level: 'ok' | 'warning' | 'problem';
   readonly text: string;
   readonly remedy?: string;
@@ -29,7 +29,7 @@ export const problem = (check: string, text: string, remedy: string): Finding =>
   remedy,
 });
 
-/** What a check can look at. */
+/** The input of a check. */
 export interface SiteVisit<Settings = unknown> {
   readonly client: SiteClient;
   readonly clock: Clock;
@@ -44,7 +44,7 @@ export interface SiteVisit<Settings = unknown> {
   readonly listeners: () => Promise<ReadonlyMap<string, string>>;
 }
 
-/** A check of the site as a whole. It changes nothing. What it throws becomes a finding. */
+/** A check of the site as a whole. It changes nothing. An error that it throws becomes a finding. */
 export interface SiteCheck<Settings = unknown> {
   readonly name: string;
   /** The check after which it is shown; the last one if there is no such check. */
@@ -62,7 +62,7 @@ export interface DoctorSubject {
   readonly example: string;
   /** The command that lists names of subjects with `-o name`, for completion. */
   readonly listedBy: string;
-  /** From what the user typed; throws where it cannot name such a subject. */
+  /** Parses the user's input; throws where it cannot name such a subject. */
   parse(text: string): string;
 }
 
@@ -70,7 +70,7 @@ export interface DoctorSubject {
 export const peerSubject: DoctorSubject = {
   flag: 'peer',
   placeholder: 'trust-domain',
-  description: 'look at the way to this peer or federation instead',
+  description: 'check the connection to this peer or federation instead',
   help: `With --peer the running site asks the endpoint of that peer or SPIFFEFederation once, as it does to
 refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
 By --site this takes the right to update that SPIFFEFederation.`,
@@ -79,7 +79,7 @@ By --site this takes the right to update that SPIFFEFederation.`,
   parse: (text) => TrustDomain.parse(text).name,
 };
 
-/** A check of one subject. What it throws ends the command. */
+/** A check of one subject. An error that it throws ends the command. */
 export interface SubjectCheck {
   readonly subject: DoctorSubject;
   readonly name: string;

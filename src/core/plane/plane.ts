@@ -1,5 +1,5 @@
-// What a plane is given, and what it adds to a site. Planes live in folders of their own, know
-// nothing of each other, and meet only in the store. Nothing here knows a plane.
+// The contract of a plane: what it receives from the site and what it adds. Each plane is in its own
+// folder, does not import other planes, and shares data with them only through the store.
 
 import type { Kind } from '../../api/kind.ts';
 import type { Resource } from '../../api/object.ts';
@@ -38,18 +38,18 @@ export interface PlaneContext {
   readonly sealer: Sealer;
   readonly authority: SiteAuthority;
   readonly credentials: Pick<SiteCredentials, 'current' | 'onRenewal'>;
-  /** As `RunningPlane.bundles.trusted` of the plane that brings them; until it runs, the site's own bundle. */
+  /** `RunningPlane.bundles.trusted` of the plane that provides it; until that plane runs, only the site's own bundle. */
   readonly bundles: BundleSource;
-  /** As `RunningPlane.bundles.held`. */
+  /** `RunningPlane.bundles.held` of the same plane. */
   readonly heldBundles: BundleSource;
   readonly transport: Transport;
   /** The absolute path of the data folder, for sockets. */
   readonly dataDir: string;
   /** The URL of the federation listener as others reach it. */
   readonly advertiseURL: () => string;
-  /** Where a place that can refuse a peer registers. */
+  /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
-  /** The resources of a kind, on the write path that everybody uses. */
+  /** The resources of a kind, on the same write path as the API. */
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
 }
 
@@ -57,28 +57,28 @@ export interface PlaneContext {
 export interface SiteBundles {
   /** Our own bundle and those of every trust domain that this site trusts now, none that is stale. */
   readonly trusted: BundleSource;
-  /** The same, stale ones included: for what goes on between sites, never for workloads. */
+  /** The same with stale ones: for calls between sites, never for workloads. */
   readonly held: BundleSource;
 }
 
 /** The certificate of the web listener, and the answers to ACME challenges. */
 export interface WebCertificate {
-  /** Undefined until there is one: then no handshake succeeds, but for challenges. */
+  /** Undefined until there is one. Until then only handshakes of ACME challenges succeed. */
   readonly current: TlsCredential | undefined;
-  /** Calls on every change from now on; returns how to stop that. Must not throw. */
+  /** Calls `listener` on every change. Returns how to stop. The listener must not throw. */
   onChange(listener: () => void): () => void;
-  /** RFC 8737: what a handshake with ALPN `acme-tls/1` for this name gets; undefined where none is open. */
+  /** RFC 8737: the certificate for a handshake with ALPN `acme-tls/1` for this name; undefined where no challenge is open. */
   challengeFor(serverName: string): TlsCredential | undefined;
 }
 
 export interface Accompaniment extends Pick<Commit, 'put' | 'delete'> {
-  /** What the change asks for, for its audit row. Never holds a secret. */
+  /** What the change requests, for its audit record. Never contains a secret. */
   readonly meaning?: string;
 }
 
 export interface PlaneEndpoint {
   readonly address: string;
-  /** For the greeting of `hansa server`: what to do with the address. */
+  /** For the greeting of `hansa server`: how to use the address. */
   readonly hint: string;
 }
 
@@ -88,19 +88,19 @@ export interface RunningPlane {
   readonly routes: readonly PlaneRoute[];
   readonly rpcs?: readonly PlaneRpc[];
   readonly adminCalls?: readonly AdminCall[];
-  /** Of the one plane that federates with other trust domains. */
+  /** Set by the one plane that federates with other trust domains. */
   readonly bundles?: SiteBundles;
-  /** Of the one plane that keeps the web listener's certificate. */
+  /** Set by the one plane that manages the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
-  /** Of the one plane that keeps peers: routes that allow peers ask it. */
+  /** Set by the one plane that manages peers, for routes that allow peers. */
   readonly peers?: PeerDirectory;
-  /** Of the one plane that keeps agents: routes that allow agents ask it. */
+  /** Set by the one plane that manages agents, for routes that allow agents. */
   readonly agents?: AgentDirectory;
   /**
-   * What a schema cannot say about a new or changed object of one of the plane's kinds: called with
-   * the object as it would be stored, before the commit, and with what it takes the place of. Throws
-   * to refuse (HANSA_INVALID); what is allowed but unwise goes to `warn`. What it returns must still
-   * hold at the commit, or it is asked again. Must be quick and without I/O.
+   * Validates a new or changed object of the plane's kinds beyond its schema. Called before the commit
+   * with the object as it would be stored and the one that it replaces. Throws to reject
+   * (HANSA_INVALID); `warn` reports values that are allowed but unwise. The returned expectations must
+   * hold at the commit, or it runs again. Must be quick and without I/O.
    */
   readonly admit?: (
     kind: Kind,
@@ -109,9 +109,9 @@ export interface RunningPlane {
     warn: (text: string) => void,
   ) => readonly Expectation[];
   /**
-   * What is committed together with a new, changed or deleted object of one of the plane's kinds:
-   * records of the plane's own that must not be there without the change, nor it without them. Called
-   * after `admit`, again where the commit was overtaken. Must be quick, without I/O, and must not throw.
+   * Adds the plane's own records to the commit of a new, changed or deleted object of its kinds, so that
+   * both are written or neither. Called after `admit`, and again after a conflict. Must be quick, without
+   * I/O, and must not throw.
    */
   readonly accompany?: (
     kind: Kind,
@@ -133,15 +133,15 @@ export interface RunningPlane {
 export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly name: string;
   readonly kinds: readonly Kind[];
-  /** Configuration keys, and what they mean for `start`. Without it, `start` gets undefined. */
+  /** Configuration keys, and the settings for `start`. Without it, `start` gets undefined. */
   readonly settings?: PlaneSettings<Settings>;
   /** Error codes that only this plane raises; `errors.ts` of the plane declares them. */
   readonly errors?: PlaneErrors;
-  /** Rules beside those that its kinds bring (`editable`). */
+  /** Preset rules in addition to those of its kinds (`editable`). */
   readonly presets?: PresetAdditions;
   /** Its pages in docs/guide, without the ending `.md`. A page belongs to the site or to one plane. */
   readonly guide?: readonly string[];
-  /** For the last line of the greeting: the arguments of the command that the owner of a site may want next. */
+  /** For the last line of the greeting: the arguments of a command that an owner may want next. */
   readonly nextCommand?: (dataDir: string) => string;
   start(context: PlaneContext, settings: Settings): Promise<RunningPlane>;
 }

@@ -1,9 +1,9 @@
-// Who asks, as routes on the api listener pass it on.
+// The user behind a request, as routes on the api listener pass it on.
 
 import type { Requester } from '../access/audit-draft.ts';
 import type { ApiRequest } from './route.ts';
 
-/** Who asks, for the audit log and for what a controller does later. */
+/** The user behind a request, for the audit log and for later work of controllers. */
 export function requesterOf({
   caller,
   address,

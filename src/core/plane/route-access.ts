@@ -1,4 +1,5 @@
-// Checks of what routes and streams declare about their callers. The host runs them; handlers do not.
+// Checks callers against the declarations of routes and streams. The host runs these checks, not the
+// handlers.
 
 import type { Authorizer } from '../access/authorizer.ts';
 import { forbidden, forbiddenPath, unauthorized } from '../access/denial.ts';
@@ -67,13 +68,13 @@ function checkRight(
   if (!authorizer.authorize(caller, asked).allowed) throw forbidden(caller, asked);
 }
 
-/** Where the host finds who is a peer and who is an agent; absent where no plane provides it. */
+/** The directories of peers and agents; absent where no plane provides them. */
 export interface Directories {
   readonly peers?: PeerDirectory | undefined;
   readonly agents?: AgentDirectory | undefined;
 }
 
-/** The caller as its declaration names it. */
+/** The verified peer or agent. */
 export interface Admitted {
   readonly peer?: LivePeer;
   readonly agent?: JoinedAgent;
@@ -84,7 +85,7 @@ export type FederationCheck = (request: Refused) => Admitted;
 
 const admitted: Admitted = {};
 
-/** Undefined for what is public: then there is nothing to check. */
+/** Undefined for public routes, which need no check. */
 export function federationCheck(
   access: FederationAccess,
   directories: Directories,
@@ -124,6 +125,6 @@ function peerOf(
 function refuse({ peers }: Directories, request: Refused, reason: string): HansaError {
   return (
     peers?.refuse(request, reason) ??
-    new HansaError('HANSA_FORBIDDEN', 'This site does not take the caller for a peer.')
+    new HansaError('HANSA_FORBIDDEN', 'The caller is not a peer of this site.')
   );
 }

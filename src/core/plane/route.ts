@@ -1,6 +1,6 @@
-// The contract of an HTTP route: who may call it, what its handler receives, and what it answers.
-// The host checks who may call before the handler runs and again when a body is complete, so no
-// handler authorizes its caller.
+// The contract of an HTTP route: who may call it, and the input and output of its handler. The host
+// checks the caller before the handler runs and again when the body is complete, so handlers never
+// authorize.
 
 import type { GrantScope } from '../../api/kinds/federation-grant.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -61,10 +61,10 @@ export interface AgentRequest<P extends string = string> extends FederationReque
 export interface PlaneResponse {
   readonly status: number;
   readonly contentType: string;
-  /** Ready-made bytes where possible. */
+  /** Prebuilt bytes where possible. */
   readonly body: Buffer | string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The same object answers many requests, and never changes: it is made ready to be sent but once. */
+  /** The same immutable object answers many requests, so the host prepares it once. */
   readonly repeats?: true;
 }
 
@@ -100,7 +100,7 @@ export type ApiAccess<P extends string = string> =
 export type FederationAccess =
   /** Everyone, with or without a certificate. */
   | { readonly allow: 'public' }
-  /** Everyone who presents a certificate. The handler verifies it by what the message proves. */
+  /** Everyone who presents a certificate. The handler verifies it with the content of the message. */
   | { readonly allow: 'certificate' }
   /** A site that is a live peer; with `scope`, one that holds a grant with this scope. */
   | { readonly allow: 'peer'; readonly scope?: GrantScope }
@@ -165,24 +165,24 @@ export interface JoinedAgent {
 }
 
 /**
- * Which sites are live peers, by the store as it is now. One plane provides it. Methods are quick and
+ * The live peers, according to the current store. One plane provides it. Methods are quick and
  * without I/O, because the host calls them for each request and each message of a stream.
  */
 export interface PeerDirectory {
-  /** The peer, or why the caller is none. */
+  /** The peer, or why the caller is not a peer. */
   find(svid: ValidatedSvid | undefined): LivePeer | string;
   /** Why the peer has no grant with this scope for calls from this address; undefined where it has. */
   lacks(peer: LivePeer, scope: GrantScope, address: string | undefined): string | undefined;
-  /** Records the refusal with its reason; returns the answer in words that the caller's site understands. */
+  /** Records the denial with its reason; returns the error for the caller's site. */
   refuse(request: Refused, reason: string): HansaError;
-  /** Calls after each change that can end the trust in a peer; returns how to stop. */
+  /** Calls `listener` after each change that can end the trust in a peer. Returns how to stop. */
   onChange(listener: () => void): () => void;
 }
 
-/** What is known of a refused caller. */
+/** A rejected caller, as far as it is known. */
 export type Refused = Pick<FederationRequest, 'path' | 'address' | 'svid' | 'peerChain'>;
 
-/** Which agents joined. As PeerDirectory. */
+/** The agents that joined. Same rules as PeerDirectory. */
 export interface AgentDirectory {
   find(svid: ValidatedSvid | undefined): JoinedAgent | string;
   onChange(listener: () => void): () => void;

@@ -1,5 +1,5 @@
-// What a command asks of a site: the resource API by the conventions of Kubernetes, and any other
-// path. The command line implements it, over the admin socket and over TLS.
+// The client of a site that commands use: the resource API with the conventions of Kubernetes, and
+// any other path. The command line implements it over the admin socket and over TLS.
 
 import type { IncomingMessage } from 'node:http';
 import type { Kind } from '../../api/kind.ts';
@@ -60,17 +60,17 @@ export interface ApplyOptions {
 
 export interface SiteClient {
   readonly target: string;
-  /** Any request; throws the site's refusal as a HansaError. */
+  /** Any request; throws the site's error as a HansaError. */
   request(options: RequestOptions): Promise<Answer>;
   /** The body of a GET as text, whatever its status: /readyz explains itself with 503. */
   text(path: string, query?: Readonly<Record<string, string>>): Promise<string>;
-  /** A body that is too large to hold, in pieces as they arrive. */
+  /** A large body, in chunks as they arrive. */
   stream(path: string): Promise<IncomingMessage>;
   get(kind: Kind, name: string): Promise<Resource>;
   /** All pages. */
   list(kind: Kind, selection?: Selection): Promise<List>;
   table(kind: Kind, name: string | undefined, selection?: Selection): Promise<Table>;
-  /** `created` tells whether the object is new. */
+  /** `created` says whether the object is new. */
   apply(
     kind: Kind,
     name: string,
@@ -78,7 +78,7 @@ export interface SiteClient {
     options?: ApplyOptions,
   ): Promise<{ object: Resource; created: boolean }>;
   create(kind: Kind, object: JsonObject, options?: { dryRun?: boolean }): Promise<Resource>;
-  /** The object as it was, or is now where finalizers hold it. */
+  /** The deleted object, or its current state where finalizers keep it. */
   delete(kind: Kind, name: string, options?: { dryRun?: boolean }): Promise<Resource>;
   /** Events after `resourceVersion`, until the site ends the stream (it does so now and then). */
   watch(
@@ -87,7 +87,7 @@ export interface SiteClient {
   ): AsyncGenerator<WatchEvent<Resource | Table>, void>;
 }
 
-/** Names what this program owns in server-side apply. */
+/** The field manager of this program in server-side apply. */
 export const fieldManager = 'hansa';
 
 export function collectionPath(kind: Kind): string {

@@ -1,17 +1,18 @@
-// Before a site or a plane listens on a Unix socket: the file of a daemon that was killed is in the way.
+// Removes a stale Unix socket, which a killed daemon left, before a site or plane listens on its
+// path.
 
 import { lstatSync, rmSync } from 'node:fs';
 import { createConnection } from 'node:net';
 import { HansaError } from '../errors/error.ts';
 
-/** A socket file that nobody answers on was left by a daemon that was killed. */
+/** Removes the socket file if no process answers on it. */
 export function removeStaleSocket(path: string): Promise<void> {
   const there = lstatSync(path, { throwIfNoEntry: false });
   if (there === undefined) return Promise.resolve();
   if (!there.isSocket()) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
-      `Cannot listen on ${path}: something lies there that is no socket. Move it away, or use another --data-dir.`,
+      `Cannot listen on ${path}: a file that is not a socket exists there. Move it, or use another --data-dir.`,
     );
   }
   return new Promise((resolve, reject) => {

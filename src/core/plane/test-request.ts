@@ -1,4 +1,4 @@
-// For tests only: calls a route as the host does, without a listener.
+// Test fixture: calls a route as the host does, without a listener.
 
 import { Authorizer } from '../access/authorizer.ts';
 import { unauthorized } from '../access/denial.ts';
@@ -18,13 +18,13 @@ export interface TestCall {
   readonly headers?: Readonly<Record<string, string>>;
   readonly address?: string | undefined;
   readonly body?: Buffer | string;
-  /** Asked when the route asks. */
+  /** Answers the access checks of the route. */
   readonly svid?: () => ValidatedSvid | undefined;
   readonly peerChain?: readonly Certificate[];
 }
 
 export interface TestHost extends Directories {
-  /** With the roles and bindings; every right is granted where it is absent. */
+  /** Store with roles and bindings; without it, the caller has every right. */
   readonly store?: Store;
 }
 
@@ -38,7 +38,7 @@ export async function callRoute(
   host: TestHost = {},
 ): Promise<PlaneResponse> {
   if (route === undefined) throw new Error('there is no such route');
-  // As the api listener does, which knows each of its callers.
+  // Like the api listener, which authenticates every caller.
   if (route.listener === 'api' && call.caller === undefined) throw unauthorized('nobody');
   const body = Buffer.from(call.body ?? '');
   let admitted: Admitted = {};

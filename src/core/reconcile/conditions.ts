@@ -1,12 +1,12 @@
-// Conditions as Kubernetes defines them: how a controller tells what it found. Pure.
+// Conditions as Kubernetes defines them, in which controllers report what they found. Pure.
 
 import type { Condition } from '../../api/object.ts';
 
 export type ConditionUpdate = Omit<Condition, 'lastTransitionTime'>;
 
 /**
- * The conditions with this one set. `lastTransitionTime` moves only when `status` does. Where
- * nothing changes, the very same array comes back, so that a caller can tell whether to write.
+ * The conditions with this one set. `lastTransitionTime` moves only when `status` does. If
+ * nothing changes, returns the same array, so that the caller knows whether to write.
  */
 export function setCondition(
   conditions: readonly Condition[] | undefined,
@@ -37,7 +37,7 @@ export function findCondition(
   return conditions?.find((condition) => condition.type === type);
 }
 
-/** Whether it is True, and of this generation of the object if one is given. */
+/** Whether the condition is True, and for this generation of the object if one is given. */
 export function isConditionTrue(
   conditions: readonly Condition[] | undefined,
   type: string,

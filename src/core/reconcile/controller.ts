@@ -1,32 +1,28 @@
-// Reconcile: the one loop that drives what is towards what should be.
-//
-// Here live the queue of keys (queue.ts), the sources that fill it (source.ts), what a controller is
-// and how one is run (this file, runtime.ts), conditions, and the contract through which controllers
-// write resources (resource-client.ts). No controller lives here, and nothing that knows a kind:
-// planes bring those.
+// The contract of a controller: a level-triggered loop that brings the observed state to the desired
+// state. runtime.ts runs controllers, queue.ts and source.ts feed them. Planes implement them.
 
 import type { Log } from '../log/log.ts';
 import type { BackOff } from './queue.ts';
 import type { Source } from './source.ts';
 
 export interface ReconcileContext {
-  /** Aborted when leadership is lost, the run took too long, or the site stops and cannot wait. */
+  /** Aborted when the lease is lost, the run exceeds its timeout, or the site stops. */
   readonly signal: AbortSignal;
-  /** The epoch of the lease under which it runs, to be put into every write; undefined for controllers that need no lease. */
+  /** The epoch of its lease, for every write; undefined for controllers that need no lease. */
   readonly epoch: number | undefined;
   readonly log: Log;
 }
 
 export interface ReconcileResult {
-  /** Look at this key again after so long, even if nothing changes. */
+  /** Reconcile this key again after this time, even if nothing changes. */
   readonly requeueAfterMs?: number;
 }
 
 /**
- * Level-triggered: `reconcile` is told a key, reads desired and observed state itself, applies the
- * difference idempotently and writes what it found into `status`. It is called again after a change
- * of the key's state, after a failure (with back-off), and at every resync; never twice at once for
- * one key. A key whose object is gone is reconciled too.
+ * Level-triggered: `reconcile` gets a key, reads desired and observed state, applies the difference
+ * idempotently and writes the result into `status`. It runs again after a change, after a failure
+ * (with back-off), and at every resync, but never concurrently for one key. It also runs for keys
+ * whose object was deleted.
  */
 export interface Controller {
   readonly name: string;
@@ -34,36 +30,36 @@ export interface Controller {
   reconcile(key: string, context: ReconcileContext): Promise<ReconcileResult | undefined>;
   /** The lease to hold while running: one replica of the site runs it. Without it every replica does. */
   readonly lease?: string;
-  /** Keys at once. One unless told. */
+  /** Most concurrent runs. Default: one. */
   readonly parallelism?: number;
-  /** All keys are looked at again this often, in case something was missed outside. Ten minutes unless told. */
+  /** Interval of the resync of all keys, which catches missed external changes. Default: ten minutes. */
   readonly resyncMs?: number;
-  /** A run that takes longer is aborted and counts as failed. A minute unless told. */
+  /** Timeout of one run, which then counts as failed. Default: one minute. */
   readonly timeoutMs?: number;
   readonly backOff?: BackOff;
 }
 
 /**
- * A failure that trying again does not heal: a wrong value, a missing right. The key rests until it
- * changes or is resynced. The controller has told of it in a condition before it throws this.
+ * A failure that a retry does not fix, such as a wrong value or a missing right. The key waits until it
+ * changes or is resynced. The controller reports the failure in a condition before it throws this.
  */
 export class TerminalError extends Error {
   override readonly name = 'TerminalError';
 }
 
-/** A term of office: from taking a lease until it is lost or given back. */
+/** The time from acquiring a lease until it is lost or released. */
 export interface Term {
   readonly epoch: number;
-  /** Aborted early enough to stop before anybody else can take the lease. */
+  /** Aborted early enough to stop before another process can take the lease. */
   readonly signal: AbortSignal;
 }
 
-/** How a process becomes the one that runs a controller. */
+/** Leader election among the replicas that could run a controller. */
 export interface Leadership {
   /**
-   * Calls `lead` for every term, one after the other, until `stopping` is aborted. `lead` returns
-   * soon after its term ended or `stopping` was aborted; the lease is kept until it does, so that it
-   * can finish what it began, and then given back.
+   * Calls `lead` for every term, one after the other, until `stopping` is aborted. `lead` must
+   * return soon after its term ended or `stopping` was aborted. The lease is kept until then, so that
+   * `lead` can finish, and then released.
    */
   campaign(
     lease: string,

@@ -1,9 +1,9 @@
-// Leadership by leases of the store.
+// Leader election with leases of the store.
 
 import { holdLease, type LeaseOptions } from '../lease/lease.ts';
 import type { Leadership, Term } from './controller.ts';
 
-/** All that holding a lease takes, but for its name. */
+/** The options of a lease, without its name. */
 export type LeaseLeadershipOptions = Omit<LeaseOptions, 'name'>;
 
 export class LeaseLeadership implements Leadership {
@@ -28,7 +28,7 @@ export class LeaseLeadership implements Leadership {
         leading = false;
       }
     });
-    // Stopping the hold ends its renewals; while somebody leads, it ends when `lead` returns.
+    // Stopping the hold ends its renewals. While `lead` runs, wait until it returns.
     const stop = (): void => {
       if (!leading) void hold.stop();
     };

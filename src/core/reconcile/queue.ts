@@ -1,4 +1,4 @@
-// The queue of keys that wait to be reconciled.
+// The work queue of a controller: keys that wait to be reconciled, with delays and back-off.
 
 import type { Clock, Random, Timer } from '../clock/clock.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
@@ -9,7 +9,7 @@ export interface BackOff {
   readonly longestMs: number;
 }
 
-/** Runs begin in a row for so long; then everybody else of the process has a turn. */
+/** How long runs start without yielding to the event loop. */
 const rowMs = 5;
 
 export const defaultBackOff: BackOff = { firstMs: 50, longestMs: 5 * 60_000 };
@@ -17,22 +17,21 @@ export const defaultBackOff: BackOff = { firstMs: 50, longestMs: 5 * 60_000 };
 export interface QueueOptions {
   readonly clock: Clock;
   readonly random: Random;
-  /** How many keys may be worked on at once. */
+  /** Most keys in progress. */
   readonly parallelism: number;
   readonly backOff?: BackOff;
-  /** Must not reject: what became of a key is told by calling `retry`, `addAfter` or `forget`. */
+  /** Must not reject. It reports the result by calling `retry`, `addAfter` or `forget`. */
   readonly work: (key: string) => Promise<void>;
 }
 
 /**
- * - A key that waits already is not added again; keys are worked on in the order in which they came.
- * - One key is never worked on twice at once. Added meanwhile, it is worked on once more afterwards:
- *   whatever changed before `add` is seen by a run that begins after it.
- * - A delay ends with the next run of its key: whoever runs says anew when to look again.
+ * - A waiting key is not added again. Keys run in the order of arrival.
+ * - One key never runs twice at once. If it is added during a run, it runs once more afterwards, so a
+ *   run always sees the changes before `add`.
+ * - The next run of a key cancels its delay; that run decides when to run again.
+ * - Keys whose runs wait for nothing do not block the event loop, however many there are.
  *
- * - Keys whose runs wait for nothing do not hold up the event loop, however many there are.
- *
- * Every operation costs O(1), but for setting a timer.
+ * Every operation costs O(1), except for setting a timer.
  */
 export class KeyQueue {
   readonly #clock: Clock;
@@ -83,7 +82,7 @@ export class KeyQueue {
     this.#schedulePump();
   }
 
-  /** Adds the key later. Of several delays the one that ends first counts. */
+  /** Adds the key later. Of several delays, the shortest applies. */
   addAfter(key: string, delayMs: number): void {
     if (this.#stopped) return;
     const dueMs = this.#clock.monotonic() + Math.max(0, delayMs);
@@ -105,13 +104,13 @@ export class KeyQueue {
     this.#failures.set(key, failures);
     const { firstMs, longestMs } = this.#backOff;
     const ceiling = Math.min(longestMs, firstMs * 2 ** Math.min(failures - 1, 52));
-    // From half to the whole: keys that failed together do not come back together.
+    // Jitter from half to the whole delay, so that keys that failed together do not retry together.
     const delayMs = ceiling * (0.5 + this.#random.unit() / 2);
     this.addAfter(key, delayMs);
     return delayMs;
   }
 
-  /** The key is well: its next failure is a first one. */
+  /** Resets the failures of a key after a success. */
   forget(key: string): void {
     this.#failures.delete(key);
   }
@@ -120,7 +119,7 @@ export class KeyQueue {
     return this.#failures.get(key) ?? 0;
   }
 
-  /** Begins no more work, and resolves when what runs has ended. Idempotent. */
+  /** Starts no more runs, and resolves when current runs have ended. Idempotent. */
   async stop(): Promise<void> {
     this.#stopped = true;
     this.#waiting.clear();

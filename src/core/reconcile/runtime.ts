@@ -1,4 +1,4 @@
-// Runs controllers: start, ready, stop.
+// Runs the controllers of a process: starts them, reports their state, and stops them.
 
 import type { Clock, Random, Timer } from '../clock/clock.ts';
 import { hasCode } from '../errors/error.ts';
@@ -19,7 +19,7 @@ export interface RuntimeOptions {
 const defaultResyncMs = 10 * 60_000;
 const defaultTimeoutMs = 60_000;
 const defaultGraceMs = 10_000;
-/** How long an aborted run may take to notice. One that ignores its signal is left behind. */
+/** How long an aborted run may take to end. The runtime does not wait for one that ignores its signal. */
 const abortedMs = 2000;
 
 type Result = 'done' | 'requeue' | 'error' | 'conflict' | 'terminal' | 'aborted';
@@ -41,21 +41,17 @@ export class ReconcileRuntime {
     const { metrics } = options;
     this.#results = metrics.counter({
       name: 'hansa_reconcile_total',
-      help: 'Runs of controllers by what became of them.',
+      help: 'Runs of controllers by result.',
       labels: ['controller', 'result'],
     });
     this.#seconds = metrics.histogram({
       name: 'hansa_reconcile_seconds',
-      help: 'How long a run of a controller took.',
+      help: 'Duration of a run of a controller.',
       labels: ['controller'],
       buckets: [0.001, 0.005, 0.025, 0.1, 0.5, 1, 5, 30, 60],
     });
-    this.#observe('hansa_reconcile_queue_depth', 'Keys that wait.', (run) => run.queue.depth);
-    this.#observe(
-      'hansa_reconcile_running',
-      'Keys that are worked on.',
-      (run) => run.queue.running,
-    );
+    this.#observe('hansa_reconcile_queue_depth', 'Waiting keys.', (run) => run.queue.depth);
+    this.#observe('hansa_reconcile_running', 'Keys in progress.', (run) => run.queue.running);
     this.#observe(
       'hansa_reconcile_failing',
       'Keys whose last run failed.',
@@ -64,7 +60,7 @@ export class ReconcileRuntime {
     metrics.observe(
       {
         name: 'hansa_reconcile_active',
-        help: 'Whether this process runs the controller (1), or waits for its lease (0).',
+        help: 'Whether this process runs the controller (1) or waits for its lease (0).',
         labels: ['controller'],
       },
       (report) => {
@@ -73,7 +69,7 @@ export class ReconcileRuntime {
     );
   }
 
-  /** Begins to run the controller, or to wait for its lease. */
+  /** Starts the controller, or starts to wait for its lease. */
   start(controller: Controller): void {
     const { name, lease } = controller;
     if (this.#controllers.has(name)) throw new Error(`controller ${name} is started twice`);
@@ -98,8 +94,8 @@ export class ReconcileRuntime {
   }
 
   /**
-   * Begins no more runs and waits for those that are under way; what has not ended after `graceMs`
-   * is aborted. Leases are given back afterwards.
+   * Starts no more runs and waits for current ones; aborts those that have not ended after `graceMs`.
+   * Then releases the leases.
    */
   async stop(graceMs: number = defaultGraceMs): Promise<void> {
     this.#graceMs = graceMs;
@@ -107,7 +103,7 @@ export class ReconcileRuntime {
     await Promise.all(this.#running);
   }
 
-  /** One term: until the lease is lost (then everything is aborted) or the site stops (then there is grace). */
+  /** One term: until the lease is lost (aborts everything) or the site stops (with a grace period). */
   async #lead(controller: Controller, term: Term | undefined): Promise<void> {
     const epoch = term?.epoch;
     const stopping = this.#stop.signal;
@@ -181,7 +177,7 @@ class ControllerRun {
     this.#scheduleResync();
   }
 
-  /** What runs has `graceMs` to end, but never longer than the term. */
+  /** Current runs have `graceMs` to end, but never longer than the term. */
   async stop(graceMs: number, term: AbortSignal | undefined): Promise<void> {
     this.#resync?.cancel();
     for (const source of this.#sources) source.stop();
@@ -196,7 +192,7 @@ class ControllerRun {
     }
     abort(term?.aborted ? term.reason : new Error('the site is stopping'));
     if (!(await this.#within(abortedMs, drained))) {
-      this.#log.error('a run ignores that it was aborted', { running: this.queue.running });
+      this.#log.error('a run ignores its abort signal', { running: this.queue.running });
     }
   }
 
@@ -233,18 +229,18 @@ class ControllerRun {
   #failed(key: string, error: unknown): Result {
     if (error instanceof TerminalError) {
       this.queue.forget(key);
-      this.#log.warn('cannot reconcile, and will not try again until something changes', {
+      this.#log.warn('cannot reconcile; no retry until something changes', {
         key,
         error,
       });
       return 'terminal';
     }
-    // Another holder goes on with the work, and this term is ending.
+    // Another holder continues the work, and this term is ending.
     if (this.#aborted || hasCode(error, 'HANSA_FENCED')) return 'aborted';
     const delayMs = Math.round(this.queue.retry(key));
-    // Somebody else wrote first, which happens every day.
+    // A conflict with another writer is normal.
     if (hasCode(error, 'HANSA_CONFLICT')) {
-      this.#log.debug('reconciling met another write', { key, delayMs });
+      this.#log.debug('reconcile met a conflict', { key, delayMs });
       return 'conflict';
     }
     this.#log.warn('cannot reconcile', { key, delayMs, failures: this.queue.failures(key), error });
@@ -253,7 +249,7 @@ class ControllerRun {
 
   #scheduleResync(): void {
     const periodMs = this.#controller.resyncMs ?? defaultResyncMs;
-    // Up to a tenth earlier, so that controllers started together do not resync together.
+    // Jitter of up to a tenth, so that controllers started together do not resync together.
     this.#resync = this.#clock.timer(periodMs * (1 - this.#random.unit() / 10), () => {
       for (const source of this.#sources) source.resync();
       this.#scheduleResync();

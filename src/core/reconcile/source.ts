@@ -1,28 +1,28 @@
-// Where keys come from. A source says "look at this key", never what happened to it: the reconciler
-// reads the state itself.
+// Sources of keys for controllers. A source only says which key may have changed, not how: the
+// reconciler reads the state itself.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import { type HansaError, hasCode } from '../errors/error.ts';
 import type { Change, Entry, Store, Watch } from '../store/store.ts';
 
 export interface SourceSink {
-  /** Some state behind this key may have changed. */
+  /** The state of this key may have changed. */
   add(key: string): void;
-  /** The source can tell no more and will not try again. */
+  /** The source has failed and will not retry. */
   ended(error: HansaError): void;
 }
 
 export interface RunningSource {
   /** Adds every key that it knows of. */
   resync(): void;
-  /** The sink hears no more after this. */
+  /** The source does not call the sink after this. */
   stop(): void;
 }
 
 /**
- * Adds every key that exists when started, and then every key whose state changes, at least once,
- * deletions included. Recovers by itself from what it can recover from (a lost watch, an API server
- * that is away). A Kubernetes source is one more implementation of this.
+ * Adds every existing key at start, and then every key whose state changes, including deletions, at
+ * least once. Recovers from temporary failures, such as a lost watch or an unreachable API server. A
+ * Kubernetes source would be another implementation.
  */
 export interface Source {
   start(sink: SourceSink): RunningSource;
@@ -33,13 +33,13 @@ export interface StoreSourceOptions {
   readonly clock: Clock;
   readonly collection: string;
   /**
-   * Which keys an object concerns; its own name unless told. For a change, both the old and the new
-   * version are asked, so that a key that an object moved away from is looked at too.
+   * The keys that an object affects. Default: its own name. For a change, the source uses both the old
+   * and the new version, so that it also adds keys that only the old one affected.
    */
   readonly keysOf?: (entry: Entry) => readonly string[];
 }
 
-/** Before listing again where a watch ended at once: something is wrong that time may heal. */
+/** Delay before listing again after a watch ended at once. */
 const relistDelayMs = 100;
 
 export class StoreSource implements Source {
@@ -56,7 +56,7 @@ export class StoreSource implements Source {
   }
 }
 
-/** The same keys whenever something tells that it has changed. `onChange` returns how to stop that. */
+/** Adds the same keys on every change event. `onChange` returns how to stop. */
 export function changeSource(
   onChange: (listener: () => void) => () => void,
   keys: readonly string[],
@@ -79,7 +79,7 @@ class RunningStoreSource implements RunningSource {
   readonly #collection: string;
   readonly #keysOf: (entry: Entry) => readonly string[];
   readonly #sink: SourceSink;
-  /** What was last seen: after a gap, what is gone from it was deleted meanwhile. */
+  /** The last known objects. After a gap, those that are missing were deleted. */
   #known = new Map<string, Entry>();
   #watch: Watch | undefined;
   #timer: Timer | undefined;

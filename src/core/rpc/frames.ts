@@ -1,9 +1,7 @@
-// core/rpc: framing, statuses and deadlines of gRPC over HTTP/2 (gRPC's "PROTOCOL-HTTP2"), for clients
-// and for the listeners where grpc-js cannot be used because it does not expose the TLS exporter.
-// No sockets here, and no methods.
-//
-// This file reads and writes frames (Length-Prefixed-Message): one byte that tells whether the
-// message is compressed, the length of the message in four bytes, and the message.
+// Reads and writes gRPC frames (Length-Prefixed-Message of "PROTOCOL-HTTP2"): one byte that says
+// whether the message is compressed, the length of the message in four bytes, and the message. For
+// clients, and for listeners where grpc-js cannot be used because it does not expose the TLS
+// exporter.
 
 import { HansaError } from '../errors/error.ts';
 
@@ -74,13 +72,13 @@ export class FrameReader {
     if (held === 0) return undefined;
     const flag = this.#buffer[this.#start];
     if (flag === 1) throw this.#fail('HANSA_BAD_REQUEST', 'Compressed messages are not accepted.');
-    if (flag !== 0) throw this.#fail('HANSA_BAD_REQUEST', 'This is not a frame of gRPC.');
+    if (flag !== 0) throw this.#fail('HANSA_BAD_REQUEST', 'This is not a gRPC frame.');
     if (held < frameHeadBytes) return undefined;
     const length = this.#buffer.readUInt32BE(this.#start + 1);
     if (length > this.#maxMessageBytes) {
       throw this.#fail(
         'HANSA_TOO_LARGE',
-        `A message of ${length} bytes is too large: ${this.#maxMessageBytes} are accepted.`,
+        `A message of ${length} bytes is too large: the limit is ${this.#maxMessageBytes}.`,
       );
     }
     if (held < frameHeadBytes + length) return undefined;

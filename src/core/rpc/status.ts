@@ -1,8 +1,9 @@
-// Our errors as gRPC knows them, and back: the one mapping.
+// The mapping between error codes of Hansa and gRPC status codes, and the encoding of gRPC status
+// messages and timeouts.
 
 import { type CoreErrorCode, HansaError, toHansaError } from '../errors/error.ts';
 
-/** The numbers of gRPC (doc/statuscodes.md) that are used here. */
+/** The gRPC status codes (doc/statuscodes.md) that Hansa uses. */
 export const rpcStatus = {
   ok: 0,
   cancelled: 1,
@@ -62,7 +63,7 @@ export function encodeStatusMessage(message: string): string {
     );
 }
 
-/** What cannot be decoded is kept as it is, as the protocol wants it. */
+/** Keeps invalid escapes unchanged, as the protocol requires. */
 export function decodeStatusMessage(text: string): string {
   const bytes = Buffer.from(
     text.replace(/%([0-9a-fA-F]{2})/g, (_, hex: string) =>

@@ -1,7 +1,6 @@
-// Run by crash.test.ts in a process of its own, and killed in the middle of it. It opens the
-// store, notes in a file what it found there, then writes as fast as it can and notes what was
-// acknowledged. A file, because a pipe that nobody reads in time is full; what was written to it
-// outlives the process.
+// The process that crash.test.ts kills. It opens the store, writes what it found to a file, then
+// commits as fast as it can and notes every acknowledged commit. It uses a file because a pipe may
+// fill up, and a file outlives the process.
 
 import { openSync, writeSync } from 'node:fs';
 import { systemClock } from '../clock/system.ts';
@@ -15,7 +14,7 @@ export interface Found {
   /** The audit rows from the index on that the third argument names. */
   readonly rows: readonly string[];
   readonly rootHash: string;
-  /** Of the lease before this process took it. */
+  /** The epoch of the lease before this process took it. */
   readonly epoch: number;
 }
 
@@ -44,7 +43,7 @@ const found: Found = {
   epoch: lease?.epoch ?? 0,
 };
 
-/** Synchronous: what was acknowledged is noted before anything else happens. */
+/** Synchronous, so that an acknowledged commit is noted before anything else happens. */
 function note(line: string): void {
   writeSync(notes, `${line}\n`);
 }
@@ -73,6 +72,6 @@ if (round === 'end') {
   if (taken === undefined) throw new Error('the lease of a killed process hangs');
   note(JSON.stringify(found));
   process.stdout.write('writing\n');
-  // So many that transactions overlap where the disk is quick.
+  // Enough to make transactions overlap on a fast disk.
   await Promise.all(Array.from({ length: 32 }, (_, number) => writer(number, taken.epoch)));
 }

@@ -1,14 +1,14 @@
-// What a database has to do for the store. Everything that a store decides (expectations,
-// revisions, hashes, fences, leases) is decided once, in draft.ts; a driver only keeps rows.
+// The interface of a database driver. The store makes all decisions (expectations, revisions, hashes,
+// fences, leases) in commit/transaction-draft.ts; a driver only stores rows.
 //
-// The shape fits an embedded database, which this process alone writes to, and one that several
-// replicas share: such a driver locks the one head row, hands over what the others committed
-// since (`Base.foreign`), and only then lets the batch be built.
+// The interface fits an embedded database with one writer process, and a database that several
+// replicas share. Such a driver locks the head row, returns the changes of other replicas
+// (`Base.foreign`), and only then builds the batch.
 
 import type { HansaError } from '../errors/error.ts';
 import type { LeaseState } from './store.ts';
 
-/** The one row that says where the store is. It changes with every transaction. */
+/** The one row with the current position of the store. It changes with every transaction. */
 export interface Head {
   /** Grows by one with each transaction, whatever that changes. */
   readonly sequence: number;
@@ -60,12 +60,12 @@ export interface FactRow {
 
 /** One transaction's worth of rows: all of them are written, or none. */
 export interface Batch {
-  /** The head before; a database that is elsewhere must refuse the batch. */
+  /** The expected head; the database must reject the batch where its head differs. */
   readonly base: Head;
   /** The head after. */
   readonly head: Head;
   readonly changes: readonly ChangeRow[];
-  /** Revisions of change rows that nobody needs any more. */
+  /** Revisions of change rows to delete. */
   readonly superseded: readonly number[];
   readonly audit: readonly AuditRecord[];
   readonly subtrees: readonly SubtreeRow[];
@@ -101,7 +101,7 @@ export interface Opened {
   readonly edges: readonly Buffer[];
 }
 
-/** Reads of the audit log may run beside `transact`, and see every batch whose `transact` has resolved. */
+/** Reads of the audit log may run concurrently with `transact`, and see every batch whose `transact` has resolved. */
 export interface Driver {
   /**
    * How many calls of `transact` may overlap right now. 1 for a database that others write to.
@@ -114,13 +114,13 @@ export interface Driver {
   /** The next page of change rows above `after`, in ascending order; empty at the end. */
   readChanges(after: number): Promise<readonly ChangeRow[]>;
   /**
-   * Begins a transaction, calls `build` once, and writes what that returns; undefined writes
+   * Begins a transaction, calls `build` once, and writes the result; undefined writes
    * nothing. Durable when it resolves. Rejects with `TransactionFailed` and nothing else.
    */
   transact(build: (base: Base) => Batch | undefined): Promise<void>;
   /**
-   * After a failure of unknown outcome: whether the database holds the batch. Rejects while that
-   * cannot be told; it may be asked again. Later batches may be there as well.
+   * After a failure of unknown outcome: whether the database holds the batch. Rejects while
+   * this is unknown; the caller may retry. The database may also hold later batches.
    */
   holds(batch: Batch): Promise<boolean>;
   /** See AuditLog in store.ts; the bounds are checked already. */
@@ -133,7 +133,7 @@ export interface Driver {
 
 export class TransactionFailed extends Error {
   override readonly name = 'TransactionFailed';
-  /** What the callers whose commits were in the batch are told. */
+  /** The error for the callers whose commits were in the batch. */
   readonly error: HansaError;
   /** 'none': nothing was written. 'unknown': the batch may or may not be there. */
   readonly outcome: 'none' | 'unknown';

@@ -1,4 +1,4 @@
-// The one way to a store.
+// Opens a store with one of the drivers. There is no other way to create one.
 
 import type { Clock } from '../clock/clock.ts';
 import type { Log } from '../log/log.ts';
@@ -14,7 +14,7 @@ import type { Store } from './store.ts';
 export type StoreLocation =
   | {
       readonly driver: 'memory';
-      /** What plays the disk; pass the same one again to reopen a store. */
+      /** The substitute for the disk; pass the same one again to reopen a store. */
       readonly database?: MemoryDatabase;
     }
   | {

@@ -1,11 +1,11 @@
-// Typed reading of stored values: the one place that parses them. An entry never changes, so what was
-// read from it stays true for as long as the entry exists, and there is nothing to invalidate.
+// Typed readers of stored values: the only place that parses them. An entry is immutable, so a parsed
+// value stays valid as long as its entry, and no cache needs invalidation.
 //
 // A reader belongs to a kind or a collection, not to a store, so it is a constant of the file that
 // uses it. How much of a value stays in memory depends on the method:
 // - `get`, `list` and `of` keep the whole value with its entry, one copy for all readers;
 // - `once` keeps nothing;
-// - `derive` keeps only what was computed from the value: for kinds with thousands of large objects.
+// - `derive` keeps only a computed result: for kinds with thousands of large objects.
 
 import type { Kind, ResourceOf } from '../../api/kind.ts';
 import { HansaError } from '../errors/error.ts';
@@ -13,7 +13,7 @@ import type { SealedPlace, Sealer } from './sealing/sealer.ts';
 import type { Entry, Store } from './store.ts';
 
 /**
- * What is read is shared by all callers, so it must not be written to. Throws HANSA_STORE_CORRUPT where
+ * All callers share the values, so they must not change them. Throws HANSA_STORE_CORRUPT where
  * a stored value is damaged.
  */
 export abstract class Reader<T> {
@@ -25,7 +25,7 @@ export abstract class Reader<T> {
 
   /** Kept as long as the entry. */
   abstract of(entry: Entry): T;
-  /** Read for this call, unless it is kept already. */
+  /** Parses for this call, unless the value is already cached. */
   abstract once(entry: Entry): T;
 
   get(store: Pick<Store, 'get'>, name: string): T | undefined {
@@ -38,7 +38,7 @@ export abstract class Reader<T> {
     return store.list(this.collection).entries.map((entry) => this.of(entry));
   }
 
-  /** A reader of what `compute` makes of each value: once for each entry. It must be pure. */
+  /** A reader of the result of `compute`, which runs once per entry and must be pure. */
   derive<D>(compute: (value: T, entry: Entry) => D): DerivedReader<T, D> {
     return new DerivedReader(this, compute);
   }
@@ -85,7 +85,7 @@ export function kindReader<K extends Kind>(kind: K): Reader<ResourceOf<K>> {
   return new ValueReader(kind.plural);
 }
 
-/** The records of a collection that is no kind. */
+/** The records of a collection that is not a kind. */
 export function recordReader<T>(collection: string): Reader<T> {
   return new ValueReader(collection);
 }
@@ -102,7 +102,7 @@ export function valueOf(entry: Entry): object {
   return value;
 }
 
-/** For an entry that was replaced: history holds its bytes for long, and its value need not be there too. */
+/** For a replaced entry: history keeps its bytes for long, so drop the parsed value. */
 export function forgetValue(entry: Entry): void {
   kept.delete(entry);
 }
@@ -111,7 +111,7 @@ function parse({ collection, name, value }: Entry): object {
   return parseObject(value) ?? refuse(collection, name);
 }
 
-/** What a sealed record says. Nothing of it is kept, and its plain bytes are erased. */
+/** Reads a sealed record. Caches nothing and erases the decrypted bytes. */
 export async function readSealed(
   sealer: Pick<Sealer, 'open'>,
   place: SealedPlace,

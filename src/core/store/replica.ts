@@ -1,4 +1,4 @@
-// The store of one process: everything current in memory, one committer in front of a driver.
+// The store of one process: the current state in memory, and one committer in front of a driver.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
@@ -43,7 +43,7 @@ export interface ReplicaOptions {
 
 /** How long facts are gathered before they are written. */
 const factsIntervalMs = 1000;
-/** Rows of facts, and changes to forget, in one transaction: others wait behind it. */
+/** Most rows of facts and compacted changes in one transaction, because commits wait behind it. */
 const housekeepingRows = 512;
 
 export class Replica implements Store {
@@ -64,7 +64,7 @@ export class Replica implements Store {
   #ahead: readonly TransactionDraft[] = [];
   /** The one among them, if any, that carries facts or compacts. */
   #housekeeper: TransactionDraft | undefined;
-  /** What `compact` was asked for and is not done yet. */
+  /** The pending target of `compact`. */
   #compactTarget = 0;
   /** Facts that are in the transaction being written. */
   #factsInFlight: readonly FactRow[] = [];
@@ -158,7 +158,7 @@ export class Replica implements Store {
     if (!Number.isSafeInteger(after) || after < this.compactedRevision || after > this.revision) {
       throw new HansaError(
         'HANSA_EXPIRED',
-        `Cannot watch ${collection} from revision ${after}: the store can tell of changes from ${this.compactedRevision} to ${this.revision}. List again and go on from there.`,
+        `Cannot watch ${collection} from revision ${after}: the store has changes from ${this.compactedRevision} to ${this.revision}. List again and continue from there.`,
       );
     }
     const backlog = this.#history.since(collection, after);
@@ -178,7 +178,7 @@ export class Replica implements Store {
         `Cannot compact to revision ${revision}: the store is at ${this.revision}.`,
       );
     }
-    // A long way is gone in steps, so that commits get their turn in between.
+    // In steps, so that commits can run in between.
     while (this.compactedRevision < revision) {
       this.#compactTarget = Math.max(this.#compactTarget, revision);
       await this.#committer.run(() => undefined);
@@ -193,8 +193,8 @@ export class Replica implements Store {
   async #close(): Promise<void> {
     this.#factsTimer?.cancel();
     this.#factsDue = this.#facts.dirty;
-    // Within this time a healthy database has written what waits; one that does not even tell
-    // whether it has a batch must not hold up the end of the process for ever.
+    // A healthy database finishes within this time. One that does not report whether it has a batch
+    // must not block the shutdown for ever.
     const patience = this.#options.clock.timer(5000, () => this.#committer.giveUp());
     await this.#committer.close();
     patience.cancel();
@@ -218,7 +218,7 @@ export class Replica implements Store {
     return draft;
   }
 
-  /** What another replica committed becomes current here as if it had been committed here. */
+  /** Applies the changes of other replicas as if they had been committed here. */
   #adopt(foreign: Foreign): void {
     checkComplete(foreign, this.#head.revision);
     const changes = foreign.changes.map((row) => this.#apply(changeOfRow(this.#collections, row)));
@@ -230,7 +230,7 @@ export class Replica implements Store {
     this.#tell(changes);
   }
 
-  /** Returns the change as it is told. */
+  /** Returns the change for watchers. */
   #apply(change: Change): Change {
     const { collection, name, entry } = change;
     const facts = entry === undefined ? this.#facts.get(collection, name) : undefined;
@@ -241,7 +241,7 @@ export class Replica implements Store {
     return told;
   }
 
-  /** While commits wait, history may grow to twice its size: forgetting it is for quiet moments. */
+  /** While commits wait, history may grow to twice its limit: compaction runs in quiet moments. */
   #compactionTarget(load: 'quiet' | 'busy'): number | undefined {
     const { maxChanges, maxBytes } = this.#options.history;
     const limits =

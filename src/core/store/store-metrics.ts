@@ -1,4 +1,4 @@
-// What the store tells Prometheus about itself.
+// Metrics of the store.
 
 import { HansaError } from '../errors/error.ts';
 import type { Counter, Histogram, Metrics } from '../metrics/metrics.ts';
@@ -29,12 +29,12 @@ export class StoreMetrics {
   constructor(metrics: Metrics, read: () => StoreGauges) {
     this.#commitSeconds = metrics.histogram({
       name: 'hansa_store_commit_duration_seconds',
-      help: 'Time from the call of commit until it was durable, waiting included.',
+      help: 'Time from the call of commit until it was durable, including the wait.',
       buckets: secondsBuckets,
     });
     this.#transactionSeconds = metrics.histogram({
       name: 'hansa_store_transaction_duration_seconds',
-      help: 'Time that one transaction of the database took.',
+      help: 'Duration of one database transaction.',
       buckets: secondsBuckets,
     });
     this.#batchCommits = metrics.histogram({
@@ -48,19 +48,19 @@ export class StoreMetrics {
     });
     this.#commits = metrics.counter({
       name: 'hansa_store_commits_total',
-      help: 'Commits by their result: ok, or the code of the error.',
+      help: 'Commits by result: ok, or the error code.',
       labels: ['result'],
     });
     const gauges: readonly [string, string, (state: StoreGauges) => number][] = [
       ['hansa_store_revision', 'The revision of the store.', (state) => state.revision],
       [
         'hansa_store_compacted_revision',
-        'The oldest revision from which a watch can go on.',
+        'The oldest revision from which a watch can resume.',
         (state) => state.compactedRevision,
       ],
-      ['hansa_store_records', 'Records that the store holds.', (state) => state.records],
-      ['hansa_store_watchers', 'Watches that are open on the store.', (state) => state.watchers],
-      ['hansa_store_waiting_commits', 'Commits that wait to be written.', (s) => s.waiting],
+      ['hansa_store_records', 'Records in the store.', (state) => state.records],
+      ['hansa_store_watchers', 'Open watches on the store.', (state) => state.watchers],
+      ['hansa_store_waiting_commits', 'Waiting commits.', (s) => s.waiting],
       ['hansa_audit_rows', 'Rows in the audit log.', (state) => state.auditSize],
     ];
     for (const [name, help, value] of gauges) {

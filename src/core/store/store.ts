@@ -1,23 +1,19 @@
-// The store: one memory for everything a site knows. This file is the contract; the suite in
-// conformance/ holds every driver to it.
-//
-// What lives in this folder: the store itself (replica.ts, with its committer, history, watchers,
-// leases and facts), its drivers, and the sealing of secrets. Only here may a database be spoken
-// to. What a value means does not live here: the store keeps bytes.
+// The contract of the store, which keeps all state of a site as bytes. The suite in conformance/
+// tests every driver against it.
 
 import type { HansaError } from '../errors/error.ts';
 
 /**
- * One version of one record. Immutable: a later change makes a new `Entry`, so that a reader may
- * keep it, and hang what it derived (a parsed object, a ready-made body) on its identity.
+ * One version of one record. Immutable: a later change creates a new `Entry`, so that readers may keep
+ * it and cache derived data (a parsed object, an encoded body) by its identity.
  */
 export interface Entry {
-  /** Resources use their plural name; what is not a resource has a name with a dot in it. */
+  /** Resources use their plural name; other collections have a name with a dot. */
   readonly collection: string;
   readonly name: string;
   /** The global revision of the change that made this version. */
   readonly revision: number;
-  /** Ready-made bytes. Must not be written to. */
+  /** Encoded bytes. Must not be changed. */
   readonly value: Buffer;
 }
 
@@ -28,7 +24,7 @@ export interface Change {
   readonly revision: number;
   readonly entry: Entry | undefined;
   readonly previous: Entry | undefined;
-  /** Of a deletion, where there were any: the facts that went with the record. */
+  /** For a deletion: the facts that were deleted with the record, if any. */
   readonly facts?: Readonly<Record<string, unknown>>;
 }
 
@@ -43,7 +39,7 @@ export interface RecordExpectation {
 
 export interface RoomExpectation {
   readonly collection: string;
-  /** The collection must hold fewer records than this before the commit: a limit, for those too that come at once. */
+  /** The collection must hold fewer records than this before the commit: a limit that also holds for concurrent commits. */
   readonly below: number;
 }
 
@@ -51,8 +47,8 @@ export interface Put {
   readonly collection: string;
   readonly name: string;
   /**
-   * Called once, when the revision of this change is known and the commit cannot fail any more but
-   * for the disk. Must be pure. The store keeps the Buffer.
+   * Called once, when the revision of this change is known and only the disk can still fail the
+   * commit. Must be pure. The store keeps the Buffer.
    */
   readonly encode: (revision: number) => Buffer;
 }
@@ -66,11 +62,11 @@ export interface Commit {
   readonly expect?: readonly Expectation[];
   readonly put?: readonly Put[];
   readonly delete?: readonly { readonly collection: string; readonly name: string }[];
-  /** Rows for the audit log: they are there exactly if the changes are. */
+  /** Rows for the audit log, written if and only if the changes are. */
   readonly audit?: readonly AuditRow[];
   /**
-   * Refused with HANSA_FENCED where the lease has a newer epoch than the writer's, or never had
-   * the one that the writer names.
+   * Rejected with HANSA_FENCED where the lease has a newer epoch than the writer's, or never had
+   * the writer's epoch.
    */
   readonly fence?: { readonly lease: string; readonly epoch: number };
 }
@@ -100,7 +96,7 @@ export interface Watcher {
    * before `watch` has returned. Must not throw and must not block.
    */
   changes(changes: readonly Change[]): void;
-  /** The store will call no more: it was closed, or it cannot tell what happened (HANSA_EXPIRED). */
+  /** The watch ended: the store was closed, or changes were lost (HANSA_EXPIRED). */
   ended(error: HansaError): void;
 }
 
@@ -110,8 +106,8 @@ export interface Watcher {
  * changes of a commit or none.
  *
  * Durability: when `commit` resolves, its changes survive kill -9 and loss of power, and `get`,
- * `list` and `watch` of this process show them. When it rejects, nothing changed; but for a crash
- * of the process during the call, which may leave all of it or nothing.
+ * `list` and `watch` of this process show them. When it rejects, nothing changed. A crash of
+ * the process during the call leaves all of it or nothing.
  *
  * Concurrency: any number of commits may wait at once; they are written in the order of the calls,
  * many to one transaction. One whose expectation fails (HANSA_CONFLICT) leaves the others alone.
@@ -120,7 +116,7 @@ export interface Watcher {
  */
 export interface Store {
   readonly revision: number;
-  /** Why the last write failed (a full disk, say); undefined as soon as one succeeds. Reads go on either way. */
+  /** Why the last write failed, for example a full disk; undefined after the next success. Reads always work. */
   readonly problem: HansaError | undefined;
   get(collection: string, name: string): Entry | undefined;
   /** O(1) while the collection has not changed since the last listing of it, O(n log n) after a change. */
@@ -130,30 +126,30 @@ export interface Store {
   /**
    * Delivers the changes of one collection with a revision above `after`. Throws HANSA_EXPIRED
    * where the history no longer reaches back that far, and where `after` is in the future.
-   * Changes of sealed collections that are over when the watch begins come without their values
+   * Past changes of sealed collections come without their values
    * (sealed-collections.ts).
    */
   watch(collection: string, after: number, watcher: Watcher): Watch;
   commit(commit: Commit): Promise<Committed>;
   /** Forgets history at and below `revision`; what is current stays. */
   compact(revision: number): Promise<void>;
-  /** The oldest revision from which `watch` can go on. */
+  /** The oldest revision from which `watch` can resume. */
   readonly compactedRevision: number;
 
   readonly facts: Facts;
   readonly leases: LeaseTable;
   readonly auditLog: AuditLog;
 
-  /** Finishes what waits, then refuses everything with HANSA_UNAVAILABLE. Idempotent. */
+  /** Finishes waiting commits, then rejects all calls with HANSA_UNAVAILABLE. Idempotent. */
   close(): Promise<void>;
 }
 
 export const maxValueBytes = 1536 * 1024;
 
 /**
- * Live facts that change every few seconds (last seen, last sync): beside the resources, with no
- * revision, no watch and no audit. Writes are gathered and may be lost with a crash, newest last.
- * A record that is deleted takes its facts along.
+ * Live facts that change every few seconds (last seen, last sync): stored apart from resources, with
+ * no revision, no watch and no audit record. Writes are batched, and a crash may lose the newest.
+ * Deleting a record deletes its facts.
  */
 export interface Facts {
   get(collection: string, name: string): Readonly<Record<string, unknown>> | undefined;
@@ -174,7 +170,7 @@ export interface LeaseState {
 export interface LeaseTable {
   /**
    * Takes the lease if it is free, expired by the database's clock, or already held by `holder`
-   * (then the epoch stays). Resolves to undefined where somebody else holds it. Durable before it
+   * (then the epoch stays). Resolves to undefined where another process holds it. Durable before it
    * resolves.
    */
   acquire(name: string, holder: string, durationMs: number): Promise<LeaseState | undefined>;

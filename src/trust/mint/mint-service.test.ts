@@ -121,14 +121,14 @@ describe('minting over gRPC', () => {
         forge({ uris: ['spiffe://bruges.example/db'] }),
         0,
         status.INVALID_ARGUMENT,
-        /issues identities of spiffe:\/\/lubeck\.example/,
+        /issues identities of the form spiffe:\/\/lubeck\.example/,
       ],
       [
         'the trust domain itself',
         forge({ uris: ['spiffe://lubeck.example'] }),
         0,
         status.INVALID_ARGUMENT,
-        /PATH only/,
+        /of the form/,
       ],
       ['a signing certificate', forge({ ca: true }), 0, status.INVALID_ARGUMENT, /leaf-not-ca/],
       [

@@ -211,7 +211,10 @@ suite('a document that is no bundle is refused', () => {
       /1 X\.509 and 65 JWT authorities, and the limit is 64/,
     );
     const x509 = jwt.map(({ kid }) => ({ use: 'x509-svid', ...key, x5c: [kid] }));
-    assertRefused(documentOf([jwk(rootA), ...x509]), /66 X\.509 and 0 JWT authorities, and 64/);
+    assertRefused(
+      documentOf([jwk(rootA), ...x509]),
+      /66 X\.509 and 0 JWT authorities, and the limit is 64/,
+    );
     const read = parseSpiffeBundle(documentOf([jwk(rootA), ...jwt.slice(1)]), bruges);
     assert.equal(read.skipped.length, 64);
   });

@@ -1,11 +1,11 @@
-// The shape of a commit, checked before it waits: what a caller got wrong is told at once.
+// Validates the form of a commit before it is queued, so that callers get their errors at once.
 
 import { HansaError } from '../../errors/error.ts';
 import type { Commit } from '../store.ts';
 
 /** Longer than any name of Kubernetes (253), and far below what a key costs to compare. */
 const maxNameBytes = 1024;
-/** One commit is one indivisible piece of a transaction, so it must stay small beside one. */
+/** A commit cannot be split across transactions, so it must be small compared to one. */
 const maxCommitRows = 512;
 
 export function checkCommit(commit: Commit): void {

@@ -1,9 +1,9 @@
-// The one writer of a replica. Commits that wait share a transaction, in the order of the calls:
-// under load they share the cost of a durable write, and a lone commit does not wait for others.
+// The single writer of a replica. Waiting commits share a transaction, in the order of the calls:
+// under load they share the cost of a durable write, and a lone commit does not wait.
 //
-// Where the driver allows it, the next transaction is planned and handed over while one is being
-// written. It is planned on the one ahead of it and fails with it. Transactions are settled in
-// order: readers, watchers and callers learn of one only when it and all ahead of it are durable.
+// If the driver allows it, the committer plans the next transaction and passes it to the driver while
+// one is being written. The next one builds on the first and fails with it. Transactions settle in
+// order: readers, watchers and callers see one only when it and all earlier ones are durable.
 
 import type { Clock } from '../../clock/clock.ts';
 import { sleep } from '../../clock/clock.ts';
@@ -14,7 +14,7 @@ import { TransactionFailed } from '../driver.ts';
 import type { TransactionDraft } from './transaction-draft.ts';
 import type { StoreMetrics } from '../store-metrics.ts';
 
-/** Bounds of one transaction: what the loop may hold up other work for, and how long a commit may wait. */
+/** Limits of one transaction, which bound the time on the event loop and the wait of a commit. */
 const maxBatchRows = 1024;
 const maxBatchBytes = 4 * 1024 * 1024;
 /** Commits that may wait at once. */
@@ -25,37 +25,37 @@ const askAgainMs = 250;
 /** Commits are spread over several transactions only where each gets this many. */
 const minShare = 8;
 
-/** What the committer needs of the store around it. */
+/** The part of the store that the committer needs. */
 export interface CommitterHost {
-  /** A new draft on what is current and being written, after the changes of other replicas have been taken over. */
+  /** A new draft on top of the current state, pending transactions and changes of other replicas. */
   draft(base: Base): TransactionDraft;
-  /** Adds what is written when there is time: facts, compaction. */
+  /** Adds background writes: facts and compaction. */
   housekeep(draft: TransactionDraft): void;
-  /** Whether `housekeep` has something that should not wait for the next commit. */
+  /** Whether `housekeep` has work that should not wait for the next commit. */
   needsHousekeeping(): boolean;
-  /** The database has the batch (undefined where nothing changed): make it current. */
+  /** The batch is in the database (undefined where nothing changed): make it current. */
   written(draft: TransactionDraft, batch: Batch | undefined): void;
-  /** The database does not have it; undefined where nothing was planned. */
+  /** The batch is not in the database; undefined where nothing was planned. */
   notWritten(draft: TransactionDraft | undefined): void;
 }
 
 interface Job {
-  /** Adds to the draft, or throws what this job alone is rejected with. */
+  /** Adds to the draft, or throws the error that rejects only this job. */
   readonly plan: (draft: TransactionDraft) => () => void;
   readonly reject: (error: HansaError) => void;
   readonly sinceMs: number;
 }
 
-/** One transaction, from the call of the driver until its callers know. */
+/** One transaction, from the call of the driver until its callers have the result. */
 interface Flight {
   readonly jobs: { readonly job: Job; readonly finish: () => void }[];
   readonly startedMs: number;
   /** Undefined until the driver has called for the batch. */
   draft: TransactionDraft | undefined;
   batch: Batch | undefined;
-  /** Nothing may be planned on it: the driver reported an error, whose outcome may be open. */
+  /** The driver reported an error with a possibly unknown outcome, so nothing may build on it. */
   failing: boolean;
-  /** Why it cannot be written: one ahead of it was not. */
+  /** Why it cannot be written: an earlier transaction failed. */
   doom: HansaError | undefined;
 }
 
@@ -77,7 +77,7 @@ export class Committer {
   #settled: Promise<void> = Promise.resolve();
   #settledMs = 0;
   #scheduled = false;
-  /** Housekeeping alone is not repeated after a failure: the next commit tries again. */
+  /** A failed transaction with only housekeeping is not repeated: the next commit includes it. */
   #healthy = true;
   #closing = false;
   readonly #closed = new AbortController();
@@ -90,14 +90,14 @@ export class Committer {
     return this.#waiting.length;
   }
 
-  /** Resolves with what `plan` returned, once that is durable and current. */
+  /** Resolves with the result of `plan` once it is durable and current. */
   run<T>(plan: (draft: TransactionDraft) => T): Promise<T> {
     if (this.#closing) return Promise.reject(closedError());
     if (this.#waiting.length >= maxWaiting) {
       return Promise.reject(
         new HansaError(
           'HANSA_TOO_MANY_REQUESTS',
-          `Cannot write: ${maxWaiting} writes are waiting already. Try again shortly.`,
+          `Cannot write: ${maxWaiting} writes are already waiting. Try again shortly.`,
           { details: { retryAfterSeconds: 1 } },
         ),
       );
@@ -115,13 +115,13 @@ export class Committer {
     });
   }
 
-  /** Starts writing where something waits and the driver takes more. */
+  /** Starts a transaction if commits wait and the driver has capacity. */
   wake(): void {
     this.#healthy = true;
     this.#schedule();
   }
 
-  /** Finishes what waits; refuses what comes later. */
+  /** Finishes waiting commits; rejects later ones. */
   async close(): Promise<void> {
     this.#closing = true;
     this.wake();
@@ -129,7 +129,7 @@ export class Committer {
     this.#closed.abort(closedError());
   }
 
-  /** Gives up on a batch whose fate the database does not tell. Only after `close` was called. */
+  /** Stops waiting for a batch with an unknown outcome. Only after `close`. */
   giveUp(): void {
     this.#closed.abort(closedError());
   }
@@ -209,8 +209,8 @@ export class Committer {
   ): Promise<void> {
     await ahead;
     const failed = await answer;
-    // One that is doomed is not in the database, as its base is not; also one that changes nothing
-    // was decided on what did not come to be.
+    // A doomed transaction is not in the database, as its base is not. One that changes nothing also
+    // depends on a base that was never written.
     const failure =
       flight.doom ??
       (failed === undefined ? undefined : await this.#failureOf(failed.error, flight.batch));
@@ -225,7 +225,7 @@ export class Committer {
     const { host, metrics, clock } = this.#options;
     if (batch !== undefined) this.#problem = undefined;
     if (draft !== undefined) host.written(draft, batch);
-    // The time that it waited for the one ahead belongs to that one.
+    // Exclude the time that it waited for the previous transaction.
     const sinceMs = Math.max(startedMs, this.#settledMs);
     metrics?.written(jobs.length, batch, clock.monotonic() - sinceMs);
     for (const { finish } of jobs) finish();
@@ -247,8 +247,8 @@ export class Committer {
   }
 
   /**
-   * Also what was refused is told only when the transaction is done: a caller that reads again then
-   * finds what stood in its way.
+   * Rejections are also delivered only when the transaction is done, so that a caller that reads again
+   * sees the change that it conflicted with.
    */
   #plan(job: Job, draft: TransactionDraft): () => void {
     const { metrics, clock } = this.#options;
@@ -267,22 +267,21 @@ export class Committer {
     }
   }
 
-  /** What the callers are told, or undefined where the batch turned out to be written. */
+  /** The error for the callers, or undefined where the batch was written after all. */
   async #failureOf(error: unknown, batch: Batch | undefined): Promise<HansaError | undefined> {
     const { driver, clock, log } = this.#options;
     if (!(error instanceof TransactionFailed)) {
-      log?.error('store driver failed in an unforeseen way', { error });
+      log?.error('store driver failed unexpectedly', { error });
       return toHansaError(error);
     }
     log?.warn('store transaction failed', { error: error.error, outcome: error.outcome });
     if (error.outcome === 'none' || batch === undefined) return error.error;
-    // To reject a commit that is on disk would be a lie, as would the contrary: the database is
-    // asked until it answers.
+    // The result of the commit must match the disk, so ask the database until it answers.
     for (;;) {
       try {
         return (await driver.holds(batch)) ? undefined : error.error;
       } catch (cause) {
-        log?.warn('store cannot tell whether a transaction was written; asking again', {
+        log?.warn('the outcome of a store transaction is unknown; asking the database again', {
           error: cause,
         });
         try {
@@ -295,7 +294,7 @@ export class Committer {
   }
 }
 
-/** An equal share of the commits that wait or are being written, so that no transaction is starved. */
+/** An equal share of waiting and pending commits, so that no transaction starves. */
 function shareOf(waiting: number, inFlight: number, flights: number): number {
   const share = Math.max(minShare, Math.ceil((waiting + inFlight) / flights));
   return Math.min(waiting, flights > 1 ? share : waiting);
@@ -304,6 +303,6 @@ function shareOf(waiting: number, inFlight: number, flights: number): number {
 export function closedError(): HansaError {
   return new HansaError(
     'HANSA_UNAVAILABLE',
-    'Cannot use the store: it was closed. The site is stopping; try again when it is back.',
+    'Cannot use the store: it is closed because the site is stopping. Try again when the site is back.',
   );
 }

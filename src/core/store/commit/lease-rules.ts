@@ -1,9 +1,9 @@
-// Who may hold a lease, as pure functions from the present row to the next one. `undefined` means
-// that the caller may not.
+// The rules for leases, as pure functions from the current row to the next one. `undefined` means
+// that the caller may not have the lease.
 
 import type { LeaseState } from '../store.ts';
 
-/** The holder of a lease that was released. Nobody can acquire under this name. */
+/** The holder of a lease that was released. No process can acquire a lease under this name. */
 export const noHolder = '';
 
 export function acquireLease(
@@ -19,7 +19,7 @@ export function acquireLease(
   return free ? { name, holder, epoch: (present?.epoch ?? 0) + 1, expiresAtMs } : undefined;
 }
 
-/** An expired lease that nobody took meanwhile can still be renewed: the epoch proves that. */
+/** A holder can renew an expired lease if no other holder took it meanwhile, which the epoch proves. */
 export function renewLease(
   present: LeaseState | undefined,
   holder: string,

@@ -1,4 +1,4 @@
-// The leases of the store: each call is a job of the committer, so that it is ordered with the
+// The leases of the store. Each call is a job of the committer, so that it is ordered with the
 // commits that it fences.
 
 import { HansaError } from '../../errors/error.ts';
@@ -34,7 +34,7 @@ export class CommittedLeases implements LeaseTable {
     return this.#committer.run((draft) => draft.release(name, holder, epoch));
   }
 
-  /** A job too: with replicas, it sees what the others did. */
+  /** Also a job, so that it sees the changes of other replicas. */
   async list(): Promise<readonly LeaseState[]> {
     await this.#committer.run(() => undefined);
     return [...this.#leases.values()];

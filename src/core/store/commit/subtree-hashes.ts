@@ -1,5 +1,5 @@
-// The hashes that a store keeps of its audit tree beside the leaves: those of complete subtrees of
-// 256, 65,536, … leaves. They are enough to build any proof from few reads, and to check the frontier.
+// The hashes of complete subtrees of 256, 65,536, … leaves, which the store keeps in addition to the
+// leaf hashes. With them a proof needs few reads, and the store can verify its frontier.
 
 import { Frontier, hashBytes } from '../../merkle/tree.ts';
 

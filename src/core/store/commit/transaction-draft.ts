@@ -1,7 +1,6 @@
-// A transaction in the making: commits and leases are decided here one after the other, each
-// against what is current, plus what the transactions ahead of it change, plus what this one already
-// changes. Nothing outside is touched before the database has it, so a draft that fails is dropped,
-// and with it the drafts that were planned on it.
+// A transaction before it is written. It decides commits and leases one after another, against the
+// current state plus earlier pending transactions plus its own changes. It changes nothing outside
+// before the database has it, so a failed draft is dropped together with the drafts that build on it.
 
 import { HansaError } from '../../errors/error.ts';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
@@ -104,7 +103,7 @@ export class TransactionDraft {
   /** Ends the planning. The rows to write; undefined where nothing changes. */
   batch(): Batch | undefined {
     const { head } = this.#current;
-    // The next draft holds on to this one: without this, it would to all before it.
+    // The next draft references this one. Clearing the reference avoids a chain of all earlier drafts.
     this.#current = { ...this.#current, ahead: [] };
     const still =
       this.changes.length === 0 &&
@@ -139,7 +138,7 @@ export class TransactionDraft {
     throw new HansaError(
       'HANSA_FENCED',
       `Cannot write under lease ${fence.lease} with epoch ${fence.epoch}: ${
-        lease === undefined ? 'nobody ever held it' : `it is at epoch ${lease.epoch}`
+        lease === undefined ? 'it was never held' : `it is at epoch ${lease.epoch}`
       }.`,
     );
   }
@@ -152,7 +151,7 @@ export class TransactionDraft {
         if (count < expectation.below) continue;
         throw new HansaError(
           'HANSA_CONFLICT',
-          `Cannot add to ${collection}: it holds ${count} records by now, and fewer than ${expectation.below} were expected.`,
+          `Cannot add to ${collection}: it holds ${count} records, but it must hold fewer than ${expectation.below}.`,
         );
       }
       const { name, at } = expectation;
@@ -185,7 +184,7 @@ export class TransactionDraft {
     this.#setOverlay(collection, name, entry);
   }
 
-  /** Runs last in a commit: once the rows are encoded nothing can fail, and no hash needs undoing. */
+  /** Runs last in a commit: after the rows are encoded nothing can fail, so no hash must be undone. */
   #appendAudit(commit: Commit): void {
     if (commit.audit === undefined) return;
     const revision = this.revision;
@@ -255,7 +254,7 @@ export class TransactionDraft {
   }
 }
 
-/** A window on a larger block (a request body, say) would keep all of it in memory. */
+/** Copies views, because a view of a larger block (such as a request body) keeps all of it in memory. */
 function ownBytes(value: Buffer): Buffer {
   return value.buffer.byteLength === value.byteLength ? value : unpooledCopy(value);
 }

@@ -1,4 +1,4 @@
-// Conformance: the audit log, compared with a naive implementation of RFC 6962 section 2.1.
+// Conformance tests of the audit log, compared with a naive implementation of RFC 6962 section 2.1.
 
 import assert from 'node:assert/strict';
 import { naiveRoot, sha256 } from '../../merkle/test-naive-tree.ts';

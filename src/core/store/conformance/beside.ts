@@ -1,4 +1,4 @@
-// Conformance: what lives beside the resources: leases, fences, facts.
+// Conformance tests of leases, fences and facts.
 
 import assert from 'node:assert/strict';
 import { VirtualClock } from '../../clock/virtual.ts';

@@ -1,4 +1,4 @@
-// Conformance: commits, their order, their limits, and what readers see of them.
+// Conformance tests of commits: their order, their limits, and what readers see of them.
 
 import assert from 'node:assert/strict';
 import { maxValueBytes } from '../store.ts';

@@ -1,5 +1,5 @@
-// The suite that every driver passes: what store.ts promises, as tests. It is given a way to make
-// a fresh place for a store, and knows nothing of the driver.
+// The test suite that every driver must pass: the contract of store.ts as tests. It gets a function
+// that creates a place for a store, and does not know the driver.
 
 import assert from 'node:assert/strict';
 import { describe } from 'node:test';

@@ -1,5 +1,5 @@
-// What the parts of the conformance suite share: a place where a store can be opened again and
-// again, and short ways to say what a commit does.
+// Shared helpers of the conformance suite: a place where a store can be reopened, and short forms of
+// commits.
 
 import assert from 'node:assert/strict';
 import { test as register } from 'node:test';
@@ -16,7 +16,7 @@ export interface PlaceOptions {
   readonly history?: Partial<HistoryLimits>;
 }
 
-/** One place on disk, or what plays it. */
+/** One place on disk, or a substitute in memory. */
 export interface Place {
   /** Opens a store there; the one before must be closed, unless the driver has replicas. */
   open(options?: PlaceOptions): Promise<Store>;
@@ -26,7 +26,7 @@ export interface Place {
 
 export type MakePlace = () => Promise<Place>;
 
-/** One behaviour that every driver has. The runner waits for it, nobody else has to. */
+/** Declares one test. The runner awaits it, so callers need not. */
 export function test(name: string, body: () => Promise<void>): void {
   void register(name, body);
 }
@@ -65,7 +65,7 @@ export function withErrorCode(code: ErrorCode): (error: unknown) => boolean {
   };
 }
 
-/** Everything that a watcher was told. */
+/** Records all calls of a watcher. */
 export class Recorder implements Watcher {
   readonly calls: (readonly Change[])[] = [];
   readonly ends: string[] = [];

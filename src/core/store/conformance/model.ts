@@ -1,4 +1,4 @@
-// Conformance: random commits against the simplest model that could be right.
+// Conformance tests with random commits, compared with a simple model.
 
 import assert from 'node:assert/strict';
 import * as fc from 'fast-check';
@@ -9,7 +9,7 @@ import type { MakePlace } from './harness.ts';
 import { audit, put, test, turn, withStore } from './harness.ts';
 
 interface Step {
-  /** A record and whether the expectation about it is to hold. */
+  /** A record, and whether its expectation should hold. */
   readonly expect: readonly { readonly name: string; readonly right: boolean }[];
   readonly put: readonly { readonly name: string; readonly value: string }[];
   readonly delete: readonly string[];

@@ -1,4 +1,4 @@
-// Conformance: watching, resuming, compaction.
+// Conformance tests of watches, resumption and compaction.
 
 import assert from 'node:assert/strict';
 import type { Change, Store } from '../store.ts';

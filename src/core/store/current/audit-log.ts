@@ -1,4 +1,4 @@
-// The audit log as its readers see it: sizes from memory, rows and hashes from the database.
+// The read side of the audit log: sizes from memory, rows and hashes from the database.
 
 import { HansaError } from '../../errors/error.ts';
 import type { Driver, Head } from '../driver.ts';

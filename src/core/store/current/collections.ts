@@ -1,4 +1,4 @@
-// What is current: every record of every collection, in memory.
+// All current records of all collections, in memory.
 
 import { compareUtf8, sortUtf8 } from '../utf8.ts';
 import type { Change, Entry } from '../store.ts';

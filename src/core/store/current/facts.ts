@@ -41,7 +41,7 @@ export class FactTable implements Facts {
     this.#touch(collection, name);
   }
 
-  /** What the database lacks, at most `limit` rows; the caller gives them back if it cannot write them. */
+  /** Unwritten facts, at most `limit` rows. The caller returns them if it cannot write them. */
   take(limit: number): FactRow[] {
     const rows: FactRow[] = [];
     for (const [collection, names] of this.#dirty) {

@@ -1,12 +1,12 @@
-// The recent past: the changes from which a watch can go on. Every revision above
-// `compactedRevision` is one change, so finding a place in it is arithmetic.
+// The recent changes, from which a watch can resume. Every revision above `compactedRevision` is
+// exactly one change, so a revision maps to an index.
 
 import { withoutSealedValues } from '../sealing/sealed-collections.ts';
 import type { Change } from '../store.ts';
 
 export interface HistoryLimits {
   readonly maxChanges: number;
-  /** Of what history alone keeps alive: values that were replaced or deleted. */
+  /** Bytes that only the history keeps in memory: replaced or deleted values. */
   readonly maxBytes: number;
 }
 
@@ -19,7 +19,7 @@ export const defaultHistoryLimits: HistoryLimits = {
   maxBytes: 64 * 1024 * 1024,
 };
 
-/** What a change costs beside the value: the objects in memory, and a row on disk. */
+/** Overhead of a change besides its value: objects in memory and a row on disk. */
 const overheadBytes = 256;
 
 function weight(change: Change): number {
@@ -29,7 +29,7 @@ function weight(change: Change): number {
 export class History {
   #compactedRevision: number;
   #changes: Change[] = [];
-  /** Index of the oldest change still kept; what is before it is cut off now and then. */
+  /** Index of the oldest change still kept; earlier ones are removed from time to time. */
   #start = 0;
   #bytes = 0;
 
@@ -82,7 +82,7 @@ export class History {
     return this.#compactedRevision + (at - this.#start);
   }
 
-  /** Revisions of the rows that are not needed any more once history up to `revision` is forgotten. */
+  /** Revisions of the rows that can be deleted when history is compacted to `revision`. */
   supersededBy(revision: number): number[] {
     const revisions: number[] = [];
     const end = this.#start + (revision - this.#compactedRevision);

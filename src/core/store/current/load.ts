@@ -1,5 +1,5 @@
-// Memory is rebuilt from the rows at start. Each row must fit what came before it: a store that
-// was cut, mixed or edited is refused rather than served.
+// Rebuilds the state in memory from the rows of the database at start. Each row must fit the rows
+// before it: the store rejects a truncated, mixed or edited database.
 
 import { HansaError } from '../../errors/error.ts';
 import { Collections } from './collections.ts';
@@ -66,7 +66,7 @@ export function changeOfRow(collections: Collections, row: ChangeRow): Change {
   return { collection, name, revision, entry, previous };
 }
 
-/** Without a gap, from what this replica has seen to the head that the others have reached. */
+/** Applies changes of other replicas, without a gap, up to their head. */
 export function checkComplete(foreign: Foreign, seen: number): void {
   let expected = seen;
   for (const { revision } of foreign.changes)

@@ -1,5 +1,5 @@
-// Who is told of changes. All watchers of a collection are handed the same array of changes, so
-// that they can share what they derive from it; telling costs one call a watcher and batch.
+// Delivers changes to watchers. All watchers of a collection get the same array, so that they can
+// share derived data; a delivery costs one call per watcher and batch.
 
 import { HansaError } from '../../errors/error.ts';
 import type { Log } from '../../log/log.ts';
@@ -35,8 +35,8 @@ class Subscription implements Watch {
   }
 
   deliver(changes: readonly Change[]): void {
-    // A watcher that was made by another's callback during this delivery began with these changes
-    // behind it.
+    // A watcher that another callback created during this delivery already started after these
+    // changes.
     const last = (changes[changes.length - 1] as Change).revision;
     if (this.#stopped || last <= this.#seen) return;
     this.#seen = last;
@@ -115,14 +115,14 @@ export class Watchers {
       try {
         subscription.end(error);
       } catch (thrown) {
-        this.#log?.error('watcher failed when told of the end', { error: thrown });
+        this.#log?.error('watcher failed in its end callback', { error: thrown });
       }
     }
   }
 
-  /** A watcher that throws breaks its contract: it alone is left out, the others hear of the change. */
+  /** A watcher that throws breaks its contract: only this watcher is removed. */
   #expel(collection: string, subscription: Subscription, thrown: unknown): void {
-    this.#log?.error('watcher failed; it is told of nothing more', { collection, error: thrown });
+    this.#log?.error('watcher failed; it was removed', { collection, error: thrown });
     subscription.stop();
   }
 

@@ -1,6 +1,5 @@
-// The driver without a disk, for simulation and tests. What would be on disk is a value of its
-// own, `MemoryDatabase`: a store that is opened on it again finds everything, and several stores
-// that share it are replicas of one another.
+// The driver without a disk, for simulation and tests. `MemoryDatabase` replaces the disk: a store
+// that is opened on it again finds everything, and several stores on one database are replicas.
 
 import type { Clock } from '../../clock/clock.ts';
 import type {

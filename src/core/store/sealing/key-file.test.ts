@@ -79,7 +79,7 @@ describe('the key file', () => {
     path = folder;
     await refusal(/not a regular file|Cannot use/);
     path = join(folder, 'missing', 'key');
-    await refusal(/Cannot make the key file/);
+    await refusal(/Cannot create the key file/);
     path = join(folder, 'link');
     await symlink(join(folder, 'missing', 'key'), path);
     await refusal(/vanished|Cannot/);

@@ -1,4 +1,5 @@
-// The key-encryption key in its file: one line of text, readable by its owner only.
+// Reads and creates the key file, which holds the key-encryption key: one line of text, readable only
+// by its owner.
 
 import { constants } from 'node:fs';
 import type { FileHandle } from 'node:fs/promises';
@@ -9,13 +10,13 @@ import { HansaError } from '../../errors/error.ts';
 import { keyBytes } from './sealer.ts';
 
 const prefix = 'hansa-key-1 ';
-/** The line and its end; whatever is longer is something else. */
+/** The line and its end; a longer file is not a key file. */
 const maxFileBytes = 128;
 
 /**
- * Reads the key, or makes one where the file does not exist. Two processes that make it at once
- * agree on one. Rejects with HANSA_CONFIG_INVALID where the file is open to others, belongs to
- * another user, or holds something else.
+ * Reads the key, or creates one where the file does not exist. Two processes that create it at once
+ * get the same key. Rejects with HANSA_CONFIG_INVALID where other users can access the file, it
+ * belongs to another user, or it is not a key file.
  */
 export async function loadOrCreateKey(path: string, random: Random): Promise<Buffer> {
   const present = await readKey(path);
@@ -38,14 +39,14 @@ export async function loadOrCreateKey(path: string, random: Random): Promise<Buf
   } catch (cause) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',
-      `Cannot make the key file ${path}: ${messageOf(cause)}. Check that its folder exists and belongs to this user.`,
+      `Cannot create the key file ${path}: ${messageOf(cause)}. Check that its folder exists and belongs to this user.`,
       { cause },
     );
   } finally {
     await rm(temporary, { force: true });
   }
   const made = await readKey(path);
-  if (made === undefined) throw refused(path, 'it vanished while it was made');
+  if (made === undefined) throw refused(path, 'it disappeared during its creation');
   return made;
 }
 
@@ -53,7 +54,7 @@ export async function loadOrCreateKey(path: string, random: Random): Promise<Buf
 async function readKey(path: string): Promise<Buffer | undefined> {
   let file: FileHandle;
   try {
-    // A fifo in its place must not hold up the start.
+    // A FIFO in its place must not block the start.
     file = await open(path, constants.O_RDONLY | constants.O_NONBLOCK);
   } catch (cause) {
     if (hasErrno(cause, 'ENOENT')) return undefined;
@@ -63,11 +64,11 @@ async function readKey(path: string): Promise<Buffer | undefined> {
     const { mode, uid, size } = await checkedStat(file, path);
     const own = process.getuid?.();
     if (own !== undefined && uid !== own) {
-      throw refused(path, `it belongs to user ${uid}, and Hansa runs as user ${own}`);
+      throw refused(path, `it belongs to user ${uid}, but Hansa runs as user ${own}`);
     }
     if ((mode & 0o077) !== 0) {
       const octal = (mode & 0o777).toString(8).padStart(4, '0');
-      throw refused(path, `others may use it (mode ${octal}). Run: chmod 600 ${path}`);
+      throw refused(path, `other users can access it (mode ${octal}). Run: chmod 600 ${path}`);
     }
     if (size > maxFileBytes) throw refused(path, 'it is too long for a key');
     return parseKey(await file.readFile('utf8'), path);
@@ -87,7 +88,7 @@ async function checkedStat(
 
 function parseKey(text: string, path: string): Buffer {
   const encoded = /^hansa-key-1 ([A-Za-z0-9_-]{43})\n?$/.exec(text)?.[1];
-  if (encoded === undefined) throw refused(path, 'it does not hold a key of Hansa');
+  if (encoded === undefined) throw refused(path, 'it does not contain a Hansa key');
   return Buffer.from(encoded, 'base64url');
 }
 

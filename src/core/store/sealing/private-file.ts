@@ -1,10 +1,10 @@
-// Files that only this user may read.
+// Creates files that only this user may read.
 
 import { closeSync, openSync } from 'node:fs';
 
 /**
- * Makes an empty file of mode 0600 where there is none; SQLite would make it readable for everyone.
- * One that exists is not even opened: to close it would free every POSIX lock that this process
+ * Creates an empty file of mode 0600 if there is none; SQLite would make it readable for everyone.
+ * Does not open an existing file: closing it would release every POSIX lock that this process
  * holds on it (https://sqlite.org/howtocorrupt.html section 2.2).
  */
 export function makePrivateFile(path: string): void {

@@ -1,6 +1,6 @@
-// Collections that hold sealed secrets. The store keeps no history of their values: what was replaced
-// or deleted is erased from the database with the commit, because a private key that was retired must
-// not be readable from an old row, even with the key-encryption key.
+// The list of collections that hold sealed secrets. The store keeps no history of their values: a
+// commit that replaces or deletes a value also erases it from the database, so that a retired private
+// key cannot be read from an old row, even with the key-encryption key.
 
 import type { Change } from '../store.ts';
 
@@ -19,7 +19,7 @@ export function isSealed(collection: string): boolean {
 
 export const erased = Buffer.alloc(0);
 
-/** As history remembers it: which record changed, and not to what. */
+/** The entry for the history: which record changed, without its value. */
 export function withoutSealedValues(change: Change): Change {
   if (!isSealed(change.collection)) return change;
   const { entry, previous } = change;

@@ -1,6 +1,6 @@
-// Secrets at rest. Each record has a data key of its own, wrapped by the key-encryption key; both
-// layers are AES-256-GCM. Where a record belongs is authenticated, so that a sealed value that is
-// copied to another place, or rolled back to another version, does not open there.
+// Encrypts secrets at rest. Each record has its own data key, wrapped by the key-encryption key; both
+// layers are AES-256-GCM. The place of the record is authenticated, so a sealed value cannot be
+// opened after it was copied to another place or rolled back to another version.
 
 import { createCipheriv, createDecipheriv, createHash } from 'node:crypto';
 import type { Random } from '../../clock/clock.ts';
@@ -12,7 +12,7 @@ export interface SealedPlace {
   readonly collection: string;
   readonly key: string;
   readonly column: string;
-  /** Of the record or of its format, as the caller counts; a whole number from 0. */
+  /** The version of the record or of its format, chosen by the caller; a whole number from 0. */
   readonly version: number;
 }
 
@@ -44,7 +44,7 @@ export function createSealer(key: Uint8Array, random: Random): Sealer {
     throw new RangeError(`a key-encryption key has ${keyBytes} bytes, not ${key.byteLength}`);
   }
   const wrappingKey = Buffer.from(key);
-  // Tells another key from a damaged record; it says nothing about the key itself.
+  // Distinguishes another key from a damaged record, without revealing the key.
   const keyId = createHash('sha256')
     .update('hansa key-encryption key id\0')
     .update(wrappingKey)
@@ -77,7 +77,7 @@ export function createSealer(key: Uint8Array, random: Random): Sealer {
     async open(place, sealed) {
       const bytes = Buffer.from(sealed.buffer, sealed.byteOffset, sealed.byteLength);
       if (bytes.byteLength < overheadBytes || bytes[0] !== format) {
-        throw broken(place, 'it is cut short, or not of a format that this Hansa knows');
+        throw broken(place, 'it is truncated, or its format is unknown to this version of Hansa');
       }
       if (!bytes.subarray(1, headerBytes).equals(keyId)) {
         throw broken(place, 'it was sealed with another key file');
@@ -91,7 +91,7 @@ export function createSealer(key: Uint8Array, random: Random): Sealer {
         return secret;
       } catch {
         // The cause would only say that a tag did not match.
-        throw broken(place, 'the record was changed, or belongs to another place');
+        throw broken(place, 'the record was changed, or was copied from another place');
       }
     },
   };
@@ -114,7 +114,7 @@ function decrypt(key: Buffer, sealed: Buffer, associated: Buffer): Buffer {
   return Buffer.concat([decryption.update(sealed.subarray(nonceBytes, end)), decryption.final()]);
 }
 
-/** Each part with its length in front: no two places have the same bytes. */
+/** Each part is prefixed with its length, so that no two places have the same bytes. */
 function aad(layer: 'key' | 'secret', header: Buffer, place: SealedPlace): Buffer {
   const version = Buffer.alloc(8);
   version.writeBigUInt64BE(BigInt(place.version));

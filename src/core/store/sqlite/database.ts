@@ -1,5 +1,5 @@
-// SQLite's side of the driver: SQL and nothing else. It runs in a thread of its own, because every
-// call blocks until the disk has answered.
+// The SQL of the SQLite driver. It runs in a separate thread, because every call blocks until the
+// disk answers.
 
 import type { StatementSync } from 'node:sqlite';
 import { DatabaseSync } from 'node:sqlite';
@@ -17,10 +17,10 @@ import { migrate } from './schema.ts';
 const pageRows = 2000;
 const pageBytes = 4 * 1024 * 1024;
 
-/** Only a reader or an operator's own sqlite3 can stand in the way, and briefly. */
+/** Busy timeout: only a reader or an operator's sqlite3 can block a write, and only briefly. */
 const busyTimeoutMs = 5000;
 
-/** Readers of this process are done sooner. */
+/** Longer than readers of this process take. */
 const emptyLogWithinMs = 200;
 
 const writerPragmas = [
@@ -30,11 +30,11 @@ const writerPragmas = [
   'temp_store = MEMORY',
   // 16 MiB: the tail of both tables and all inner pages.
   'cache_size = -16384',
-  // After a burst the log is cut back, so that it does not hold on to the disk's space.
+  // Truncates the log after a burst, to free disk space.
   'journal_size_limit = 16777216',
 ];
 
-/** Thrown where COMMIT itself failed for another reason than a lack of space. */
+/** Thrown where COMMIT failed for another reason than a full disk. */
 export class CommitUncertain extends Error {
   override readonly name = 'CommitUncertain';
 }
@@ -42,9 +42,9 @@ export class CommitUncertain extends Error {
 export class SqliteDatabase {
   readonly #database: DatabaseSync;
   readonly #statements = new Map<string, StatementSync>();
-  /** Something was erased that the write-ahead log still holds. */
+  /** The write-ahead log still holds an erased value. */
   #logHoldsErased = false;
-  /** Why COMMIT failed. Only a database that is opened again tells what was written. */
+  /** Why COMMIT failed. Only reopening the database shows what was written. */
   #uncertain: { readonly cause: unknown } | undefined;
   readonly #clock: Clock;
 
@@ -53,7 +53,7 @@ export class SqliteDatabase {
     this.#clock = clock;
   }
 
-  /** Makes the file where there is none, and brings its schema up to date. */
+  /** Creates the file if there is none, and upgrades its schema. */
   static open(path: string, clock: Clock): SqliteDatabase {
     // SQLite gives its other files the mode of this one.
     makePrivateFile(path);
@@ -62,7 +62,7 @@ export class SqliteDatabase {
       for (const pragma of writerPragmas) database.exec(`PRAGMA ${pragma}`);
       migrate(database);
       vacuumIfDue(database);
-      // A process that was killed may have left an erased value in the log.
+      // A killed process may have left an erased value in the log.
       emptyLog(database, busyTimeoutMs);
     } catch (error) {
       database.close();
@@ -122,7 +122,7 @@ export class SqliteDatabase {
   write(batch: WireBatch): Answers['write'] {
     if (this.#uncertain !== undefined) throw this.#uncertain.cause;
     const seals = batch.changes.collections.some((collection) => isSealed(collection));
-    // Not always: zeroing every page that history frees would cost each commit.
+    // Only sometimes: zeroing every page that history frees would slow down each commit.
     if (seals) this.#database.exec('PRAGMA secure_delete = ON');
     let commitMs: number;
     try {
@@ -132,7 +132,7 @@ export class SqliteDatabase {
     }
     this.#logHoldsErased ||= seals;
     if (this.#logHoldsErased) {
-      // A reader of another program, a backup say, must not hold up every commit.
+      // A reader of another program, such as a backup, must not block every commit.
       this.#logHoldsErased = !emptyLog(this.#database, seals ? emptyLogWithinMs : 0);
     }
     return { commitMs };
@@ -154,7 +154,7 @@ export class SqliteDatabase {
     } catch (error) {
       this.#rollback();
       // SQLITE_FULL comes from write(2), before the frame that makes the transaction valid is
-      // whole. After any other error that frame may be in the log, and nobody knows whether it
+      // whole. After any other error that frame may be in the log, and may or may not have
       // reached the disk.
       if (resultCode(error) === sqliteFull) throw error;
       this.#uncertain = { cause: error };
@@ -207,7 +207,7 @@ export class SqliteDatabase {
       head.frontier,
       batch.baseSequence,
     );
-    if (moved.changes !== 1) throw corrupt('someone else wrote to it since it was opened');
+    if (moved.changes !== 1) throw corrupt('another process wrote to it while it was open');
     const insertChange = this.#statement('INSERT INTO changes VALUES (?, ?, ?, ?, ?)');
     for (let at = 0; at < changes.revisions.length; at++) {
       const revision = changes.revisions[at] as number;
@@ -228,7 +228,7 @@ export class SqliteDatabase {
     this.#insertBeside(batch);
   }
 
-  /** Erases the version before. Returns what the row in changes holds instead. */
+  /** Erases the previous version. Returns the replacement value for its row in changes. */
   #insertSealed(revision: number, previous: number, value: Uint8Array | null): Uint8Array | null {
     this.#statement('DELETE FROM sealed WHERE revision = ?').run(previous);
     if (value === null) return null;
@@ -236,7 +236,7 @@ export class SqliteDatabase {
     return erased;
   }
 
-  /** What lives beside the resources. */
+  /** Writes leases and facts. */
   #insertBeside(batch: WireBatch): void {
     const upsertLease = this.#statement('INSERT OR REPLACE INTO lease VALUES (?, ?, ?, ?)');
     for (const lease of batch.leases) {
@@ -293,13 +293,13 @@ export class SqliteDatabase {
   }
 }
 
-/** Moves the write-ahead log into the database and cuts it to nothing. False while a reader needs it. */
+/** Moves the write-ahead log into the database and truncates it. False while a reader needs it. */
 function emptyLog(database: DatabaseSync, withinMs: number): boolean {
   try {
     database.exec(`PRAGMA busy_timeout = ${withinMs}`);
     return database.prepare('PRAGMA wal_checkpoint(TRUNCATE)').get()?.['busy'] === 0;
   } catch {
-    // A full disk, say. Everything is in the log, and the next write tries again.
+    // For example a full disk. The log has everything, and the next write retries.
     return false;
   } finally {
     database.exec(`PRAGMA busy_timeout = ${busyTimeoutMs}`);
@@ -316,7 +316,7 @@ function vacuumIfDue(database: DatabaseSync): void {
     database.exec('VACUUM');
     database.exec(`DELETE FROM meta WHERE key = 'vacuum_due'`);
   } catch (error) {
-    // There is no room for the copy: the next start tries again.
+    // No space for the copy: the next start retries.
     if (!isFull(error)) throw error;
   } finally {
     database.exec('PRAGMA temp_store = MEMORY');
@@ -329,7 +329,7 @@ function extendedCode(error: unknown): number | undefined {
   return typeof error.errcode === 'number' ? error.errcode : undefined;
 }
 
-/** Its last eight bits say what kind it is: https://sqlite.org/rescode.html */
+/** The primary result code, the low eight bits: https://sqlite.org/rescode.html */
 export function resultCode(error: unknown): number | undefined {
   const code = extendedCode(error);
   return code === undefined ? undefined : code & 0xff;

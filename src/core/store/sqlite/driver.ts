@@ -1,6 +1,5 @@
-// The embedded driver: SQLite in a thread of its own, so that a slow disk delays writers and
-// nobody else. A second thread, started when it is first needed, reads the audit log beside the
-// writer; WAL lets both go on at once.
+// The SQLite driver. SQLite runs in its own thread, so that a slow disk delays only writers. A second
+// thread, started on first use, reads the audit log concurrently with the writer (WAL).
 
 import type { Clock } from '../../clock/clock.ts';
 import type { Base, Batch, ChangeRow, Driver, Opened } from '../driver.ts';
@@ -12,8 +11,8 @@ import { packBatch, unpack, unpackChanges } from './messages.ts';
 import { SqliteThread } from './thread.ts';
 
 /**
- * Two transactions at once hide the time for planning and for waking threads (0.3 ms for 32 commits),
- * but COMMIT runs twice as often: worth it only where that takes less than this.
+ * Two concurrent transactions hide the time for planning and thread switches (0.3 ms for 32 commits),
+ * but COMMIT runs twice as often. This pays off only where COMMIT takes less than this time.
  */
 const quickCommitMs = 0.12;
 
@@ -24,7 +23,7 @@ export class SqliteDriver implements Driver {
   #lock: StoreLock | undefined;
   #writer: SqliteThread | undefined;
   #reader: Promise<SqliteThread> | undefined;
-  /** How long COMMIT takes, typically: half of them take longer. */
+  /** Estimated median duration of COMMIT. */
   #commitMs = 1;
 
   /** Transactions overlap where COMMIT takes less than `overlapBelowMs`. */
@@ -34,7 +33,7 @@ export class SqliteDriver implements Driver {
     this.#overlapBelowMs = overlapBelowMs;
   }
 
-  /** After the end of the thread `holds` has to find out what was written, before anything else is. */
+  /** After the thread ended, `holds` must find out what was written before the next write. */
   get maxInFlight(): number {
     return this.#commitMs < this.#overlapBelowMs && this.#writer?.dead === false ? 2 : 1;
   }
@@ -44,7 +43,7 @@ export class SqliteDriver implements Driver {
     const opened = await unwrap(this.#startWriter());
     return {
       head: { ...opened.head, frontier: Buffer.from(opened.head.frontier) },
-      // The lock proves that whoever held a lease is gone: nobody has to wait for it to expire.
+      // The lock proves that earlier lease holders are gone, so their leases end at once.
       leases: opened.leases.map((lease) => ({ ...lease, expiresAtMs: 0 })),
       facts: opened.facts,
       edges: buffers(opened.edges),
@@ -58,7 +57,7 @@ export class SqliteDriver implements Driver {
   }
 
   async transact(build: (base: Base) => Batch | undefined): Promise<void> {
-    // After a failure of the thread: the head is compared by the write itself.
+    // After a thread failure. The write itself compares the head.
     if (this.#writer?.dead === true) await this.#startWriter();
     const batch = build({ nowMs: this.#clock.now() });
     if (batch === undefined) return;
@@ -68,16 +67,16 @@ export class SqliteDriver implements Driver {
     this.#observe(commitMs);
   }
 
-  /** Steps towards the median: a single slow commit (one with a checkpoint, say) changes little. */
+  /** Moves towards the median, so that a single slow commit (such as one with a checkpoint) changes little. */
   #observe(commitMs: number): void {
     const next = this.#commitMs * (commitMs > this.#commitMs ? 1.1 : 1 / 1.1);
-    // Bounds, so that a change of the disk's speed shows within a hundred commits.
+    // Limits, so that the estimate follows a change of disk speed within a hundred commits.
     this.#commitMs = Math.min(10, Math.max(0.01, next));
   }
 
   /**
-   * Opens the database anew: only then does it read its log as it would after a crash, and not as
-   * it remembers having written it.
+   * Reopens the database, so that it reads its log from disk as after a crash, instead of relying on
+   * its memory.
    */
   async holds(batch: Batch): Promise<boolean> {
     await this.#endReader();
@@ -115,7 +114,7 @@ export class SqliteDriver implements Driver {
     try {
       return await writer.ask('open', { path: this.#path });
     } catch (error) {
-      // Left as dead, so that the next transaction tries again.
+      // Left as ended, so that the next transaction retries.
       await writer.end();
       throw error;
     }
@@ -150,7 +149,7 @@ export class SqliteDriver implements Driver {
   }
 }
 
-/** For readers, who are told the error itself. */
+/** For readers, which get the original error. */
 async function unwrap<T>(answer: Promise<T>): Promise<T> {
   try {
     return await answer;

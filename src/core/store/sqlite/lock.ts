@@ -1,5 +1,5 @@
-// One daemon a data folder. The lock is SQLite's own file lock on an empty file, held by an open
-// transaction: the kernel frees it when the process ends, however it ends.
+// The lock that allows one daemon per data folder: SQLite's file lock on an empty file, held by an
+// open transaction. The kernel releases it when the process ends for any reason.
 
 import { readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { DatabaseSync } from 'node:sqlite';
@@ -26,7 +26,7 @@ export class StoreLock {
     try {
       makePrivateFile(`${path}.lock`);
       database = new DatabaseSync(`${path}.lock`, { timeout: 0 });
-      // Without this a journal file would stand beside it.
+      // Avoids a journal file.
       database.exec('PRAGMA journal_mode = MEMORY');
       database.exec('BEGIN EXCLUSIVE');
     } catch (cause) {
@@ -40,7 +40,7 @@ export class StoreLock {
       );
     }
     try {
-      // A courtesy for whoever comes second; a full disk must not keep the site from reading.
+      // Only informs a second process, so a failure (a full disk) is ignored.
       writeFileSync(pidPath, `${process.pid}\n`, { mode: 0o600 });
     } catch {
       rmSync(pidPath, { force: true });
@@ -65,7 +65,7 @@ function lockedError(path: string, pidPath: string, cause: unknown): HansaError 
   }
   return new HansaError(
     'HANSA_STORE_LOCKED',
-    `Cannot open the store at ${path}: ${holder} uses it. Stop that one, or choose another data folder.`,
+    `Cannot open the store at ${path}: ${holder} uses it. Stop that process, or choose another data folder.`,
     { cause },
   );
 }

@@ -1,5 +1,5 @@
-// What the SQLite driver and its threads say to each other. Bytes travel in one block that is
-// moved, not copied: a Buffer that is a window on a larger one would take all of it along.
+// The messages between the SQLite driver and its threads. Bytes travel in one block that is
+// transferred, not copied; a Buffer that is a view of a larger block would transfer all of it.
 
 import type { CoreErrorCode } from '../../errors/error.ts';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
@@ -26,7 +26,7 @@ export function pack(parts: readonly (Uint8Array | undefined)[]): Packed {
   return { bytes, lengths };
 }
 
-/** Windows on the packed bytes, one after the other. */
+/** Views of the packed bytes, in order. */
 export function* unpack({ bytes, lengths }: Packed): Generator<Uint8Array | undefined, undefined> {
   let at = 0;
   for (const length of lengths) {
@@ -69,7 +69,7 @@ export function packBatch(batch: Batch): WireBatch {
   for (const row of batch.subtrees) parts.push(row.hash);
   return {
     baseSequence: batch.base.sequence,
-    // A copy: the frontier may be a window on something larger.
+    // A copy, because the frontier may be a view of a larger block.
     head: { ...batch.head, frontier: new Uint8Array(batch.head.frontier) },
     changes: {
       revisions: batch.changes.map((row) => row.revision),
@@ -100,7 +100,7 @@ export function unpackChanges(page: WireChangePage): ChangeRow[] {
       collection: page.collections[at] as string,
       name: page.names[at] as string,
       previous: page.previous[at] as number,
-      // A copy, so that one record that lives long does not keep its whole page alive.
+      // A copy, so that one long-lived record does not keep its whole page in memory.
       value: value === undefined ? undefined : unpooledCopy(value),
     };
   });
@@ -114,11 +114,11 @@ export interface WireOpened {
 }
 
 export interface Written {
-  /** How long COMMIT took: what a transaction costs however many rows it has, roughly. */
+  /** Duration of COMMIT: roughly the fixed cost of a transaction. */
   readonly commitMs: number;
 }
 
-/** What each request is answered with. */
+/** The response type of each request. */
 export interface Answers {
   open: WireOpened;
   openReader: undefined;
@@ -132,7 +132,7 @@ export interface Answers {
 
 export interface Questions {
   open: { readonly path: string };
-  /** Opens what a writer has brought up to date; only reads of the audit log may follow. */
+  /** Opens a database that the writer has upgraded; only reads of the audit log may follow. */
   openReader: { readonly path: string };
   changes: { readonly after: number };
   write: WireBatch;
@@ -153,7 +153,7 @@ export interface Request<Kind extends RequestKind = RequestKind> {
 export interface WireError {
   readonly code: CoreErrorCode;
   readonly message: string;
-  /** What the database said. */
+  /** The result of the database. */
   readonly cause: string;
   readonly outcome: 'none' | 'unknown';
 }

@@ -1,5 +1,5 @@
-// The tables of the SQLite driver, as a list of steps that only grows: a step that was released
-// is never edited. A database remembers the last step that it has seen.
+// The schema of the SQLite driver, as an append-only list of migration steps: a released step never
+// changes. A database stores the number of its last step.
 
 import type { DatabaseSync } from 'node:sqlite';
 import { HansaError } from '../../errors/error.ts';
@@ -9,7 +9,7 @@ export interface SchemaStep {
   readonly sql: string;
 }
 
-/** "HNSA": lets `file` and a careful reader tell whose database it is. */
+/** "HNSA": identifies the database, for example to `file`. */
 export const applicationId = 0x484e5341;
 
 export const schemaSteps: readonly SchemaStep[] = [
@@ -106,7 +106,7 @@ export function migrate(database: DatabaseSync, steps: readonly SchemaStep[] = s
     if (present > newest) {
       throw new HansaError(
         'HANSA_STORE_NEWER',
-        `Cannot open the store: it has schema ${present}, and this Hansa knows only up to ${newest}. Start the newer version.`,
+        `Cannot open the store: it has schema ${present}, but this version of Hansa supports up to ${newest}. Start the newer version.`,
       );
     }
     for (const step of steps) if (step.version > present) database.exec(step.sql);
@@ -124,7 +124,7 @@ export function migrate(database: DatabaseSync, steps: readonly SchemaStep[] = s
   }
 }
 
-/** 0 for a new, empty file. Anything that is neither empty nor ours is refused. */
+/** 0 for a new, empty file. Throws for a database of another program. */
 function schemaVersion(database: DatabaseSync): number {
   const id = readPragma(database, 'application_id');
   if (id === applicationId) {
@@ -135,7 +135,7 @@ function schemaVersion(database: DatabaseSync): number {
   if (id !== 0 || tables?.['count'] !== 0) {
     throw new HansaError(
       'HANSA_STORE_CORRUPT',
-      'Cannot open the store: the file is a database of something else.',
+      'Cannot open the store: the file is a database of another program.',
     );
   }
   database.exec(`PRAGMA application_id = ${applicationId}`);

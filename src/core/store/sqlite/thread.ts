@@ -1,4 +1,4 @@
-// The main thread's end of a worker: requests go out, answers come back in order.
+// The main thread's side of a worker thread: sends requests and matches responses in order.
 
 import { Worker } from 'node:worker_threads';
 import { HansaError } from '../../errors/error.ts';
@@ -13,7 +13,7 @@ interface Waiting {
   readonly reject: (failure: TransactionFailed) => void;
 }
 
-/** Every rejection is a `TransactionFailed`, whose `error` is what to tell a reader. */
+/** Every rejection is a `TransactionFailed`; its `error` is for readers. */
 export class SqliteThread {
   readonly #worker: Worker;
   readonly #waiting = new Map<number, Waiting>();
@@ -22,7 +22,7 @@ export class SqliteThread {
   #dead: HansaError | undefined;
 
   constructor() {
-    // Flags that the process was started with (--eval, say) are not for this file.
+    // The flags of the process (such as --eval) must not apply to the worker.
     this.#worker = new Worker(new URL(workerFile, import.meta.url), { execArgv: [] });
     this.#worker.on('message', (answer: Answer) => this.#settle(answer));
     this.#worker.on('error', (cause) => this.#die(cause));
@@ -78,7 +78,7 @@ export class SqliteThread {
   #die(cause: unknown): void {
     this.#dead ??= new HansaError(
       'HANSA_UNAVAILABLE',
-      'Cannot use the store: its thread ended unexpectedly. It is started again; try again shortly.',
+      'Cannot use the store: its thread ended unexpectedly. The site restarts it. Try again shortly.',
       { cause },
     );
     for (const { reject } of this.#waiting.values()) {

@@ -1,4 +1,4 @@
-// A thread around one SqliteDatabase: answers requests one after the other.
+// The worker thread with one SqliteDatabase: handles requests one after another.
 
 import { parentPort } from 'node:worker_threads';
 import { systemClock } from '../../clock/system.ts';
@@ -54,7 +54,7 @@ const codes: Readonly<Record<number, CoreErrorCode>> = {
 
 const messages: Partial<Record<CoreErrorCode, string>> = {
   HANSA_STORE_FULL:
-    'Cannot write to the store: the disk under the data folder is full. Free some space; writes then work again.',
+    'Cannot write to the store: the disk of the data folder is full. Free some space; writes then work again.',
   HANSA_STORE_CORRUPT:
     'Cannot use the store: its file is damaged or not a database. Restore it from a backup.',
 };
@@ -75,7 +75,7 @@ function describe(thrown: unknown): WireError {
   return { code, message, cause, outcome };
 }
 
-/** The blocks of bytes in an answer, which are moved. */
+/** The byte blocks in a response, which are transferred. */
 function blocks(reply: Answers[RequestKind]): ArrayBuffer[] {
   if (typeof reply !== 'object' || 'commitMs' in reply) return [];
   const packed: Packed | undefined =
