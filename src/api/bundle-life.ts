@@ -1,7 +1,6 @@
-// How long a federated bundle is given to workloads. Its endpoint must confirm it now and then: one
-// that could not be refreshed is used for a while past the moment at which its publisher wanted to
-// be asked, and then withheld, for by then the keys in it may have been revoked. Never is it used
-// past the expiry of its authorities. Pure.
+// Decides how long workloads get a federated bundle. If the site cannot refresh a bundle, it still
+// delivers it for some time after the refresh hint and then withholds it, because its keys may have
+// been revoked. It never delivers a bundle whose authorities have expired. Pure.
 
 import { refreshAfterSeconds } from './values/refresh-hint.ts';
 

@@ -1,7 +1,7 @@
-// May a workload of a peer use an offer of this site now? One pure decision for every place that can
-// refuse: delivery of bundles, ext_authz, `hansa grant check`, and what is told to the peer itself.
-// It says why, for the operator of this site; callers that answer strangers keep the reason to
-// themselves.
+// Decides whether a workload of a peer may use an offer of this site now. All enforcement points use
+// this pure function: delivery of bundles, ext_authz, `hansa grant check`, and the offers in
+// heartbeats. It returns the reason for operators of this site; callers must not show it to
+// strangers.
 
 import {
   defaultScopes,

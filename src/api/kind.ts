@@ -1,5 +1,5 @@
-// What a kind declares. Everything that a user meets of it comes from this one value: validation,
-// defaults, OpenAPI, discovery, tables, CLI columns, TypeScript types, CRDs and reference pages.
+// The declaration of a kind. Validation, defaults, OpenAPI, discovery, tables, CLI columns,
+// TypeScript types, CRDs and reference pages are all derived from it.
 
 import type { Resource } from './object.ts';
 import type { Infer, ObjectSchema } from './schema/schema.ts';

@@ -1,6 +1,6 @@
-// Fields of a status that change with every look and mean no change of state (when a source was
-// asked last, say). They are kept beside the object, as facts, and put into it when it is read: so
-// they cost no commit, wake no watcher and leave the resourceVersion alone. Pure.
+// Status fields that change often without a change of state, such as the time of the last refresh.
+// The store keeps them apart from the object, as facts, and reads add them to the object. So they
+// cost no commit, trigger no watch and do not change the resourceVersion. Pure.
 
 import type { Kind } from './kind.ts';
 

@@ -1,4 +1,4 @@
-// The shape that every resource shares, as Kubernetes defines it.
+// The types that all resources share, as Kubernetes defines them.
 
 export const group = 'hansa.dev';
 export const version = 'v1alpha1';

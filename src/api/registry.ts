@@ -1,7 +1,4 @@
-// The registry: all kinds that a site serves. This folder (src/api) holds what a resource is: the
-// schema language, the kinds, and everything that is computed from a kind's declaration, such as
-// validation, OpenAPI, discovery, tables, CRDs and reference pages. It is pure: no I/O, no clock,
-// no store; and it imports nothing of Hansa but core/errors.
+// The registry of all kinds that a site serves. README.md describes this folder.
 
 import { compileJsonPath } from './selectors/json-path.ts';
 import type { Column, Kind } from './kind.ts';

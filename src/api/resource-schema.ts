@@ -1,5 +1,5 @@
-// What is asked of whole objects of a kind, as a server meets them: prune and default what came
-// in, then validate it as something new, as a change, or as a change of its status.
+// The operations on whole objects of a kind: prune and default the input, then validate it as a new
+// object, an update, or an update of its status.
 
 import { HansaError } from '../core/errors/error.ts';
 import type { Kind } from './kind.ts';

@@ -1,5 +1,5 @@
-// A kind as a CustomResourceDefinition: for clusters that are to hold objects of it, and for the
-// tests that compare our answers with those of a real kube-apiserver.
+// Renders a kind as a CustomResourceDefinition: for clusters that store objects of the kind, and for
+// tests that compare our responses with those of a real kube-apiserver.
 
 import type { Kind } from '../kind.ts';
 import { group, type JsonObject, version } from '../object.ts';

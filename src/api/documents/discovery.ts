@@ -1,6 +1,6 @@
-// Discovery: what a client asks first, to learn which kinds there are and what can be done with
-// them. Both dialects are served: the old one (a document a group) and the aggregated one
-// (apidiscovery.k8s.io/v2), which kubectl prefers.
+// API discovery, with which clients learn the kinds and their verbs. It serves both formats: the old
+// one (one document per group) and the aggregated one (apidiscovery.k8s.io/v2), which kubectl
+// prefers.
 
 import { category } from './crd.ts';
 import type { Kind } from '../kind.ts';

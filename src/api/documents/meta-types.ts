@@ -1,5 +1,5 @@
-// The types that the API itself speaks beside kinds: Status, DeleteOptions, ListMeta, WatchEvent
-// and Patch, as schemas for OpenAPI.
+// Schemas for OpenAPI of the API types that are not kinds: Status, DeleteOptions, ListMeta,
+// WatchEvent and Patch.
 
 import { optional, required, s } from '../schema/dsl.ts';
 import type { Schema } from '../schema/schema.ts';

@@ -1,6 +1,6 @@
-// OpenAPI v3, a document a group version, as kubectl reads it: `explain` walks the schemas, `apply`
-// looks for the PATCH operation with `fieldValidation`, and picks its patch type by the media
-// types that PATCH takes (there is no strategic merge).
+// OpenAPI v3 documents, one per group version, for kubectl: `explain` reads the schemas, and `apply`
+// looks for the PATCH operation with `fieldValidation` and chooses its patch type from the media
+// types of PATCH (there is no strategic merge patch).
 
 import { hash } from 'node:crypto';
 import { verbsOf } from './discovery.ts';

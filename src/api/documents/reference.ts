@@ -1,5 +1,4 @@
-// The reference page of a kind in Markdown, for docs/reference: generated from the declaration, so
-// that it is always true.
+// Generates the Markdown reference page of a kind for docs/reference from its declaration.
 
 import type { Kind } from '../kind.ts';
 import { apiVersion } from '../object.ts';

@@ -1,6 +1,5 @@
-// The reviews of Kubernetes by which a caller asks about itself: `kubectl auth can-i` and `kubectl
-// auth whoami`. They are questions and answers, not resources: only `create` exists, and nothing
-// is stored.
+// Schemas of the self-reviews of Kubernetes, which `kubectl auth can-i` and `kubectl auth whoami`
+// send. They are not resources: only `create` exists, and nothing is stored.
 
 import { optional, required, s } from '../schema/dsl.ts';
 import type { ObjectSchema } from '../schema/schema.ts';

@@ -1,4 +1,4 @@
-// Tables (meta.k8s.io/v1): what `kubectl get` prints comes from the server, column by column.
+// Builds tables (meta.k8s.io/v1), which `kubectl get` prints as the server returns them.
 
 import { humanDuration } from '../values/duration.ts';
 import { compileJsonPath, type JsonPath } from '../selectors/json-path.ts';

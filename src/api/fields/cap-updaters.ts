@@ -1,4 +1,5 @@
-// managedFields must not grow with every client that ever wrote to an object.
+// Limits the number of managers in managedFields, so that it does not grow with every client that
+// ever wrote to an object.
 
 import { compareBytes } from '../schema/go-text.ts';
 import { emptySet, type FieldSet, unionAll } from './field-set.ts';

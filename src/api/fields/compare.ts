@@ -1,4 +1,4 @@
-// What changed between two values of one schema: fields added, modified and removed.
+// Compares two values of one schema: which fields were added, modified and removed.
 
 import type { Json, JsonObject } from '../object.ts';
 import { jsonEquals } from '../schema/json.ts';

@@ -1,4 +1,4 @@
-// How a conflict between field managers is told to the one who applies.
+// The error for a conflict between field managers.
 
 import { type Cause, HansaError } from '../../core/errors/error.ts';
 import { listPaths } from './field-set.ts';

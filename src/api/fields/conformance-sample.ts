@@ -1,5 +1,5 @@
-// For the tests of this folder only: a kind with every way in which a field can be owned, random values
-// of it, and writes to objects of it as the server makes them.
+// Test fixture of this folder: a kind with every type of field ownership, random values of it, and
+// writes to its objects as the server makes them.
 
 import assert from 'node:assert/strict';
 import fc from 'fast-check';

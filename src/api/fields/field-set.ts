@@ -1,5 +1,5 @@
-// Sets of field paths, as immutable tries. Every operation shares what it did not change; its cost
-// grows with the levels that both tries have, not with what lies below them in one alone.
+// Sets of field paths, as immutable tries. Operations share unchanged parts; their cost grows with
+// the levels that both tries have in common.
 
 import { type PathElement, sortPathElements } from './path-element.ts';
 

@@ -1,6 +1,6 @@
 // The annotation of client-side apply. When `kubectl apply --server-side` meets an object that
-// `kubectl apply` wrote, fields that the annotation vouches for change hands without a conflict, and
-// the annotation is kept up to date so that the old way still works.
+// `kubectl apply` wrote, fields in the annotation change their manager without a conflict. The server
+// keeps the annotation up to date, so that client-side apply still works.
 
 import { annotationsBytes, maxAnnotationsBytes } from '../metadata/metadata-rules.ts';
 import type { Json, JsonObject } from '../object.ts';

@@ -1,6 +1,6 @@
-// The structured merge of server-side apply: what `config` says wins, everything else stays as it is
-// in `live`. Lists of type set and map merge by item; where both have an item, the order of `config`
-// counts, and items of `live` alone keep their place between.
+// The structured merge of server-side apply: fields in `config` replace those in `live`, and all
+// others stay. Lists of type set and map merge by item: common items take the order of `config`, and
+// other items of `live` keep their place between them.
 
 import type { Json, JsonObject } from '../object.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';

@@ -1,5 +1,5 @@
-// Cuts the fields of a set out of a value. A container that loses all of its fields becomes null, as
-// in kube-apiserver; the pruning of nulls takes it away afterwards.
+// Removes the fields of a set from a value. A container that loses all of its fields becomes null, as
+// in kube-apiserver; pruning removes the null afterwards.
 
 import type { Json } from '../object.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';

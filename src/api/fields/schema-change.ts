@@ -1,5 +1,5 @@
-// Field sets outlive schemas: what an older release tracked field by field may be atomic now. Such a
-// manager then owns the atomic whole and nothing inside of it.
+// Adapts stored field sets to a changed schema. If a field that an older release tracked field by
+// field is atomic now, its manager owns the whole field.
 
 import type { Schema } from '../schema/schema.ts';
 import { type FieldEntry, type FieldSet, type MutableFieldSet, leaf } from './field-set.ts';

@@ -1,6 +1,6 @@
-// Which fields a value has. `toFieldSet` gives those that an applied configuration claims: its
-// leaves, list items and map entries. `everyField` gives those and every object between, as a
-// comparison counts them.
+// Computes the field set of a value. `toFieldSet` returns the fields that an applied configuration
+// claims: leaves, list items and map entries. `everyField` also returns the objects between them, for
+// comparisons.
 
 import type { Json } from '../object.ts';
 import type { ListSchema, Schema } from '../schema/schema.ts';

@@ -1,6 +1,6 @@
-// Whether a value fits its schema as far as field ownership needs: kinds of values, declared fields,
-// list items that can be told apart. The words are kube-apiserver's, because tools look for them
-// (`field not declared in schema`).
+// Checks a value against its schema as far as field ownership needs: types, declared fields, and
+// distinct list items. The messages are those of kube-apiserver, because tools match on them (`field
+// not declared in schema`).
 
 import type { Json } from '../object.ts';
 import { mostErrors } from '../schema/field-error.ts';

@@ -1,5 +1,5 @@
-// Who owns what after a write: the heart of server-side apply, over field sets and values of one
-// version. It knows nothing of metadata, timestamps or the wire.
+// Computes field ownership after a write: the core of server-side apply, over field sets and values
+// of one version. It does not know metadata, timestamps or encodings.
 
 import type { Json } from '../object.ts';
 import { jsonEquals } from '../schema/json.ts';

@@ -1,4 +1,4 @@
-// The name under which a client manages fields.
+// The field manager name of a client.
 
 import { type FieldError, forbidden, invalid, required, tooLong } from '../schema/field-error.ts';
 import { isPrintable } from '../schema/go-text.ts';

@@ -3,7 +3,7 @@
 import { optional, required, s } from '../schema/dsl.ts';
 
 export const conditions = s.list({
-  description: 'What is known about the state of this object, one entry per aspect.',
+  description: 'The observed state of this object, one entry per aspect.',
   listType: 'map',
   keys: ['type'],
   maxItems: 32,
@@ -20,7 +20,7 @@ export const conditions = s.list({
       ),
       status: required(
         s.string({
-          description: 'Whether it is so: True, False or Unknown.',
+          description: 'True, False or Unknown.',
           enum: ['True', 'False', 'Unknown'],
         }),
       ),

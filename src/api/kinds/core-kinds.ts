@@ -1,6 +1,5 @@
-// The kinds that every site serves, whatever planes it has. A plane lists its own kinds in its
-// plane.ts. This folder holds one file per kind; nothing here computes, and nothing here knows who
-// serves or reconciles a kind.
+// The kinds that every site serves, regardless of its planes. A plane lists its own kinds in its
+// plane.ts.
 
 import type { Kind } from '../kind.ts';
 import { roleKind } from './role.ts';

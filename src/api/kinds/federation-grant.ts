@@ -1,4 +1,5 @@
-// FederationGrant: what a peer's workloads may use here, and from where.
+// The kind FederationGrant: which offers of this site the workloads of a peer may use, and from
+// where.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -17,7 +18,7 @@ export const defaultScopes: readonly GrantScope[] = ['read'];
 const unrestricted = optional(
   s.boolean({
     description:
-      'Everything matches on this axis. Without it an empty list matches nothing, so that nothing is granted by forgetting.',
+      'This axis matches everything. Without it, an empty list matches nothing, so that an omission grants nothing.',
     default: false,
   }),
 );
@@ -28,11 +29,11 @@ export const federationGrantKind = defineKind({
   singular: 'federationgrant',
   shortNames: ['grant', 'grants'],
   description:
-    'Lets workloads of a peer use offers of this site. All three axes must match: who (nodeInstances), over which network, and from which address. An axis that is left out matches nothing.',
+    'Lets workloads of a peer use offers of this site. All three axes must match: identity (nodeInstances), network (networks) and source address (sourceCIDRs). An axis that is left out matches nothing.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
-    description: 'Who may use what.',
+    description: 'Which workloads may use which offers.',
     fields: {
       peer: required(
         s.string({
@@ -45,7 +46,7 @@ export const federationGrantKind = defineKind({
       scopes: optional(
         s.list({
           description:
-            'What they may do with what is granted. Over HTTP, read admits GET, HEAD and OPTIONS, and write every other method; gRPC calls are POST. A connection without methods needs any scope. No scope includes another.',
+            'What the workloads may do. Over HTTP, read admits GET, HEAD and OPTIONS, and write every other method; gRPC calls are POST. A connection without methods, such as TCP, needs any one scope. No scope includes another.',
           listType: 'set',
           minItems: 1,
           maxItems: 3,
@@ -57,7 +58,7 @@ export const federationGrantKind = defineKind({
       // alternative in the rule below.
       offers: optional(
         s.list({
-          description: 'The ServiceOffers that are granted, by name.',
+          description: 'The names of the granted ServiceOffers.',
           listType: 'set',
           maxItems: 256,
           items: s.string({
@@ -69,7 +70,7 @@ export const federationGrantKind = defineKind({
       ),
       nodeInstances: optional(
         s.object({
-          description: 'Which identities of the peer.',
+          description: 'The identity axis: SPIFFE IDs of the peer.',
           fields: {
             ids: optional(
               s.list({
@@ -90,7 +91,7 @@ export const federationGrantKind = defineKind({
       networks: optional(
         s.object({
           description:
-            'Over which networks. Until this site has networks of its own, only unrestricted matches.',
+            'The network axis. Sites have no networks yet, so only unrestricted matches.',
           fields: {
             ids: optional(
               s.list({
@@ -110,7 +111,7 @@ export const federationGrantKind = defineKind({
       ),
       sourceCIDRs: optional(
         s.object({
-          description: 'From which addresses, as the connection shows them.',
+          description: 'The source address axis: addresses of the connections.',
           fields: {
             cidrs: optional(
               s.list({
@@ -130,7 +131,8 @@ export const federationGrantKind = defineKind({
       ),
       expiresAt: optional(
         s.time({
-          description: 'From when on it covers nothing. Without it, it stays until deleted.',
+          description:
+            'When the grant expires. Without it, the grant is valid until it is deleted.',
         }),
       ),
     },
@@ -148,47 +150,52 @@ export const federationGrantKind = defineKind({
     fields: { conditions: optional(conditions) },
   }),
   columns: [
-    { name: 'Peer', type: 'string', jsonPath: '.spec.peer', description: 'Whose workloads.' },
+    {
+      name: 'Peer',
+      type: 'string',
+      jsonPath: '.spec.peer',
+      description: 'The peer whose workloads get access.',
+    },
     {
       name: 'Offers',
       type: 'string',
       jsonPath: '.spec.offers',
-      description: 'What they may use.',
+      description: 'The granted offers.',
       cell: ({ spec }: GrantLike) => listed(spec?.offers),
     },
     {
       name: 'Scopes',
       type: 'string',
       jsonPath: '.spec.scopes',
-      description: 'What they may do with it.',
+      description: 'The granted scopes.',
       cell: ({ spec }: GrantLike) => listed(spec?.scopes ?? defaultScopes),
     },
     {
       name: 'Identities',
       type: 'string',
       jsonPath: '.spec.nodeInstances.ids',
-      description: 'Which of them: any, none, or their SPIFFE IDs.',
+      description: 'Identities: any, none, or SPIFFE IDs.',
       cell: ({ spec }: GrantLike) => axisCell(spec?.nodeInstances, spec?.nodeInstances?.ids),
     },
     {
       name: 'Networks',
       type: 'string',
       jsonPath: '.spec.networks.ids',
-      description: 'Over which networks: any, none, or their names.',
+      description: 'Networks: any, none, or names.',
       cell: ({ spec }: GrantLike) => axisCell(spec?.networks, spec?.networks?.ids),
     },
     {
       name: 'Sources',
       type: 'string',
       jsonPath: '.spec.sourceCIDRs.cidrs',
-      description: 'From which addresses: any, none, or their ranges.',
+      description: 'Source addresses: any, none, or ranges.',
       cell: ({ spec }: GrantLike) => axisCell(spec?.sourceCIDRs, spec?.sourceCIDRs?.cidrs),
     },
     {
       name: 'Expires',
       type: 'date',
       jsonPath: '.spec.expiresAt',
-      description: 'For how long yet.',
+      description: 'Time until the grant expires.',
       counts: 'down',
     },
     {

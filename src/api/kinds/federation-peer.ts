@@ -1,4 +1,4 @@
-// FederationPeer: another site with which this one shares identity and services.
+// The kind FederationPeer: another site that this site is connected with through an invitation.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -12,15 +12,15 @@ export const federationPeerKind = defineKind({
   singular: 'federationpeer',
   shortNames: ['peer', 'peers'],
   description:
-    'Another site, named after its trust domain. Peers come by invitation: `hansa peer invite` at one site, `hansa peer accept` at the other. Deleting one revokes it first.',
+    'Another site, named after its trust domain. An invitation creates a peer: `hansa peer invite` at one site, `hansa peer accept` at the other. Deleting a peer revokes it first.',
   names: 'trust-domain',
   specRequired: true,
   spec: s.object({
-    description: 'Where the peer is, and what its operator here wants of it.',
+    description: 'The URL of the peer, and its desired state.',
     fields: {
       url: required(
         s.string({
-          description: 'The https URL of its federation listener, as the peer itself gave it.',
+          description: 'The https URL of its federation listener, as reported by the peer.',
           maxLength: 2048,
           pattern: '^https://[^\\s/?#@]+(/[^\\s?#]*)?$',
         }),
@@ -28,7 +28,7 @@ export const federationPeerKind = defineKind({
       desiredState: optional(
         s.string({
           description:
-            'suspended: nothing of the peer is trusted, and nothing is sent to it, until it is active again. Its bundle is still fetched, so that resuming works after a rotation.',
+            'suspended: this site does not trust the peer and sends nothing to it until it is active again. The site still fetches its bundle, so that resuming works after a rotation.',
           enum: ['active', 'suspended'],
           default: 'active',
         }),
@@ -36,12 +36,12 @@ export const federationPeerKind = defineKind({
     },
   }),
   status: s.object({
-    description: 'What is known of the peer.',
+    description: 'The observed state of the peer.',
     fields: {
       state: optional(
         s.string({
           description:
-            'proposed: waits for a confirmation. accepted: both want it. enrolled: bundles are exchanged. active: heard from. degraded: silent for too long. suspended: by an operator here. revoked: for good.',
+            'proposed: not redeemed or not confirmed yet. accepted: both sites agreed. enrolled: bundles are exchanged. active: heartbeats arrive. degraded: silent for too long. suspended: by an operator of this site. revoked: ended for good.',
           enum: ['proposed', 'accepted', 'enrolled', 'active', 'degraded', 'suspended', 'revoked'],
         }),
       ),
@@ -51,14 +51,14 @@ export const federationPeerKind = defineKind({
           enum: ['enrolled', 'active', 'degraded'],
         }),
       ),
-      since: optional(s.time({ description: 'When it came into this state.' })),
+      since: optional(s.time({ description: 'When it entered this state.' })),
       reason: optional(
         s.string({ description: 'Why it is in this state, in a sentence.', maxLength: 1024 }),
       ),
       cause: optional(
         s.string({
           description:
-            "What keeps the peer from going on, in one word. WaitsForPeer: the operator of the peer must act there. ForeignFederation: a SPIFFEFederation of this name is not the peer's. FederationLimit: the site has as many federations as it may. Refused: the peer rejects this site. Untrusted: another key or name answers than the peer's. Unreachable: nothing answers.",
+            "What blocks the peer, in one word. WaitsForPeer: the operator of the peer must act there. ForeignFederation: a SPIFFEFederation of this name is not the peer's. FederationLimit: the site has reached its limit of federations. Refused: the peer rejects this site. Untrusted: the server has another key or name than the peer. Unreachable: the peer does not answer.",
           enum: [
             'WaitsForPeer',
             'ForeignFederation',
@@ -77,7 +77,7 @@ export const federationPeerKind = defineKind({
       ),
       invitation: optional(
         s.string({
-          description: 'The public identifier of the invitation that made it a peer.',
+          description: 'The public identifier of the invitation that created the peer.',
           maxLength: 64,
         }),
       ),
@@ -91,19 +91,19 @@ export const federationPeerKind = defineKind({
       fingerprint: optional(
         s.string({
           description:
-            'SHA-256 over the public keys of its authorities when it became a peer, to compare by voice.',
+            'SHA-256 over the public keys of its authorities when it became a peer. Operators compare it by phone.',
           maxLength: 128,
         }),
       ),
       lastHeartbeatAt: optional(
         s.time({
-          description: 'When the peer was last heard from, in either direction.',
+          description: 'When the last heartbeat succeeded, in either direction.',
         }),
       ),
       receipt: optional(
         s.object({
           description:
-            'Which bundle of this site the peer told that it holds. A rotation of the authorities waits for it.',
+            'The receipt: which bundle of this site the peer holds. A rotation of the authorities waits for it.',
           fields: {
             sequence: required(
               s.integer({ description: 'Its spiffe_sequence.', format: 'int64', minimum: 0 }),
@@ -111,7 +111,7 @@ export const federationPeerKind = defineKind({
             hash: required(
               s.string({ description: 'SHA-256 over its authorities.', maxLength: 64 }),
             ),
-            at: required(s.time({ description: 'When the peer first told so.' })),
+            at: required(s.time({ description: 'When the peer first reported it.' })),
           },
         }),
       ),
@@ -135,8 +135,7 @@ export const federationPeerKind = defineKind({
               ),
               grantedTo: required(
                 s.list({
-                  description:
-                    'The SPIFFE IDs of this site that may use it; * stands for every one.',
+                  description: 'The SPIFFE IDs of this site that may use it; * means all.',
                   listType: 'atomic',
                   maxItems: 1024,
                   items: s.string({ description: 'A SPIFFE ID, or *.', maxLength: 2048 }),
@@ -149,12 +148,12 @@ export const federationPeerKind = defineKind({
       enforcement: optional(
         s.list({
           description:
-            'While the peer is suspended or revoked: which places that can refuse it have heard of that.',
+            'While the peer is suspended or revoked: which enforcement points reject it already.',
           listType: 'map',
           keys: ['point'],
           maxItems: 256,
           items: s.object({
-            description: 'One place.',
+            description: 'One enforcement point.',
             fields: {
               point: required(
                 s.string({
@@ -167,11 +166,11 @@ export const federationPeerKind = defineKind({
               state: required(
                 s.string({
                   description:
-                    'enforced: nothing of the peer passes there. pending: something still may.',
+                    'enforced: the point rejects the peer. pending: it may still admit the peer.',
                   enum: ['enforced', 'pending'],
                 }),
               ),
-              since: required(s.time({ description: 'From when on it is so.' })),
+              since: required(s.time({ description: 'Since when.' })),
             },
           }),
         }),
@@ -186,7 +185,7 @@ export const federationPeerKind = defineKind({
       name: 'State',
       type: 'string',
       jsonPath: '.status.state',
-      description: 'Where the peer stands.',
+      description: 'The state of the peer.',
     },
     {
       name: 'Since',
@@ -198,7 +197,7 @@ export const federationPeerKind = defineKind({
       name: 'Last-Seen',
       type: 'date',
       jsonPath: '.status.lastHeartbeatAt',
-      description: 'How long ago the peer was heard from.',
+      description: 'Time since the last heartbeat.',
     },
     {
       name: 'Why',
@@ -210,14 +209,14 @@ export const federationPeerKind = defineKind({
       name: 'URL',
       type: 'string',
       jsonPath: '.spec.url',
-      description: 'Where its federation listener is.',
+      description: 'The URL of its federation listener.',
       priority: 1,
     },
     {
       name: 'Fingerprint',
       type: 'string',
       jsonPath: '.status.fingerprint',
-      description: 'To compare by voice.',
+      description: 'The fingerprint, which operators compare by phone.',
       priority: 1,
     },
   ],

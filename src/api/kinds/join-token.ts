@@ -1,4 +1,5 @@
-// JoinToken: who may become an agent or a bot of this site, and how they prove it.
+// The kind JoinToken: who may become an agent or a bot of this site, and how they prove their
+// identity.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -23,29 +24,29 @@ export const joinTokenKind = defineKind({
   singular: 'jointoken',
   shortNames: ['jt'],
   description:
-    'Lets programs and machines join the site: whoever proves what the token asks for gets an SVID below /hansa/agent or /hansa/bot. With the method spiffe they prove an identity of a trust domain that this site believes; with the method secret they hold a secret, which the site made and shows once.',
+    'Lets programs and machines join the site: a client that proves its identity gets an SVID below /hansa/agent or /hansa/bot. With the method spiffe, it presents an SVID of a trust domain that this site trusts. With the method secret, it presents a secret, which the site created and shows once.',
   names: 'dns-subdomain',
   specRequired: true,
   auditName: 'join.token',
   spec: s.object({
-    description: 'Who may join, and as what.',
+    description: 'Who may join, and in which role.',
     fields: {
       method: required(
         s.string({
           description:
-            'How whoever joins proves who they are: spiffe by an X.509-SVID, secret by a secret of this token (`hansa join token create`).',
+            'How a client proves its identity: spiffe with an X.509-SVID, secret with a secret of this token (`hansa join token create`).',
           enum: ['spiffe', 'secret'],
         }),
       ),
       roles: required(
         s.list({
-          description: 'What one may become with it.',
+          description: 'The roles in which a client may join.',
           listType: 'set',
           minItems: 1,
           maxItems: 2,
           items: s.string({
             description:
-              'agent: a machine, under a name of its own that nobody had before. bot: a program, under the name that the token gives.',
+              'agent: a machine, with a unique name that was never used before. bot: a program, with the name in the token.',
             enum: ['agent', 'bot'],
           }),
         }),
@@ -61,7 +62,7 @@ export const joinTokenKind = defineKind({
       expiresAt: optional(
         s.time({
           description:
-            'From when on nobody joins with it. Required for the method secret; without it the token works until it is deleted.',
+            'When the token expires. Required for the method secret. Without it, the token is valid until it is deleted.',
         }),
       ),
       spiffe: optional(
@@ -80,7 +81,7 @@ export const joinTokenKind = defineKind({
                     spiffeID: required(
                       s.string({
                         description:
-                          'A SPIFFE ID whose path may have globs: * stands for any characters within one segment, ** for one or more whole segments. For example spiffe://bruges.example/ci/*. The trust domain is literal, and nothing below /hansa is ever accepted.',
+                          'A SPIFFE ID whose path may have globs: * matches any characters within one segment, ** one or more whole segments. For example spiffe://bruges.example/ci/*. The trust domain has no globs, and IDs below /hansa are never accepted.',
                         minLength: 1,
                         maxLength: 2048,
                         pattern: '^spiffe://[a-z0-9._-]{1,255}(/[a-zA-Z0-9._*-]+)+$',
@@ -113,16 +114,16 @@ export const joinTokenKind = defineKind({
     ],
   }),
   status: s.object({
-    description: 'What the site found, and how often it was used.',
+    description: 'Whether the token is valid, and how often it was used.',
     fields: {
       uses: optional(
         s.integer({
-          description: 'How many times somebody joined with it.',
+          description: 'How many times a client joined with it.',
           format: 'int64',
           minimum: 0,
         }),
       ),
-      lastUsedAt: optional(s.time({ description: 'When somebody last joined with it.' })),
+      lastUsedAt: optional(s.time({ description: 'When a client last joined with it.' })),
       conditions: optional(conditions),
     },
   }),
@@ -131,19 +132,19 @@ export const joinTokenKind = defineKind({
       name: 'Method',
       type: 'string',
       jsonPath: '.spec.method',
-      description: 'How it is proven.',
+      description: 'How clients prove their identity.',
     },
     {
       name: 'Roles',
       type: 'string',
       jsonPath: '.spec.roles',
-      description: 'What one may become.',
+      description: 'The roles in which clients may join.',
     },
     {
       name: 'Ready',
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: 'Whether one can join with it now.',
+      description: 'Whether clients can join with it now.',
     },
     {
       name: 'Uses',
@@ -155,7 +156,7 @@ export const joinTokenKind = defineKind({
       name: 'Expires',
       type: 'date',
       jsonPath: '.spec.expiresAt',
-      description: 'For how long yet.',
+      description: 'Time until the token expires.',
       counts: 'down',
     },
     {

@@ -1,4 +1,4 @@
-// RoleBinding: who has a role.
+// The kind RoleBinding: assigns a role to users, groups or tokens.
 
 import { defineKind } from '../kind.ts';
 import { required, s } from '../schema/dsl.ts';
@@ -13,7 +13,7 @@ export const roleBindingKind = defineKind({
   singular: 'rolebinding',
   shortNames: ['rb'],
   description:
-    'Gives a role to users, groups or tokens. Nobody can bind a role that allows more than they may do themselves, unless they have the verb bind on that role.',
+    'Gives a role to users, groups or tokens. To bind a role, you need all of its permissions, or the verb bind on that role.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
@@ -22,7 +22,7 @@ export const roleBindingKind = defineKind({
       role: required(
         s.string({
           description:
-            'The name of the Role. It cannot be changed: delete the binding and make another.',
+            'The name of the Role. It cannot be changed: delete the binding and create another.',
           minLength: 1,
           maxLength: 253,
         }),
@@ -34,7 +34,7 @@ export const roleBindingKind = defineKind({
           keys: ['kind', 'name'],
           maxItems: 256,
           items: s.object({
-            description: 'One of those who have the role.',
+            description: 'One user, group or token.',
             fields: {
               kind: required(
                 s.string({
@@ -70,7 +70,7 @@ export const roleBindingKind = defineKind({
       name: 'Role',
       type: 'string',
       jsonPath: '.spec.role',
-      description: 'The role that is given.',
+      description: 'The assigned role.',
     },
     {
       name: 'Subjects',

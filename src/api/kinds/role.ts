@@ -1,4 +1,4 @@
-// Role: what may be done, to which kinds.
+// The kind Role: a set of permissions on kinds.
 
 import { defineKind } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -9,7 +9,7 @@ export const roleKind = defineKind({
   singular: 'role',
   shortNames: [],
   description:
-    'A set of permissions. A role by itself allows nothing: a RoleBinding gives it to somebody. Nobody can write a role that allows more than they may do themselves, unless they have the verb escalate.',
+    'A set of permissions. It has no effect until a RoleBinding assigns it. To write a role, you need all of its permissions, or the verb escalate on it.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
@@ -17,7 +17,8 @@ export const roleKind = defineKind({
     fields: {
       rules: required(
         s.list({
-          description: 'What is allowed: the sum of these rules. An empty list allows nothing.',
+          description:
+            'The rules. The role allows everything that at least one rule allows. An empty list allows nothing.',
           listType: 'atomic',
           maxItems: 256,
           items: s.object({
@@ -64,7 +65,7 @@ export const roleKind = defineKind({
               names: optional(
                 s.list({
                   description:
-                    'Only objects of these names. Without it, all. A name cannot restrict create, list, watch or deletecollection of whole collections: those are not allowed by a rule with names.',
+                    'Only objects with these names. Without it, all objects. A rule with names does not allow create, or list, watch and deletecollection of whole collections.',
                   listType: 'atomic',
                   maxItems: 256,
                   items: s.string({ description: 'A name.', minLength: 1, maxLength: 253 }),

@@ -1,4 +1,4 @@
-// ServiceOffer: a service of this site that peers can be granted.
+// The kind ServiceOffer: a service of this site that can be granted to peers.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -11,11 +11,11 @@ export const serviceOfferKind = defineKind({
   singular: 'serviceoffer',
   shortNames: ['offer', 'offers'],
   description:
-    'A service of this site that peers can be granted. An offer alone gives nobody anything: a FederationGrant that names it does.',
+    'A service of this site that can be granted to peers. An offer has no effect until a FederationGrant names it.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
-    description: 'What is offered.',
+    description: 'The offered service.',
     fields: {
       spiffeID: required(
         s.string({
@@ -25,16 +25,19 @@ export const serviceOfferKind = defineKind({
         }),
       ),
       description: optional(
-        s.string({ description: 'What it is, for people at both sites.', maxLength: 1024 }),
+        s.string({
+          description: 'What the service is, for operators of both sites.',
+          maxLength: 1024,
+        }),
       ),
       protocol: optional(
         s.string({
-          description: 'What is spoken there.',
+          description: 'The protocol of the service.',
           enum: ['tcp', 'udp', 'http', 'grpc'],
         }),
       ),
       port: optional(
-        s.integer({ description: 'The port on which it answers.', minimum: 1, maximum: 65535 }),
+        s.integer({ description: 'The port of the service.', minimum: 1, maximum: 65535 }),
       ),
     },
   }),
@@ -43,26 +46,26 @@ export const serviceOfferKind = defineKind({
       name: 'SPIFFE-ID',
       type: 'string',
       jsonPath: '.spec.spiffeID',
-      description: 'Who serves it.',
+      description: 'The workload that serves it.',
     },
     {
       name: 'Description',
       type: 'string',
       jsonPath: '.spec.description',
-      description: 'What it is.',
+      description: 'What the service is.',
     },
     {
       name: 'Protocol',
       type: 'string',
       jsonPath: '.spec.protocol',
-      description: 'What is spoken there.',
+      description: 'The protocol of the service.',
       priority: 1,
     },
     {
       name: 'Port',
       type: 'integer',
       jsonPath: '.spec.port',
-      description: 'Where it answers.',
+      description: 'The port of the service.',
       priority: 1,
     },
   ],

@@ -1,4 +1,4 @@
-// Site: the site itself. There is one in each store; the daemon makes it and keeps its status.
+// The kind Site: the site itself. Each store has one; the daemon creates it and updates its status.
 
 import { defineKind } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -10,7 +10,7 @@ export const siteKind = defineKind({
   singular: 'site',
   shortNames: [],
   description:
-    'This site: what it is called, where others reach it, and how it is doing. There is exactly one, named site; it cannot be created or deleted.',
+    'This site: its name, its advertised URL and its state. There is exactly one, named site; it cannot be created or deleted.',
   names: 'dns-subdomain',
   singleton: 'site',
   editable: true,
@@ -18,7 +18,7 @@ export const siteKind = defineKind({
   guardedFields: [{ field: 'spec.advertiseURL', subresource: 'advertise' }],
   specRequired: false,
   spec: s.object({
-    description: 'What people may say about the site.',
+    description: 'Descriptions of the site, and its advertised URL.',
     fields: {
       displayName: optional(
         s.string({
@@ -30,17 +30,19 @@ export const siteKind = defineKind({
       description: optional(
         s.string({ description: 'What this site is for, in a sentence or two.', maxLength: 1024 }),
       ),
-      location: optional(s.string({ description: 'Where it stands, for people.', maxLength: 256 })),
+      location: optional(
+        s.string({ description: 'Where the site is, for people.', maxLength: 256 }),
+      ),
       contact: optional(
         s.string({
-          description: 'Whom peers should ask: an address, a number, a page.',
+          description: 'Contact for operators of peers: an address, a number or a page.',
           maxLength: 256,
         }),
       ),
       advertiseURL: optional(
         s.string({
           description:
-            'The https URL of the federation listener as others reach it: invitations carry it. Overrides --advertise. Changing it needs the role admin, or a rule with the verb update on the subresource advertise.',
+            'The https URL of the federation listener as peers reach it; invitations contain it. Overrides --advertise. Changing it needs the role admin, or a rule with the verb update on the subresource advertise.',
           maxLength: 2048,
           pattern: '^https://[^\\s/?#@]+(/[^\\s?#]*)?$',
         }),
@@ -57,9 +59,7 @@ export const siteKind = defineKind({
         s.string({ description: 'The version of Hansa that runs.', maxLength: 64 }),
       ),
       startedAt: optional(s.time({ description: 'When the daemon started.' })),
-      advertiseURL: optional(
-        s.string({ description: 'The URL that invitations carry.', maxLength: 2048 }),
-      ),
+      advertiseURL: optional(s.string({ description: 'The URL in invitations.', maxLength: 2048 })),
       listeners: optional(
         s.list({
           description: 'Where the daemon listens.',
@@ -88,7 +88,7 @@ export const siteKind = defineKind({
       authorities: optional(
         s.list({
           description:
-            'The authorities of the trust domain: what signs X.509-SVIDs and JWT-SVIDs, what will, and what did. `hansa trust rotate status` tells what comes next.',
+            'The authorities of the trust domain, in all phases. `hansa trust rotate status` shows the next steps.',
           listType: 'map',
           keys: ['fingerprint'],
           maxItems: 32,
@@ -98,7 +98,7 @@ export const siteKind = defineKind({
               fingerprint: required(
                 s.string({
                   description:
-                    'SHA-256 of its certificate, in hexadecimal; of a JWT key, its key id.',
+                    'SHA-256 of its certificate, in hexadecimal; for a JWT authority, its key id.',
                   maxLength: 128,
                 }),
               ),
@@ -106,11 +106,11 @@ export const siteKind = defineKind({
               state: optional(
                 s.string({
                   description:
-                    'prepared: published, and signs nothing yet. active: signs. old: stays until what it signed has expired. tainted: what it signed was replaced.',
+                    'prepared: published, does not sign yet. active: signs. old: published until everything that it signed has expired. tainted: may be compromised; the site replaces everything that it signed.',
                   enum: ['prepared', 'active', 'old', 'tainted'],
                 }),
               ),
-              since: optional(s.time({ description: 'When it came into this state.' })),
+              since: optional(s.time({ description: 'When it entered this phase.' })),
               notAfter: required(s.time({ description: 'When it expires.' })),
             },
           }),
@@ -148,14 +148,14 @@ export const siteKind = defineKind({
       name: 'Display-Name',
       type: 'string',
       jsonPath: '.spec.displayName',
-      description: 'What people call it.',
+      description: 'The short name for people.',
       priority: 1,
     },
     {
       name: 'Advertised',
       type: 'string',
       jsonPath: '.status.advertiseURL',
-      description: 'The URL that invitations carry.',
+      description: 'The URL in invitations.',
       priority: 1,
     },
   ],

@@ -1,4 +1,4 @@
-// SPIFFEFederation: another trust domain whose identities this site can verify.
+// The kind SPIFFEFederation: another trust domain whose SVIDs this site can verify.
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -31,7 +31,7 @@ export const spiffeFederationKind = defineKind({
   singular: 'spiffefederation',
   shortNames: ['sf'],
   description:
-    'A trust domain that this site believes, named after it: its bundle says which authorities sign its SVIDs, and is kept fresh from its source. Deleting it ends that trust at once.',
+    'A trust domain that this site trusts, named after it. Its bundle contains the authorities that sign its SVIDs; the site refreshes it from its source. Deleting the object ends the trust at once.',
   names: 'trust-domain',
   auditName: 'spiffe.federation',
   // Without the label a federation would stay when its peer is revoked, and be trusted without a peer.
@@ -54,14 +54,14 @@ export const spiffeFederationKind = defineKind({
                   endpointSpiffeID: optional(
                     s.string({
                       description:
-                        'Who must answer there. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server.',
+                        'The SPIFFE ID of the endpoint: spiffe://TRUST-DOMAIN/hansa/site for a Hansa site, spiffe://TRUST-DOMAIN/spire/server for SPIRE.',
                       maxLength: 2048,
                       pattern: '^spiffe://[a-z0-9._-]{1,255}(/[a-zA-Z0-9._-]+)+$',
                     }),
                   ),
                   bundleBootstrap: required(
                     s.string({
-                      description: `Believed until the first fetch, which it authenticates; after that it is used no more, unless \`hansa trust bundle bootstrap\` says so. ${bundleDocument}`,
+                      description: `The first bundle, which authenticates the first fetch. After that it is not used, unless you run \`hansa trust bundle bootstrap\`. ${bundleDocument}`,
                       minLength: 1,
                       maxLength: maxBundleCharacters,
                     }),
@@ -87,7 +87,7 @@ export const spiffeFederationKind = defineKind({
                   caBundle: optional(
                     s.string({
                       description:
-                        'PEM certificates of a private authority that signs for the endpoint. Set, the public ones count no more.',
+                        'PEM certificates of a private authority that signs the certificate of the endpoint. If set, public authorities are not accepted.',
                       minLength: 1,
                       maxLength: 131_072,
                     }),
@@ -95,7 +95,7 @@ export const spiffeFederationKind = defineKind({
                   pinnedKeys: optional(
                     s.list({
                       description:
-                        'Beside a certificate for its name, the endpoint must have one of these keys, or be signed for by one: the certificate itself, or one above it in the chain. Written as in HTTP Public Key Pinning: sha256/ and the base64 of the SHA-256 of the SubjectPublicKeyInfo.',
+                        'In addition to a certificate for its name, the certificate of the endpoint or of one of its issuers must have one of these keys. Written as in HTTP Public Key Pinning: sha256/ and the base64 of the SHA-256 of the SubjectPublicKeyInfo.',
                       listType: 'set',
                       minItems: 1,
                       maxItems: 16,
@@ -111,7 +111,7 @@ export const spiffeFederationKind = defineKind({
             ),
             static: optional(
               s.object({
-                description: 'A bundle that is given here. It never goes stale.',
+                description: 'A static bundle. It never becomes stale.',
                 fields: {
                   bundle: required(
                     s.string({
@@ -143,7 +143,7 @@ export const spiffeFederationKind = defineKind({
       staleAfterSeconds: optional(
         s.integer({
           description:
-            'How long a bundle that could not be refreshed is still given to workloads, counted from when its publisher wanted to be asked again. Afterwards it is withheld from them until its endpoint answers. A static bundle never goes stale, and none is given out after its authorities have expired.',
+            'How long workloads still get a bundle that could not be refreshed, counted from the end of its refresh hint. After that it is stale and withheld until its endpoint answers. A static bundle never becomes stale. Workloads never get a bundle whose authorities have expired.',
           format: 'int32',
           minimum: 60,
           maximum: 31_536_000,
@@ -153,7 +153,7 @@ export const spiffeFederationKind = defineKind({
       announcedSequence: optional(
         s.integer({
           description:
-            'A bundle of this sequence is known to exist, because its publisher told so: where the one held is older, a newer one is fetched at once.',
+            'The newest sequence that the publisher announced. If the current bundle is older, the site fetches a newer one at once.',
           format: 'int64',
           minimum: 0,
         }),
@@ -161,7 +161,7 @@ export const spiffeFederationKind = defineKind({
       quarantined: optional(
         s.boolean({
           description:
-            'The bundle is kept fresh, but believed by nobody: set while a peer is suspended.',
+            'The site refreshes the bundle but does not trust it. Set while a peer is suspended.',
           default: false,
         }),
       ),
@@ -172,7 +172,7 @@ export const spiffeFederationKind = defineKind({
     fields: {
       bundle: optional(
         s.string({
-          description: 'The document that was accepted last.',
+          description: 'The last accepted document.',
           maxLength: maxBundleCharacters,
         }),
       ),
@@ -181,22 +181,22 @@ export const spiffeFederationKind = defineKind({
       ),
       refreshHintSeconds: optional(
         s.integer({
-          description: 'How often its publisher wants to be asked.',
+          description: 'The refresh hint of the publisher.',
           format: 'int64',
           minimum: 0,
         }),
       ),
       syncedAt: optional(s.time({ description: 'When the source last confirmed the bundle.' })),
-      nextSyncAt: optional(s.time({ description: 'When the source is asked again.' })),
+      nextSyncAt: optional(s.time({ description: 'When the next refresh is due.' })),
       bootstrappedAt: optional(
         s.time({
           description:
-            'When the bootstrap of the spec was taken up; absent once the endpoint has answered.',
+            'When the site loaded the bootstrap of the spec; absent once the endpoint has answered.',
         }),
       ),
       authorities: optional(
         s.list({
-          description: 'The X.509 authorities of the bundle: what signs X.509-SVIDs.',
+          description: 'The X.509 authorities of the bundle.',
           listType: 'map',
           keys: ['fingerprint'],
           maxItems: 64,
@@ -216,8 +216,7 @@ export const spiffeFederationKind = defineKind({
       ),
       jwtAuthorities: optional(
         s.list({
-          description:
-            'The JWT authorities of the bundle: what signs JWT-SVIDs. The document gives them no expiry.',
+          description: 'The JWT authorities of the bundle. The document has no expiry for them.',
           listType: 'map',
           keys: ['keyID'],
           maxItems: 64,
@@ -233,7 +232,7 @@ export const spiffeFederationKind = defineKind({
       ),
       authorityCount: optional(
         s.integer({
-          description: 'How many authorities there are, of both kinds.',
+          description: 'Number of authorities of both kinds.',
           minimum: 0,
         }),
       ),
@@ -244,7 +243,7 @@ export const spiffeFederationKind = defineKind({
         }),
       ),
       consecutiveFailures: optional(
-        s.integer({ description: 'Fetches that failed since one succeeded.', minimum: 0 }),
+        s.integer({ description: 'Failed fetches since the last success.', minimum: 0 }),
       ),
       lastError: optional(
         s.object({
@@ -253,7 +252,7 @@ export const spiffeFederationKind = defineKind({
             class: required(
               s.string({
                 description:
-                  'dns: the name is unknown. connect: nobody answers. unreachable: the connection or the answer broke off, or took too long. identity: another answers than expected. http: the answer is not a bundle but an HTTP status. redirect: the answer leads where no bundle may come from. content-type: the answer says that it is no JSON. size: the answer is too large. malformed: the answer cannot be read. empty: no authority in it can be believed. expired: all its authorities have expired. sequence: it is older than the one held. own-authority: it holds an authority of this site. trust-domain: its authorities say that they are of another trust domain. internal: a fault of this site.',
+                  'dns: the name does not exist. connect: the endpoint does not answer. unreachable: the connection or response was interrupted or took too long. identity: the server is not the expected one. http: the response has an HTTP error status. redirect: the redirect is not allowed. content-type: the response is not JSON. size: the response is too large. malformed: the response cannot be parsed. empty: it has no usable authority. expired: all its authorities have expired. sequence: it is older than the current bundle. own-authority: it contains an authority of this site. trust-domain: its authorities name another trust domain. internal: a bug in this site.',
                 enum: [
                   'dns',
                   'connect',
@@ -273,7 +272,9 @@ export const spiffeFederationKind = defineKind({
                 ],
               }),
             ),
-            message: required(s.string({ description: 'In a sentence.', maxLength: 1024 })),
+            message: required(
+              s.string({ description: 'The error in a sentence.', maxLength: 1024 }),
+            ),
             at: required(s.time({ description: 'When it failed.' })),
           },
         }),
@@ -294,32 +295,32 @@ export const spiffeFederationKind = defineKind({
       name: 'Ready',
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Ready")].status',
-      description: 'Whether there is a bundle to believe.',
+      description: 'Whether the site has a usable bundle.',
     },
     {
       name: 'Fresh',
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Fresh")].status',
-      description: 'Whether the source confirmed it lately.',
+      description: 'Whether the source confirmed the bundle recently.',
     },
     {
       name: 'Synced',
       type: 'date',
       jsonPath: '.status.syncedAt',
-      description: 'How long ago the source confirmed it.',
+      description: 'Time since the source confirmed the bundle.',
     },
     {
       name: 'Next',
       type: 'date',
       jsonPath: '.status.nextSyncAt',
-      description: 'How long until the source is asked again.',
+      description: 'Time until the next refresh.',
       counts: 'down',
     },
     {
       name: 'Authorities',
       type: 'integer',
       jsonPath: '.status.authorityCount',
-      description: 'How many authorities there are.',
+      description: 'Number of authorities.',
     },
     {
       name: 'Error',
@@ -339,14 +340,14 @@ export const spiffeFederationKind = defineKind({
       name: 'Since',
       type: 'date',
       jsonPath: '.status.conditions[?(@.type=="Ready")].lastTransitionTime',
-      description: 'Since when it is ready, or not.',
+      description: 'Time since Ready last changed.',
       priority: 1,
     },
     {
       name: 'Why',
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Ready")].message',
-      description: 'Why, and what to do.',
+      description: 'The reason, and what to do.',
       priority: 1,
     },
   ],

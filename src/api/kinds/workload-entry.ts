@@ -1,4 +1,4 @@
-// WorkloadEntry: which processes of this site's machine get which identity.
+// The kind WorkloadEntry: which processes on the machine of this site get which SPIFFE ID.
 
 import { defineKind } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
@@ -17,11 +17,11 @@ export const workloadEntryKind = defineKind({
   singular: 'workloadentry',
   shortNames: ['we'],
   description:
-    'Gives an identity to workloads: every process that all of the selectors match gets an X.509-SVID with this SPIFFE ID from the Workload API, always fresh, JWT-SVIDs when it asks, and the bundles of the trust domains that it federates with.',
+    'Gives an identity to workloads: every process that matches all selectors gets from the Workload API an X.509-SVID with this SPIFFE ID, which the site renews, JWT-SVIDs on request, and the bundles of the trust domains that it federates with.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
-    description: 'Who the workload is, and how it is recognized.',
+    description: 'The identity of the workload, and its selectors.',
     fields: {
       spiffeID: required(
         s.string({
@@ -35,12 +35,12 @@ export const workloadEntryKind = defineKind({
       selectors: required(
         s.list({
           description:
-            'What must be true of the process, all of it: unix:uid:1000, unix:user:web, unix:gid:1000, unix:group:web, unix:supplementary_gid:2000, unix:supplementary_group:ops, unix:path:/usr/bin/web, unix:sha256:DIGEST of its program, systemd:id:web.service, cgroup:/system.slice/web.service. The kernel is asked, never the workload.',
+            'Properties that the process must have, all of them: unix:uid:1000, unix:user:web, unix:gid:1000, unix:group:web, unix:supplementary_gid:2000, unix:supplementary_group:ops, unix:path:/usr/bin/web, unix:sha256:DIGEST of its program, systemd:id:web.service, cgroup:/system.slice/web.service. The site asks the kernel, never the workload.',
           listType: 'set',
           minItems: 1,
           maxItems: 16,
           items: s.string({
-            description: 'One thing that must be true of the process.',
+            description: 'One property of the process.',
             minLength: 1,
             maxLength: 4096,
             pattern:
@@ -51,7 +51,7 @@ export const workloadEntryKind = defineKind({
       federatesWith: optional(
         s.list({
           description:
-            'Trust domains whose bundles the workload gets, or "*" for every one that this site knows. Of a peer it gets the bundle only while that peer is active and a grant, ours or the peer\'s, covers the workload.',
+            'Trust domains whose bundles the workload gets, or "*" for all that this site trusts. It gets the bundle of a peer only while that peer is active and a grant, ours or the peer\'s, covers the workload.',
           listType: 'set',
           maxItems: 256,
           items: s.string({
@@ -66,7 +66,7 @@ export const workloadEntryKind = defineKind({
       federatesWithSelector: optional(
         s.object({
           description:
-            'Further trust domains, by the labels of their SPIFFEFederations: all that match now or later, in addition to federatesWith. An empty selector matches every one.',
+            'Further trust domains, by the labels of their SPIFFEFederations: all that match now or later, in addition to federatesWith. An empty selector matches all.',
           fields: {
             matchLabels: optional(
               s.map({
@@ -77,7 +77,7 @@ export const workloadEntryKind = defineKind({
             ),
             matchExpressions: optional(
               s.list({
-                description: 'What else must be true of its labels, all of it.',
+                description: 'Further conditions on its labels, all of which must match.',
                 listType: 'atomic',
                 maxItems: 16,
                 items: s.object({
@@ -114,7 +114,7 @@ export const workloadEntryKind = defineKind({
       hint: optional(
         s.string({
           description:
-            'Tells a workload with several identities what this one is for, for example internal. The name of the entry where it is not given; where two entries of a workload give the same, the first by name has it.',
+            'A hint for workloads with several identities about the purpose of this one, for example internal. Default: the name of the entry. If two entries of a workload have the same hint, only the first by name keeps it.',
           // 1,024 bytes at most (SPIFFE Workload API section 8).
           maxLength: 256,
         }),
@@ -122,11 +122,11 @@ export const workloadEntryKind = defineKind({
       dnsNames: optional(
         s.list({
           description:
-            'DNS names in the X.509-SVID, for clients that verify names of hosts. SPIFFE itself reads none of them.',
+            'DNS names in the X.509-SVID, for clients that verify host names. SPIFFE itself does not use them.',
           listType: 'set',
           maxItems: 16,
           items: s.string({
-            description: 'A name of a host, in lower case; its first label may be *.',
+            description: 'A host name in lower case; its first label may be *.',
             maxLength: 253,
             pattern:
               '^([*][.])?[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?([.][a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?)*$',
@@ -136,7 +136,7 @@ export const workloadEntryKind = defineKind({
       ttlSeconds: optional(
         s.integer({
           description:
-            'How long an SVID lives. A new one with a new key is handed out after half of that.',
+            'Lifetime of the X.509-SVID. After half of it, the site issues a new one with a new key.',
           format: 'int32',
           minimum: 60,
           maximum: 3600,
@@ -146,7 +146,7 @@ export const workloadEntryKind = defineKind({
       jwtTtlSeconds: optional(
         s.integer({
           description:
-            'How long a JWT-SVID lives, 300 where it is not given. Whoever gets hold of one can use it until then: keep it short.',
+            'Lifetime of JWT-SVIDs. Default: 300. A stolen token works until it expires, so keep it short.',
           format: 'int32',
           minimum: 10,
           maximum: 3600,
@@ -162,19 +162,19 @@ export const workloadEntryKind = defineKind({
     ],
   }),
   status: s.object({
-    description: 'What the site found.',
+    description: 'The observed state of the entry.',
     fields: {
       trustDomains: optional(
         s.list({
           description:
-            'The other trust domains whose bundles are delivered now; the first ones where there are many.',
+            'The other trust domains whose bundles the workloads get now; only the first ones if there are many.',
           listType: 'set',
           maxItems: 64,
           items: s.string({ description: 'A trust domain.', maxLength: 255 }),
         }),
       ),
       trustDomainCount: optional(
-        s.integer({ description: 'How many there are.', format: 'int32', minimum: 0 }),
+        s.integer({ description: 'Number of these trust domains.', format: 'int32', minimum: 0 }),
       ),
       conditions: optional(conditions),
     },
@@ -190,7 +190,7 @@ export const workloadEntryKind = defineKind({
       name: 'Selectors',
       type: 'string',
       jsonPath: '.spec.selectors',
-      description: 'How the workload is recognized.',
+      description: 'The selectors of the workload.',
     },
     {
       name: 'Ready',
@@ -208,7 +208,7 @@ export const workloadEntryKind = defineKind({
       name: 'Trust-Domains',
       type: 'integer',
       jsonPath: '.status.trustDomainCount',
-      description: 'How many bundles of other trust domains they get.',
+      description: 'Number of bundles of other trust domains that they get.',
       priority: 1,
     },
     {

@@ -1,6 +1,6 @@
-// The rules of metadata, for an object that is made and for one that is changed, with
-// kube-apiserver's own words (apimachinery/pkg/api/validation/objectmeta.go). What comes in here
-// went through `coerceMetadata`: its types are right.
+// Validates metadata of new and changed objects, with the messages of kube-apiserver
+// (apimachinery/pkg/api/validation/objectmeta.go). Its input comes from `coerceMetadata`, so the
+// types are right.
 
 import { checkManagerName } from '../fields/writer-name.ts';
 import type { Kind } from '../kind.ts';

@@ -1,6 +1,6 @@
-// Reading metadata as kube-apiserver reads it: into a struct and out again. What has no value is
-// left out, timestamps come out in UTC with whole seconds, unknown fields are named, and a value
-// of a wrong type fails the whole request, in the words of Go's JSON decoder.
+// Reads metadata as kube-apiserver does, through a typed struct: it drops empty values, formats
+// timestamps in UTC with whole seconds, reports unknown fields, and rejects the request for a wrong
+// type, with the messages of Go's JSON decoder.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { timestamp } from '../object.ts';

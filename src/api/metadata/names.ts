@@ -1,4 +1,4 @@
-// The grammars of names, label keys and label values, with kube-apiserver's words for what is wrong.
+// The syntax of names, label keys and label values, with the error messages of kube-apiserver.
 
 const label = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const subdomain = `${label}(\\.${label})*`;

@@ -1,6 +1,6 @@
-// The metadata of every object as a schema: fields, list types for server-side apply, and the
-// descriptions that `kubectl explain` shows. Its values are checked in metadata-rules.ts, since
-// Kubernetes has rules and words of its own for metadata.
+// The schema of metadata: fields, list types for server-side apply, and the descriptions in `kubectl
+// explain`. metadata-rules.ts validates the values, because Kubernetes has special rules and messages
+// for metadata.
 
 import { optional, required, s } from '../schema/dsl.ts';
 

@@ -1,4 +1,4 @@
-// Owner references: who an object belongs to, and which of them are sound, in kube-apiserver's words.
+// Validates owner references, with the error messages of kube-apiserver.
 
 import type { OwnerReference } from '../object.ts';
 import { type FieldError, invalid, mostErrors } from '../schema/field-error.ts';

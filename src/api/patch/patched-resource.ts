@@ -1,5 +1,5 @@
-// What came out of a patch must still be a resource. Where it is none, the answer shows the patched
-// document, as kube-apiserver's does: the mistake is in the patch, and this is what it made.
+// Checks that the result of a patch is still a resource. If not, the error shows the patched
+// document, as in kube-apiserver, so that users can find the mistake in their patch.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { isJsonObject, ownValue } from '../fields/json-value.ts';

@@ -1,5 +1,5 @@
-// Whether a schema says something sensible. A schema is code: what is wrong in it is a programming
-// error and throws, with the path of the declaration.
+// Checks the schemas themselves. An invalid schema is a programming error and throws, with the path
+// of the declaration.
 
 import type { ListSchema, Schema } from './schema.ts';
 

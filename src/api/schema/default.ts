@@ -1,5 +1,5 @@
-// Defaulting, as kube-apiserver does it for custom resources: a field that is missing, or null,
-// takes the default of its schema, and then the value (the default too) is walked for more.
+// Applies defaults as kube-apiserver does for custom resources: a missing or null field takes the
+// default of its schema, and then defaults apply inside that value too.
 
 import { isObject } from './json.ts';
 import type { ListSchema, MapSchema, ObjectSchema, Schema } from './schema.ts';

@@ -1,5 +1,5 @@
-// The words in which kinds are declared. Each keeps the literal type of what it is given, so that
-// `Infer` gives the exact TypeScript type of a value.
+// The functions that declare schemas. Each keeps the literal type of its argument, so that `Infer`
+// returns the exact TypeScript type of a value.
 
 import type {
   AnySchema,

@@ -1,5 +1,5 @@
-// One offending field of an object, in exactly the words of kube-apiserver
-// (k8s.io/apimachinery/pkg/util/validation/field): clients and people match on them.
+// Errors of single fields, in exactly the words of kube-apiserver
+// (k8s.io/apimachinery/pkg/util/validation/field), because clients match on them.
 
 import { type Cause, HansaError } from '../../core/errors/error.ts';
 import { printNumber, quoteGo, stringifyGo } from './go-text.ts';

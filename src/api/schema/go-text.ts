@@ -1,5 +1,5 @@
-// How Go prints values. kube-apiserver's messages hold values as Go's %q, %v and json.Marshal
-// print them, and ours are the same to the byte.
+// Formats values as Go does. Messages of kube-apiserver contain values formatted with %q, %v and
+// json.Marshal, and ours are the same byte for byte.
 
 import { isInt64, isObject } from './json.ts';
 

@@ -1,4 +1,4 @@
-// Our schemas as JSON Schema in the dialect of Kubernetes, for CRDs and for OpenAPI v3.
+// Converts our schemas to JSON Schema in the dialect of Kubernetes, for CRDs and OpenAPI v3.
 
 import type { JsonObject } from '../object.ts';
 import type { Schema } from './schema.ts';

@@ -1,4 +1,4 @@
-// What the parts of the schema language ask of JSON values.
+// Helpers for JSON values that the schema code shares.
 
 export function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);

@@ -1,4 +1,4 @@
-// Lists that are sets or maps: which item is which, and which is there twice.
+// Keys of items in lists of type set and map, and the search for duplicates.
 
 import { duplicate, type FieldError, invalid, mostErrors } from './field-error.ts';
 import { stringifyGo } from './go-text.ts';

@@ -1,4 +1,4 @@
-// Rules across fields. They are asked from the outside in, as CEL rules are in kube-apiserver.
+// Validation rules across fields. They run from the outside in, as CEL rules do in kube-apiserver.
 
 import { type FieldError, mostErrors, wholeObject } from './field-error.ts';
 import { isObject, jsonEquals } from './json.ts';

@@ -74,8 +74,8 @@ export interface Batch {
 }
 
 /**
- * What other replicas committed since this one last looked: every change, in order. So a shared
- * database may forget only what all its replicas have seen.
+ * All changes of other replicas since the last call, in order. So a shared
+ * database may only delete changes that all replicas have seen.
  */
 export interface Foreign {
   readonly head: Head;
