@@ -70,9 +70,10 @@ async function decide(callers: PeerAuthenticator, request: IncomingMessage): Pro
     caller = callers.authenticate(tls, Date.now());
   } catch (error) {
     const why = error instanceof Error ? error.message : String(error);
-    return { status: 401, caller: `nobody who is believed: ${why}`, body: 'not believed' };
+    return { status: 401, caller: `an untrusted caller: ${why}`, body: 'untrusted' };
   }
-  if (caller === undefined) return { status: 401, caller: 'nobody', body: 'who are you?' };
+  if (caller === undefined)
+    return { status: 401, caller: 'a caller without a certificate', body: 'no certificate' };
   const id = caller.id.toString();
   try {
     if (await gatekeeper.allows(caller, tls.remoteAddress ?? '', request.method ?? '')) {

@@ -255,7 +255,7 @@ suite('reading', () => {
     await refuses(
       run('wait', 'site/site', '--for=condition=Ready=False', '--timeout=100ms'),
       9,
-      /in vain: Ready is True \([^)]+\): [^.]+\. +\(HANSA_/,
+      /waiting for site\.hansa\.dev\/site: Ready is True \([^)]+\): [^.]+\. +\(HANSA_/,
     );
     await refuses(
       run('wait', 'site/site', '--for=condition=Frozen', '--timeout=100ms'),

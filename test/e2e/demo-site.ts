@@ -47,7 +47,7 @@ async function tour(first: Daemon): Promise<Daemon> {
     return `${count} objects, then unchanged`;
   });
 
-  await tell('somebody watches while a role is changed', async () => {
+  await tell('a client watches while a role is changed', async () => {
     const watch = new Follower(['watch', 'roles', '--data-dir', dataDir]);
     await watch.until(/auditor/);
     await succeeds(apply(manifest('pilot', 'get')));
@@ -61,7 +61,7 @@ async function tour(first: Daemon): Promise<Daemon> {
   await tell('two managers want different things of one field', async () => {
     await succeeds(apply(manifest('harbour', 'get'), '--field-manager', 'gitops'));
     await refused(apply(manifest('harbour', 'list')), 'HANSA_CONFLICT');
-    return 'refused: "gitops" owns it (HANSA_CONFLICT)';
+    return 'rejected: "gitops" owns it (HANSA_CONFLICT)';
   });
 
   await tell('a manifest with three mistakes', async () => {
@@ -71,7 +71,7 @@ async function tour(first: Daemon): Promise<Daemon> {
       named.every((field) => text.includes(field)),
       text,
     );
-    return 'refused: each is named with its field (HANSA_INVALID)';
+    return 'rejected: each is named with its field (HANSA_INVALID)';
   });
 
   await stockKubectl();
@@ -98,7 +98,7 @@ async function stockKubectl(): Promise<void> {
     expect(field.includes('verbs'), field);
     const may = await succeeds(execute(kubectl, ['auth', 'can-i', 'delete', 'roles'], { env }));
     expect(may.trim() === 'yes', may);
-    return 'as with any cluster, with no cluster';
+    return 'works as with a cluster, without one';
   });
 }
 
@@ -134,12 +134,12 @@ async function access({ endpoints }: Daemon): Promise<void> {
       }),
     );
     await refused(remote('apply', '-f', binding), 'HANSA_FORBIDDEN');
-    return 'refused, twice (HANSA_FORBIDDEN)';
+    return 'rejected, twice (HANSA_FORBIDDEN)';
   });
   await tell('the token is revoked', async () => {
     await succeeds(run('access', 'revoke', 'demo', '--yes'));
     await refused(remote('get', 'roles'), 'HANSA_UNAUTHENTICATED');
-    return 'refused at once (HANSA_UNAUTHENTICATED)';
+    return 'rejected at once (HANSA_UNAUTHENTICATED)';
   });
 }
 
@@ -170,7 +170,7 @@ async function crash(first: Daemon): Promise<Daemon> {
     const text = readFileSync(copy, 'utf8');
     writeFileSync(copy, text.replace('"verb":"delete"', '"verb":"create"'));
     await refused(hansa(['audit', 'verify', copy]), 'HANSA_AUDIT_INVALID');
-    return 'refused (HANSA_AUDIT_INVALID)';
+    return 'rejected (HANSA_AUDIT_INVALID)';
   });
   expect(second !== undefined, 'the site did not start again');
   return second;
@@ -195,7 +195,7 @@ try {
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
     process.stdout.write(
-      ` It goes on running until Ctrl-C. In another terminal:\n  ./hansa get roles --data-dir ${dataDir}\n  ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig\n`,
+      ` It runs until Ctrl-C. In another terminal:\n  ./hansa get roles --data-dir ${dataDir}\n  ./hansa kubeconfig --data-dir ${dataDir} > kubeconfig\n`,
     );
     await new Promise((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);

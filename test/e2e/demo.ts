@@ -185,7 +185,7 @@ async function tour(
       url,
       ({ status, text }) => status === 0 && text.includes('bundle') && text.includes('lubeck'),
     );
-    return `refused (${who}): web is given no bundle of lubeck`;
+    return `rejected (${who}): web does not get the bundle of lubeck`;
   });
 
   await tell('lubeck grants db to web, and it calls again', async () => {
@@ -200,21 +200,21 @@ async function tour(
     return `200 as ${webId} (${who}), ${seconds(ms)} later`;
   });
 
-  await tell('batch.bruges helps itself to lubeck’s bundle and calls', async () => {
+  await tell('batch.bruges copies the bundle of lubeck and calls', async () => {
     const { status, body } = await callAsBatch(bruges, lubeck, url);
     expect(status === 403 && body.trim() === 'denied', `it was answered with ${status}: ${body}`);
     await service.until(/^403 spiffe:\/\/bruges\.example\/batch/);
     const why = /no grant for spiffe:\/\/bruges\.example\/batch to use db/;
     await until(() => why.test(lubeck.daemon.log()), 'that the log of lubeck tells why');
-    return '403 denied; lubeck’s log has why: no grant names it';
+    return '403 denied; the log of lubeck says why: no grant names it';
   });
 
   await tell('lubeck suspends bruges', async () => {
     await succeeds(lubeck.run('peer', 'suspend', bruges.trustDomain));
-    // By db itself: without bruges' bundle nobody is believed, and the site denies as well.
+    // db rejects the certificate, which it cannot verify without the bundle, or the site denies the call.
     await callsEnd(clients, url, ({ status }) => status === 401 || status === 403);
     await service.until(/^40[13] /);
-    return 'every call is refused, at once';
+    return 'all calls are rejected at once';
   });
 
   await tell('… and resumes it', async () => {
@@ -236,7 +236,7 @@ async function tour(
       'bruges does not hold the authority that signs',
     );
     await callsEnd(clients, url, ({ status }) => status === 200);
-    return `confirmed by bruges before it signs, after ${seconds(performance.now() - started)}; calls go on`;
+    return `bruges confirms the new one before it signs, after ${seconds(performance.now() - started)}; calls continue`;
   });
 
   await crash(lubeck, bruges, () => callsEnd(clients, url, ({ status }) => status === 200));
@@ -255,9 +255,9 @@ async function invitation(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
     expect((await stateAt(bruges, lubeck)) === 'active', 'bruges does not say active');
     return `active on both sides, ${Math.round(ms)} ms after the command`;
   });
-  await tell('somebody uses the same invitation again', async () => {
+  await tell('bruges uses the same invitation again', async () => {
     await refused(bruges.accept(line), 'HANSA_INVITATION_REDEEMED');
-    return 'refused (HANSA_INVITATION_REDEEMED)';
+    return 'rejected (HANSA_INVITATION_REDEEMED)';
   });
 }
 
@@ -286,7 +286,7 @@ async function crash(
   bruges: DemoSite,
   callsWork: () => Promise<string>,
 ): Promise<void> {
-  await tell('bruges is killed (-9) and comes back', async () => {
+  await tell('bruges is killed (-9) and restarts', async () => {
     await bruges.daemon.signal('SIGKILL');
     const silent = await until(
       async () => (await stateAt(lubeck, bruges)) === 'degraded',
@@ -300,14 +300,14 @@ async function crash(
       'active again',
     );
     await callsWork();
-    return `degraded after ${seconds(silent)}, active ${seconds(back)} after its return; 200`;
+    return `degraded after ${seconds(silent)}, active ${seconds(back)} after its restart; 200`;
   });
 }
 
 async function shown(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
   const kubectl = await findKubectl();
-  await tell('the stock kubectl, at either site', async () => {
-    if (kubectl === undefined) return 'left out: there is none here (make test builds one)';
+  await tell('kubectl at both sites', async () => {
+    if (kubectl === undefined) return 'skipped: kubectl is not installed (make test builds it)';
     const kinds =
       'federationpeers,spiffefederations,workloadentries,federationgrants,serviceoffers';
     const expected = [
@@ -322,7 +322,7 @@ async function shown(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
       const table = await succeeds(execute(kubectl, ['get', kinds], { env }));
       for (const pattern of patterns) expect(pattern.test(table), table);
     }
-    return 'peers, bundles, workloads and grants, with no cluster';
+    return 'lists peers, bundles, workloads and grants, without a cluster';
   });
 }
 
@@ -339,7 +339,7 @@ async function audits(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
       const text = await succeeds(site.run('audit', 'verify'));
       counts.push(/(\d+) events, verified/.exec(text)?.[1] ?? text);
     }
-    return `verified: ${counts.join(' and ')} events, every step among them`;
+    return `verified: ${counts.join(' and ')} events, including every step`;
   });
 }
 
@@ -357,7 +357,7 @@ try {
   process.stdout.write(`done in ${seconds(performance.now() - begun)}.`);
   if (keep) {
     process.stdout.write(
-      ` It goes on running until Ctrl-C. In another terminal:\n  ./hansa peer list --data-dir ${lubeck.dataDir}\n  ./hansa kubeconfig --data-dir ${bruges.dataDir} > kubeconfig\n`,
+      ` It runs until Ctrl-C. In another terminal:\n  ./hansa peer list --data-dir ${lubeck.dataDir}\n  ./hansa kubeconfig --data-dir ${bruges.dataDir} > kubeconfig\n`,
     );
     await new Promise((resolve) => {
       process.once('SIGINT', resolve).once('SIGTERM', resolve);
