@@ -64,7 +64,7 @@ spec: {method: secret, roles: [agent], expiresAt: "2999-01-01T00:00:00Z"}
       await succeeds(run(...named, '-o=custom-columns=N:.metadata.name,V:.spec.rules[0].verbs[*]')),
       'N          V\ncrane-2    get\ncrane-10   get\n',
     );
-    await refuses(run(...named, '-w'), 2, /leave --sort-by out/);
+    await refuses(run(...named, '-w'), 2, /Remove --sort-by/);
     await succeeds(run('delete', 'roles', '-l', 'sorted=yes-please', '--yes'));
   });
 });
