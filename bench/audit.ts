@@ -1,5 +1,5 @@
-// The audit log alone: what appending costs as the tree grows, what proofs cost, and how long it
-// takes to verify a million events. Run it by itself: `node bench/audit.ts`.
+// Benchmarks the audit log: the cost of appending as the tree grows, the cost of proofs, and the time
+// to verify a million events. Run it with `node bench/audit.ts`.
 //
 // Every event is its own commit into the memory store, so that the figures are those of hashing and
 // bookkeeping and not of a disk.

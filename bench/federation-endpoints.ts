@@ -1,6 +1,6 @@
-// Bundle endpoints (https_spiffe) of very many trust domains in one process, for
-// bench/federations.ts: each has an address of its own in 127.0.0.0/8, by which it is told apart, and
-// all share one port. Prints one JSON object a line for each, then an empty line.
+// Serves the bundle endpoints (https_spiffe) of many trust domains in one process, for
+// bench/federations.ts. Each has its own address in 127.0.0.0/8, and all share one port. Prints one JSON
+// object per line for each endpoint, then an empty line.
 
 import { once } from 'node:events';
 import { createServer as createHttpServer } from 'node:http';

@@ -1,4 +1,4 @@
-// One line of the results: what was measured, of us and of the anchor beside us.
+// One line of the results: a measured value of Hansa and of the program it is compared with.
 
 export interface Figure {
   readonly bench: string;

@@ -1,4 +1,4 @@
-// The benchmarks that are programs of their own, in the order of docs/benchmarks.md.
+// The benchmarks that are separate programs, in the order of docs/benchmarks.md.
 
 /** Beside SQLite, bare cryptography and, for the thread, two SPIRE servers. */
 export const siteParts = ['store', 'audit', 'identity', 'thread'] as const;

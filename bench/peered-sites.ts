@@ -1,4 +1,4 @@
-// Two sites as processes of their own that become peers, for what is measured between sites.
+// Starts two sites as separate processes and makes them peers, for benchmarks between sites.
 
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';

@@ -1,5 +1,5 @@
-// What a process costs, read from /proc: wall-clock rates on a shared machine say less than the
-// CPU time that an operation took.
+// Reads the CPU time and memory of a process from /proc. On a shared machine, the CPU time of an
+// operation says more than its wall-clock rate.
 
 import { readFileSync } from 'node:fs';
 

@@ -1,4 +1,4 @@
-// docs/benchmarks.md, from the figures of one run.
+// Writes docs/benchmarks.md from the figures of one run.
 
 import { availableParallelism, totalmem } from 'node:os';
 import type { Figure } from './figure.ts';

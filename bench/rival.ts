@@ -1,5 +1,5 @@
-// The two servers that are measured: a Hansa site, and kube-apiserver with etcd. Both are given
-// the same objects and are spoken to in the same way.
+// The two servers that the benchmarks compare: a Hansa site, and kube-apiserver with etcd. Both get
+// the same objects and the same requests.
 
 import { crdsOf } from '../test/interop/crds.ts';
 import { startKubeApiserver } from '../test/interop/kube-apiserver.ts';

@@ -1,5 +1,5 @@
-// How much a benchmark does. BENCH_SMALL=1 asks for as little as shows that it works: `make test` runs
-// every benchmark that way, and the figures mean nothing then.
+// The size of each benchmark. With BENCH_SMALL=1 a benchmark only shows that it works: `make test` runs
+// all of them this way, and the figures then mean nothing.
 
 export const isSmall = process.env['BENCH_SMALL'] === '1';
 

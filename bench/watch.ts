@@ -1,4 +1,5 @@
-// Watchers: how long a change takes to reach the last of a thousand, and what an idle one costs.
+// Benchmarks watches: the time until a change reaches the last of a thousand watchers, and the cost of
+// an idle one.
 
 import { type ClientHttp2Session, connect } from 'node:http2';
 import { request } from 'node:https';

@@ -1,4 +1,4 @@
-// Runs wrk, the load generator, and reads what it found.
+// Runs the load generator wrk and parses its output.
 
 import { execFile } from 'node:child_process';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

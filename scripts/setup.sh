@@ -1,7 +1,7 @@
 #!/bin/sh
-# Brings what development and tests need: the packages of package-lock.json (the pinned Node is
-# one of them) and a few Debian packages. Does nothing where nothing is to be done. What it cannot
-# get it says, and goes on: the tests that need it are then skipped with that reason.
+# Installs what development and tests need: the packages of package-lock.json, including the pinned
+# Node, and a few Debian packages. Does nothing if all are present. If it cannot install something, it
+# says so and continues; the tests that need it are then skipped with that reason.
 set -eu
 cd "$(dirname "$0")/.."
 

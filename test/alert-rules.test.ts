@@ -1,5 +1,5 @@
-// The alert rules in deploy/prometheus, judged by Prometheus' own tool, and held to the metrics that a
-// site has: a rule over a metric that was renamed would be silent for ever.
+// Checks the alert rules in deploy/prometheus with promtool, and that a site exposes every metric they
+// use: a rule over a renamed metric would never fire.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

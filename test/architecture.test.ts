@@ -1,5 +1,4 @@
-// The architecture, as tests. Each rule says why it is there; a rule that is in the way is changed
-// here, in the open, and not around.
+// The architecture rules, as tests. Each rule states its reason. To break a rule, change it here first.
 
 import assert from 'node:assert/strict';
 import { existsSync, globSync, readFileSync, statSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// The metrics of a process, judged by Prometheus' own tool.
+// Checks the metrics output of a process with promtool.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// The planes of the program as a whole: what main.ts lists, and what belongs to whom.
+// Checks the planes that main.ts lists, and which plane owns what.
 
 import assert from 'node:assert/strict';
 import { globSync, readFileSync } from 'node:fs';

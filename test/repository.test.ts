@@ -1,4 +1,4 @@
-// Rules for every file of the repository, whatever it holds.
+// Rules for every file of the repository.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,6 +1,6 @@
-// `make test`: types, lint and format, then every test. Unit tests come first, and the Go programs
-// that the other tests need are built beside them; a test starts when its programs are built. Ends
-// with the closing lines of node:test, summed over all runs, and with the skipped tests and why.
+// `make test`: checks types, lint and format, then runs all tests. Unit tests run first, while the Go
+// programs for the other tests are built; each of those tests starts when its programs are built. At the
+// end it prints the totals in the format of node:test, and the skipped tests with reasons.
 //
 //   node test/run.ts [--checks-only] [--unit] [--changed=BASE] [--coverage] [FILE…]
 

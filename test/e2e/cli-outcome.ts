@@ -1,4 +1,4 @@
-// How a command line ended, as tests of the commands ask: with a result, or with a refusal.
+// The outcome of a command line, for tests of commands: a result or an error.
 
 import assert from 'node:assert/strict';
 import type { Ran } from './daemon.ts';

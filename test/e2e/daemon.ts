@@ -1,5 +1,5 @@
-// The whole program as a user runs it: `./hansa …` in processes of their own. The demo and the
-// end-to-end tests stand on this.
+// Runs the whole program as a user does: `./hansa …` in separate processes. The demo and the end-to-end
+// tests use it.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,5 +1,5 @@
-// `make demo DEMO=site`: one site, from nothing to a verified audit log, told step by step. Every line is
-// checked: where one is not true, the demo says so and ends with 1.
+// `make demo DEMO=site`: one site, from an empty folder to a verified audit log, step by step. The demo
+// checks every line that it prints, and exits with 1 if one is false.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,6 +1,5 @@
-// `make demo`: two sites, one invitation, one call between workloads, told step by step. Every line
-// is checked: where one is not true, the demo says so and ends with 1. `make demo DEMO=site` shows
-// what one site does by itself.
+// `make demo`: two sites, one invitation and one call between workloads, step by step. The demo checks
+// every line that it prints, and exits with 1 if one is false. `make demo DEMO=site` shows one site.
 
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

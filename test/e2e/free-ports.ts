@@ -1,5 +1,5 @@
-// Ports for what cannot choose one itself, or must be found again where it was. Of those that the
-// kernel gives to nobody by itself: no connection of another test can be faster.
+// Finds free ports for programs that cannot choose one, or that must restart on the same one. The ports
+// are outside the kernel's ephemeral range, so no connection of another test can take them.
 
 import { randomInt } from 'node:crypto';
 import { readFileSync } from 'node:fs';

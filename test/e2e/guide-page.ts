@@ -1,6 +1,6 @@
-// Reads the command blocks of a guide page. A block of `sh` is commands alone; in a block of `console`
-// each `$ ` begins a command and the lines below it are what it prints. A word before the `$` names the
-// operator who types it. Any other block is shown, not run.
+// Parses the command blocks of a guide page. A `sh` block contains only commands. In a `console` block,
+// each `$ ` starts a command, and the lines below it are its output. A word before the `$` names the
+// operator who types it. Tests do not run other blocks.
 
 import { spawnSync } from 'node:child_process';
 

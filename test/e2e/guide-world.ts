@@ -1,6 +1,6 @@
-// A machine of its own for the commands of the guide: network, mounts and processes apart from those of
-// this one, so that the ports of the pages are free, names such as lubeck.example lead to loopback, and
-// whatever a page starts ends with it.
+// Runs the commands of the guide in their own network, mount and process namespaces. The ports of the
+// pages are free there, names such as lubeck.example resolve to loopback, and every process that a page
+// starts ends with the test.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

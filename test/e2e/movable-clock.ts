@@ -1,5 +1,5 @@
-// The real clock, and a hand that can move it forward: for sites with real sockets, where time must
-// pass by itself, but an hour of it need not be waited for.
+// A real clock that a test can move forward. It is for sites with real sockets, where time must pass
+// but a test cannot wait an hour.
 
 import type { Clock, Timer } from '../../src/core/clock/clock.ts';
 import { systemClock } from '../../src/core/clock/system.ts';

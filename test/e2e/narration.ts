@@ -1,4 +1,4 @@
-// How the demos tell what they do: a line a step, printed when its proof has come true.
+// Prints the steps of the demos: one line per step, after its check has passed.
 
 import { existsSync } from 'node:fs';
 import { join } from 'node:path';

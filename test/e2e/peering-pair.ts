@@ -1,4 +1,4 @@
-// Two real daemons that can become peers, and can be killed and started again at the same place.
+// Two real daemons that can become peers, and that a test can kill and restart on the same data.
 
 import { request as httpsRequest } from 'node:https';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// A small plane, as another folder in src would be: it has one of everything that a plane can add to a
-// site. Only sample-plane.test.ts uses it.
+// A small plane that adds one of everything that a plane can add to a site. Only sample-plane.test.ts
+// uses it.
 
 import { Command } from 'commander';
 import { defineKind, type ResourceOf } from '../../src/api/kind.ts';

@@ -1,5 +1,5 @@
-// Somebody with keys of his own, who calls himself what he likes: as a client of the federation API
-// and as a server in the place of a site.
+// An attacker with its own keys who claims any identity, as a client of the federation API and as a
+// server at the address of a site.
 
 import { generateKeyPairSync } from 'node:crypto';
 import { once } from 'node:events';

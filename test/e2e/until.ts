@@ -1,4 +1,4 @@
-// Waiting for what another process does, or a part of this one, in its own time.
+// Waits for a condition that another process or another part of this process brings about.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 

@@ -1,4 +1,4 @@
-// Client certificates for the end-to-end tests: good ones from the site, and ones that look good.
+// Client certificates for the end-to-end tests: valid ones from the site, and forged ones.
 
 import { generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';

@@ -1,4 +1,4 @@
-// Every parser that is fuzzed.
+// The list of all fuzz targets.
 
 import type { Target } from './target.ts';
 import { envoyTargets } from './targets/envoy.ts';

@@ -1,5 +1,5 @@
-// The kept inputs: corpus/TARGET/NAME. What is not text is written in hex, so that a change of it can
-// be read in a review.
+// Reads and writes the saved inputs in corpus/TARGET/NAME. Binary inputs are hex, so that reviewers can
+// read a change.
 
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';

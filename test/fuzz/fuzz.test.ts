@@ -1,5 +1,5 @@
-// A short run of every fuzz target with a seed that is always the same: what was once found stays
-// mended, and a new parser that breaks at once is seen here. FUZZ_SEED gives another.
+// Runs every fuzz target for a short time with a fixed seed, to catch regressions and new parsers that
+// fail at once. FUZZ_SEED sets another seed.
 
 import assert from 'node:assert/strict';
 import { readdirSync } from 'node:fs';

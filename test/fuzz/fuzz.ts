@@ -1,5 +1,5 @@
-// `make fuzz`: every target for SECONDS, or TARGET alone; SEED gives the same inputs again. What
-// breaks a target is made smaller, kept in its corpus and told; then the exit status is 1.
+// `make fuzz`: runs every target, or only TARGET, for SECONDS each. SEED repeats a run. It minimizes an
+// input that breaks a target, saves it in the corpus, prints it and exits with 1.
 
 import { targets } from './all-targets.ts';
 import { keepInput } from './corpus.ts';

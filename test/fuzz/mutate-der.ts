@@ -1,5 +1,5 @@
-// Mutations of DER that leave it DER: an element is changed, and every length around it is written
-// anew, so that the change is met by whoever reads that element and not by the check of lengths.
+// Mutates DER so that it stays DER: changes one element and corrects every enclosing length, so that the
+// parser of that element sees the change instead of the length check.
 
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 

@@ -1,4 +1,4 @@
-// Mutations of JSON that leave it JSON: a value, a key or a place is changed.
+// Mutates JSON so that it stays JSON: changes a value, a key or a position.
 
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import type { Target } from './target.ts';

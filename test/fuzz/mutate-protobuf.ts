@@ -1,5 +1,5 @@
-// Mutations of protobuf messages that leave them readable: a field is changed, repeated, moved or
-// given another number, and lengths around it are written anew.
+// Mutates protobuf messages so that they stay readable: changes, repeats, moves or renumbers a field, and
+// corrects the enclosing lengths.
 
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 

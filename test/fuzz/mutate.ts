@@ -1,4 +1,4 @@
-// One input out of others, by chance that can be had again.
+// Makes a new input from existing ones, reproducibly from a seed.
 
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { mutateDer } from './mutate-der.ts';

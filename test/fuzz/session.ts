@@ -1,5 +1,5 @@
-// One target, fuzzed: its kept inputs first, then inputs made from them. An input that the target
-// answers in a way not seen before is made from again, so that the search goes deeper by itself.
+// Fuzzes one target: first with its saved inputs, then with mutations of them. An input that causes a new
+// answer joins the pool for mutation, so the search goes deeper.
 
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { HansaError } from '../../src/core/errors/error.ts';

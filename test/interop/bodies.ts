@@ -1,5 +1,5 @@
-// Random bodies of the kinds that the oracle is asked about: mostly sound, some with one thing
-// wrong, because a server is known by what it refuses and how it says so.
+// Random bodies for comparison with kube-apiserver: most are valid, some contain one error, so that the
+// test also compares error messages.
 
 import type { Json } from '../../src/api/object.ts';
 import { Dice } from './dice.ts';

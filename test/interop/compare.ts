@@ -1,4 +1,4 @@
-// Plays a transcript on two servers and says where their answers differ.
+// Replays a transcript on two servers and reports where their answers differ.
 
 import { parse as parseYaml } from 'yaml';
 import type { Json } from '../../src/api/object.ts';

@@ -1,5 +1,5 @@
-// Where a site answers otherwise than kube-apiserver on purpose: the whole list, each with its
-// reason. Everything else is a fault.
+// Every intended difference between a site and kube-apiserver, each with its reason. Any other
+// difference is a bug.
 
 import type { Json } from '../../src/api/object.ts';
 import type { Difference, Place } from './compare.ts';

@@ -1,4 +1,4 @@
-// Seeded chance for the transcripts: the same seed throws the same dice on every machine.
+// Seeded random numbers for the transcripts: the same seed gives the same numbers on every machine.
 
 export class Dice {
   #state: number;

@@ -1,6 +1,6 @@
-// What kubectl is pointed at: a site, by the kubeconfig that the site's own program prints, with
-// its credential plugin. HANSA_KUBECTL_AGAINST=kube-apiserver runs the same tests against the
-// oracle instead, to see whether an expectation is that of the real thing.
+// The server that kubectl talks to: a site, with the kubeconfig and credential plugin of `hansa`.
+// HANSA_KUBECTL_AGAINST=kube-apiserver runs the same tests against kube-apiserver, to check their
+// expectations.
 
 import { execFile } from 'node:child_process';
 import { writeFile } from 'node:fs/promises';

@@ -1,4 +1,4 @@
-// The stock kubectl, run as a user runs it: a program, a kubeconfig, arguments, and what it prints.
+// Runs the stock kubectl as a user does, with a kubeconfig and arguments, and returns its output.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, rm } from 'node:fs/promises';

@@ -1,5 +1,5 @@
-// Pebble, the ACME server for tests, as a test wants it: it really looks at challenges, on ports that
-// are free, and asks a name server of our own where names lead.
+// Runs Pebble, the ACME test server. It validates challenges on free ports and resolves names with the
+// test's own name server.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

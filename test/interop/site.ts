@@ -1,5 +1,5 @@
-// A real site as a user starts it: the program `./hansa server` in a folder of its own, on ports
-// that the system chooses.
+// Starts a real site as a user does: `./hansa server` in its own folder, on ports that the system
+// chooses.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';

@@ -1,5 +1,5 @@
-// A site and a SPIRE with an agent that federate by https_spiffe, each with a workload that may call
-// the other's: `db` at the site, `web` at SPIRE. Whatever runs as this user is either.
+// A site and a SPIRE server with an agent that federate by https_spiffe. Each has a workload that may call
+// the other: `db` at the site, `web` at SPIRE. Any process of this user matches both.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';

@@ -1,4 +1,4 @@
-// A real SPIRE: a server in a folder and on ports of its own that serves its bundle by https_spiffe or
+// Starts a real SPIRE: a server with its own folder and ports that serves its bundle by https_spiffe or
 // https_web, and an agent.
 
 import { type ChildProcess, spawn } from 'node:child_process';

@@ -1,5 +1,4 @@
-// The programs that the interop tests judge by, as those tests want them: a path, or a reason to
-// skip.
+// Finds a program that an interop test needs: returns its path, or a reason to skip the test.
 
 import { ensureTool, type ToolName } from '../tools/build.ts';
 

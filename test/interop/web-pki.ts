@@ -1,4 +1,4 @@
-// A Web PKI of our own: a root that clients are told to believe, and a certificate for localhost.
+// A private Web PKI: a root that clients trust, and a certificate for localhost.
 
 import { writeFileSync } from 'node:fs';
 import { join } from 'node:path';

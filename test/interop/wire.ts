@@ -1,5 +1,5 @@
-// A client that sends exactly what it is told and shows exactly what came back: the tests compare
-// two servers byte by byte, so nothing may be helped along, retried or decoded on the way.
+// A client that sends exactly the given bytes and returns exactly the received ones. The tests compare
+// two servers byte by byte, so it never corrects, retries or decodes.
 
 import {
   type ClientRequest,

@@ -1,4 +1,4 @@
-// The files that differ from the main branch, from git.
+// Lists the files that differ from the main branch, with git.
 
 import { execFileSync } from 'node:child_process';
 

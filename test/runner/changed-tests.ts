@@ -1,4 +1,4 @@
-// `make test CHANGED=1`: which tests the changed files can reach, and why each of them.
+// `make test CHANGED=1`: selects the tests that the changed files can affect, with the reason for each.
 
 import type { SourceGraph } from './source-graph.ts';
 

@@ -1,6 +1,5 @@
-// `make coverage`: which lines of the product the tests run, by folder. Node writes what each process
-// has run (NODE_V8_COVERAGE), daemons and commands of end-to-end tests included; a process that is
-// killed by SIGKILL writes nothing.
+// `make coverage`: line coverage of the product by folder. Every Node process writes its coverage
+// (NODE_V8_COVERAGE), including daemons and commands that tests start, unless SIGKILL ends it.
 
 import { globSync, readdirSync, readFileSync, rmSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';

@@ -1,4 +1,4 @@
-// Starts processes, to see what a process of `make unit` can start.
+// Checks that a process of `make unit` cannot start other processes.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

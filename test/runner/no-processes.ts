@@ -1,5 +1,5 @@
-// Loaded before each test of `make unit` (`node --import`): a test that starts a process fails, whatever
-// its imports look like. Node's permission model would also forbid fchmod, which the product needs.
+// Loaded before each test of `make unit` (`node --import`): makes a test that starts a process fail.
+// Node's permission model would also forbid fchmod, which the product needs.
 
 import processes from 'node:child_process';
 import { syncBuiltinESMExports } from 'node:module';

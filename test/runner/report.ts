@@ -1,5 +1,4 @@
-// What the test runner prints: lines as things happen, and what runs now where nothing else was
-// printed for a while.
+// Prints the progress of the test runner: results as they come, and the running tests after a silence.
 
 let lastSaid = performance.now();
 

@@ -1,5 +1,5 @@
-// Tells unit tests from tests that start other programs. It reads this from the imports, so that no
-// list has to be kept; in the processes of `make unit` a test that starts one anyway fails.
+// Distinguishes unit tests from tests that start other programs, by their imports. In a process of
+// `make unit`, starting a program fails.
 
 import { isProduct, type SourceGraph } from './source-graph.ts';
 

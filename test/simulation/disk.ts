@@ -1,5 +1,5 @@
-// A database that several nodes share, slow and unreliable as disks are, and that outlives them all.
-// What was written is remembered as the truth that scenarios compare with.
+// A slow, unreliable database that several nodes share and that outlives them. It records what was
+// written, for scenarios to compare with.
 
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { HansaError } from '../../src/core/errors/error.ts';

@@ -1,5 +1,5 @@
-// What is granted is known to the peer at once, however often that happens, and a burst of changes
-// takes few messages.
+// A peer learns of a grant at once, however often grants change, and a burst of changes needs few
+// messages.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-// A peer that sends as much as it can: what is above its share is refused before it is read, and
-// everything else goes on.
+// A peer floods a site with requests: the site rejects those above the rate limit before it reads them,
+// and serves all others.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

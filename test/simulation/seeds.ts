@@ -1,4 +1,4 @@
-// Runs a scenario with many seeds. HANSA_SEED=n runs that one alone, HANSA_SEEDS=n so many.
+// Runs a scenario with many seeds. HANSA_SEED=n runs only that seed; HANSA_SEEDS=n sets the number.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

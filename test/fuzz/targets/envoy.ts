@@ -1,4 +1,4 @@
-// Parsers of what Envoys ask on the workload socket: for secrets, and whether somebody may call.
+// Fuzz targets for requests of Envoy on the workload socket: SDS and ext_authz.
 
 import { type DescMessage, fromBinary, type MessageShape } from '@bufbuild/protobuf';
 import { CheckRequestSchema } from '../../../proto/gen/ext_authz_pb.ts';

@@ -1,4 +1,4 @@
-// Parsers of core/identity and of the values of api: what certificates, bundles and names are made of.
+// Fuzz targets for certificates, bundles and names: the parsers of core/identity and api/values.
 
 import { createPublicKey, X509Certificate } from 'node:crypto';
 import { SpiffeId } from '../../../src/api/values/spiffe-id.ts';

@@ -1,5 +1,5 @@
-// Not one parser but all of them: what a stranger brings to join is judged to the end, and must be
-// refused, since nobody is believed here.
+// A fuzz target for the complete decision about a join request, across all its parsers. The site must
+// reject every request, because it trusts none of the senders.
 
 import {
   judgeRules,

@@ -1,4 +1,4 @@
-// Parsers of gRPC as this site speaks it itself, and of joins.
+// Fuzz targets for this site's own gRPC parser and for joins.
 
 import { encodeFrame, FrameReader } from '../../../src/core/rpc/frames.ts';
 import {

@@ -1,4 +1,4 @@
-// Parsers of what other sites and whoever wants to join send.
+// Fuzz targets for messages of other sites and of joining agents.
 
 import { createHash } from 'node:crypto';
 import { TrustDomain } from '../../../src/api/values/trust-domain.ts';

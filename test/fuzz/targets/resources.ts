@@ -1,4 +1,4 @@
-// Parsers of the resource API: bodies, manifests, selectors and reviews.
+// Fuzz targets for the resource API: bodies, manifests, selectors and reviews.
 
 import { allKinds, allPlanes } from '../../../src/test-planes.ts';
 import { parseFieldSelector } from '../../../src/api/selectors/field-selector.ts';

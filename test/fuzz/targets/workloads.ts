@@ -1,4 +1,4 @@
-// Parsers of what the kernel tells of workloads, and of what workloads ask.
+// Fuzz targets for what the kernel reports about workloads, and for requests of workloads.
 
 import { readMintRequest, readStreamedRequest } from '../../../src/trust/mint/mint-messages.ts';
 import { readSigningRequest } from '../../../src/trust/mint/signing-request.ts';
