@@ -18,38 +18,38 @@ export const trustKeys = {
     after: 'web',
     placeholder: 'FILE',
     meaning:
-      'The certificate chain of the web listener in PEM, the leaf first. Read again when it changes.',
-    withoutIt: 'acme is needed',
+      'The certificate chain of the web listener in PEM, the leaf first. The site reads it again after a change.',
+    withoutIt: 'required, unless acme is set',
     parse: parsePath,
   }),
   'servingCert.keyFile': optionalConfigKey({
     placeholder: 'FILE',
     meaning: 'The private key of servingCert.certFile in PEM.',
-    withoutIt: 'acme is needed',
+    withoutIt: 'required, unless acme is set',
     parse: parsePath,
   }),
   'servingCert.fileSyncInterval': configKey({
     placeholder: 'SECONDS',
     meaning:
-      'How often servingCert.certFile and servingCert.keyFile are read again, also where no change was noticed.',
+      'How often the site reads servingCert.certFile and servingCert.keyFile again, even if it noticed no change.',
     default: '300',
     parse: parseCount(30, 3600),
   }),
   'acme.directoryUrl': optionalConfigKey({
     placeholder: 'URL',
     meaning: "The directory of the ACME server (RFC 8555), for example Let's Encrypt's.",
-    withoutIt: 'no certificate is ordered',
+    withoutIt: 'the site orders no certificate',
     parse: parseHttpsUrl,
   }),
   'acme.domainName': optionalConfigKey({
     placeholder: 'NAME',
-    meaning: 'The DNS name that the certificate is for.',
+    meaning: 'The DNS name of the certificate.',
     withoutIt: 'required with acme.directoryUrl',
     parse: parseDnsName,
   }),
   'acme.email': optionalConfigKey({
     placeholder: 'ADDRESS',
-    meaning: 'Whom the ACME server may write to.',
+    meaning: 'The e-mail address that the ACME server may write to.',
     withoutIt: 'the account has no contact',
     parse: parseEmail,
   }),
@@ -62,26 +62,27 @@ export const trustKeys = {
   'acme.challenge': configKey({
     placeholder: 'TYPE',
     meaning:
-      'How control of the name is proven: tls-alpn-01 on the web listener, or http-01 on acme.httpAddress.',
+      'How the site proves control of the name: tls-alpn-01 on the web listener, or http-01 on acme.httpAddress.',
     default: 'tls-alpn-01',
     parse: parseChoice(['tls-alpn-01', 'http-01']),
   }),
   'acme.httpAddress': configKey({
     placeholder: 'HOST:PORT',
-    meaning: 'Where http-01 is answered, without TLS, and only while a challenge is open.',
+    meaning:
+      'The address that answers http-01 challenges, without TLS, and only while a challenge is open.',
     default: '0.0.0.0:80',
     parse: parseListenAddress,
     format: formatListenAddress,
   }),
   'acme.caFile': optionalConfigKey({
     placeholder: 'FILE',
-    meaning: 'Certificates in PEM that the ACME server itself is verified with, for a private one.',
-    withoutIt: 'the roots that Node knows',
+    meaning: 'CA certificates in PEM that verify a private ACME server.',
+    withoutIt: 'the root certificates of Node',
     parse: parsePath,
   }),
   'bundle.refreshHintSeconds': configKey({
     placeholder: 'SECONDS',
-    meaning: 'How often others are asked to fetch the bundle of this site.',
+    meaning: 'The refresh hint of the bundle: how often peers should fetch it.',
     default: '300',
     parse: parseCount(60, 3600),
   }),
@@ -89,28 +90,28 @@ export const trustKeys = {
     after: 'ca.ttlSeconds',
     placeholder: 'SECONDS',
     meaning:
-      'How long a new authority is published before it signs, at least: others fetch the bundle meanwhile.',
+      'The minimum time between the publication of a new authority and its activation, in which peers fetch the bundle.',
     withoutIt: 'twice bundle.refreshHintSeconds',
     parse: parseCount(0, 2_592_000),
   }),
   'ca.receiptDeadlineSeconds': configKey({
     placeholder: 'SECONDS',
     meaning:
-      'How long a rotation waits for active peers to confirm the new bundle, at most; then it goes on and says who did not.',
+      'The maximum time that a rotation waits for live peers to confirm the new bundle. Then it continues and names the peers that did not.',
     default: '86400',
     parse: parseCount(0, 2_592_000),
   }),
   'jwt.issuer': optionalConfigKey({
     after: 'jwt.keyType',
     placeholder: 'URL',
-    meaning: 'The iss of JWT-SVIDs, and of OIDC discovery: where the web listener is reached.',
-    withoutIt: 'https://acme.domainName where that is set; else JWT-SVIDs have no iss',
+    meaning: 'The iss of JWT-SVIDs and of OIDC discovery: the URL of the web listener.',
+    withoutIt: 'https://acme.domainName if that is set; otherwise JWT-SVIDs have no iss',
     parse: parseAdvertisedUrl,
   }),
   maxFederations: configKey({
     placeholder: 'COUNT',
     meaning:
-      'How many SPIFFEFederations there may be. MAX_FEDERATED_CLUSTERS is read where HANSA_MAX_FEDERATIONS is not set.',
+      'The maximum number of SPIFFEFederations. If HANSA_MAX_FEDERATIONS is not set, MAX_FEDERATED_CLUSTERS is used.',
     default: '50',
     otherVariable: 'MAX_FEDERATED_CLUSTERS',
     parse: parseCount(1, 100_000),

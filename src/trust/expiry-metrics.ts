@@ -1,5 +1,5 @@
-// When what expires expires, in one family of gauges, so that one rule of alerting watches all of it.
-// Read when somebody scrapes.
+// Expiry times of all credentials, in one family of gauges, so that one alerting rule covers all of
+// them. Computed at each scrape.
 
 import { X509Certificate } from 'node:crypto';
 import { federationGrantKind } from '../api/kinds/federation-grant.ts';
@@ -18,16 +18,16 @@ export interface ExpiryParts
   extends Pick<PlaneContext, 'metrics' | 'clock' | 'store' | 'authority'> {
   readonly credentials: { readonly current: { readonly notAfterMs: number } };
   readonly web: Pick<WebCertificate, 'current'> | undefined;
-  /** When the first SVID of a workload ends; undefined where none is in use. */
+  /** The earliest expiry of the workload SVIDs in use; undefined if there is none. */
   readonly firstWorkloadExpiryMs: () => number | undefined;
   readonly maxFederations: number;
 }
 
-/** Of what there may be thousands of, so many that end first. */
+/** For kinds with thousands of objects: the number of those that expire first. */
 const mostOfAKind = 100;
-/** Far above what there is of everything but federations. */
+/** Far above the real number of each kind, except federations. */
 const mostOthers = 1000;
-/** So many federations are read in a row. */
+/** The number of federations to read before other tasks get a turn. */
 const inARow = 100;
 /** As many characters of an authority's id as `hansa trust rotate status` shows. */
 const idCharacters = 16;
@@ -55,7 +55,7 @@ export function observeExpiry(parts: ExpiryParts): void {
   metrics.observe(
     {
       name: 'hansa_expiry_seconds',
-      help: 'Time until something expires, by what it is: x509-authority and jwt-authority (name: the beginning of its id), site-svid, workload-svid (the first of all to end), web-certificate, federated-authorities (name: the trust domain; the last of them), and of join-token, grant, access-token and agent the hundred that end first. Below zero it has expired.',
+      help: 'Time until expiry, by kind: x509-authority and jwt-authority (name: the beginning of the ID), site-svid, workload-svid (the first to expire), web-certificate, federated-authorities (name: the trust domain; the last to expire), and the hundred first to expire of join-token, grant, access-token and agent. Negative after expiry.',
       labels: ['kind', 'name'],
       mostSeries: parts.maxFederations + mostOthers,
     },
@@ -77,7 +77,7 @@ const authoritiesEndAtMs = federationSummaries.derive(
   (federation) => bundleLife(federation).expiredAtMs,
 );
 
-/** Of a trust domain the last one: from then on nothing of it can be verified. */
+/** The last authority of each trust domain: after its expiry no SVID of the domain can be verified. */
 function federatedAuthorities(
   store: Store,
 ): (tell: (expiry: Expiry) => void) => Generator<undefined, void> {
@@ -105,16 +105,16 @@ function certificateExpiry(): (credential: TlsCredential) => number {
 interface Ending {
   readonly kind: string;
   readonly collection: string;
-  /** Of these names alone, and without it in what is told: others are not even read. */
+  /** Reads only records with this name prefix, and reports them without it. */
   readonly prefix?: string;
-  /** NaN for one that does not expire. */
+  /** NaN if it does not expire. */
   readonly endOf: (record: never) => number;
 }
 
 type WithSpec = { readonly spec?: { readonly expiresAt?: string } };
 const endOfSpec = ({ spec }: WithSpec): number => Date.parse(spec?.expiresAt ?? '');
 
-/** What the store keeps of things that somebody has to replace, or lets end. */
+/** The stored credentials that expire. */
 const ending: readonly Ending[] = [
   { kind: 'join-token', collection: joinTokenKind.plural, endOf: endOfSpec },
   { kind: 'grant', collection: federationGrantKind.plural, endOf: endOfSpec },
@@ -126,13 +126,13 @@ const ending: readonly Ending[] = [
   {
     kind: 'agent',
     collection: membersCollection,
-    // Bots come and go by the hour.
+    // Bot instances join and expire every hour, so they are left out.
     prefix: 'agent/',
     endOf: ({ notAfterMs }: Member) => notAfterMs,
   },
 ];
 
-/** Those that can still be used, the first to end first. */
+/** The valid ones, ordered by expiry. */
 function firstToEnd(
   store: Store,
   { kind, collection, endOf, prefix = '' }: Ending,

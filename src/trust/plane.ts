@@ -1,7 +1,6 @@
-// The trust plane: what makes identities of this site and of others usable. This folder holds the
-// bundle endpoint, the sync of federated bundles, the Workload API with what it hands out, and
-// ext_authz. The authority itself, SVIDs and the validation of chains are in core/identity. How sites
-// become peers belongs to peering, which this plane meets in the store only.
+// Declares the trust plane: the bundle endpoint, federation, the Workload API, joining, rotation and
+// ext_authz. Authorities, SVIDs and chain validation are in core/identity. Peering is another plane,
+// and the two share data only through the store.
 
 import { Command } from 'commander';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';

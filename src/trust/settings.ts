@@ -1,10 +1,10 @@
-// The settings of the trust plane, and how its configuration keys make them.
+// The settings of the trust plane, and the function that builds them from its configuration keys.
 
 import { needs, type ValuesOf } from '../core/config/config-key.ts';
 import { definePlaneSettings } from '../core/config/plane-settings.ts';
 import { trustKeys } from './config-keys.ts';
 
-/** How the web listener comes by its certificate. */
+/** How the web listener gets its certificate. */
 export type WebCertificateSettings =
   | {
       readonly from: 'files';
@@ -20,14 +20,14 @@ export type WebCertificateSettings =
       readonly email: string | undefined;
       readonly challenge: 'tls-alpn-01' | 'http-01';
       readonly httpAddress: { readonly host: string; readonly port: number };
-      /** PEM with which the ACME server is verified; undefined: the public roots. */
+      /** PEM file that verifies the ACME server; undefined: the public roots. */
       readonly caFile: string | undefined;
     };
 
 export interface RotationSettings {
-  /** How long a prepared authority is published before it signs, at least. */
+  /** The minimum time between publication and activation of an authority. */
   readonly spreadSeconds: number;
-  /** How long a rotation waits for receipts of active peers, at most. */
+  /** The maximum time that a rotation waits for receipts of live peers. */
   readonly receiptDeadlineSeconds: number;
   /** An operator confirmed that the clock is right up to this time. */
   readonly clockTrustedUntilMs?: number | undefined;
@@ -82,12 +82,12 @@ export const trustSettings = definePlaneSettings({
       ...needs(values, 'acme.domainName', 'acme.directoryUrl'),
       ...(files && acme
         ? [
-            `servingCert.certFile and acme exclude each other: give one of them${remembered('servingCert.certFile', 'servingCert.keyFile', 'acme.directoryUrl', 'acme.domainName')}`,
+            `servingCert.certFile and acme exclude each other: set only one of them${remembered('servingCert.certFile', 'servingCert.keyFile', 'acme.directoryUrl', 'acme.domainName')}`,
           ]
         : []),
       ...(site.web !== 'off' && !files && !acme
         ? [
-            'web needs a certificate: give servingCert.certFile and servingCert.keyFile, or acme.directoryUrl and acme.domainName',
+            'web needs a certificate: set servingCert.certFile and servingCert.keyFile, or acme.directoryUrl and acme.domainName',
           ]
         : []),
       ...(acme && values['acme.tosAccepted'] !== 'true'
@@ -99,7 +99,7 @@ export const trustSettings = definePlaneSettings({
     spreadSeconds >= refreshHintSeconds
       ? []
       : [
-          `ca.spreadSeconds (${spreadSeconds}) is less than bundle.refreshHintSeconds (${refreshHintSeconds}): a new authority may sign before those who fetch the bundle as often as hinted hold it. Leave ca.spreadSeconds out, or set it to ${2 * refreshHintSeconds} or more.`,
+          `ca.spreadSeconds (${spreadSeconds}) is less than bundle.refreshHintSeconds (${refreshHintSeconds}): a new authority may sign before peers have fetched it. Remove ca.spreadSeconds, or set it to ${2 * refreshHintSeconds} or more.`,
         ],
 });
 

@@ -38,16 +38,16 @@ export async function startTrust(
   const { store, authority, clock, metrics } = context;
   const { jwtIssuer: issuer, maxFederations } = settings;
   const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
-  // Before anybody asks, so that the sequence is settled.
+  // Before the first request, so that the sequence is known.
   await publisher.current();
   observeFederations(metrics, store, clock, maxFederations);
   const limit = new FederationLimit(store, maxFederations, context.log, metrics);
   const rotation = new Rotation(context, settings.rotation);
   const rotationParts = { ...context, publisher, rotation };
-  // First, because it may refuse what the operator gave.
+  // First, because it may reject the configuration.
   const web = await startWebCertificate(settings.web, context);
   const federationState = new StoreFederationState(store, bundles);
-  // They come from the configuration, so they stay while the process runs.
+  // They come from the configuration, so they do not change while the process runs.
   const siteNames = namesOf(context.credentials.current);
   const workloads = await workloadServices({
     ...context,
@@ -124,12 +124,12 @@ function namesOf({ chain: [leaf] }: { readonly chain: readonly Buffer[] }): read
   return subjectAlternativeName?.dnsNames ?? [];
 }
 
-/** At once when the authorities change: peers are told of what is published, not of what is asked for. */
+/** Publishes at once after a change of the authorities, because peers are notified of published bundles. */
 async function publish(publisher: BundlePublisher, log: Log): Promise<void> {
   try {
     await publisher.current();
   } catch (error) {
-    // The rotation tries again.
-    log.error('the bundle of this site could not be published', { error });
+    // The rotation controller retries.
+    log.error('cannot publish the bundle of this site', { error });
   }
 }

@@ -1,4 +1,4 @@
-// The part of `hansa status` that is about this site's own bundle and those of its federations.
+// The section of `hansa status` about the bundle of this site and the bundles of its federations.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
@@ -22,7 +22,7 @@ export async function trustStatus(client: SiteClient, nowMs: number): Promise<St
   const counts = countFederations(federations, nowMs);
   const odd = troubled(federations.map((federation) => federationRow(federation, nowMs)));
   const areAllFresh = (counts.states['fresh'] ?? 0) === counts.total;
-  const why = areAllFresh ? '' : '; hansa trust status tells why';
+  const why = areAllFresh ? '' : '; for reasons see hansa trust status';
   return {
     fields: { fingerprint, federations: { ...counts, troubled: odd } },
     // For `peer invite --for NAME@FINGERPRINT` at another site.

@@ -1,6 +1,5 @@
-// Manifests as Teleport writes them (kind spiffe_federation, version v1; kind token, version v2),
-// turned into ours. What has no place in ours is refused by its name: a field that is silently left
-// out would be believed to count. Pure.
+// Converts Teleport manifests (spiffe_federation v1 and token v2) to SPIFFEFederation and JoinToken. It
+// rejects unknown fields by name, because a silently dropped field would seem to take effect. Pure.
 
 import { apiVersion, type Json, type JsonObject } from '../api/object.ts';
 import type { ManifestConverter } from '../core/plane/command-line.ts';
@@ -11,7 +10,7 @@ const versions: ReadonlyMap<string, string> = new Map(
   Object.entries<string>({ spiffe_federation: 'v1', token: 'v2' }),
 );
 
-/** Undefined where the value is none of theirs. */
+/** Undefined if the value is not a Teleport manifest. */
 export const convertTeleport: ManifestConverter = (value, refuse) => {
   const { kind, apiVersion: ours } = value;
   if (ours !== undefined || typeof kind !== 'string') return undefined;
@@ -26,7 +25,7 @@ export const convertTeleport: ManifestConverter = (value, refuse) => {
   const metadata = read.object('metadata');
   const name = metadata.text('name');
   const labels = metadata.take('labels');
-  // What `tctl get` adds by itself is nobody's wish: so its output can be applied as it is.
+  // Fields that `tctl get` adds are ignored, so that its output can be applied unchanged.
   for (const field of ['revision', 'id']) metadata.take(field);
   read.take('status');
   const spec = read.object('spec');
@@ -66,7 +65,7 @@ function sourceOf(profile: string, fields: Reader, refuse: Refuse): JsonObject {
   if (profile === 'https_web') return { httpsWeb: { bundleEndpointURL } };
   if (!fields.has('endpoint_spiffe_id')) {
     return refuse(
-      'spec.bundle_source.https_spiffe.endpoint_spiffe_id is missing: add whose SVID the endpoint presents. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server.',
+      'spec.bundle_source.https_spiffe.endpoint_spiffe_id is missing: add the SPIFFE ID of the endpoint. For a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, for SPIRE spiffe://TRUST-DOMAIN/spire/server.',
     );
   }
   return {
@@ -87,18 +86,18 @@ function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
   const method = spec.text('join_method');
   if (method !== 'spiffe') {
     return refuse(
-      `spec.join_method is ${JSON.stringify(method)}; converted is spiffe. For a token with a secret, use hansa join token create.`,
+      `spec.join_method is ${JSON.stringify(method)}, but only spiffe can be converted. For a token with a secret, use hansa join token create.`,
     );
   }
   const converted = spec.texts('roles').map((role) => {
     const lower = role.toLowerCase();
     return (
       roles.get(lower) ??
-      refuse(`spec.roles has ${JSON.stringify(role)}; understood are Bot, Node and Agent.`)
+      refuse(`spec.roles has ${JSON.stringify(role)}, but only Bot, Node and Agent are supported.`)
     );
   });
   const botName = spec.has('bot_name') ? { botName: spec.text('bot_name') } : {};
-  // A token without an end has the zero time of Go there.
+  // A token that does not expire has the zero time of Go there.
   const expires = metadata.has('expires') ? metadata.text('expires') : undefined;
   const rules = spec.object('spiffe');
   const allow = rules.objects('allow').map((rule) => {
@@ -116,7 +115,7 @@ function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
   };
 }
 
-/** Takes an object apart, field by field; what nobody took is refused by `end`. */
+/** Reads an object field by field. `end` rejects the fields that were not read. */
 class Reader {
   readonly #value: JsonObject;
   readonly #path: string;
@@ -178,7 +177,7 @@ class Reader {
     const unknown = Object.keys(this.#value).find((field) => !this.#taken.has(field));
     if (unknown !== undefined) {
       this.#refuse(
-        `${this.#at(unknown)} has no counterpart here: take it out, or write the manifest with apiVersion ${apiVersion}.`,
+        `${this.#at(unknown)} has no counterpart here: remove it, or write the manifest with apiVersion ${apiVersion}.`,
       );
     }
   }

@@ -148,7 +148,7 @@ suite('a row of hansa trust status', () => {
     };
     const row = federationRow({ ...made, metadata }, nowMs);
     assert.deepEqual([row.state, row.since], ['being deleted', '60s']);
-    assert.match(row.why, /finalizers hold its object: example\.org\/hold/);
+    assert.match(row.why, /finalizers block its deletion: example\.org\/hold/);
     assert.match(row.todo, /hansa get spiffefederation bruges\.example -o yaml/);
   });
 

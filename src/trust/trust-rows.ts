@@ -1,4 +1,4 @@
-// The rows of hansa trust status. Pure.
+// Computes the rows of `hansa trust status`. Pure.
 
 import { peerLabel, type SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
 import { humanDuration } from '../api/values/duration.ts';
@@ -19,7 +19,7 @@ export interface TrustRow {
   readonly expires: string;
   readonly failures: string;
   readonly why: string;
-  /** What an operator does about it; empty where nothing is to be done. */
+  /** The remedy for the operator; empty if none is needed. */
   readonly todo: string;
 }
 
@@ -48,7 +48,7 @@ export function trustTable(rows: readonly TrustRow[], isWide: boolean): string[]
   ];
 }
 
-/** What to do about those that are in trouble, for below the table: the same is said once. */
+/** The remedies below the table. Equal ones are merged. */
 export function todoLines(rows: readonly TrustRow[]): string[] {
   const alike = new Map<string, TrustRow[]>();
   for (const row of rows) {
@@ -64,7 +64,7 @@ export function todoLines(rows: readonly TrustRow[]): string[] {
 
 const worstFirst = ['expired', 'stale', 'not ready'];
 
-/** Those about which something is to be done, the worst first. */
+/** The rows that need action, the most urgent first. */
 export function troubled(rows: readonly TrustRow[]): TrustRow[] {
   const rank = ({ state }: TrustRow): number => {
     const found = worstFirst.indexOf(state);
@@ -86,8 +86,11 @@ export function ownRow({ bundle, sequence }: SpiffeBundle, nowMs: number): Trust
     sequence: String(sequence ?? ''),
     expires: ends < nowMs ? 'expired' : `in ${humanDuration(ends - nowMs)}`,
     failures: '',
-    why: ends < nowMs ? 'all of its authorities have expired: nobody can verify this site' : '',
-    todo: ends < nowMs ? 'hansa trust rotate --emergency, and compare the clock.' : '',
+    why:
+      ends < nowMs
+        ? 'all of its authorities have expired: no peer or workload can verify this site'
+        : '',
+    todo: ends < nowMs ? 'run hansa trust rotate --emergency, and check the clock.' : '',
   };
 }
 
@@ -121,7 +124,7 @@ export function federationRow(federation: SPIFFEFederation, nowMs: number): Trus
   };
 }
 
-/** When it came into that state, as far as that is known. */
+/** Since when it is in this state, if known. */
 function sinceMs(federation: SPIFFEFederation, state: string, nowMs: number): number | undefined {
   const { metadata, spec, status } = federation;
   const { dueAtMs, staleAtMs, expiredAtMs } = bundleLife(federation);
@@ -139,18 +142,17 @@ function sinceMs(federation: SPIFFEFederation, state: string, nowMs: number): nu
   return changed('Ready') ?? Date.parse(metadata.creationTimestamp);
 }
 
-/** Where no look at the source failed. */
+/** The reason of the state, if no fetch failed. */
 function whyOf(federation: SPIFFEFederation, state: string): string {
   const { metadata, spec, status } = federation;
   if (state === 'fresh') return '';
   if (metadata.deletionTimestamp !== undefined) {
-    return `it is trusted no more; finalizers hold its object: ${(metadata.finalizers ?? []).join(', ')}`;
+    return `it is no longer trusted; finalizers block its deletion: ${(metadata.finalizers ?? []).join(', ')}`;
   }
-  if (spec.quarantined)
-    return 'its spec has quarantined: true, and workloads are not given its bundle';
+  if (spec.quarantined) return 'its spec has quarantined: true, so workloads do not get its bundle';
   if (state === 'expired') return 'the last authority of its bundle has expired';
   const message = findCondition(status?.conditions, 'Ready')?.message ?? '';
-  return message === '' ? 'its endpoint was not asked yet' : message;
+  return message === '' ? 'the site has not called its endpoint yet' : message;
 }
 
 function todoFor(federation: SPIFFEFederation, state: string): string {
@@ -161,24 +163,24 @@ function todoFor(federation: SPIFFEFederation, state: string): string {
   }
   if (state === 'fresh' && status?.lastError === undefined) return '';
   if (spec.quarantined && metadata.labels?.[peerLabel] !== undefined) {
-    return `its peer is not live: hansa peer show ${name} tells why, and what to do.`;
+    return `its peer is not live: for the reason and the remedy see hansa peer show ${name}.`;
   }
   if (spec.quarantined) {
-    return 'apply it again with quarantined: false when its workloads are to be believed.';
+    return 'to trust its workloads again, apply it with quarantined: false.';
   }
   if (sourceOf(federation) === 'static') {
-    return 'ask its operator for the bundle of now (hansa trust bundle show there), and apply it in spec.bundleSource.static.';
+    return 'ask its operator for the current bundle (hansa trust bundle show there), and apply it in spec.bundleSource.static.';
   }
   if (status?.lastError?.class === 'sequence') {
     return `if its operator rebuilt or restored it: hansa trust refresh ${name} --accept-rollback.`;
   }
-  const examine = `hansa doctor --peer ${name} tells which step fails, and what to do.`;
+  const examine = `to find the step that fails, run hansa doctor --peer ${name}.`;
   return state === 'expired' ? `its operator must rotate its authorities; ${examine}` : examine;
 }
 
 export interface FederationCounts {
   readonly total: number;
-  /** How many are in which state, the most first: fresh, overdue, stale, … */
+  /** The number of federations by state, the largest first: fresh, overdue, stale, … */
   readonly states: Readonly<Record<string, number>>;
 }
 
@@ -204,14 +206,14 @@ export function countsText({ total, states }: FederationCounts): string {
   return parts.length === 1 ? (parts[0] as string) : `${total} (${parts.join(', ')})`;
 }
 
-/** In one word, or with how long it still lasts. */
+/** The state, with the remaining time if it is limited. */
 function stateOf(federation: SPIFFEFederation, nowMs: number): string {
   const { metadata, spec, status } = federation;
   if (metadata.deletionTimestamp !== undefined) return 'being deleted';
   if (spec.quarantined) return 'quarantined';
   const { staleAtMs, expiredAtMs } = bundleLife(federation);
   if (status?.bundle === undefined) {
-    // Workloads are given what the spec holds until the endpoint answers, for as long as a fetched one.
+    // Workloads get the bootstrap until the endpoint answers, for as long as a fetched bundle.
     const isGiven = spec.bundleSource.httpsSpiffe !== undefined && staleAtMs !== undefined;
     if (!isGiven) return 'not ready';
     return nowMs < staleAtMs
@@ -227,7 +229,7 @@ function stateOf(federation: SPIFFEFederation, nowMs: number): string {
     : 'fresh';
 }
 
-/** A clock that is behind the site's shows no age below nothing. */
+/** Never negative, even if the local clock is behind the clock of the site. */
 function ago(ms: number): string {
   return humanDuration(Math.max(ms, 0));
 }

@@ -279,7 +279,7 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
       '--write',
       at('w'),
     ]);
-    assert.match(bad.stderr, /accepted is the https URL/);
+    assert.match(bad.stderr, /must be the https URL/);
     const again = await bySecret('crane-9', 'crane-1');
     assert.equal(again.code, 2);
     assert.match(again.stderr, /belongs to spiffe:\/\/lubeck\.example\/hansa\/agent\/crane-1/);

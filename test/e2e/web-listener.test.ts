@@ -129,21 +129,21 @@ suite('a site with a web listener', () => {
     }, 'doctor hears of the bad file');
     assert.match(
       ill.stdout,
-      /^✗ daemon +trust\.web-certificate .*the private key is not the one of the first certificate/m,
+      /^✗ daemon +trust\.web-certificate .*the private key does not match the first certificate/m,
     );
     assert.equal(ill.code, 10);
     assert.equal((await get('/')).status, 200);
-    assert.match(site.log(), /the new web certificate is not used; the one before it stays/);
+    assert.match(site.log(), /cannot use the new web certificate; the previous one stays/);
   });
 });
 
 suite('a site that is started with a certificate', () => {
   const folder = temporaryFolder();
   const refused: Record<string, [(files: Place) => void, RegExp]> = {
-    'that is not there': [() => undefined, /cannot read .*tls\.(crt|key): there is no such file/],
+    'that is not there': [() => undefined, /cannot read .*tls\.(crt|key): no such file/],
     'whose key is another': [
       (files) => files.write(serving(), serving()),
-      /the private key is not the one of the first certificate/,
+      /the private key does not match the first certificate/,
     ],
     'that has expired': [
       (files) => files.write(serving({ notAfterMs: Date.UTC(2026, 0, 1) })),

@@ -287,7 +287,7 @@ suite('a certificate that does not come', { skip }, () => {
     const failed = scene.lines.next(refused);
     await scene.startSite();
     const { why } = await failed;
-    assert.match(why ?? '', /^control of lubeck\.example could not be shown \(invalid\): /);
+    assert.match(why ?? '', /^the site could not prove control of lubeck\.example \(invalid\): /);
     assert.match(await scene.readiness(), /\[-\].*control of lubeck\.example could not be shown/);
     await assert.rejects(scene.dial());
 

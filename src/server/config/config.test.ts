@@ -262,7 +262,7 @@ suite('a rotation that may outrun those who fetch the bundle', () => {
 
   test('raises a warning that names both keys and what to do', () => {
     assert.deepEqual(warningsWith(300, 299), [
-      'ca.spreadSeconds (299) is less than bundle.refreshHintSeconds (300): a new authority may sign before those who fetch the bundle as often as hinted hold it. Leave ca.spreadSeconds out, or set it to 600 or more.',
+      'ca.spreadSeconds (299) is less than bundle.refreshHintSeconds (300): a new authority may sign before peers have fetched it. Remove ca.spreadSeconds, or set it to 600 or more.',
     ]);
   });
 

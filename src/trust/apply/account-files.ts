@@ -1,11 +1,11 @@
-// /etc/passwd and /etc/group, read again when they changed. Only these two are asked, never a
-// directory service: a question over the network for each connection could wait for ever.
+// Reads /etc/passwd and /etc/group, again after each change. It never asks a directory service, because
+// a network request for each connection could block forever.
 
 import { readFileSync, statSync } from 'node:fs';
 import type { Clock } from '../../core/clock/clock.ts';
 import { accountNames, maxAccountFileBytes } from '../workload/entries/account-names.ts';
 
-/** A change is seen after this long at the latest. */
+/** The maximum delay until a change is noticed. */
 const lookEveryMs = 1000;
 const none: ReadonlyMap<number, string> = new Map();
 
@@ -21,7 +21,7 @@ export class AccountFile {
     this.#clock = clock;
   }
 
-  /** Undefined where the file has no name for the number. */
+  /** Undefined if the file has no name for the number. */
   nameOf(number: number): string | undefined {
     const nowMs = this.#clock.monotonic();
     if (nowMs - this.#lookedAtMs >= lookEveryMs) {

@@ -1,4 +1,4 @@
-// The thread that hashes programs: one question, one answer.
+// The worker thread that hashes executables: one request, one response.
 
 import { createHash } from 'node:crypto';
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';

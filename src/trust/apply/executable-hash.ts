@@ -1,8 +1,7 @@
-// SHA-256 of the program that a process runs, for entries that select by it. The file is opened
-// through /proc/PID/exe, once, and is known to be the very file that was seen when the process
-// connected. Opening, reading and hashing happen on a thread of their own, one file after the other,
-// users in turn: however large the programs of one user are, and whoever serves them, the site goes
-// on, and so do the others.
+// Computes the SHA-256 of the executable of a process, for `unix:sha256` selectors. It opens the file
+// once through /proc/PID/exe, and checks that it is the file from the time of the connection. A worker
+// thread hashes one file at a time, and users take turns, so that large or slow files of one user
+// delay neither the site nor other users.
 
 import { Worker } from 'node:worker_threads';
 import type { Clock, Timer } from '../../core/clock/clock.ts';

@@ -121,7 +121,7 @@ suite('on renewal', () => {
     test(`a pid file of ${JSON.stringify(text)} signals nobody`, () => {
       writeFileSync(join(cwd, 'pid'), text);
       make({ pidFile: join(cwd, 'pid'), signal: 'SIGTERM' }).renewed();
-      assert.match(notes.join(), /holds no process ID/);
+      assert.match(notes.join(), /contains no process ID/);
     });
   }
 

@@ -1,5 +1,5 @@
-// What `hansa svid watch` does for programs that read the files it writes: it runs a reload command,
-// supervises the program itself, or signals a running process, as spiffe-helper does.
+// Notifies programs of renewed files for `hansa svid watch`: it runs a reload command, supervises a
+// program, or signals a running process, as spiffe-helper does.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
@@ -26,7 +26,10 @@ export interface RenewalPlan {
 export function parseSignal(text: string): NodeJS.Signals {
   const name = `SIG${text.toUpperCase().replace(/^SIG/, '')}`;
   if (!Object.hasOwn(constants.signals, name)) {
-    throw new HansaError('HANSA_USAGE', `${JSON.stringify(text)} is not a signal, such as HUP.`);
+    throw new HansaError(
+      'HANSA_USAGE',
+      `${JSON.stringify(text)} is not a signal. Use a name such as HUP.`,
+    );
   }
   return name as NodeJS.Signals;
 }
@@ -83,7 +86,7 @@ function supervise(command: string, signal: NodeJS.Signals, plan: RenewalPlan): 
       program = start(command, plan, (ending) => {
         program = undefined;
         plan.note(
-          `${JSON.stringify(command)} ended with ${ending}. It is started again at the next renewal.`,
+          `${JSON.stringify(command)} ended with ${ending}. It starts again at the next renewal.`,
         );
       });
     },
@@ -137,7 +140,7 @@ function signalPidFile(file: string, signal: NodeJS.Signals, note: (text: string
     const text = readFileSync(file, 'utf8').trim();
     // 0 and negative numbers would signal whole groups, 1 is init.
     const pid = /^\d{1,10}$/.test(text) ? Number(text) : 0;
-    if (pid < 2) throw new Error('it holds no process ID');
+    if (pid < 2) throw new Error('it contains no process ID');
     process.kill(pid, signal);
   } catch (error) {
     note(`Cannot signal the process of ${file}: ${(error as Error).message}.`);

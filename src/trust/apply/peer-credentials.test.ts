@@ -199,7 +199,7 @@ describe('the process at the other end of a socket', () => {
     const files = openFiles();
     assert.throws(() => peerProcess(fd, 'socket', process.getuid?.()), {
       code: 'HANSA_UNAUTHENTICATED',
-      message: /not known in the user namespace/,
+      message: /does not exist in the user namespace/,
     });
     assert.equal(openFiles(), files);
     child.kill('SIGKILL');

@@ -1,14 +1,12 @@
-// Who is at the other end of a Unix socket, as the kernel says it; the workload cannot lie about it.
-// This folder holds what the Workload API asks of the operating system, and nothing that decides.
+// Asks the kernel which process is at the other end of a Unix socket. A workload cannot forge the answer.
 //
-// The kernel remembers uid, gid and pid of whoever connected (SO_PEERCRED). The pid alone is worth
-// little, as it may be another process by the time it is looked up: so the process is held by a
-// descriptor (SO_PEERPIDFD, Linux 6.5), and whatever was read from /proc counts only if that very
-// process was still alive afterwards. An older kernel is asked for a descriptor by pid: then a
-// process of the same user, and of no other, could stand in its place.
+// The kernel stores uid, gid and pid of the connecting process (SO_PEERCRED). A pid can be reused, so
+// this file holds the process by a descriptor (SO_PEERPIDFD, Linux 6.5), and uses data from /proc only if
+// the process is still alive afterwards. On an older kernel it opens the descriptor by pid. Then only
+// another process of the same user could take its place.
 //
-// All of this happens while everybody else waits, so nothing here may ask a file system that a user
-// serves (FUSE), or one far away, and wait for its answer: what the kernel knows already must do.
+// These calls block the main thread, so they must not access a file system that may not answer, such as
+// FUSE or a network mount. They use only data that the kernel already has.
 
 import { closeSync, openSync, readlinkSync, readSync, statSync } from 'node:fs';
 import { endianness } from 'node:os';
@@ -133,11 +131,11 @@ export function peerProcess(
   unknownUser = notKnown.uid,
 ): PeerProcess {
   const credentials = option(socketFd, soPeercred, 12);
-  if (credentials === undefined) throw unknown('the kernel does not tell who connected');
+  if (credentials === undefined) throw unknown('the kernel does not report the process');
   const pid = readInt(credentials, 0);
   const uid = readInt(credentials, 4) >>> 0;
   if (uid === unknownUser) {
-    throw unknown('its user is not known in the user namespace of the site');
+    throw unknown('its user does not exist in the user namespace of the site');
   }
   const given = readInt(credentials, 8) >>> 0;
   const gid = given === notKnown.gid ? noGroup : given;
@@ -170,7 +168,7 @@ export function peerProcess(
     runs(held.pidfd);
   if (!isSame()) {
     close();
-    throw unknown(`process ${pid} ended or became another while it was looked at`);
+    throw unknown(`process ${pid} ended or changed its program during attestation`);
   }
   return { uid, gid, pid, groups, path, executable, controlGroups, isSame, close };
 }
@@ -188,7 +186,7 @@ function hold(
     const pidfd = syscall(pidfdOpen, pid, 0);
     if (pidfd >= 0) return { pidfd, by: heldBy };
   }
-  throw unknown(`process ${pid} is gone`);
+  throw unknown(`process ${pid} has ended`);
 }
 
 /**
@@ -343,5 +341,5 @@ function writeInt(to: Buffer, value: number, at: number): void {
 }
 
 function unknown(why: string): HansaError {
-  return new HansaError('HANSA_UNAUTHENTICATED', `Cannot tell which workload connected: ${why}.`);
+  return new HansaError('HANSA_UNAUTHENTICATED', `Cannot attest the workload: ${why}.`);
 }

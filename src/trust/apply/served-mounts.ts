@@ -1,5 +1,5 @@
-// Mounts whose files are served by a program of some user, who may never answer: FUSE, and what is
-// mounted when it is looked at (autofs), perhaps from far away.
+// Recognizes mounts whose access may block forever: FUSE, which a user's program serves, and autofs,
+// which may mount a remote file system at the first access.
 
 import { readFileSync } from 'node:fs';
 

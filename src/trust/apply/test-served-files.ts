@@ -1,6 +1,6 @@
-// A file system of some user's (FUSE), as a program of its own: it serves one program until it is told
-// to turn, and from then on notes every question of one process and ends rather than answer it. The
-// protocol is that of linux/fuse.h, version 7.31.
+// For tests only: a FUSE file system as a separate program. It serves one executable until the test turns
+// it hostile. Then it records every request of one process, and exits instead of answering. The protocol
+// is linux/fuse.h, version 7.31.
 //
 //   node test-served-files.ts MOUNT-POINT PROGRAM TURNED-FILE PID
 

@@ -1,10 +1,9 @@
-// Where this process runs in a user namespace that does not know all users of the machine
-// (user_namespaces(7)), the kernel tells one and the same number of everybody whom it does not know.
-// Nobody may be taken for another by that number.
+// Finds the overflow uid of a user namespace (user_namespaces(7)). If the namespace does not map all
+// users of the machine, the kernel reports this number for every unmapped user, so it identifies none.
 
 import { readFileSync } from 'node:fs';
 
-/** The number that stands for all who are not known; undefined where all are. */
+/** The number of all unmapped users; undefined if all users are mapped. */
 export function numberOfUnknown(kind: 'uid' | 'gid'): number | undefined {
   try {
     return overflowNumber(

@@ -1,5 +1,5 @@
-// The Unix socket that workloads connect to. Everybody on this machine may: who it is, the kernel
-// tells for each connection.
+// The Unix socket for workloads. Every process on this machine may connect, and the kernel identifies
+// each one.
 
 import { chmodSync } from 'node:fs';
 import { createServer, type Server, type Socket } from 'node:net';
@@ -55,7 +55,7 @@ function descriptorOf(socket: Socket): number {
   if (handle?.fd === undefined || handle.fd < 0) {
     throw new HansaError(
       'HANSA_UNAUTHENTICATED',
-      'Cannot tell which workload connected: the connection is closed already.',
+      'Cannot attest the workload: the connection is already closed.',
     );
   }
   return handle.fd;

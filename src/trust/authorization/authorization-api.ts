@@ -1,4 +1,4 @@
-// The service envoy.service.auth.v3.Authorization, around the decision of ./ext-authz.ts.
+// The gRPC service envoy.service.auth.v3.Authorization. ext-authz.ts makes the decision.
 
 import { create, toBinary } from '@bufbuild/protobuf';
 import {
@@ -57,7 +57,7 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
   const check: handleUnaryCall<CheckRequest, Uint8Array> = (call, answer) => {
     const asker = connections.get(call.getPeer());
     if (asker === undefined) {
-      answer({ code: status.UNAVAILABLE, details: 'The connection is gone.' });
+      answer({ code: status.UNAVAILABLE, details: 'The connection is closed.' });
       return;
     }
     const question = questionOf(call.request);

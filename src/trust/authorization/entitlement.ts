@@ -1,7 +1,6 @@
-// Whether the bundle of another trust domain is used: by the site, and for a workload. The one place
-// that decides it, for the Workload API, SDS, ext_authz, joins and renewals. A workload gets the
-// bundle of a peer only while a grant covers it: without the bundle it cannot verify a single
-// certificate of that peer, whatever the workload itself would allow. Pure.
+// Decides whether the site uses the bundle of another trust domain, and whether a workload gets it. The
+// Workload API, SDS, ext_authz, joins and renewals all use this decision. A workload gets the bundle of
+// a peer only while a grant covers it. Without the bundle it cannot verify certificates of the peer. Pure.
 
 import { grantees, peerDistrust } from '../../api/grants.ts';
 import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
@@ -101,11 +100,11 @@ function messageOf(
     case 'NoBundle':
       return 'the site has no bundle of it yet';
     case 'SharedAuthority':
-      return 'its bundle holds a key of this site';
+      return 'its bundle contains a key of this site';
     case 'Expired':
       return 'its authorities have expired';
     case 'Stale':
-      return `its bundle is stale since ${timestamp(facts?.life.staleAtMs ?? 0)}: the endpoint has not confirmed it`;
+      return `its bundle has been stale since ${timestamp(facts?.life.staleAtMs ?? 0)}: the endpoint has not confirmed it`;
   }
 }
 
@@ -180,7 +179,7 @@ function rightTo(
     message,
   });
   if (isWithoutPeer(trustDomain, federationState)) {
-    return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and is no peer`);
+    return answer(true, 'FederatedWithoutPeer', `${trustDomain} is federated and not a peer`);
   }
   const peer = federationState.peers.get(trustDomain);
   const distrust = peerDistrust(trustDomain, peer);

@@ -1,7 +1,6 @@
-// May this SVID reach this offer now? Envoy's external authorization (v3 Check) asks it for every
-// request that it lets through. Only the workload that serves an offer may ask about it: to anybody
-// else the answers would tell who may do what. Why something is denied is for the operator; the
-// caller hears no more than that it is. Pure.
+// Decides whether an SVID may reach an offer now, for Envoy's external authorization (v3 Check). Only the
+// workload that serves an offer may ask about it, because the answers reveal grants. The operator gets
+// the reason of a denial; the caller does not. Pure.
 
 import { decideGrant, type GrantMiss } from '../../api/grants.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -63,7 +62,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   if (question.offer === '') {
     return deny(
       'question',
-      'the question names no offer: set context_extensions {offer: NAME} in the filter of Envoy',
+      'the request names no offer: set context_extensions {offer: NAME} in the filter of Envoy',
     );
   }
   const offer = federationState.offers.get(question.offer);
@@ -82,7 +81,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   }
   // Whoever may not verify a trust domain any more lets nobody of it in, whatever Envoy still has.
   if (facts.bundles.bundleFor(id.trustDomain) === undefined) {
-    return deny('caller', `no bundle of ${id.trustDomain.name} is believed now`, id);
+    return deny('caller', `the site trusts no bundle of ${id.trustDomain.name} now`, id);
   }
   const peer = id.trustDomain.name;
   const decision = decideGrant(

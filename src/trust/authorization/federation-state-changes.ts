@@ -1,6 +1,6 @@
-// Tells when something changed that decides what workloads get: federations, peers, grants, offers.
-// Most commits there are the status of a fetch or of a peer that was heard of, and concern nobody
-// here: what matters is kept of each object, and only where that is another, it is told.
+// Notifies of changes in federations, peers, grants and offers that affect what workloads get. Most
+// commits there are status updates without effect. So it remembers the relevant part of each object, and
+// notifies only if that part changes.
 
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';

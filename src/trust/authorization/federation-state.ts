@@ -1,6 +1,5 @@
-// What the store says about others, as far as the trust plane must know it to decide what a
-// workload gets: federations, peers, offers and grants. Peering writes most of them; the two planes
-// meet in the store, and nowhere else.
+// Reads federations, peers, offers and grants from the store, to decide what a workload gets. Peering
+// writes most of them. The two planes share data only through the store.
 
 import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';

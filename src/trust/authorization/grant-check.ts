@@ -1,6 +1,5 @@
-// The route behind `hansa grant check`: would ext_authz admit this caller to this offer now? It asks
-// the decision that ext_authz asks (ext-authz.ts), as the workload that serves the offer. Changes
-// and records nothing.
+// The route behind `hansa grant check`: whether ext_authz would admit a caller to an offer now. It calls
+// the decision of ext-authz.ts as the workload that serves the offer. It changes and records nothing.
 
 import { isIP } from 'node:net';
 import { type GrantMiss, scopeOfMethod } from '../../api/grants.ts';
@@ -81,16 +80,16 @@ function questionOf(query: URLSearchParams): Question {
         `there is no parameter ${JSON.stringify(excerpt(name))}, only ${parameters.join(', ')}`,
       );
     }
-    if (query.getAll(name).length > 1) refuse(`${name} is given more than once`);
+    if (query.getAll(name).length > 1) refuse(`${name} is set more than once`);
   }
   const given = (name: string): string | undefined => query.get(name) ?? undefined;
   const method = given('method');
   const source = given('source');
   if (method !== undefined && !methodToken.test(method)) {
-    refuse(`method is ${JSON.stringify(excerpt(method))}, which is no HTTP method`);
+    refuse(`method is ${JSON.stringify(excerpt(method))}, which is not an HTTP method`);
   }
   if (source !== undefined && isIP(source) === 0) {
-    refuse(`source is ${JSON.stringify(excerpt(source))}, which is no IP address`);
+    refuse(`source is ${JSON.stringify(excerpt(source))}, which is not an IP address`);
   }
   const offer = given('offer') ?? '';
   if (offer === '') refuse('offer is missing');
@@ -147,21 +146,21 @@ function remedyOf(
   scope: GrantScope,
 ): string {
   const peer = from.trustDomain.name;
-  if (kind === 'offer') return 'Offers of this site: hansa get serviceoffers.';
+  if (kind === 'offer') return 'List the offers of this site with: hansa get serviceoffers';
   if (kind === 'asker') return `Correct spec.spiffeID of the ServiceOffer ${offer}.`;
   if (kind !== 'grant' || miss === undefined) {
-    return `Trust domains of this site: hansa trust status. Of a peer: hansa peer show ${peer}.`;
+    return `See the trust domains of this site with hansa trust status, and the peer with hansa peer show ${peer}`;
   }
   const again = `Repeat hansa grant create ${grant} with its other flags and`;
   const remedies: Readonly<Record<GrantMiss, string>> = {
-    peer: `Peers of this site: hansa peer list. Of this one: hansa peer show ${peer}.`,
+    peer: `See the peers of this site with hansa peer list, and this one with hansa peer show ${peer}`,
     none: `To grant it: hansa grant create NAME --peer ${peer} --offer ${offer} --identity ${from.toString()} --any-network --any-address --scope ${scope}`,
     expired: `${again} a new --ttl or --expires-at.`,
     'trust-domain': `Only identities of ${peer} can use a grant for it.`,
-    identity: `${again} --identity ${from.toString()} beside those that it has.`,
+    identity: `${again} --identity ${from.toString()} in addition to its identities.`,
     network: `${again} --any-network.`,
-    source: `${again} --from with a range that holds the address, or --any-address.`,
-    scope: `${again} --scope ${scope} beside those that it has.`,
+    source: `${again} --from with a range that contains the address, or --any-address.`,
+    scope: `${again} --scope ${scope} in addition to its scopes.`,
   };
   return remedies[miss];
 }

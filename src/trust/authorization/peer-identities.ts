@@ -1,6 +1,6 @@
-// Whom of a peer a workload has to do with, for Envoys to tell by the certificate alone: callers that
-// a grant of ours lets reach an offer which the workload serves, and servers of offers that the peer
-// granted to it. Which bundles a workload is given at all is decided in entitlement.ts. Pure.
+// The identities of a peer that a workload may talk to, so that Envoy can check them in certificates:
+// callers that a grant admits to an offer of the workload, and servers of offers that the peer granted
+// to it. entitlement.ts decides which bundles a workload gets. Pure.
 
 import { grantees } from '../../api/grants.ts';
 import type { FederationState } from './federation-state.ts';

@@ -1,6 +1,6 @@
-// One fetch from a bundle endpoint (SPIFFE Federation §5.2): who must answer is known beforehand, and
-// is verified before the request is sent. Redirects are followed for this fetch only, and whoever
-// they lead to must be the same as the first (§5.2.1.4, §5.2.2.4, §7.5.1).
+// One fetch from a bundle endpoint (SPIFFE Federation §5.2). It verifies the endpoint before it sends the
+// request. It follows redirects for this fetch only, and their targets must have the same identity
+// (§5.2.1.4, §5.2.2.4, §7.5.1).
 
 import type { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { excerpt } from '../../api/values/trust-domain.ts';
@@ -84,11 +84,7 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
       // An operator may name an endpoint on this machine; another endpoint may not send us there.
       if (isFirst) startsHere = true;
       else if (!startsHere) {
-        throw problem(
-          'redirect',
-          from,
-          `it leads to ${address}, which is this machine or its own wire`,
-        );
+        throw problem('redirect', from, `it leads to ${address}, a loopback or link-local address`);
       }
     });
     if (answer.status === 304 && fetch.validator?.url === url.href) {
@@ -100,7 +96,7 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
       throw problem('redirect', url, `it leads in a circle, back to ${excerpt(next.href)}`);
     }
     if (visited.size > maxRedirects) {
-      throw problem('redirect', url, `${maxRedirects} redirects in a row lead to yet another`);
+      throw problem('redirect', url, `it needs more than ${maxRedirects} redirects`);
     }
     url = next;
   }
@@ -130,7 +126,7 @@ async function ask(
       if (!id.equals(profile.endpoint)) {
         throw refuse(
           'expected-id',
-          `the endpoint is ${id.toString()}, and ${profile.endpoint.toString()} was expected`,
+          `the endpoint is ${id.toString()}, expected ${profile.endpoint.toString()}`,
         );
       }
     },
@@ -166,7 +162,7 @@ function validated(
     if (brokenRule(error) !== 'no-bundle' || !isOther) throw error;
     throw refuse(
       'no-bundle',
-      `the endpoint calls itself ${excerpt(claimed)}, which this site cannot verify, and ${endpoint.toString()} was expected`,
+      `the endpoint calls itself ${excerpt(claimed)}, which this site cannot verify, expected ${endpoint.toString()}`,
     );
   }
 }
@@ -175,11 +171,7 @@ function validated(
 function locationOf({ headers, status }: TransportResponse, from: URL): URL {
   const location = headers['location'];
   if (location === undefined || !URL.canParse(location, from.href)) {
-    throw problem(
-      'redirect',
-      from,
-      `it answered with HTTP status ${status} and no address to go to`,
-    );
+    throw problem('redirect', from, `it answered with HTTP status ${status} and no Location`);
   }
   const url = new URL(location, from);
   // Names a place in the document, and is nothing that a server hears of.
@@ -202,7 +194,7 @@ function documentOf(answer: TransportResponse, url: URL): FetchedBundle {
     throw problem(
       'content-type',
       url,
-      `its answer is of type ${excerpt(type)}, and a bundle is application/json`,
+      `its answer has the content type ${excerpt(type)}, expected application/json`,
     );
   }
   const etag = answer.headers['etag'];

@@ -17,7 +17,7 @@ test('the members that are forgotten with a peer are listed, and no others', asy
     { role: 'bot', name: 'ci', peer: 'bruges.example' },
   ]);
   assert.deepEqual(await forgottenMembersLines(client, ['bruges.example']), [
-    'These members joined with an SVID of bruges.example and are forgotten with it:',
+    'The site forgets these members, which joined with an SVID of bruges.example:',
     '  agent crane-1',
     '  bot ci (2 times)',
   ]);
@@ -40,7 +40,7 @@ test('a caller who may not list members is told that there may be some', async (
     throw new HansaError('HANSA_FORBIDDEN', 'no');
   };
   const [line] = await forgottenMembersLines({ request }, ['bruges.example']);
-  assert.match(line ?? '', /are forgotten\. You may not list them/);
+  assert.match(line ?? '', /you need the right to list jointokens/);
 });
 
 test('any other failure is one of the command', async () => {

@@ -1,5 +1,5 @@
-// The members that a peer vouched for, shown before the peer is revoked or deleted: they are
-// forgotten with it.
+// Lists the members that a peer vouched for, before the peer is revoked or deleted. The site forgets them
+// with the peer.
 
 import { hasCode } from '../../core/errors/error.ts';
 import type { MemberSummary } from '../join/join-routes.ts';
@@ -22,7 +22,7 @@ export async function forgottenMembersLines(
   } catch (error) {
     if (!hasCode(error, 'HANSA_FORBIDDEN')) throw error;
     return [
-      `Members that joined with an SVID of ${peers.join(', ')} are forgotten. You may not list them: that takes the right to list jointokens.`,
+      `The site forgets all members that joined with an SVID of ${peers.join(', ')}. To list them, you need the right to list jointokens.`,
     ];
   }
   return peers.flatMap((peer) =>
@@ -43,7 +43,7 @@ function linesOf(peer: string, members: readonly MemberSummary[]): readonly stri
   const names = [...counts].map(([key, count]) => (count === 1 ? key : `${key} (${count} times)`));
   const more = names.length - shownNames;
   return [
-    `These members joined with an SVID of ${printable(peer)} and are forgotten with it:`,
+    `The site forgets these members, which joined with an SVID of ${printable(peer)}:`,
     ...names.slice(0, shownNames).map((name) => printable(`  ${name}`)),
     ...(more > 0 ? [`  and ${more} more: hansa join list`] : []),
   ];

@@ -1,5 +1,5 @@
-// The client of joining: verifies the server first, proves what it has, and believes what it gets only
-// after a look.
+// The client of the join service: verifies the server, proves its SVID or secret, and checks the issued
+// SVID.
 
 import { create, type MessageInitShape, type MessageShape, toBinary } from '@bufbuild/protobuf';
 import { createPublicKey, type KeyObject } from 'node:crypto';
@@ -159,8 +159,7 @@ function encode<S extends RequestSchema>(
 
 function chainOf({ chain }: SvidCredential): readonly [Buffer, ...Buffer[]] {
   const [leaf, ...above] = chain.map(({ der }) => der);
-  if (leaf === undefined)
-    throw new HansaError('HANSA_USAGE', 'There is no certificate in the SVID.');
+  if (leaf === undefined) throw new HansaError('HANSA_USAGE', 'The SVID contains no certificate.');
   return [leaf, ...above];
 }
 
@@ -241,7 +240,7 @@ async function connectSite(
     const found = (cause as HansaError).details?.causes?.[0]?.message ?? '';
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
-      `Cannot join at ${url.origin}: who answers is not ${expected.toString()} by the bundle that was given (${found}). Nothing was sent.`,
+      `Cannot join at ${url.origin}: the server is not ${expected.toString()}, verified against the given bundle (${found}). Nothing was sent.`,
       { cause },
     );
   }
@@ -274,6 +273,6 @@ function believe(
 function unexpected(): HansaError {
   return new HansaError(
     'HANSA_UNREACHABLE',
-    'Cannot join: the site answered with something else than was asked for.',
+    'Cannot join: the SVID in the response does not match the request.',
   );
 }

@@ -1,6 +1,6 @@
-// The folder of somebody who joined: svid.pem, svid.key, bundle.pem, and join.json with what a renewal
-// needs. All of it changes together, also where the machine stops in the middle: new files are laid
-// beside the old ones, join.json.next last, and then moved; whoever comes next moves the rest.
+// The folder of a member: svid.pem, svid.key, bundle.pem, and join.json with the data for renewals. The
+// files change together, even across a crash: new files are written beside the old ones, join.json.next
+// last, and then renamed. The next command completes an interrupted change.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, renameSync, rmSync } from 'node:fs';
@@ -54,7 +54,9 @@ export class JoinFolder {
     ) {
       return read;
     }
-    throw usageError(`${path} is not as hansa join wrote it. Join again with another folder.`);
+    throw usageError(
+      `${path} is damaged or not written by hansa join. Join again with another folder.`,
+    );
   }
 
   read(name: FileName): string {

@@ -1,5 +1,5 @@
-// Renews the SVID in the folder of a member that joined, once or for as long as the process runs. The
-// next key is kept before the site is asked, so that an answer that gets lost costs nothing.
+// Renews the SVID in the folder of a member, once or continuously. It stores the next key before it calls
+// the site, so that a lost response can be repeated.
 
 import { createPrivateKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
@@ -24,7 +24,7 @@ export interface RenewalParts {
 export function membershipOf(folder: JoinFolder): Membership {
   const { membership } = folder;
   if (membership !== undefined) return membership;
-  throw usageError(`Nobody joined with ${folder.path}: it has no join.json.`);
+  throw usageError(`${folder.path} is not the folder of a member: it has no join.json.`);
 }
 
 function serverOf({ folder, server: moved }: RenewalParts): JoinServer {
@@ -86,10 +86,10 @@ export async function keepFresh(
   let told = false;
   while (!signal.aborted) {
     const [leaf] = chainOf(folder);
-    if (leaf === undefined) throw usageError(`${folder.path}/svid.pem holds no certificate.`);
+    if (leaf === undefined) throw usageError(`${folder.path}/svid.pem contains no certificate.`);
     const halfLifeMs = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
     // Else half an hour would pass without a word.
-    if (!told && halfLifeMs > startedMs) note(`Renews at ${timestamp(halfLifeMs)}.`);
+    if (!told && halfLifeMs > startedMs) note(`The next renewal is at ${timestamp(halfLifeMs)}.`);
     told = true;
     const renews = halfLifeMs <= bundleAtMs;
     const delayMs = Math.min(halfLifeMs, bundleAtMs) - clock.now();
@@ -118,6 +118,6 @@ export async function keepFresh(
 function tooLate(notAfterMs: number, { message }: HansaError): HansaError {
   return new HansaError(
     'HANSA_CERTIFICATE_INVALID',
-    `Cannot renew any more: the SVID ended at ${timestamp(notAfterMs)}. Have the agent forgotten (hansa join forget) and join again. ${message}`,
+    `Cannot renew: the SVID expired at ${timestamp(notAfterMs)}. Ask the operator to forget the agent (hansa join forget), and join again. ${message}`,
   );
 }

@@ -1,5 +1,5 @@
-// How `hansa join` comes to trust a site before it says anything to it: by a bundle that was brought
-// here, or by the fingerprint of the bundle that the site publishes.
+// How `hansa join` verifies a site before it sends anything: with a bundle file, or with the fingerprint
+// of the bundle that the site publishes.
 
 import { readFileSync } from 'node:fs';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -27,7 +27,7 @@ export async function findServer(
 ): Promise<JoinServer> {
   const url = parseServer(options.server);
   if (options.trustDomain === undefined) {
-    throw usageError('Name the trust domain of the site with --trust-domain.');
+    throw usageError('--trust-domain is required: the trust domain of the site.');
   }
   const trustDomain = TrustDomain.parse(options.trustDomain);
   const { bundle, fingerprint } = options;
@@ -38,7 +38,7 @@ export async function findServer(
     return { url, bundle: await fetchPinned(io, url, trustDomain, fingerprint) };
   }
   throw usageError(
-    'Say how the site is recognized: --bundle with its bundle (hansa trust bundle show), or --fingerprint (hansa trust bundle fingerprint).',
+    'To verify the site, set --bundle with its bundle (hansa trust bundle show), or --fingerprint (hansa trust bundle fingerprint).',
   );
 }
 
@@ -46,7 +46,7 @@ export function parseServer(text: string | undefined): URL {
   const url = text !== undefined && URL.canParse(text) ? new URL(text) : undefined;
   if (url?.protocol !== 'https:' || url.username !== '' || url.password !== '') {
     throw usageError(
-      `--server is ${JSON.stringify(text ?? '')}: accepted is the https URL of the federation listener, for example https://lubeck.example:8443.`,
+      `--server is ${JSON.stringify(text ?? '')}, but must be the https URL of the federation listener, for example https://lubeck.example:8443.`,
     );
   }
   return url;
@@ -65,7 +65,7 @@ export function readBundle(text: string, trustDomain: TrustDomain, path: string)
   if (text.trimStart().startsWith('{')) return parseSpiffeBundle(text, trustDomain, 'x509').bundle;
   const authorities = parseCertificatesPem(text, maxAuthorities);
   if (authorities.length === 0) {
-    throw usageError(`${path} holds no bundle: accepted are a SPIFFE bundle and PEM.`);
+    throw usageError(`${path} contains no bundle. Use a SPIFFE bundle or PEM.`);
   }
   return new Bundle(trustDomain, authorities);
 }
@@ -109,14 +109,14 @@ async function fetchPinned(
   if (presented.fingerprint !== fingerprint.trim().toLowerCase()) {
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
-      `Cannot join at ${url.origin}: its bundle has the fingerprint ${presented.fingerprint}. If its operator names another one, somebody stands between; authorities that were added since change it, too.`,
+      `Cannot join at ${url.origin}: its bundle has the fingerprint ${presented.fingerprint}. Compare it with its operator. If the operator sees another one, the connection is intercepted. A rotation changes the fingerprint too.`,
     );
   }
   const id = presented.answeredBy();
   if (!id.equals(SpiffeId.of(trustDomain, 'hansa', 'site'))) {
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
-      `Cannot join at ${url.origin}: ${id.toString()} answers, which is not a site.`,
+      `Cannot join at ${url.origin}: the server is ${id.toString()}, which is not a site.`,
     );
   }
   return presented.bundle;

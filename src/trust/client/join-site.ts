@@ -20,7 +20,7 @@ export type Prove = (parts: Parameters<JoinBySvid>[0], wish: JoinWish) => Promis
 export function refuseMember({ path, membership }: JoinFolder): void {
   if (membership === undefined) return;
   throw usageError(
-    `${path} belongs to ${membership.spiffeId} already. Renew it with hansa join renew, or choose another folder.`,
+    `${path} already belongs to ${membership.spiffeId}. Renew it with hansa join renew, or choose another folder.`,
   );
 }
 
@@ -54,5 +54,5 @@ export async function svidFromSocket(socket: string, signal: AbortSignal): Promi
     const key = createPrivateKey({ key: Buffer.from(first.key), format: 'der', type: 'pkcs8' });
     return { chain: first.chain, key };
   }
-  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} gave no SVID.`);
+  throw new HansaError('HANSA_UNREACHABLE', `The workload socket ${socket} returned no SVID.`);
 }

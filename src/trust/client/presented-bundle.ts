@@ -1,6 +1,6 @@
-// What an endpoint presents of itself before anybody believes it: its bundle, with the fingerprint that
-// people compare by a way that is safe, and who answered by that very bundle. A stranger could pass on
-// the true bundle, but not present a certificate under it.
+// Fetches the bundle of an endpoint that is not trusted yet, with the fingerprint that operators compare
+// over a trusted channel. It then verifies the endpoint against that bundle: an attacker could relay the
+// real bundle, but not present a certificate of it.
 
 import type { SpiffeId } from '../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -40,7 +40,7 @@ export async function fetchPresented(
     if (status !== 200) {
       throw new HansaError(
         'HANSA_UNREACHABLE',
-        `Cannot fetch the bundle of ${url.origin}: it answered with HTTP status ${status}. Is this its bundle endpoint?`,
+        `Cannot fetch the bundle of ${url.origin}: it answered with HTTP status ${status}. Check that this URL is its bundle endpoint.`,
       );
     }
     const { peerChain } = connection;

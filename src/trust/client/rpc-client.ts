@@ -1,4 +1,4 @@
-// The client's end of one gRPC call over a TLS connection that is verified already.
+// The client side of one gRPC call over an already verified TLS connection.
 
 import { type ClientHttp2Stream, connect } from 'node:http2';
 import type { TLSSocket } from 'node:tls';
@@ -71,7 +71,7 @@ export class RpcClientCall {
     if (this.#status === undefined || this.#status === String(rpcStatus.ok)) {
       return new HansaError(
         'HANSA_UNREACHABLE',
-        'Cannot join: the site ended the call without an answer. Is this its federation listener?',
+        'Cannot join: the site ended the call without a response. Check that the URL is its federation listener.',
         { cause },
       );
     }

@@ -1,4 +1,4 @@
-// Asks a running site for its own bundle, or for the one that it holds of another trust domain.
+// Fetches from a running site its own bundle, or the bundle that it holds of another trust domain.
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -10,7 +10,7 @@ import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { OwnBundle } from '../federation/bundle-endpoint.ts';
 import { trustPaths } from '../paths.ts';
 
-/** The line that stands for all authorities of this site. */
+/** The fingerprint of the bundle of this site. */
 export async function ownFingerprint(client: SiteClient): Promise<string> {
   return fingerprintOf(keyDigests((await bundleOf(client, undefined)).read.bundle));
 }

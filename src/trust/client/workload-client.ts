@@ -1,4 +1,4 @@
-// A client of the Workload API, for `hansa svid watch`: every state, as it comes.
+// A client of the Workload API, for `hansa svid watch` and `hansa svid fetch`.
 
 import {
   create,

@@ -228,7 +228,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it redirects to nowhere': {
       class: 'redirect',
-      says: /no address to go to/,
+      says: /no Location/,
       make: () => redirectTo('https://'),
     },
     'it redirects to itself': {
@@ -238,12 +238,12 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it redirects without end': {
       class: 'redirect',
-      says: /5 redirects in a row lead to yet another/,
+      says: /more than 5 redirects/,
       make: () => redirectTo(() => `https://bruges.example:8443/${peer.requests}`),
     },
     'it redirects to somebody of another identity': {
       class: 'identity',
-      says: /calls itself spiffe:\/\/\S+, which this site cannot verify, and \S+ was expected \(no-bundle;/,
+      says: /calls itself spiffe:\/\/\S+, which this site cannot verify, expected \S+ \(no-bundle;/,
       make: () => {
         site.endpoint('elsewhere.example');
         redirectTo('https://elsewhere.example/');
@@ -251,7 +251,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it answers with a web page': {
       class: 'content-type',
-      says: /of type .*text\/html.*application\/json/,
+      says: /content type .*text\/html.*application\/json/,
       make: () =>
         (peer.answer = () => ({
           ...peer.ok(peer.document([peer.root], 2)),
@@ -260,7 +260,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it answers in another encoding': {
       class: 'content-type',
-      says: /of type .*utf-16/,
+      says: /content type .*utf-16/,
       make: () =>
         (peer.answer = () => ({
           ...peer.ok(peer.document([peer.root], 2)),

@@ -43,7 +43,7 @@ suite('doctor looks at federations', () => {
     assert.equal(finding?.level, 'warning');
     assert.match(finding.text, /^b\.example is stale: Nobody listens.+there\.$/);
     assert.doesNotMatch(finding.text, /\n/);
-    assert.match(finding.remedy ?? '', /^hansa doctor --peer b\.example/);
+    assert.match(finding.remedy ?? '', /hansa doctor --peer b\.example/);
   });
 
   test('and of many of them tells only some', () => {

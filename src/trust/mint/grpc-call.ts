@@ -1,6 +1,6 @@
-// One call of gRPC on an HTTP/2 stream ("gRPC over HTTP2"): one message for one, or a stream for a
-// stream. Written for the admin socket, where only the owner calls: what is bounded here keeps his
-// mistakes from filling the memory. Messages are bytes; answers come ready framed.
+// One gRPC call on an HTTP/2 stream ("gRPC over HTTP2"), unary or bidirectional. It is for the admin
+// socket, where only the owner calls, so its limits only protect memory against mistakes. Messages are
+// bytes, and responses are already framed.
 
 import { constants, type ServerHttp2Stream } from 'node:http2';
 import { HansaError } from '../../core/errors/error.ts';

@@ -1,6 +1,5 @@
-// The messages of proto/mint.proto on the wire, written and read by hand: this is the hot path of a
-// site that signs thousands a second, and a description that is interpreted costs as much as a third
-// of a signature. Tests hold these against the generated code.
+// A hand-written codec for the messages of proto/mint.proto. A site may sign thousands per second, and
+// the generic codec takes a third of the time of a signature. Tests compare it with the generated code.
 
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { HansaError } from '../../core/errors/error.ts';

@@ -1,6 +1,5 @@
-// Signing on the admin socket: whoever owns the site sends signing requests and gets X.509-SVIDs of
-// workloads. Here live the reader of signing requests, the messages, and the two calls. Which
-// identity a process may have by itself is for the Workload API; this one trusts its only caller.
+// The gRPC service on the admin socket that signs CSRs: the owner of the site sends signing requests and
+// gets X.509-SVIDs for workloads. Unlike the Workload API, it trusts its only caller.
 
 import { timestamp } from '../../api/object.ts';
 import { socketOwner } from '../../core/access/identity.ts';
@@ -60,7 +59,7 @@ export function mintCalls(context: MintContext): readonly AdminCall[] {
 function minter({ authority, audit, metrics }: MintContext) {
   const minted = metrics.counter<'result'>({
     name: 'hansa_minted_svids_total',
-    help: 'X.509-SVIDs that were signed for a signing request over the admin socket, and refusals.',
+    help: 'X.509-SVIDs signed for requests over the admin socket, by result.',
     labels: ['result'],
   });
   return async ({ csr, ttlSeconds }: MintRequest): Promise<Minted> => {

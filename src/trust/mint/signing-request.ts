@@ -1,6 +1,5 @@
-// Certificate signing requests (PKCS #10, RFC 2986), read strictly: what an SVID can be made of, and
-// nothing that could make it more than a leaf. The subject and attributes other than the requested
-// extensions are read over: they say nothing that an SVID says.
+// A strict parser of certificate signing requests (PKCS #10, RFC 2986). It rejects requests for more than
+// a leaf certificate. It ignores the subject, and all attributes except the requested extensions.
 
 import { verify } from 'node:crypto';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
@@ -57,7 +56,7 @@ function parse(input: Uint8Array): Parsed {
   if (input.byteLength > maxRequestBytes) {
     throw refuse(
       'size-limit',
-      `it has ${input.byteLength} bytes, and ${maxRequestBytes} are accepted`,
+      `it has ${input.byteLength} bytes, more than the limit of ${maxRequestBytes}`,
     );
   }
   const der = Buffer.from(input);

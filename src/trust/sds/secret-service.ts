@@ -1,10 +1,8 @@
-// The service envoy.service.secret.v3.SecretDiscoveryService on the workload socket: an Envoy is a
-// workload like any other, recognized in the same way, and gets what the Workload API would give it
-// in the words of its own configuration.
+// The gRPC service envoy.service.secret.v3.SecretDiscoveryService on the workload socket. The site
+// attests an Envoy like any workload, and sends it the same SVIDs and bundles as Envoy secrets.
 //
-// This folder holds what is Envoy's own: names and content of secrets (workload-secrets.ts), the
-// protocol of a stream (secret-stream.ts), and the gRPC service around both. What a workload gets, and
-// when it is told, is decided in ../workload.
+// This folder contains the names and content of secrets (workload-secrets.ts), the stream protocol
+// (secret-stream.ts) and this service. ../workload decides what a workload gets, and when.
 
 import type {
   handleUnaryCall,

@@ -148,12 +148,12 @@ describe('a stream of states', () => {
     const other = 'type.googleapis.com/envoy.config.cluster.v3.Cluster';
     assert.throws(() => stream.request(ask({ typeUrl: other })), {
       code: 'HANSA_BAD_REQUEST',
-      message: /Cluster: only .*Secret is served here/,
+      message: /Cluster: this service supports only .*Secret/,
     });
     const many = Array.from({ length: maxNames + 1 }, (_, at) => `name-${at}`);
     assert.throws(() => stream.request(ask({ resourceNames: many })), {
       code: 'HANSA_BAD_REQUEST',
-      message: /1025 secrets on one stream: 1024 are accepted/,
+      message: /1025 secrets on one stream: the limit is 1024/,
     });
   });
 });

@@ -1,7 +1,7 @@
-// One stream of the secret discovery service, without the wire: what was asked for, what was sent,
-// and what is to be sent next (xDS transport protocol). Two dialects of the same: state of the world,
-// where each message is all that is wanted, and delta, where each is what changed. A message is made
-// only when it can go out, so that a reader that is slow makes us hold nothing. Pure.
+// The state of one stream of the secret discovery service (xDS transport protocol), without I/O: requested,
+// sent and pending secrets. It supports state of the world, where each message is complete, and delta,
+// where each message has the changes. It builds a message only when it can be sent, so that a slow reader
+// takes no memory. Pure.
 
 import { createHash } from 'node:crypto';
 import { create, toBinary } from '@bufbuild/protobuf';
@@ -209,7 +209,7 @@ function checkType(typeUrl: string): void {
   if (typeUrl === '' || typeUrl === secretType) return;
   throw new HansaError(
     'HANSA_BAD_REQUEST',
-    `Cannot discover ${excerpt(typeUrl)}: only ${secretType} is served here.`,
+    `Cannot discover ${excerpt(typeUrl)}: this service supports only ${secretType}.`,
   );
 }
 
@@ -217,14 +217,14 @@ function checkNames(names: readonly string[]): ReadonlySet<string> {
   if (names.length > maxNames) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot discover ${names.length} secrets on one stream: ${maxNames} are accepted.`,
+      `Cannot discover ${names.length} secrets on one stream: the limit is ${maxNames}.`,
     );
   }
   const characters = names.reduce((sum, name) => sum + name.length, 0);
   if (characters > maxNameCharacters) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      `Cannot discover secrets with names of ${characters} characters on one stream: ${maxNameCharacters} are accepted.`,
+      `Cannot discover secrets with names of ${characters} characters on one stream: the limit is ${maxNameCharacters}.`,
     );
   }
   return new Set(names.filter((name) => name !== ''));

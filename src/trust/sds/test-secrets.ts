@@ -1,4 +1,4 @@
-// For tests only: states of a workload with real SVIDs and bundles, and what a response says.
+// For tests only: states of a workload with real SVIDs and bundles, and a summary of responses.
 
 import { fromBinary } from '@bufbuild/protobuf';
 import {

@@ -1,15 +1,14 @@
-// What one state of a workload is in the words of Envoy's secret discovery service, by the names
-// that SPIRE gave them, so that a configuration made for SPIRE works as it is:
+// Converts the state of a workload to Envoy secrets, with the names that SPIRE uses, so that an Envoy
+// configuration for SPIRE works unchanged:
 //
 //   default                 the default X.509-SVID with its key
 //   spiffe://TD/PATH        the X.509-SVID with this identity
-//   ROOTCA, spiffe://OWN    how certificates of our own trust domain are verified
-//   spiffe://TD             how those of another trust domain are, of a peer only whom grants name
-//   ALL                     all of these together
+//   ROOTCA, spiffe://OWN    the validation context of our own trust domain
+//   spiffe://TD             the one of another trust domain; of a peer, only identities in grants
+//   ALL                     all validation contexts in one
 //
-// Certificates are verified by Envoy's SPIFFE validator alone, which picks the authorities by trust
-// domain: with a plain list of authorities each could sign for all. Everything is made once for a
-// state, when it is first asked for. Pure.
+// All contexts use Envoy's SPIFFE validator, which selects authorities by trust domain. With a plain list,
+// each authority could sign for all trust domains. Secrets are built once per state, on demand. Pure.
 
 import { createHash } from 'node:crypto';
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf';

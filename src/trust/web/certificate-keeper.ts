@@ -1,5 +1,5 @@
-// What the web listener presents: the certificate of now, the challenges that are open, and what is
-// wrong. Whoever obtains certificates sets it; the listener follows.
+// Holds what the web listener presents: the current certificate and open challenges, and the current
+// problem. The sources of certificates set them, and the listener follows.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { TlsCredential } from '../../core/identity/tls/options.ts';
@@ -20,12 +20,12 @@ export class WebCertificateKeeper implements WebCertificate {
     this.#clock = clock;
     this.#failures = metrics.counter({
       name: 'hansa_web_certificate_failures_total',
-      help: 'Times that a new certificate for the web listener could not be read or obtained.',
+      help: 'Failures to read or obtain a new certificate for the web listener.',
     });
     metrics.observe(
       {
         name: 'hansa_web_certificate_expiry_timestamp_seconds',
-        help: 'When the certificate of the web listener expires, in seconds since the Unix epoch.',
+        help: 'Expiry of the certificate of the web listener, in seconds since the Unix epoch.',
       },
       (report) => {
         if (this.#current !== undefined) report({}, Math.floor(this.#current.notAfterMs / 1000));

@@ -1,4 +1,4 @@
-// Whether a certificate chain and a key can be presented to the web: each reason why not in words.
+// Checks whether the web listener can present a certificate chain with a key, and if not, why.
 
 import { createPrivateKey, type KeyObject, X509Certificate } from 'node:crypto';
 import { createSecureContext } from 'node:tls';
@@ -28,7 +28,7 @@ export function checkCredential(chainPem: string, keyPem: string, nowMs: number)
   const leaf = chain[0] as X509Certificate;
   const key = readKey(keyPem);
   if (!leaf.checkPrivateKey(key)) {
-    throw new CredentialProblem('the private key is not the one of the first certificate');
+    throw new CredentialProblem('the private key does not match the first certificate');
   }
   const names = namesOf(leaf);
   if (names.length === 0) {
@@ -82,7 +82,7 @@ function readChain(pem: string): readonly X509Certificate[] {
 
 function readKey(pem: string): KeyObject {
   if (/-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED/m.test(pem)) {
-    throw new CredentialProblem('the private key is encrypted; give it without a passphrase');
+    throw new CredentialProblem('the private key is encrypted; use a key without a passphrase');
   }
   try {
     return createPrivateKey(pem);
@@ -103,6 +103,6 @@ function refuseUnusable({ certificateChain, privateKey }: TlsCredential): void {
     createSecureContext({ cert: certificateChain, key: privateKey });
   } catch (error) {
     const reason = (error as { readonly reason?: string }).reason ?? 'no reason given';
-    throw new CredentialProblem(`OpenSSL does not take it: ${reason}`);
+    throw new CredentialProblem(`OpenSSL rejects it: ${reason}`);
   }
 }

@@ -1,6 +1,6 @@
-// OpenID Connect Discovery 1.0 on the web listener, so that whoever knows OpenID and nothing of SPIFFE
-// (a cloud, Vault, a web framework) can verify this site's JWT-SVIDs: where the keys are, and the keys.
-// Only what a verifier needs: there is nothing to log in to.
+// OpenID Connect Discovery 1.0 on the web listener: the discovery document and the keys. It lets OpenID
+// clients without SPIFFE (a cloud, Vault, a web framework) verify JWT-SVIDs of this site. There is no
+// login.
 
 import type { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { jwtAuthorityMembers } from '../../core/identity/jwt/jwk.ts';

@@ -114,13 +114,13 @@ suite('files at the start', () => {
   });
 
   const refused: Record<string, [(at: Place) => void, RegExp]> = {
-    'a missing certificate': [() => undefined, /cannot read .*tls\.(crt|key): there is no such/],
+    'a missing certificate': [() => undefined, /cannot read .*tls\.(crt|key): no such/],
     'a missing key': [
       (at) => {
         write(at, serving());
         rmSync(at.keyFile);
       },
-      /cannot read .*tls\.key: there is no such file/,
+      /cannot read .*tls\.key: no such file/,
     ],
     'a folder': [
       (at) => {
@@ -128,7 +128,7 @@ suite('files at the start', () => {
         rmSync(at.certFile);
         mkdirSync(at.certFile);
       },
-      /tls\.crt: it is a folder/,
+      /tls\.crt: it is a directory/,
     ],
     'no PEM': [
       (at) => {
@@ -163,11 +163,11 @@ suite('files at the start', () => {
         });
         writeFileSync(at.keyFile, pem);
       },
-      /the private key is encrypted; give it without a passphrase/,
+      /the private key is encrypted; use a key without a passphrase/,
     ],
     'the key of another': [
       (at) => write(at, serving(), serving()),
-      /the private key is not the one of the first certificate/,
+      /the private key does not match the first certificate/,
     ],
     'one without a name': [
       (at) => write(at, forge({ issuer: root, ca: false })),
@@ -195,7 +195,7 @@ suite('files at the start', () => {
         write(at, serving());
         writeFileSync(at.certFile, Buffer.alloc(300 * 1024, 'x'));
       },
-      /has 307200 bytes, and 262144 are read/,
+      /has 307200 bytes, more than the limit of 262144/,
     ],
   };
   for (const [what, [prepare, reason]] of Object.entries(refused)) {
@@ -306,7 +306,7 @@ suite('files that change', () => {
     write(at, serving('new.example'));
     const read = next();
     clock.elapse(300_000);
-    assert.match(await read, /web certificate read anew .*new\.example/);
+    assert.match(await read, /web certificate reloaded .*new\.example/);
     assert.deepEqual(keeper.current?.names, ['new.example']);
   });
 
@@ -318,9 +318,9 @@ suite('files that change', () => {
     const refusal = next();
     write(at, serving('new.example'), serving('other.example'));
     clock.elapse(300_000);
-    assert.match(await refusal, /the private key is not the one of the first certificate/);
+    assert.match(await refusal, /the private key does not match the first certificate/);
     assert.deepEqual(keeper.current?.names, ['old.example']);
-    assert.match(keeper.problem ?? '', /is not used: .*tls\.crt with .*tls\.key: the private key/);
+    assert.match(keeper.problem ?? '', /cannot use .*tls\.crt with .*tls\.key: the private key/);
     assert.match(metrics.expose(), /hansa_web_certificate_failures_total 1\n/);
     const read = next();
     write(at, serving('new.example'));

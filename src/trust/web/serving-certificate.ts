@@ -1,5 +1,5 @@
-// The certificate of the web listener from files that somebody else keeps fresh: read at start,
-// when their folders change, and every so often. A pair that cannot be used takes the place of none.
+// Reads the certificate of the web listener from files that another program renews: at start, after
+// changes in their folders, and periodically. An invalid pair does not replace the current one.
 
 import { type FSWatcher, watch } from 'node:fs';
 import { open } from 'node:fs/promises';
@@ -56,7 +56,7 @@ export class ServingCertificate {
       if (!(error instanceof CredentialProblem)) throw error;
       throw new HansaError(
         'HANSA_CONFIG_INVALID',
-        `Cannot start the web listener: ${error.message}. Give files that belong together with servingCert.certFile and servingCert.keyFile.`,
+        `Cannot start the web listener: ${error.message}. Set servingCert.certFile and servingCert.keyFile to a matching pair.`,
       );
     }
     if (!serving.#settling) serving.#readAfter(files.fileSyncSeconds * 1000);
@@ -84,7 +84,7 @@ export class ServingCertificate {
         watcher.on('error', () => watcher.close());
         return [watcher];
       } catch (error) {
-        this.#log.warn('a folder cannot be watched; its files are read at intervals only', {
+        this.#log.warn('cannot watch a folder; the site reads its files only periodically', {
           folder,
           error,
         });
@@ -129,15 +129,15 @@ export class ServingCertificate {
       if (this.#stopped) return;
       this.#keeper.present(credential);
       if (this.#keeper.current !== before) {
-        this.#log.info('web certificate read anew', {
+        this.#log.info('web certificate reloaded', {
           names: credential.names,
           notAfter: new Date(credential.notAfterMs).toISOString(),
         });
       }
     } catch (error) {
       const why = error instanceof CredentialProblem ? error.message : String(error);
-      this.#keeper.failed(`the new certificate of the web listener is not used: ${why}`, true);
-      this.#log.error('the new web certificate is not used; the one before it stays', { why });
+      this.#keeper.failed(`cannot use the new certificate of the web listener: ${why}`, true);
+      this.#log.error('cannot use the new web certificate; the previous one stays', { why });
     }
   }
 }
@@ -160,7 +160,9 @@ async function readBounded(path: string): Promise<string> {
     try {
       const { size } = await file.stat();
       if (size > maxFileBytes) {
-        throw new CredentialProblem(`${path} has ${size} bytes, and ${maxFileBytes} are read`);
+        throw new CredentialProblem(
+          `${path} has ${size} bytes, more than the limit of ${maxFileBytes}`,
+        );
       }
       return await file.readFile('utf8');
     } finally {
@@ -173,7 +175,7 @@ async function readBounded(path: string): Promise<string> {
 }
 
 function reasonOf(error: NodeJS.ErrnoException): string {
-  if (error.code === 'ENOENT') return 'there is no such file';
+  if (error.code === 'ENOENT') return 'no such file';
   if (error.code === 'EACCES') return 'the user of the site may not read it';
-  return error.code === 'EISDIR' ? 'it is a folder' : error.message;
+  return error.code === 'EISDIR' ? 'it is a directory' : error.message;
 }

@@ -1,6 +1,5 @@
-// The web listener of a site: where its certificate comes from (files, or an ACME server) and what
-// anybody may read there (OIDC discovery). What is served are routes of the plane; the listener
-// itself is the server's. No SVID is judged here: this is the Web PKI.
+// Sets up the certificate of the web listener, from files or from an ACME server. The server owns the
+// listener, and the plane adds the routes. This is Web PKI only, without SVIDs.
 
 import type { PlaneContext, WebCertificate } from '../../core/plane/plane.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
@@ -17,8 +16,8 @@ export interface RunningWebCertificate {
 }
 
 /**
- * Undefined where there is no web listener; its metrics are there either way. Rejects with
- * HANSA_CONFIG_INVALID where what the operator gave cannot be used.
+ * Undefined if there is no web listener; the metrics exist anyway. Rejects with HANSA_CONFIG_INVALID if
+ * the configured files cannot be used.
  */
 export async function startWebCertificate(
   settings: WebCertificateSettings | undefined,

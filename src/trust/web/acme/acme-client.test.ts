@@ -139,13 +139,13 @@ suite('what an ACME server may say', () => {
           subproblems: [{ type: 'urn:ietf:params:acme:error:caa', detail: 'forbidden' }],
         };
       },
-      /control of lubeck\.example could not be shown \(invalid\): dns: 'no such name\\x1B\[2J\\nforged line'; caa: forbidden/,
+      /could not prove control of lubeck\.example \(invalid\): dns: 'no such name\\x1B\[2J\\nforged line'; caa: forbidden/,
     ],
     'nothing about why it failed': [
       (server) => {
         server.rejects = 'because';
       },
-      /could not be shown \(invalid\): the server gave no reason/,
+      /could not prove control of \S+ \(invalid\): the server gave no reason/,
     ],
     'that there were too many orders': [
       (server) => {
@@ -225,7 +225,7 @@ suite('what an ACME server may say', () => {
           forge({ ca: false, dnsNames: ['lubeck.example'], notAfterMs: Date.UTC(2040, 0, 1) }).der,
         );
       },
-      /cannot be used: the private key is not the one of the first certificate/,
+      /cannot be used: the private key does not match the first certificate/,
     ],
     'no certificate at all': [
       (server) => {

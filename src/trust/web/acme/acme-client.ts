@@ -1,8 +1,6 @@
-// A client of ACME (RFC 8555), for one name and one certificate at a time. Here live the protocol
-// (this file, acme-jws.ts, messages.ts, problem.ts), what proves control of the name, the order as a
-// whole (order-certificate.ts), what is kept of it (acme-records.ts), and who does it when
-// (acme-controller.ts). The ACME server is an outsider: https only, no redirects, every answer is
-// bounded, parsed once and must come in time.
+// A client of ACME (RFC 8555), for one name and one certificate at a time. It does not trust the server:
+// it uses only https, follows no redirects, and limits the size and time of every response.
+// order-certificate.ts runs a whole order, and acme-controller.ts decides when.
 
 import type { KeyObject } from 'node:crypto';
 import type { Clock } from '../../../core/clock/clock.ts';

@@ -1,5 +1,5 @@
-// What is signed with the account's key (RFC 8555 §6.2): requests as flattened JWS with ES256, and
-// the key authorizations of challenges (§8.1).
+// Signs with the account key (RFC 8555 §6.2): requests as flattened JWS with ES256, and the key
+// authorizations of challenges (§8.1).
 
 import { createHash, createPublicKey, type KeyObject, sign } from 'node:crypto';
 

@@ -1,5 +1,5 @@
-// What is kept of ACME in the store, sealed: the account with its key, and the certificate with its
-// key. So a restart orders nothing, and every replica presents the same.
+// The sealed ACME records in the store: the account and the certificate, each with its key. So a restart
+// needs no new order, and every replica presents the same certificate.
 
 import type { KeyObject } from 'node:crypto';
 import { HansaError } from '../../../core/errors/error.ts';

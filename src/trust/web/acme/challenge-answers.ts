@@ -1,6 +1,6 @@
-// How control of the name is shown: by a certificate on the web listener (TLS-ALPN-01, RFC 8737) or
-// by a file over plain HTTP (HTTP-01, RFC 8555 §8.3), which is the one thing that is ever served
-// without TLS, and only while a challenge is open.
+// Answers ACME challenges: with a certificate on the web listener (TLS-ALPN-01, RFC 8737), or with a file
+// over plain HTTP (HTTP-01, RFC 8555 §8.3). The site serves nothing else without TLS, and this only while
+// a challenge is open.
 
 import { createServer, type Server } from 'node:http';
 import type { Clock, Random } from '../../../core/clock/clock.ts';

@@ -1,5 +1,5 @@
-// What an ACME server says, parsed once (RFC 8555 §7.1). Unknown fields are ignored, as §7.1 asks;
-// what is needed must be there and be what it should. Throws AcmeProblem.
+// Parses the messages of an ACME server (RFC 8555 §7.1). It ignores unknown fields, as §7.1 requires, and
+// checks the required ones. Throws AcmeProblem.
 
 import { AcmeProblem, problemIn } from './problem.ts';
 import { parseBoundedJson } from '../../../core/json/strict-json.ts';

@@ -1,5 +1,5 @@
-// One order from its beginning to the certificate (RFC 8555 §7.4). Whatever goes wrong is told; what
-// was opened for the challenge is closed either way.
+// Runs one ACME order up to the certificate (RFC 8555 §7.4). It always closes the challenge, also after a
+// failure.
 
 import { type KeyObject, X509Certificate } from 'node:crypto';
 import { type Clock, type Random, sleep } from '../../../core/clock/clock.ts';
@@ -84,7 +84,7 @@ function rejection({ status, challenges }: Authorization, dnsName: string): Acme
   const problem = challenges.find((each) => each.problem !== undefined)?.problem;
   return new AcmeProblem(
     problem?.type ?? 'unauthorized',
-    `control of ${dnsName} could not be shown (${status}): ${problem?.message ?? 'the server gave no reason'}`,
+    `the site could not prove control of ${dnsName} (${status}): ${problem?.message ?? 'the server gave no reason'}`,
   );
 }
 
@@ -134,10 +134,7 @@ function checkIssued(
     return credential;
   } catch (error) {
     if (!(error instanceof CredentialProblem)) throw error;
-    throw new AcmeProblem(
-      'malformed',
-      `the certificate that came cannot be used: ${error.message}`,
-    );
+    throw new AcmeProblem('malformed', `the issued certificate cannot be used: ${error.message}`);
   } finally {
     pkcs8.fill(0);
   }

@@ -1,4 +1,4 @@
-// Why an ACME server refused (RFC 8555 §6.7, RFC 9457), in words that can be shown.
+// Errors of an ACME server (RFC 8555 §6.7, RFC 9457), as printable messages.
 
 import { inspect } from 'node:util';
 import type { TransportResponse } from '../../../core/identity/tls/transport.ts';

@@ -1,4 +1,4 @@
-// When to order the next certificate, and when to try again. Pure.
+// Computes when to order the next certificate, and when to retry. Pure.
 
 const hourMs = 3_600_000;
 const dayMs = 24 * hourMs;

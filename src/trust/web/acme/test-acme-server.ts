@@ -1,5 +1,5 @@
-// For tests only: an ACME server without sockets that does what a test wants, also what Pebble never
-// would. What it issues is signed, so that it can be judged.
+// For tests only: a fake ACME server without sockets, which can misbehave as Pebble never does. Its
+// certificates are signed, so that tests can verify them.
 
 import { createPublicKey } from 'node:crypto';
 import type { Clock } from '../../../core/clock/clock.ts';

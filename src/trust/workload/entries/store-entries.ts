@@ -1,6 +1,5 @@
-// The entries of the store in an index that is always of now: whoever asks sees the last commit. What
-// did not change since the last question is not looked at again, so that one entry among ten thousand
-// costs what one entry costs, and a walk over pointers.
+// An always-current index of the entries in the store: each read sees the last commit. It processes only
+// changed entries, so that one change among ten thousand entries is cheap.
 
 import { workloadEntryKind } from '../../../api/kinds/workload-entry.ts';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';

@@ -1,10 +1,10 @@
-// The Workload API: workloads on this machine connect to a Unix socket, are recognized by what the
-// kernel says of them, and are given SVIDs and bundles, which are pushed again whenever they change.
+// The properties of an attested process, as selectors. Part of the Workload API: workloads connect to a
+// Unix socket, the site attests them through the kernel, and sends them SVIDs and bundles after each
+// change.
 //
-// Here live the recognizing (this file, matching-entries.ts), what a workload gets (workload-state.ts,
-// svid-supply.ts), the pushing (delivery.ts), and the gRPC service around it (workload-server.ts).
-// What the operating system is asked is below apply/. Whether a peer's bundle may be given is
-// decided in ../../authorization/entitlement.ts.
+// Related files: matching-entries.ts (finds entries), workload-state.ts and svid-supply.ts (what a
+// workload gets), delivery.ts (updates of streams), workload-server.ts (the gRPC server), apply/ (system
+// calls) and ../../authorization/entitlement.ts (whether a workload gets a peer's bundle).
 
 import {
   type ExecutableHashes,
