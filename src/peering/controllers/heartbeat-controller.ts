@@ -112,7 +112,7 @@ function later(waitMs: number): ReconcileResult {
 }
 
 interface LastSent {
-  /** The uid of the peer and the message. */
+  /** The uid, URL and state of the peer, and the message. */
   readonly text: string;
   readonly atMs: number;
   /** When the next heartbeat is due, changed or not. */

@@ -12,7 +12,7 @@ interface Unread {
   readonly over: () => void;
 }
 
-/** Whether the response is finished or closed, so that no further event follows. */
+/** Whether the response is destroyed, so that no close event follows. */
 function isOver(response: Response): boolean {
   return 'stream' in response ? response.stream.destroyed : response.destroyed;
 }
