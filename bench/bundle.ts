@@ -1,6 +1,6 @@
-// The bundle endpoint beside spire-server's, both by https_spiffe: `node bench/bundle.ts` prints one
-// JSON object a line. wrk asks over 50 connections that stay, then over a new one for each request;
-// at last 50 sites fetch at once while SVIDs are signed.
+// Compares the bundle endpoint (https_spiffe) with the one of spire-server. `node bench/bundle.ts`
+// prints one JSON object per line. wrk sends requests over 50 persistent connections, then over a
+// new connection per request. At the end, 50 sites fetch at once while the server signs SVIDs.
 
 import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';

@@ -1,8 +1,8 @@
-// What it costs to refresh the bundles of 1 to 10,000 federations: `node bench/federations.ts` prints
-// one JSON object a line. Every federation has an endpoint of its own trust domain on this machine; a
-// refresh is asked for over the admin socket, 64 at once, as `hansa trust refresh` does, and is done
-// when the endpoint was asked over a new connection, its SVID and bundle were verified and the status
-// was written. The endpoints take CPU time of the same machine.
+// Measures the cost of refreshing the bundles of 1 to 10,000 federations.
+// `node bench/federations.ts` prints one JSON object per line. Each federation has its own endpoint
+// on this machine. The benchmark requests refreshes over the admin socket, 64 at once, as
+// `hansa trust refresh` does. A refresh is complete when the site has fetched the bundle over a new
+// connection, verified it and written the status. The endpoints use CPU time of the same machine.
 
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';

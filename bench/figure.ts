@@ -1,4 +1,5 @@
-// One line of the results: a measured value of Hansa and of the program it is compared with.
+// One line of the results: a measured value of Hansa, and the value of the program that Hansa is
+// compared with (the anchor).
 
 export interface Figure {
   readonly bench: string;

@@ -1,5 +1,5 @@
-// What an SVID costs beside its bare signature, and a validation beside its bare verification:
-// `node bench/identity.ts` prints one JSON object a line.
+// Compares the cost of issuing an SVID with that of its signature only, and validation with
+// signature verification only. `node bench/identity.ts` prints one JSON object per line.
 
 import { generateKeyPairSync, sign, verify } from 'node:crypto';
 import { SpiffeId } from '../src/api/values/spiffe-id.ts';

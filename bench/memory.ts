@@ -1,5 +1,5 @@
-// Memory of a site that was busy and is not any more: objects are created and deleted, so that
-// nothing stays but the history, and a while later the processes are looked at.
+// Measures the memory of a site after load: creates and deletes objects, so that only history
+// remains, waits, and reads the memory of the processes.
 
 import { setTimeout as delay } from 'node:timers/promises';
 import { type Figure, rounded } from './figure.ts';

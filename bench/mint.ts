@@ -1,7 +1,7 @@
-// X.509-SVIDs signed for signing requests, beside SPIRE's MintX509SVID: `node bench/mint.ts` prints
-// one JSON object a line. Both are asked by the same Go client over their Unix sockets for
-// administrators: 16 calls in flight, each waiting for its answer; or, of a site, one stream with 64
-// requests in flight, which SPIRE does not have.
+// Compares the signing of CSRs with MintX509SVID of SPIRE. `node bench/mint.ts` prints one JSON
+// object per line. The same Go client calls both over their admin sockets, with 16 unary calls in
+// flight. For Hansa it also measures one stream with 64 requests in flight, which SPIRE does not
+// offer.
 
 import { execFile } from 'node:child_process';
 import { generateKeyPairSync, randomBytes, sign } from 'node:crypto';

@@ -1,9 +1,9 @@
 // The benchmarks that are separate programs, in the order of docs/benchmarks.md.
 
-/** Beside SQLite, bare cryptography and, for the thread, two SPIRE servers. */
+/** Compared with SQLite, with cryptography only, and (`thread`) with two SPIRE servers. */
 export const siteParts = ['store', 'audit', 'identity', 'thread'] as const;
 
-/** Beside SPIRE. */
+/** Compared with SPIRE. */
 export const trustParts = ['bundle', 'mint', 'streams', 'federations'] as const;
 
 /** The Go programs that the benchmarks run. */

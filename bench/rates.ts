@@ -1,4 +1,5 @@
-// Requests a second over HTTP/1.1 keep-alive and TLS: GET, LIST of 500 and durable CREATE.
+// Measures requests per second over HTTP/1.1 with keep-alive and TLS: GET, LIST of 500 objects, and
+// durable CREATE.
 
 import { type Figure, median, rounded } from './figure.ts';
 import { type Rival, role, roles } from './rival.ts';

@@ -1,9 +1,10 @@
-// `make bench`: every figure of a site beside the thing that it is judged by, in one run, as one
-// JSON object a line; progress goes to standard error. `--write` also writes docs/benchmarks.md,
-// `--only watch|memory|rates|parts|trust` or the name of a part measures some, and `--kube-only` the anchor
-// alone. BENCH_SMALL=1 measures next to nothing (see size.ts).
+// `make bench`: runs all benchmarks of a site and of the programs that it is compared with. It
+// prints one JSON object per line, and progress to standard error. `--write` also writes
+// docs/benchmarks.md. `--only watch|memory|rates|parts|trust`, or `--only` with the name of a part,
+// runs some of them. `--kube-only` measures only kube-apiserver. BENCH_SMALL=1 makes every
+// benchmark tiny (see size.ts).
 //
-// What lives here: programs that measure and print. Nothing in src/ may import from this folder.
+// This folder contains programs that measure and print. Code in src/ must not import it.
 
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

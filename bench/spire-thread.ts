@@ -1,6 +1,6 @@
-// The anchor of bench/thread.ts: two SPIRE servers with an agent each, federated by a script. A
-// workload at each agent has its identity from the start; the clock runs from the first command until
-// both hold the other's bundle.
+// The program that bench/thread.ts compares with: two SPIRE servers with one agent each, federated
+// by a script. A workload at each agent already has its SVID. The measured time is from the first
+// command until each workload holds the bundle of the other trust domain.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';

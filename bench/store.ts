@@ -1,5 +1,5 @@
-// Durable writes through the store beside SQLite's own rate in a bare loop, and how long a commit
-// takes to reach a thousand watchers: `node bench/store.ts` prints one JSON object a line.
+// Compares durable writes through the store with SQLite in a plain loop, and measures how long a
+// commit takes to reach a thousand watchers. `node bench/store.ts` prints one JSON object per line.
 
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

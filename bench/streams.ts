@@ -1,10 +1,10 @@
-// A changed bundle until the last of 1,000 open streams of the Workload API holds it, beside a
-// spire-agent: `node bench/streams.ts` prints one JSON object a line. The streams are those of one Go
-// client on ten connections, which notes when each was told.
+// Measures how long a changed bundle takes to reach the last of 1,000 open streams of the Workload
+// API, compared with a spire-agent. `node bench/streams.ts` prints one JSON object per line. One Go
+// client holds the streams on ten connections, and records when each receives the bundle.
 //
-// A site pushes a change as it comes; an agent asks its server every five seconds and pushes then. So
-// two times are taken: from the change to the last stream, which is what a user sees, and from the
-// first stream to the last, which does not hold the agent's waiting.
+// A site pushes a change at once; an agent polls its server every five seconds. So there are two
+// figures: from the change to the last stream, which is what users see, and from the first stream
+// to the last, which excludes the polling interval of the agent.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
-// From accepting an invitation to peers that work, beside two SPIRE servers that a script federates:
-// `node bench/thread.ts` prints one JSON object a line. Both sides run as processes of their own; the
-// clients are this process, which holds a stream of the Workload API at every site, and what it
-// waits for is what these streams push.
+// Measures the time from accepting an invitation until workloads of both peers hold the bundles,
+// compared with two SPIRE servers that a script federates. `node bench/thread.ts` prints one JSON
+// object per line. The servers run in separate processes. This process holds a Workload API stream
+// at each of them, and waits for the bundles on these streams.
 
 import { missingTools } from '../test/interop/tool.ts';
 import { type Figure, median, rounded } from './figure.ts';

@@ -1,4 +1,4 @@
-// A workload that waits for a bundle, at a site or at a SPIRE agent: both speak the Workload API.
+// A Workload API client that waits for a bundle, from a site or from a SPIRE agent.
 
 import { type ReceivedState, watchSvids } from '../src/trust/client/workload-client.ts';
 
