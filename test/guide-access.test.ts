@@ -1,3 +1,5 @@
+// Checks that the guide says for every kind whether the role `editor` may write it.
+
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import { test } from 'node:test';

@@ -1,5 +1,5 @@
-// Reads TypeScript closely enough to know what is code, what is a comment and what is a string,
-// and which modules a file imports. TypeScript 7 has no compiler API to ask.
+// Scans TypeScript to separate code, comments and strings, and to find the modules that a file
+// imports. TypeScript 7 has no compiler API for this.
 
 export interface Source {
   /** The text with comments and the insides of strings blanked; offsets and lines stay. */

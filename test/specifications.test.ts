@@ -1,6 +1,6 @@
-// docs/specifications.md says which test shows that Hansa keeps which rule of SPIFFE. A table like
-// that rots by itself; this keeps it true: every test that it names is there, and no row is without
-// one unless it says why.
+// docs/specifications.md lists the rules of SPIFFE and the tests for them. This test keeps the
+// table correct: every test that it names exists, and every row names a test or says why there is
+// none.
 
 import assert from 'node:assert/strict';
 import { existsSync, readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
 // Clients of a site for the end-to-end tests: requests and watches over HTTP/1.1, HTTP/2 and the
-// admin socket, and bytes sent by hand where a well-behaved client could not send them.
+// admin socket, and raw bytes that a normal client cannot send.
 
 import { readFileSync } from 'node:fs';
 import { type IncomingHttpHeaders, request as plainRequest } from 'node:http';

@@ -1,5 +1,5 @@
-// Callers with few rights who want more: what the path, the query and the body say must be one and
-// the same thing to the check and to what is done after it.
+// Callers with few rights try to get more. The authorization check and the operation must interpret
+// path, query and body in the same way.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// What other processes of the machine can make of a running site.
+// Checks that other processes on the machine get no debugger and no secrets of a site.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync, statSync } from 'node:fs';

@@ -1,3 +1,6 @@
+// Runs the commands of `hansa` against one site as a user does, and checks output, errors and exit
+// codes.
+
 import assert from 'node:assert/strict';
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

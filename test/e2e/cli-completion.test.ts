@@ -1,3 +1,5 @@
+// Runs the bash completion script in a real shell, against a site.
+
 import assert from 'node:assert/strict';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

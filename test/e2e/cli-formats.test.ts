@@ -1,3 +1,5 @@
+// Checks output formats of commands against a site: dry runs, `--sort-by` and custom columns.
+
 import assert from 'node:assert/strict';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';

@@ -1,5 +1,5 @@
-// Ctrl-C ends every command alike: exit code 130 and no word. The site answers nothing, so each command
-// is caught while it waits.
+// Ctrl-C ends every command in the same way: exit code 130 and no output. The test uses a site that
+// never answers, so each command is interrupted while it waits.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,3 +1,5 @@
+// Tests the launcher `./hansa`: how it finds the program and Node, and how it passes arguments.
+
 import assert from 'node:assert/strict';
 import { cpSync, mkdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// kill -9 on the whole daemon while it is written to. What was acknowledged is there after the next
-// start, what was acknowledged as deleted stays away, and nobody has to mend anything in between.
+// Kills the daemon with SIGKILL during writes. After the next start, all acknowledged writes and
+// deletions are there, without a manual repair.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,5 +1,4 @@
-// Credentials that are wrong, withdrawn or too weak, against a real daemon; and that no secret ever
-// leaves it.
+// A real daemon rejects invalid, revoked and insufficient credentials, and never exposes a secret.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

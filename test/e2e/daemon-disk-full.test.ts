@@ -1,5 +1,5 @@
-// The disk under the data folder is full. Writes fail clearly, reads and watches go on, and when
-// there is room again, so do writes, without anybody's help.
+// The disk under the data folder is full. Writes fail with a clear error, reads and watches
+// continue, and writes recover automatically when there is space again.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

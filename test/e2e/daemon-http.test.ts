@@ -1,5 +1,5 @@
-// Clients that are slow, greedy or hostile. Each gets the answer that it deserves, and
-// nobody else notices.
+// Slow, greedy and hostile HTTP clients. The site limits each of them, and other clients are not
+// affected.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

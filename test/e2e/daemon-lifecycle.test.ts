@@ -1,4 +1,4 @@
-// A daemon's life: how it starts, what keeps it from starting, and how it ends.
+// Start and stop of a daemon, and the errors that prevent a start.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

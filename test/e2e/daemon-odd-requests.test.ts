@@ -1,5 +1,5 @@
-// Requests that are malformed, unusual or written to mislead: each gets a plain answer, reaches
-// nothing that it does not name, and disturbs nobody.
+// Malformed, unusual and misleading requests. Each gets a clear response, affects only the object
+// that it names, and does not disturb other clients.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// What ends by time: certificates and tokens of callers, and the site's own certificate. A whole
-// site with real sockets, in this process, under a clock that is moved by hours.
+// Expiry of callers' certificates and tokens, and of the site's own certificate. The test runs a
+// whole site with real sockets in this process, and moves its clock by hours.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,4 +1,4 @@
-// Watching a real daemon over HTTP/1.1 and HTTP/2: nothing is lost, doubled or out of order.
+// Watches of a real daemon over HTTP/1.1 and HTTP/2: no event is lost, duplicated or out of order.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

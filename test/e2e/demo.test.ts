@@ -1,4 +1,4 @@
-// The demos, as a stranger runs them first of all: every line of theirs is a proof.
+// Runs the demos. Each demo checks every line that it prints.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

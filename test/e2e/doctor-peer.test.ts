@@ -1,5 +1,5 @@
-// hansa doctor --peer: how far a site gets with another one, and what to do about it. The other ends
-// are on loopback, each wrong in its own way.
+// `hansa doctor --peer`: which step of the connection to a peer fails, and the remedy. The peers
+// are on loopback, and each has a different fault.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

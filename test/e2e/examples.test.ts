@@ -1,4 +1,4 @@
-// Every manifest under examples/ is given to a site as it is.
+// Applies every manifest under examples/ to a site, unchanged.
 
 import assert from 'node:assert/strict';
 import { readdirSync, readFileSync } from 'node:fs';

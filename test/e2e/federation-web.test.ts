@@ -1,5 +1,5 @@
-// A site believes another by https_web: by a certificate for its name, from an authority that the
-// operator names, with a key that is pinned. And how many others a site may believe at all.
+// Federation with https_web: the site verifies the name in the certificate, the authority that the
+// operator configured, and the pinned key. Also tests the maximum number of federations.
 
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';

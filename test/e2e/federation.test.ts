@@ -1,5 +1,5 @@
-// Two sites federate by manifests alone, as a user would write them; what is wrong with one is told
-// to whoever applies it.
+// Two sites federate only through manifests. The user who applies an invalid manifest gets the
+// error.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// Every command block of the guide, in the order of the pages, typed into one machine:
-// each page finds what the pages before it left.
+// Runs every command block of the guide on one machine, in the order of the pages. Each page builds
+// on the state that earlier pages left.
 
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';

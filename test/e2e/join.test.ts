@@ -1,5 +1,5 @@
-// hansa join, as a user types it, against two daemons: by a secret, by an SVID of the other site, and
-// what is said to whoever gets it wrong.
+// `hansa join` against two daemons: with a secret, with an SVID of the other site, and with
+// mistakes that users make.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// Invitations and sites that are not what they seem, against real daemons.
+// Forged invitations and impostor sites, against real daemons.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

@@ -1,5 +1,5 @@
-// The life of a peering between two real sites: from the invitation to the revocation, with either
-// side dead in between.
+// The life of a peering between two real sites: from the invitation to the revocation. Either site
+// may be down in between.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

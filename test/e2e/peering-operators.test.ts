@@ -1,4 +1,4 @@
-// What operators of two real sites do with invitations and peers, and what each of them sees of it.
+// The operators' commands for invitations and peers at two real sites, and the output at each site.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

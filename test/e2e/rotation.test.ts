@@ -1,5 +1,5 @@
-// Authorities of a real site take turns: by command, step by step, and at once; with a peer that
-// confirms, and below an authority of somebody else.
+// Rotation of the authorities of a real site: as one operation, step by step, and as an emergency.
+// One test has a peer that sends receipts, another an upstream authority.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,5 +1,6 @@
-// Calls every route of a running site as nobody, viewer, editor, admin and several sites, and compares
-// the outcome with what the route declares. A new route is tested without writing anything here.
+// Calls every route of a running site without a credential, as viewer, editor and admin, and as
+// several sites, and compares the outcome with what the route declares. The test covers new routes
+// automatically.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';

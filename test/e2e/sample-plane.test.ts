@@ -1,5 +1,6 @@
-// A plane is a folder and one line: this test adds a plane to the list of planes, and finds everything
-// that it declares wherever users look, without a change of any other file.
+// Shows that a new plane needs only a folder and one line. The test adds a plane to the list of
+// planes, and finds everything that the plane declares in the help, the API and the reference,
+// without other changes.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';

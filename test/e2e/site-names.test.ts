@@ -1,4 +1,5 @@
-// A DNS name that an entry had before the site itself was advertised under it.
+// An entry has a DNS name that the site later uses for its own advertised URL. The site removes the
+// name from SVIDs.
 
 import assert from 'node:assert/strict';
 import { X509Certificate } from 'node:crypto';

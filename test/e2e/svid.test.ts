@@ -1,4 +1,4 @@
-// hansa svid, as a user types it, against a daemon: minting by hand and watching as a workload.
+// `hansa svid` against a daemon: `mint` as the owner, and `watch` as a workload.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

@@ -1,4 +1,4 @@
-// A peer that has turned hostile: it was let in by an invitation, and has keys that are believed.
+// A hostile peer: the site admitted it through an invitation and trusts its keys.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Somebody hostile between, before and beside two sites: whatever he tries is refused in plain words,
-// and the site that he tried it at has it in its audit log.
+// An attacker on the network, with a stolen invitation, or with an account at a site. The site
+// rejects every attempt with a clear error and records it in its audit log.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Callers with few rights, against a site with its planes: what the presets keep from them, what a
-// right that ends during a request still allows, and how much they may write.
+// Callers with few rights at a site with all planes: what preset roles deny, what happens when a
+// caller loses a right during a request, and how much a caller may write.
 
 import assert from 'node:assert/strict';
 import { generateKeyPairSync } from 'node:crypto';

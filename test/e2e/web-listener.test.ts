@@ -1,5 +1,5 @@
-// The web listener as a user sets it up, with a certificate from files: where it shows, what it
-// serves, what doctor says of it, and how a start with bad files ends.
+// The web listener with a certificate from files: the status that shows it, the routes that it
+// serves, the checks of `hansa doctor`, and the errors for invalid files.
 
 import assert from 'node:assert/strict';
 import { mkdirSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Fuzzes one target: first with its saved inputs, then with mutations of them. An input that causes a new
-// answer joins the pool for mutation, so the search goes deeper.
+// Fuzzes one target: first with its saved inputs, then with mutations of them. An input that causes
+// a new result joins the pool for mutation, so the fuzzer reaches deeper code.
 
 import { SeededRandom } from '../../src/core/clock/seeded-random.ts';
 import { HansaError } from '../../src/core/errors/error.ts';

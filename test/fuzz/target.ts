@@ -1,16 +1,17 @@
-// Fuzzing: every parser of what others send is given inputs that nobody would send, and must read
-// them or refuse them, in its own words and within a bound of work.
+// Fuzzing: sends hostile inputs to every parser of untrusted data. The parser must accept or reject
+// each input, with an error of its own and in bounded time.
 //
-// Here live the mutator (mutate*.ts), the loop (session.ts), the kept inputs (corpus/, corpus.ts) and
-// the targets, one a parser (targets/). No target may reach for the network, a file or a clock.
+// This folder contains the mutator (mutate*.ts), the loop (session.ts), the saved inputs (corpus/,
+// corpus.ts) and the targets, one per parser (targets/). A target must not use the network, files
+// or a clock.
 //
 //   make fuzz                                        every target, 10 seconds each
-//   make fuzz TARGET=certificate SECONDS=600 SEED=7  one, longer, and the same again
+//   make fuzz TARGET=certificate SECONDS=600 SEED=7  one target, longer, reproducible
 //
-// An input that breaks its target is kept as corpus/TARGET/crash-…, and from then on tried by every
-// `make test`.
+// An input that breaks its target is saved as corpus/TARGET/crash-…, and every later `make test`
+// runs it.
 
-/** What an input is made of, for mutations that keep it one. */
+/** The format of an input, so that mutations keep it well-formed. */
 export type Grammar = 'bytes' | 'text' | 'json' | 'der' | 'protobuf' | 'jws';
 
 export interface Target {

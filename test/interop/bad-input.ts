@@ -1,5 +1,5 @@
-// Fixed transcripts for what clients get wrong, one list a chapter. The oracle's answer is the
-// specification: no expected value is written down here.
+// Fixed transcripts of invalid requests, one list per topic. The expected responses come from
+// kube-apiserver (the oracle), so this file contains none.
 
 import { type Query, widgets } from './transcript.ts';
 import type { Play } from './compare.ts';

@@ -1,3 +1,5 @@
+// Runs `make bench` with tiny sizes, to show that every benchmark works and produces its figures.
+
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Envoy's external authorization, asked with Envoy's own messages and by a process that the site
-// recognizes: what a grant covers is allowed, everything else is denied without a word of why.
+// Envoy's external authorization, called with Envoy's own messages by a process that the site
+// attests. The site allows calls that a grant covers, and denies all others without a reason.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

@@ -1,5 +1,5 @@
-// The bundle endpoint of a site, judged by go-spiffe: its client of https_spiffe fetches and reads
-// the bundle, and refuses a site that is not the one it expects.
+// Tests the bundle endpoint of a site with go-spiffe, whose https_spiffe client fetches and parses
+// the bundle, and rejects a server with another SPIFFE ID.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

@@ -1,5 +1,6 @@
-// The JWT profile before go-spiffe, the reference client: tokens fetched and validated, keys watched
-// across a rotation; and every sample token of ours judged by both.
+// Tests the JWT profile with go-spiffe, the reference client: it fetches and validates tokens, and
+// watches keys across a rotation. Both implementations must also agree on every sample token of
+// src/core/identity/jwt.
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';

@@ -1,5 +1,6 @@
-// The whole thread, with go-spiffe as the workload at both ends: two sites become peers by one
-// invitation, and a workload of one calls a workload of the other exactly while a grant lasts.
+// From invitation to call, with go-spiffe as the workload at both sites: one invitation makes two
+// sites peers, and a workload of one can call a workload of the other exactly while a grant is in
+// force.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

@@ -1,5 +1,6 @@
-// A site below an authority that it was given: its workloads present an intermediate, and go-spiffe
-// believes them by the root above it, at both ends and through a rotation of the intermediate.
+// A site with an upstream authority: its workloads present an intermediate certificate, and
+// go-spiffe verifies them with the upstream root, as client and as server, also during a rotation
+// of the intermediate.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';

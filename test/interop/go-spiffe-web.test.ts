@@ -1,5 +1,6 @@
-// The bundle endpoint of a site by https_web, judged by go-spiffe: it fetches over the web listener
-// and believes it for its name alone; it watches while certificate and authorities change.
+// Tests the https_web bundle endpoint of a site with go-spiffe: it fetches from the web listener,
+// accepts only a certificate for the right name, and follows changes of the certificate and the
+// authorities.
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';

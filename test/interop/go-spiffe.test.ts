@@ -1,5 +1,5 @@
-// go-spiffe, the reference client, as a workload of a site: fetch, watch across a renewal, mutual
-// TLS at both ends, and what it is refused.
+// go-spiffe, the reference client, as a workload of a site: it fetches, watches across a renewal,
+// uses mutual TLS as client and server, and handles denials.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

@@ -1,5 +1,5 @@
-// Joining as grpc-go and crypto/tls see it: a client that shares no line with the site, with SVIDs of
-// another site and every kind of key, and with a secret.
+// Joins with an independent client (grpc-go and crypto/tls): with SVIDs of another site and every
+// key type, and with a secret.
 
 import assert from 'node:assert/strict';
 import { createPublicKey, generateKeyPairSync, type KeyObject } from 'node:crypto';

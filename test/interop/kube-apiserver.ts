@@ -1,9 +1,9 @@
-// The oracle: a real etcd and a real kube-apiserver on loopback, for the interop tests and as the
-// rival in bench/. Nothing in here knows Hansa; whoever starts it says which CRDs it gets.
+// The oracle: a real etcd and a real kube-apiserver on loopback, for the interop tests and for
+// comparison in bench/. This file does not depend on Hansa; the caller passes the CRDs.
 //
-// The pair is made to be a fair rival: etcd syncs to disk, the watch cache is on, logs are at
-// their default level, and no admission plugin that would not run in production is left out but
-// those that need controllers we do not start.
+// The configuration is fair for benchmarks: etcd syncs to disk, the watch cache is on, logs have
+// their default level, and all default admission plugins run, except those that need controllers
+// that are not started.
 
 import { type ChildProcess, spawn } from 'node:child_process';
 import { generateKeyPairSync, randomBytes } from 'node:crypto';

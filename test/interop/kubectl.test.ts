@@ -1,5 +1,5 @@
-// What the stock kubectl does with a bare site, verb by verb. Every answer here is one that the
-// same kubectl gets from kube-apiserver with our CRDs, but where the test says otherwise.
+// Tests every verb of the stock kubectl against a site. Unless a test says otherwise, kubectl gets
+// the same responses from kube-apiserver with our CRDs.
 
 import assert from 'node:assert/strict';
 import { mkdtemp, rm, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
-// What one side of a comparison has told us so far. Servers choose their own uids,
-// resourceVersions and times; the ledger gives each the name under which both sides can be
-// compared ("the third resourceVersion seen"), and fills such names into requests.
+// Records the responses of one server in a comparison. Each server chooses its own uids,
+// resourceVersions and times. The ledger replaces them with names that are equal on both sides
+// ("the third resourceVersion seen"), and resolves such names in requests.
 
 import type { Json } from '../../src/api/object.ts';
 import type { Base } from './transcript.ts';

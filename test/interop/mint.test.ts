@@ -1,5 +1,5 @@
-// Signing over the admin socket, judged by grpc-go: it speaks HTTP/2 as other clients do, and verifies
-// that certificates are for the keys that it sent.
+// Tests signing over the admin socket with a grpc-go client, which verifies that each certificate
+// is for the key that it sent.
 
 import assert from 'node:assert/strict';
 import { execFile } from 'node:child_process';

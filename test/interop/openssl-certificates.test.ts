@@ -1,5 +1,5 @@
-// Certificates between this code and the command openssl: what one writes, the other reads and
-// verifies.
+// Exchanges certificates with the openssl command: each side reads and verifies what the other
+// wrote.
 
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';

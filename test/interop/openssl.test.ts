@@ -1,5 +1,5 @@
-// What a site issues with every kind of authority, and below an authority of another, as OpenSSL
-// judges it.
+// OpenSSL verifies the certificates that a site issues, with every key type of an authority and
+// with an upstream authority.
 
 import assert from 'node:assert/strict';
 import { generateKeyPairSync, X509Certificate } from 'node:crypto';

@@ -1,8 +1,8 @@
 // The resource API of a site with any kinds, in this process, for a caller who may do everything.
 //
-// A real site lets nobody but its controllers write `status`, and its kinds are fixed; the oracle
-// must be asked about both. So this is the same front, handler and writer as in a site, on a store
-// in memory, without the listeners and the credentials around them, which have tests of their own.
+// In a real site only controllers write `status`, and the kinds are fixed. The comparison with the
+// oracle needs both to be open. So this file uses the dispatcher, handler and writer of a site on
+// an in-memory store, without its listeners and authentication, which have their own tests.
 
 import type { Kind } from '../../src/api/kind.ts';
 import { createRegistry } from '../../src/api/registry.ts';

@@ -1,9 +1,9 @@
-// The API semantics of a site are those of kube-apiserver: both get the same requests, and give the
-// same answers, but for the deviations that deviations.ts names.
+// Compares the API of a site with kube-apiserver (the oracle): both get the same requests, and must
+// return the same responses, except for the deviations in deviations.ts.
 //
-//   ORACLE_SEED=7 node --test test/interop/oracle.test.ts      plays the story of one seed
-//   ORACLE_STORIES=500 node --test test/interop/oracle.test.ts plays more of them
-//   ORACLE_FIRST=1000 ORACLE_STORIES=50 node --test …          plays others
+//   ORACLE_SEED=7 node --test test/interop/oracle.test.ts      runs one seed
+//   ORACLE_STORIES=500 node --test test/interop/oracle.test.ts runs 500 seeds
+//   ORACLE_FIRST=1000 ORACLE_STORIES=50 node --test …          starts at seed 1000
 
 import assert from 'node:assert/strict';
 import { after, before, describe, it } from 'node:test';

@@ -1,5 +1,5 @@
-// The ACME client of the web listener, judged by Pebble: both challenges, renewal, restarts, and what
-// goes wrong.
+// Tests the ACME client of the web listener with Pebble: both challenges, renewal, restarts and
+// failures.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';

@@ -1,7 +1,7 @@
-// What src/api computes about an object (pruning, defaults, every error with its words) against
-// what a real kube-apiserver with our generated CRDs answers. The oracle's answer is the
-// specification: nothing expected is written down here. Objects are random, so that mistakes come
-// in combinations; a failing seed is printed and replays.
+// Compares the results of src/api for an object (pruning, defaults, error messages) with those of a
+// real kube-apiserver with our generated CRDs. The expected values come from kube-apiserver, so
+// this file contains none. Objects are random, so that errors are combined. The test prints a
+// failing seed, with which the run can be repeated.
 
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';

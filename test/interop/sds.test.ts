@@ -1,5 +1,5 @@
-// Envoy's secret discovery service, asked with go-control-plane's messages, which are Envoy's own, by
-// processes that the site recognizes: an Envoy that was configured for SPIRE finds the same names.
+// Envoy's secret discovery service, called with Envoy's own messages (go-control-plane) by
+// processes that the site attests. An Envoy that was configured for SPIRE finds the same names.
 
 import assert from 'node:assert/strict';
 import { spawn, type ChildProcess } from 'node:child_process';

@@ -1,5 +1,5 @@
-// A workload of a real SPIRE becomes a bot of a site: by an SVID that spire-server minted, and by the
-// one that it gets from the Workload API of its spire-agent.
+// A workload of a real SPIRE joins a site as a bot: with an SVID that spire-server minted, and with
+// an SVID from the Workload API of its spire-agent.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,5 +1,5 @@
-// JWT-SVIDs and SPIRE: `spire-agent api` as a client of a site's Workload API, and tokens that cross
-// between a site and a SPIRE which federate, judged on both sides.
+// JWT-SVIDs and SPIRE: `spire-agent api` as a client of a site's Workload API, and JWT-SVIDs that a
+// site issues and a federated SPIRE validates, and the reverse.
 
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';

@@ -1,6 +1,5 @@
-// While a workload of SPIRE and a workload of a site call each other without a pause, each side puts
-// a new authority in the place of its old one, step by step, and the other follows: not one handshake
-// fails.
+// A workload of SPIRE and a workload of a site call each other continuously, while each side
+// rotates its authority step by step. No TLS handshake fails.
 
 import assert from 'node:assert/strict';
 import { join } from 'node:path';

@@ -1,6 +1,6 @@
-// A site and a real SPIRE server federate by https_web, each asking the other's bundle endpoint and
-// believing a certificate for its name; and each refuses one that is for another name, or of a root
-// that it was not told to believe.
+// A site and a real SPIRE server federate with https_web. Each fetches from the bundle endpoint of
+// the other and accepts a certificate for its name. Each rejects a certificate for another name, or
+// from a root that it does not trust.
 
 import assert from 'node:assert/strict';
 import { mkdirSync } from 'node:fs';

@@ -1,6 +1,6 @@
-// A workload of SPIRE and a workload of a site call each other over mutual TLS, both by go-spiffe:
-// each has its SVID and the other's bundle from its own Workload API. And SPIRE's own client asks the
-// Workload API of the site.
+// A workload of SPIRE and a workload of a site call each other over mutual TLS, both with
+// go-spiffe. Each gets its SVID and the bundle of the other side from its own Workload API. SPIRE's
+// client also calls the Workload API of the site.
 
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';

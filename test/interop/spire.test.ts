@@ -1,4 +1,5 @@
-// A site and a real SPIRE server federate by https_spiffe, each asking the other's bundle endpoint.
+// A site and a real SPIRE server federate with https_spiffe. Each fetches from the bundle endpoint
+// of the other.
 
 import assert from 'node:assert/strict';
 import { writeFile } from 'node:fs/promises';

@@ -1,5 +1,5 @@
-// A transcript with what every comparison wraps around it: a clean start, a look back at all the
-// events that it caused, and a clean end.
+// The complete steps of one comparison: a transcript, watches that replay all events that it
+// caused, and the clean-up.
 
 import type { Play } from './compare.ts';
 import type { Step, Subject } from './transcript.ts';

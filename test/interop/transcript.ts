@@ -1,7 +1,7 @@
-// Random transcripts of the resource API: what clients do to a handful of objects, as data. A step
-// names the objects that it means ("the resourceVersion before the last one of widget a"), not
-// their values, because each server has its own; the ledger of a side fills them in when the step
-// is sent. The same seed gives the same transcript for ever.
+// Random transcripts of the resource API: operations of clients on a few objects, as data. A step
+// refers to values by name ("the resourceVersion before the last one of widget a"), because each
+// server has its own values. The ledger of each server fills them in when the step is sent. The
+// same seed always gives the same transcript.
 
 import type { Json } from '../../src/api/object.ts';
 import { type Body, metadata, roleSpec, spoil, widgetSpec, widgetStatus } from './bodies.ts';

@@ -1,5 +1,5 @@
-// Random values near what the fields of the widget want, so that many are right and the rest are
-// wrong in every way.
+// Random values for the fields of the widget: many are valid, and the others cover every type of
+// error.
 
 import fc from 'fast-check';
 

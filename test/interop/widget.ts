@@ -1,6 +1,6 @@
-// A kind that exists for tests only. The real kinds use what they need of the schema language;
-// this one uses all of it, so that the oracle is asked about every way in which fields are
-// defaulted, validated, pruned, merged and owned.
+// A kind that exists for tests only. The real kinds use parts of the schema language. This kind
+// uses all of it, so that tests compare every way of defaulting, validating, pruning, merging and
+// owning fields with kube-apiserver.
 
 import type { Kind } from '../../src/api/kind.ts';
 

@@ -1,6 +1,6 @@
-// A site in this process, with real sockets and a clock that can be moved, and programs that are its
-// workloads: copies of the judges in a folder that every user may enter, so that each has a path of
-// its own.
+// A site in this process, with real sockets and a movable clock, and programs that run as its
+// workloads. These are copies of the Go test programs in a folder that every user can enter, so
+// that each has its own path.
 
 import { type ChildProcess, execFile, spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';

@@ -1,4 +1,5 @@
-// Two operators who invite each other and both accept end in one peering.
+// Crossing invitations: two operators invite each other, both accept, and the result is one
+// peering.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

@@ -1,9 +1,9 @@
-// Several holders compete for one lease over a network that loses, delays and doubles messages. They
-// pause, crash, drift and have wrong wall clocks; the database crashes too.
+// Several holders compete for one lease over a network that loses, delays and duplicates messages.
+// Holders pause and crash, and have clocks that drift or are wrong. The database crashes too.
 //
-// Held: of the holders that are awake, no two believe at once that they hold the lease; the database
-// accepts writes of one holder an epoch, and never of an older epoch after a newer one; epochs only
-// grow; and when the faults end, somebody holds the lease and writes.
+// Invariants: no two running holders hold the lease at the same time. The database accepts writes
+// of one holder per epoch, and never of an older epoch after a newer one. Epochs only grow. When
+// the faults end, one holder gets the lease and writes.
 
 import assert from 'node:assert/strict';
 import type { JsonObject } from '../../src/api/object.ts';

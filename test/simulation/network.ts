@@ -1,5 +1,5 @@
-// A network in one process: messages take time, overtake one another, get lost, come twice, and do
-// not cross a partition.
+// A network in one process: messages are delayed, reordered, lost, duplicated, and stopped by
+// partitions.
 
 import type { Json } from '../../src/api/object.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';

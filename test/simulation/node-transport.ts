@@ -1,5 +1,5 @@
-// How nodes talk to one another, whatever carries it: requests with one answer each, and streams of
-// messages. The simulated network implements it; what is written against it runs without sockets.
+// The transport interface between simulated nodes: requests with one response each, and streams of
+// messages. The simulated network implements it without sockets.
 
 import type { Json } from '../../src/api/object.ts';
 

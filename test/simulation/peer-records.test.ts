@@ -1,5 +1,5 @@
-// A peer that was ended stays so, whatever its finalizers say and however its object came
-// to be: the records of a handshake belong to the uid of the peer that they made.
+// A revoked peer stays revoked, regardless of its finalizers and of how its object was created,
+// because handshake records belong to the uid of the peer that they created.
 
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';

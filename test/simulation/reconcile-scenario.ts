@@ -1,9 +1,9 @@
-// Controllers on several replicas of a site: one of them, under a lease, copies what is desired into
-// what is observed. Nodes crash and pause, disks fail, runs fail, and changes keep coming.
+// Controllers on several replicas of a site: the lease holder copies the desired state into the
+// observed state. Replicas crash and pause, disks and runs fail, and changes continue.
 //
-// Held: one key is never worked on twice at once in a process; writes of an older term never follow
-// those of a newer one; a key that always fails is tried again at bounded intervals; and when it is
-// quiet, everything desired is observed.
+// Invariants: a process never reconciles one key twice at the same time. Writes of an older epoch
+// never follow those of a newer one. The controller retries a key that always fails at bounded
+// intervals. When changes stop, the observed state equals the desired state.
 
 import assert from 'node:assert/strict';
 import { sleep } from '../../src/core/clock/clock.ts';

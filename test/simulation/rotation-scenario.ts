@@ -1,13 +1,13 @@
-// Peers rotate their authorities of both kinds, again and again, over a network that loses, delays and
-// parts, with clocks that differ and jump, and with processes that die before or after any commit or
-// message. Everything that an old authority signed is replaced at once, so that a new one is met as
-// soon as it signs.
+// Peers rotate their X.509 and JWT authorities repeatedly, over a network that loses and delays
+// messages and has partitions, with clocks that differ and jump, and with processes that crash
+// before or after any commit or message. The sites replace everything that an old authority signed
+// at once, so that peers see SVIDs of the new authority as early as possible.
 //
-// Held all the time: no site that a peer holds as live is refused because its certificate was signed
-// by an authority that the peer does not know, as long as its operators only take steps that wait for
-// receipts. Held after the faults end: everybody holds everybody's bundle, what was asked for is done,
-// an emergency that takes an authority which peers confirmed loses nobody, and one that does not is
-// healed by a new invitation.
+// Invariants: as long as operators only take steps that wait for receipts, no peer rejects a live
+// site because it does not know the authority of its certificate. After the faults end, every site
+// holds every bundle, and all requested rotations are complete. An emergency rotation to an
+// authority that peers confirmed loses no peer. After an emergency rotation to another authority, a
+// new invitation restores the peering.
 
 import assert from 'node:assert/strict';
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';

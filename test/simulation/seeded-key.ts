@@ -1,5 +1,5 @@
-// Keys that follow from the seed. Ed25519, whose signatures are the same every time: those of ECDSA
-// are not, and would make runs differ.
+// Creates keys from the seed. They are Ed25519 keys, because Ed25519 signatures are deterministic.
+// ECDSA signatures are not, and would make runs differ.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';

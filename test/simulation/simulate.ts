@@ -1,6 +1,6 @@
-// `make simulate`: plays every scenario with thousands of seeds, on all processors, and says how far it
-// is. SEED=n replays one, ROUNDS=n plays so many of each, a name plays that scenario alone. Memory
-// does not grow with the number of seeds.
+// `make simulate`: runs every scenario with thousands of seeds on all processors, and prints its
+// progress. SEED=n repeats one seed, ROUNDS=n sets the number of seeds per scenario, and a name
+// selects one scenario. Memory does not grow with the number of seeds.
 
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';

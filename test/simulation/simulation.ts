@@ -1,10 +1,10 @@
-// Deterministic simulation: several nodes, a network and disks that fail, time that passes only when
-// nothing else is left to do, in one process and from one seed. A run that fails is replayed exactly
-// by its seed.
+// Deterministic simulation in one process: several nodes, a network and disks that fail, and
+// virtual time, which advances only when no task can run. One seed determines a run, so a failed
+// run can be repeated exactly.
 //
-// Here live the stage (this file, network.ts, disk.ts), the scenarios that play on it, and the runner
-// of many seeds. What plays must take clock, randomness and transport from its node, and wait for
-// nothing but promises and these.
+// This folder contains the simulator (this file, network.ts, disk.ts), the scenarios, and the
+// runner of many seeds. Simulated code must take clock, randomness and transport from its node, and
+// must wait only for these and for promises.
 
 import { createLog } from '../../src/core/log/json-log.ts';
 import type { Log } from '../../src/core/log/log.ts';

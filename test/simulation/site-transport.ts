@@ -1,6 +1,6 @@
 // How one site calls another, on the simulated network: the Transport of core/identity, with
-// certificates that are shown and judged as over TLS, but without sockets and keys in use. Messages
-// get lost, come twice and overtake one another as the network has it.
+// certificates that are presented and verified as over TLS, but without sockets and private keys.
+// The network loses, duplicates and reorders messages.
 
 import type { TLSSocket } from 'node:tls';
 import type { JsonObject } from '../../src/api/object.ts';

@@ -1,10 +1,11 @@
-// Many writers on a store whose disk is slow, fills up, and sometimes does not tell what became of a
-// transaction; the process crashes at any point and opens the store again.
+// Many writers use a store whose disk is slow, fills up, and sometimes does not report the outcome
+// of a transaction. The process crashes at any point and opens the store again.
 //
-// Held: what was acknowledged is there, what was refused is not, and what was under way is there as a
-// whole or not at all, with its audit row; expectations held where they were checked; revisions have
-// no gaps; watchers see every change once and in order, across restarts; the Merkle tree is that of
-// the rows, by another implementation of it; and it extends every checkpoint that was ever signed.
+// Invariants: acknowledged commits are stored, and rejected ones are not. A commit in flight is
+// stored with its audit record as a whole or not at all. Expectations were true when they were
+// checked. Revisions have no gaps. Watchers see every change once and in order, across restarts.
+// The Merkle tree equals one that a second implementation computes from the audit records, and
+// extends every signed checkpoint.
 
 import assert from 'node:assert/strict';
 import type { KeyObject } from 'node:crypto';

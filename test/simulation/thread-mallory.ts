@@ -1,6 +1,6 @@
-// Somebody who wants to be taken for a site, or for another one: between two sites, with a line that
-// leaked, or with the name of a peer and keys of his own. He sees what is sent to him and must learn
-// nothing from it; what he sends must be refused.
+// The attacker in simulation, who impersonates a site: on the network between two sites, with a
+// stolen invitation, or with the name of a peer and other keys. Messages that reach the attacker
+// must reveal no secret, and sites must reject all messages of the attacker.
 
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import type { SeededRandom } from '../../src/core/clock/seeded-random.ts';

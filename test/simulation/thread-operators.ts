@@ -1,4 +1,5 @@
-// The people who run the sites: what they ask of them, and how they go on when a site does not answer.
+// Simulated operators: the commands that they send to their sites, and what they do when a site
+// does not answer.
 
 import { federationGrantKind } from '../../src/api/kinds/federation-grant.ts';
 import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';

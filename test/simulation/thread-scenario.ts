@@ -1,14 +1,16 @@
 // Two to five sites invite, accept, confirm, grant, suspend, resume and revoke one another, over a
-// network that loses, doubles, delays and parts, with clocks that differ and jump, with somebody
-// hostile in between, and with processes that die before or after any commit or message.
+// network that loses, duplicates and delays messages and has partitions, with clocks that differ
+// and jump, with an attacker on the network, and with processes that crash before or after any
+// commit or message.
 //
-// Some pairs are clean: their operators want to be peers, and nothing that happens may keep them from
-// it. The others do as they like, and in the end begin anew.
+// Some pairs are clean: their operators only want to become peers, and no fault may prevent that.
+// The operators of other pairs act at random, and at the end start again with a new invitation.
 //
-// Held all the time, beside what thread-witness.ts and thread-world.ts see: nothing is rejected that
-// nobody handles. Held within a bounded time after the faults end: clean pairs are active and hold
-// each other's bundle and grants, the ends of every other pair agree, nobody believes what is
-// suspended, revoked or mallory's, audit logs verify, and whoever begins anew succeeds.
+// Invariants, in addition to those of thread-witness.ts and thread-world.ts: there is no unhandled
+// promise rejection. Within a bounded time after the faults end, clean pairs are active and hold
+// each other's bundle and grants. Both sites of every other pair agree on its state. No site trusts
+// a suspended or revoked peer, or the attacker. Audit logs verify, and every new invitation
+// succeeds.
 
 import assert from 'node:assert/strict';
 import { federationGrantKind, type FederationGrant } from '../../src/api/kinds/federation-grant.ts';

@@ -1,6 +1,6 @@
-// One site of the thread in simulation: the real peering plane, federation sync, bundle endpoint,
-// store, writer, identity and audit log, put together as src/server/site.ts does, on a simulated disk
-// and network. Only what needs sockets is left out: the listeners and the Workload API.
+// One simulated site: the real peering plane, federation sync, bundle endpoint, store, writer,
+// identity and audit log, put together as src/server/site.ts does, on a simulated disk and network.
+// Only what needs sockets is left out: the listeners and the Workload API.
 
 import { allKinds } from '../../src/test-planes.ts';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';

@@ -1,6 +1,6 @@
-// Sees every commit of every site, in the order in which they became durable, and holds them against
-// what must always be true: peers change state along the table alone and never without a record in
-// the same commit; an invitation is used by one site; nothing is left to believe of a peer that is gone.
+// Checks invariants on every commit of every site, in the order in which they became durable. A
+// peer changes state only as the table of states allows, with an audit record in the same commit.
+// Only one site redeems an invitation. No trust remains in a revoked or deleted peer.
 
 import assert from 'node:assert/strict';
 import { spiffeFederationKind } from '../../src/api/kinds/spiffe-federation.ts';

@@ -1,5 +1,5 @@
-// The sites of a run with what outlives their crashes, and everything that is done to them: deaths
-// before and after any commit or message, partitions, clocks that are set, names that lead elsewhere.
+// The sites of a run, their state that survives crashes, and the faults: crashes before and after
+// any commit or message, partitions, clock changes, and names that resolve to another site.
 
 import assert from 'node:assert/strict';
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';

@@ -1,5 +1,5 @@
-// What happened in a run, in order. Its hash is the run's fingerprint: equal seeds have equal hashes.
-// Nothing that is random beyond the seed may enter it (signatures of ECDSA, for one).
+// The events of a run, in order. Runs with the same seed have the same hash of this trace. So the
+// trace must not contain values that the seed does not determine, such as ECDSA signatures.
 
 import { createHash } from 'node:crypto';
 

@@ -1,5 +1,5 @@
-// Two sites with the real peering plane on a network without faults, for cases that a random scenario
-// meets too rarely.
+// Two sites with the real peering plane on a network without faults, for cases that random
+// scenarios reach too rarely.
 
 import assert from 'node:assert/strict';
 import { federationPeerKind, type FederationPeer } from '../../src/api/kinds/federation-peer.ts';

@@ -1,5 +1,5 @@
 // Builds the Go programs that tests and benchmarks run against, from the go.mod files beside this
-// one, into the ignored folder .tools/bin: each only when something asks for it, and again only
+// one, into the folder .tools/bin, which git ignores. It builds a program on first use, and again
 // when its go.mod or go.sum has changed.
 //
 //   const apiserver = await ensureTool('kube-apiserver');

@@ -1,6 +1,6 @@
-// Parsers of the web listener and of https_web. What an ACME server says is refused with an
-// AcmeProblem, and authorities that an operator names with a TypeError: their callers make a
-// HansaError of each.
+// Fuzz targets for the web listener and https_web. The parser of ACME responses throws an
+// AcmeProblem, and the parser of configured authorities a TypeError. Their callers convert both
+// into a HansaError.
 
 import { HansaError } from '../../../src/core/errors/error.ts';
 import { webAuthorities } from '../../../src/core/identity/tls/web-transport.ts';
