@@ -42,11 +42,11 @@ export function sourceOf({ spec }: Pick<FederationLike, 'spec'>): FederationSour
 const defaultStaleAfterSeconds = 3600;
 
 export interface BundleLife {
-  /** When its publisher wants to be asked again; undefined where it never does. */
+  /** When the next fetch is due. Undefined if never. */
   readonly dueAtMs: number | undefined;
-  /** From then on it is withheld, because nobody confirmed it; undefined where it never is. */
+  /** From then on the bundle is stale and withheld. Undefined if never. */
   readonly staleAtMs: number | undefined;
-  /** From then on no X.509 authority of it is valid; undefined where it has none that is known. */
+  /** From then on all X.509 authorities of the bundle are expired. Undefined if it has none. */
   readonly expiredAtMs: number | undefined;
 }
 

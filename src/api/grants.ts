@@ -21,14 +21,14 @@ export interface GrantQuestion {
   readonly spiffeID: string;
   /** The name of a ServiceOffer of this site. */
   readonly offer: string;
-  /** Where the call comes from, as the connection shows it; undefined asks whether there is a place from which it may. */
+  /** The source address of the connection. Undefined: is there any address from which the call is allowed? */
   readonly sourceAddress: string | undefined;
-  /** The HTTP method of the request; undefined for a connection without methods, which needs any scope. */
+  /** The HTTP method of the request; undefined for a connection without methods, which needs one of the scopes. */
   readonly method: string | undefined;
   readonly nowMs: number;
 }
 
-/** Why a grant does not cover a question. The later ones come closer. */
+/** Why a grant does not cover a call. Later reasons mean that the grant is closer to covering it. */
 export type GrantMiss =
   | 'peer'
   | 'none'
@@ -52,12 +52,12 @@ export type GrantDecision =
 type PeerLike = Pick<FederationPeer, 'spec' | 'status'>;
 type GrantLike = Pick<FederationGrant, 'metadata' | 'spec'>;
 
-/** States in which a peer is believed. Silence (degraded) ends no right: what is cut off must go on working. */
+/** States in which the site trusts a peer. Degraded is one of them: a silent peer keeps its rights. */
 const trustedStates: ReadonlySet<string | undefined> = new Set(['active', 'degraded']);
 
 /** Methods that only read (RFC 9110 section 9.2.1). Methods are case-sensitive, and unknown ones may write. */
 const readingMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS']);
-/** Named in reasons. Others are not: a caller could make a new reason, and a new record, with each call. */
+/** Methods that a reason may name. With others, a caller could cause a new reason and audit record per call. */
 const commonMethods: ReadonlySet<string> = new Set([
   ...readingMethods,
   'POST',
@@ -68,7 +68,7 @@ const commonMethods: ReadonlySet<string> = new Set([
   'TRACE',
 ]);
 
-/** Why nothing of the peer is believed; undefined where it is. */
+/** Why the site does not trust the peer. Undefined if it does. */
 export function peerDistrust(name: string, peer: PeerLike | undefined): string | undefined {
   if (peer === undefined) return `${name} is not a peer of this site`;
   if (peer.spec.desiredState === 'suspended') return `${name} is suspended`;
@@ -90,8 +90,8 @@ export function knownScopes(grant: Pick<FederationGrant, 'spec'>): readonly Gran
 }
 
 /**
- * Where several grants cover the question, the first in the given order is named. Where none does,
- * the reason is that of the grant that came closest. Linear in the grants and their entries.
+ * If several grants cover the call, the result names the first one in the given order. If none
+ * does, the reason is that of the closest grant. Linear in the grants and their entries.
  */
 export function decideGrant(
   question: GrantQuestion,
@@ -116,7 +116,7 @@ export type ScopeQuestion = Omit<GrantQuestion, 'offer' | 'method'> & {
   readonly scope: GrantScope;
 };
 
-/** Why no grant gives the identity this scope, whatever its targets; undefined where one does. */
+/** Why no grant gives this scope to the identity, for any target. Undefined if one does. */
 export function scopeMiss(
   question: ScopeQuestion,
   peer: PeerLike | undefined,
@@ -132,7 +132,7 @@ export function scopeMiss(
   return `no grant gives ${question.spiffeID} the scope ${question.scope}`;
 }
 
-/** Whom of the peer a grant names now, for any address: SPIFFE IDs, `*` for all, none where it covers nothing. */
+/** The SPIFFE IDs of the peer that a grant admits now, from any address. `*` means all; empty if it admits none. */
 export function grantees(grant: GrantLike, nowMs: number): readonly string[] {
   const { nodeInstances, networks, sourceCIDRs } = grant.spec;
   if (isExpired(grant, nowMs) || networks?.unrestricted !== true) return [];
@@ -162,7 +162,7 @@ function concerns({ peer, offer }: GrantQuestion, { spec }: GrantLike): boolean 
   return spec.peer === peer && (spec.offers ?? []).includes(offer);
 }
 
-/** Undefined where the grant, which concerns the question, covers it; else why not. */
+/** Undefined if the grant covers the call, otherwise the reason. */
 function missOf(question: GrantQuestion, grant: GrantLike): Miss | undefined {
   const { name } = grant.metadata;
   const { nodeInstances, networks, sourceCIDRs } = grant.spec;

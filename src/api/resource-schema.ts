@@ -101,7 +101,7 @@ export function pruneObject(kind: Kind, object: Untyped): PrunedObject {
   return { object: Object.assign(result, pruned.value), unknown };
 }
 
-/** Of an object of another kind nobody knows which fields it has; it is refused for that later. */
+/** The fields of an object of another kind are unknown. A later check rejects such an object. */
 function isOfKind(kind: Kind, object: Untyped): boolean {
   const given: unknown = object['apiVersion'];
   return object['kind'] === kind.kind && typeof given === 'string' && given.startsWith(`${group}/`);

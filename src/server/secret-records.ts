@@ -1,4 +1,5 @@
-// Secrets in the store: sealed records that are created once.
+// Sealed secrets of the site in the store, such as signing keys. A secret is created once, and
+// changed only by compare-and-set.
 
 import type { KeyObject } from 'node:crypto';
 import type { Random } from '../core/clock/clock.ts';

@@ -1,4 +1,5 @@
-// Opens the data folder, the store, the audit log and the identity of a site, on which the rest builds.
+// Opens the data folder, the store, the audit log and the identity of a site. All other parts need
+// them.
 
 import { existsSync } from 'node:fs';
 import { TrustDomain } from '../api/values/trust-domain.ts';

@@ -19,7 +19,7 @@ export interface ManagerIdentity {
   readonly subresource: string;
 }
 
-/** Field sets and times by identifier. Times may outlive their set: a manager that returns starts anew. */
+/** Field sets and times by identifier. A time may remain without its set; a manager that returns gets a new time. */
 export interface Managed {
   readonly sets: Map<string, FieldSet>;
   readonly times: Map<string, string>;

@@ -1,13 +1,13 @@
-// Field ownership as kube-apiserver keeps it: who manages which field of a resource, what a
-// server-side apply changes, and whom it would overrule. This folder is pure: objects in, objects
-// out; no clock, no store, no HTTP. Nothing here changes its inputs, and results share what did not
-// change with them.
+// Field ownership as kube-apiserver keeps it: which manager owns which field of a resource, what a
+// server-side apply changes, and with which managers it conflicts. This folder is pure: objects in,
+// objects out; no clock, no store, no HTTP. No function changes its inputs. Results share unchanged
+// parts with the inputs.
 //
 //   path-element, field-set, fields-v1        sets of field paths, and their wire format
 //   shape, to-field-set, compare, merge,      values of a schema: their fields, differences,
 //   remove-items, typed-check, schema-change  merges, cuts and checks
 //   updater                                   what a write does to the sets of all managers
-//   managed-fields, cap-updaters, conflict,   the wire, the words and the names
+//   managed-fields, cap-updaters, conflict,   managedFields, error texts and manager names
 //   last-applied, writer-name
 //   ownership                                 the two entry points that the server calls
 //
@@ -83,12 +83,12 @@ export interface ApplyInput extends OwnershipInput {
   readonly force: boolean;
 }
 
-/** Owns what an object had before the first apply, where nobody had kept account. */
+/** The manager of fields that an object without managedFields had before the first apply. */
 const beforeFirstApply = 'before-first-apply';
 /** Stands for the writer while its changes are computed, so that they show apart from its earlier ones. */
 const currentOperation = 'current-operation';
 
-/** Fields that belong to the server or identify the object: nobody owns them. */
+/** Fields that belong to the server or identify the object. They have no manager. */
 const neverOwned: FieldSet = fieldSetOf(
   [fieldElement('apiVersion')],
   [fieldElement('kind')],
@@ -124,7 +124,7 @@ export function recordUpdate(input: UpdateInput): JsonObject {
   refuseTooDeep(input.next);
   const next = withManagedFields(input.next, undefined);
   const managed = managedOfUpdate(input);
-  // An object that nobody kept account of stays so until the first apply.
+  // An object without managedFields gets none before the first apply.
   if (managed.sets.size === 0 && input.live !== undefined) return next;
   try {
     const updated = recordChange(

@@ -67,7 +67,7 @@ export function updateManagers(
   return reconciled;
 }
 
-/** An apply: `manager` states all that it wants; what it wanted before and nobody else owns goes. */
+/** An apply: `manager` declares all its fields. Fields that it declared before and that have no other owner are removed. */
 export function applyConfiguration(
   schema: Schema,
   live: Json,

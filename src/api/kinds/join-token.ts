@@ -7,7 +7,7 @@ import { conditions } from './conditions.ts';
 
 export type JoinToken = ResourceOf<typeof joinTokenKind>;
 
-/** Each rule is looked at in every join, so that nobody can tell by the time how many there are. */
+/** Every join evaluates all rules, so that the response time does not reveal their number. */
 export const maxAllowRules = 64;
 
 interface Spec {

@@ -60,7 +60,7 @@ export const roleBindingKind = defineKind({
       {
         cel: 'self.role == oldSelf.role',
         message: 'role cannot be changed: delete the binding and make another',
-        // Whoever may change the subjects of a binding should not thereby choose its role.
+        // The right to change the subjects of a binding must not include the choice of its role.
         holds: (value: Spec, old: Spec | undefined) => old === undefined || value.role === old.role,
       },
     ],

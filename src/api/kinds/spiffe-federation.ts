@@ -19,8 +19,7 @@ const endpointURL = s.string({
   description:
     'The https URL of the endpoint, without user and password, for example https://bruges.example:8443/.',
   maxLength: 2048,
-  // A user and a password are refused by the plane (trust/federation/admit-federation.ts), not here: what does
-  // not match a pattern is repeated to whoever reads the answer.
+  // The plane rejects a user and password (trust/federation/admit-federation.ts). The pattern does not, because its error message repeats the value.
   pattern: '^https://[^\\s/?#]+(/[^\\s#]*)?$',
   hint: 'write an https URL, such as https://bruges.example:8443/',
 });

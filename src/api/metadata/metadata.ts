@@ -48,7 +48,7 @@ export function coerceMetadata(metadata: unknown): CoercedMetadata {
   };
 }
 
-/** What a server sets, and accepts from nobody. */
+/** Fields that only the server sets. */
 const times = ['creationTimestamp', 'deletionTimestamp'] as const;
 const counts = ['generation', 'deletionGracePeriodSeconds'] as const;
 
@@ -70,8 +70,8 @@ export function withoutUnreadable(metadata: Untyped): Untyped {
 }
 
 /**
- * Of several wrong values that one is told which stops Go's decoder. It reads keys in order, ends
- * at a time that it cannot read, and else tells the first wrong type at its end.
+ * Of several invalid values, reports the one that Go's decoder reports. That decoder reads keys in
+ * order, stops at an invalid time, and otherwise reports the first wrong type at the end.
  */
 function coerceFirst(metadata: Untyped, unknown: string[]): Untyped {
   const read = (value: Untyped): Untyped =>

@@ -1,8 +1,8 @@
 // JSON Patch (RFC 6902) and, beside it, JSON Merge Patch (RFC 7386): pure functions from a document
-// and a patch to a new document. Neither input is changed. No schema is known here.
+// and a patch to a new document. The functions change neither input and use no schema.
 //
 // The dialect is the one that kube-apiserver speaks (evanphx/json-patch v4), because clients depend
-// on where it is looser than the RFC: `replace` of a missing member adds it, negative indices count
+// on its differences from the RFC: `replace` of a missing member adds it, negative indices count
 // from the end, a path need not begin with a slash, and `copy` of a missing member gives null.
 
 import { HansaError } from '../../core/errors/error.ts';

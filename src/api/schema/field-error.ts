@@ -25,7 +25,7 @@ export interface FieldError {
   readonly message: string;
 }
 
-/** Nobody reads more at once. kube-apiserver would list them all, and make of a small request a huge answer. */
+/** Bounds the response to a small request with many errors. kube-apiserver has no limit. */
 export const mostErrors = 1000;
 
 /** How kube-apiserver prints the path of an error that has none. */

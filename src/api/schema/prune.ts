@@ -1,6 +1,6 @@
-// Pruning: what the schema does not know is dropped, and named as kube-apiserver names it
-// (`unknown field "spec.rules[0].x"`). Nulls go with it, where the field has no default to take
-// their place: no field of ours is nullable, but what an `any` holds.
+// Prunes an object: drops fields that the schema does not declare, and reports them as
+// kube-apiserver does (`unknown field "spec.rules[0].x"`). It also drops null fields that have no
+// default, because no field is nullable, except inside an `any`.
 
 import { compareBytes } from './go-text.ts';
 import { isObject } from './json.ts';

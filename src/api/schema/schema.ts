@@ -1,6 +1,6 @@
 // The schema language in which kinds are declared: a small, typed subset of the structural schemas
-// of Kubernetes. One declaration gives validation, defaults, pruning, OpenAPI, CRDs, field sets
-// for server-side apply, documentation, and by `Infer` the TypeScript type.
+// of Kubernetes. One declaration gives validation, defaults, pruning, OpenAPI, CRDs, field sets for
+// server-side apply, documentation, and the TypeScript type (`Infer`).
 
 export interface Described {
   readonly description: string;
@@ -87,9 +87,8 @@ export interface Field {
 }
 
 /**
- * A rule across fields, said twice: `holds` for our server, `cel` for the CRD that a Kubernetes
- * cluster is given. The oracle test checks that both say the same. A rule is only asked where the
- * value is structurally sound.
+ * A rule across fields, declared twice: `holds` for our server, and `cel` for the CRD. The oracle
+ * test checks that both have the same result. A rule runs only if the value is structurally valid.
  */
 export interface Rule {
   readonly cel: string;

@@ -1,12 +1,12 @@
-// Structural validation: every offending field with its path, in exactly the words that
-// kube-apiserver has for custom resources. Those come from four places there, and the order is
-// kept: schema validation (kube-openapi), then uniqueness in sets and maps, then rules (CEL). As
-// there, a value that is wrong in several ways gets several errors, and an error below a value
-// that did not change since `old` is forgiven (ratcheting), so that an object that was made under
-// a looser schema can still be changed elsewhere.
+// Structural validation: returns every invalid field with its path and the exact message of
+// kube-apiserver for custom resources. The checks run in the order of kube-apiserver: schema
+// (kube-openapi), uniqueness in sets and maps, rules (CEL). As there, one value can have several
+// errors. Errors below a value that equals the one in `old` are ignored (ratcheting), so that an
+// object that was stored under a looser schema can still be changed elsewhere.
 //
-// Work grows with the size of the value; comparing with `old` happens only after an error. After
-// `mostErrors` it looks no further: a body of a few megabytes can be wrong in a million places.
+// The time is proportional to the size of the value, and the comparison with `old` runs only after
+// an error. Validation stops after `mostErrors` errors, because a body of a few megabytes can have
+// a million.
 
 import { validateDateTime } from '../values/date-time.ts';
 import {

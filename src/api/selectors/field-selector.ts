@@ -1,5 +1,6 @@
 // Field selectors: `metadata.name=x,spec.role!=y`, over the few fields that a kind declares. The
-// grammar and the words are those of Kubernetes; `\`, `,` and `=` in a value follow a backslash.
+// grammar and the error messages are those of Kubernetes; in a value, a backslash escapes `\`, `,`
+// and `=`.
 
 import { HansaError } from '../../core/errors/error.ts';
 import type { Kind } from '../kind.ts';

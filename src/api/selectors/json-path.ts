@@ -1,6 +1,6 @@
-// JSONPath as kubectl reads it: the one parser and the one evaluator. Printer columns use a strict
-// subset (`compileJsonPath`); the templates of `-o jsonpath` use all of it. A path is compiled once,
-// not for each object that it is read from.
+// JSONPath in the dialect of kubectl: the only parser and the only evaluator. Printer columns use a
+// strict subset (`compileJsonPath`); the templates of `-o jsonpath` use all of it. A path is
+// compiled once and then evaluated on many objects.
 
 import { isObject } from '../schema/json.ts';
 

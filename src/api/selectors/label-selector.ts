@@ -1,4 +1,4 @@
-// Label selectors in the grammar of Kubernetes, with its words for what is wrong:
+// Label selectors with the grammar and the error messages of Kubernetes:
 //
 //   selector    = requirement *( "," requirement )
 //   requirement = [ "!" ] key | key ( "=" | "==" | "!=" | "<" | ">" ) value

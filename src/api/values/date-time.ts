@@ -1,5 +1,5 @@
-// The two readings of RFC 3339 that kube-apiserver has: the lenient one of the schema format
-// `date-time`, and the strict one of timestamps in metadata.
+// The two RFC 3339 parsers of kube-apiserver: a lenient one for the schema format `date-time`, and
+// a strict one for timestamps in metadata.
 
 import { quoteGo } from '../schema/go-text.ts';
 

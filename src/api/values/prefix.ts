@@ -1,5 +1,5 @@
-// Ranges of addresses (CIDR, RFC 4632 and RFC 4291 §2.3). A value of this class is sound; `parse`
-// is the only way to one.
+// Ranges of addresses (CIDR, RFC 4632 and RFC 4291 §2.3). An instance is always valid, because only
+// `parse` creates it.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { excerpt } from './trust-domain.ts';

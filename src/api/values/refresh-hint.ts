@@ -1,6 +1,6 @@
-// How often the bundle of a trust domain is fetched again, by the hint of its publisher.
+// Computes from the refresh hint of a bundle how often the site fetches it.
 
-/** SPIFFE Federation §5.2.1 leaves the hint to the server; five minutes is what SPIFFE suggests where there is none. */
+/** SPIFFE Federation §5.2.1 leaves the hint to the server. Without a hint, SPIFFE suggests five minutes. */
 export const defaultRefreshHintSeconds = 300;
 /** A hint may not make us a burden to a peer, nor keep its rotation from us for more than an hour. */
 const bounds = { lowest: 60, highest: 3600 } as const;

@@ -1,5 +1,5 @@
-// The URL under which other sites reach a site: what invitations carry, what `--advertise` and
-// Site.spec.advertiseURL say, and where a FederationPeer is.
+// The URL at which other sites reach a site. Invitations, `--advertise`, Site.spec.advertiseURL and
+// FederationPeers contain it.
 
 import { group } from '../object.ts';
 import { invalid, invalidObject } from '../schema/field-error.ts';

@@ -1,5 +1,5 @@
-// SPIFFE IDs: SPIFFE-ID sections 2, 2.1 to 2.3. A value of this class is sound; the static
-// functions are the only way to one.
+// SPIFFE IDs: SPIFFE-ID sections 2, 2.1 to 2.3. An instance is always valid, because only the
+// static functions create it.
 
 import { HansaError } from '../../core/errors/error.ts';
 import { excerpt, TrustDomain } from './trust-domain.ts';

@@ -1,5 +1,5 @@
-// The name of a trust domain: SPIFFE-ID section 2.1. A value of this class is sound; `parse` is
-// the only way to one.
+// The name of a trust domain: SPIFFE-ID section 2.1. An instance is always valid, because only
+// `parse` creates it.
 
 import { HansaError } from '../../core/errors/error.ts';
 

@@ -1,10 +1,10 @@
 // Decides on every request whether the caller may do what it asks for.
 //
 // The authorizer holds a policy compiled from the store. On every request it checks whether a
-// binding, or a role of the caller, has changed: an O(1) listing and one look-up per role. It uses no
-// watch, which could lag behind a commit, so a deleted binding has no effect on the very next
-// request. It caches decisions per caller, kind and verb until the policy changes; a cached decision
-// costs a few map look-ups.
+// binding, or a role of the caller, has changed: an O(1) listing and one look-up per role. It uses
+// no watch, which could lag behind a commit, so a deleted binding no longer applies to the very
+// next request. It caches decisions per caller, kind and verb until the policy changes; a cached
+// decision costs a few map look-ups.
 
 import type { Store } from '../store/store.ts';
 import { type Caller, controllersGroup, isAuthenticated } from './identity.ts';

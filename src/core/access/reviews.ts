@@ -1,6 +1,6 @@
 // Self-reviews in the format of Kubernetes: `kubectl auth can-i`, `can-i --list` and `whoami` send
-// them. Every authenticated caller may use them. The same authorizer answers them that decides on
-// requests. Pure functions of a parsed body and a caller.
+// them. Every authenticated caller may use them. The authorizer that decides on requests also
+// answers reviews. Pure functions of a parsed body and a caller.
 
 import { group, type Json, type JsonObject, timestamp } from '../../api/object.ts';
 import { HansaError } from '../errors/error.ts';

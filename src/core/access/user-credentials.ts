@@ -3,9 +3,9 @@
 // key.
 //
 // The owner of the admin socket may get a certificate for any user, as the owner can read and write
-// the whole data folder anyway. A token only gets a certificate for itself: it names that token, is
-// rejected after its revocation, and never outlives it. A certificate cannot obtain another one, or a
-// stolen one would stay valid for ever.
+// the whole data folder anyway. A token only gets a certificate for itself. The certificate names
+// the token, expires no later than the token, and is rejected after the token is revoked. A
+// certificate cannot obtain another one; otherwise a thief could renew a stolen one for ever.
 
 import { timestamp } from '../../api/object.ts';
 import type { Clock } from '../clock/clock.ts';

@@ -1,5 +1,5 @@
-// Queue of audit records for events that do not wait for their record. It writes them in batches, and
-// keeps them for a while when the disk is full.
+// Queue of audit records for callers that do not wait until the record is written. It writes them
+// in batches, and keeps them for a while when the disk is full.
 
 import type { Clock, Timer } from '../clock/clock.ts';
 import type { Log } from '../log/log.ts';

@@ -1,7 +1,6 @@
-// Columns of text, and text that is safe to show in a terminal. Commands that talk to a site use
-// core/plane/command-kit.ts as well.
+// Aligns text in columns, and makes text safe to show in a terminal.
 
-/** Columns two spaces wider than kubectl's narrowest: as wide as the widest cell, and three spaces. */
+/** Each column is as wide as its widest cell plus three spaces, as in kubectl. */
 export function renderColumns(rows: readonly (readonly string[])[]): string {
   const widths = columnWidths(rows);
   return rows.map((row) => renderRow(row, widths)).join('\n');

@@ -1,6 +1,6 @@
 // Declarations of configuration keys. The site declares its own keys (server/config/keys.ts) and
-// every plane declares the keys that it reads. This folder holds the form of these declarations and
-// the parsers of values; it knows no key.
+// every plane declares the keys that it reads. This folder contains the types of these declarations
+// and the parsers of values, and no keys.
 
 /** One key of the configuration: a flag, a variable and an entry of the YAML file. */
 export interface ConfigKey<T = unknown> {

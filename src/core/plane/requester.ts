@@ -1,4 +1,5 @@
-// The user behind a request, as routes on the api listener pass it on.
+// Converts an API request into the `Requester` that audit records and controllers keep: the caller,
+// the address and the request ID.
 
 import type { Requester } from '../access/audit-draft.ts';
 import type { ApiRequest } from './route.ts';

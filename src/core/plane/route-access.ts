@@ -1,5 +1,5 @@
-// Checks callers against the declarations of routes and streams. The host runs these checks, not the
-// handlers.
+// Checks callers against the declarations of routes and streams. The server runs these checks
+// before a handler runs.
 
 import type { Authorizer } from '../access/authorizer.ts';
 import { forbidden, forbiddenPath, unauthorized } from '../access/denial.ts';

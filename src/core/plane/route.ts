@@ -1,6 +1,6 @@
-// The contract of an HTTP route: who may call it, and the input and output of its handler. The host
-// checks the caller before the handler runs and again when the body is complete, so handlers never
-// authorize.
+// The contract of an HTTP route: who may call it, and the input and output of its handler. The
+// server checks the caller before the handler runs and again when the body is complete, so handlers
+// do not authorize callers.
 
 import type { GrantScope } from '../../api/kinds/federation-grant.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';

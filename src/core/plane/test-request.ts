@@ -1,4 +1,4 @@
-// Test fixture: calls a route as the host does, without a listener.
+// Test fixture: calls a route as the server does, without a listener.
 
 import { Authorizer } from '../access/authorizer.ts';
 import { unauthorized } from '../access/denial.ts';

@@ -1,4 +1,4 @@
-// Conditions as Kubernetes defines them, in which controllers report what they found. Pure.
+// Kubernetes conditions, with which controllers report their findings in a status. Pure.
 
 import type { Condition } from '../../api/object.ts';
 

@@ -1,5 +1,5 @@
-// The order of names: that of their UTF-8 bytes, as in etcd and SQLite, so that a list reads the
-// same whatever holds it.
+// Orders names by their UTF-8 bytes, as etcd and SQLite do, so that lists have the same order with
+// every driver.
 
 /**
  * UTF-16 code units compare like UTF-8 bytes, except that a surrogate pair (U+10000 and above)

@@ -1,4 +1,5 @@
-// The offers that the site lists in a heartbeat: those that grants give to workloads of the peer now. Pure.
+// The offers that the site lists in a heartbeat: those that workloads of the peer may use now.
+// Pure.
 
 import { grantees } from '../../api/grants.ts';
 import type { FederationGrant } from '../../api/kinds/federation-grant.ts';

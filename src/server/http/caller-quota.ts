@@ -1,5 +1,5 @@
-// Limits how many places one caller may hold at once, so that no caller takes all of them. Per
-// process: each replica limits what it serves.
+// Limits how many slots, such as concurrent requests, one caller may hold, so that no caller takes
+// all of them. Per process: each replica limits what it serves.
 
 import { tooMany } from './limits.ts';
 

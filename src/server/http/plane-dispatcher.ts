@@ -1,5 +1,6 @@
-// Dispatches requests to the routes of planes on the federation and web listeners, which serve nothing
-// else. Most requests ask for ready-made bytes, so these get a response without a promise or a closure.
+// Dispatches requests to the routes of planes on the federation and web listeners, which serve
+// nothing else. Most responses are prebuilt, and the dispatcher sends them without creating a
+// promise or a closure.
 
 import { anonymous } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';

@@ -1,5 +1,6 @@
 // The limits of one listener: how many requests and watches it serves at once, and what share one
-// caller can have. The admin socket has its own, which callers from the network cannot fill.
+// caller can have. The admin socket has its own limits, so callers from the network cannot block
+// it.
 
 import { type Limits, once } from './limits.ts';
 import { CallerQuota } from './caller-quota.ts';

@@ -1,5 +1,5 @@
-// Tracks responses that clients have not read yet. They take memory, so a slow reader keeps its place
-// in the limits until it has read the response or a deadline cuts it off.
+// Tracks responses that clients have not read yet. They take memory, so a slow reader counts
+// towards the limits until it has read the response or a deadline ends it.
 
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import type { Response } from './exchange.ts';

@@ -1,5 +1,6 @@
-// Responds to a request whose body was not read to the end. The rest of the body must not be parsed as
-// the next request, and must not lose the response: closing a socket with unread bytes resets it.
+// Responds to a request whose body was not read to the end. The rest of the body must not be parsed
+// as the next request, and the client must still get the response, although closing a socket with
+// unread bytes resets the connection.
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { constants, type Http2ServerResponse } from 'node:http2';

@@ -28,7 +28,7 @@ function hash({ pid, key, maxBytes }: HashQuestion): string | undefined {
     try {
       if (keyOf(fd) !== key) return undefined;
       const sha256 = digestOf(fd, maxBytes);
-      // Whoever could write to it while it was read has changed its times.
+      // A write during the hashing changes the times of the file, and so its key.
       return keyOf(fd) === key ? sha256 : undefined;
     } finally {
       closeSync(fd);

@@ -21,7 +21,7 @@ const solSocket = 1;
 const soPeercred = 17;
 const soPeergroups = 59;
 const soPeerpidfd = 77;
-/** Somebody who is in more groups than this is told to be in none. */
+/** For a process with more groups, the site uses none of them. */
 const maxGroups = 1024;
 /** Far above what a kernel writes of one process in all hierarchies. */
 const maxControlGroupBytes = 64 * 1024;
@@ -56,7 +56,7 @@ const statx = libc.func(
 ) as (dir: number, path: string, flags: number, mask: number, found: Buffer) => number;
 const statxBytes = 256;
 const statxBasicStats = 0x7ff;
-/** Whatever is known of the file, without a question to whoever serves it. */
+/** Cached attributes only, without a request to the file server. */
 const atStatxDontSync = 0x4000;
 const atEmptyPath = 0x1000;
 const statxAt = { ino: 32, size: 40, ctime: 96, mtime: 112, dev: 136 } as const;
@@ -109,8 +109,8 @@ export interface PeerProcess {
   /** What /proc/PID/cgroup said; undefined where that cannot be told. */
   readonly controlGroups: string | undefined;
   /**
-   * Whether the process that connected still runs, and still the same program: one that became
-   * another by exec must come anew. Costs two system calls.
+   * Whether the process that connected still runs the same program. After an exec, it must connect
+   * again. Costs two system calls.
    */
   isSame(): boolean;
   /** Lets go of the process. Idempotent. */
@@ -152,19 +152,19 @@ export function peerProcess(
     open = false;
     closeSync(held.pidfd);
   };
-  // Whoever cannot be traced by its user (setuid, say) belongs to root there.
+  // In /proc, root owns a process that its user cannot trace, such as a setuid program.
   const isOwned = ownerOf(pid) === uid;
-  // Before anything is read of the program, so that what is read is of the one that is looked for later.
+  // First, so that `isSame` later compares with the program from which the data below was read.
   const link = linkOf(pid);
   const program = isOwned ? programBehind(link) : undefined;
   const executable = program && versionIn(program);
   const path = program && pathOf(pid, program);
-  // By pid alone it could be a process of another user by now.
+  // If only the pid is known, it may now belong to a process of another user.
   const controlGroups = isOwned || held.by === 'socket' ? controlGroupsOf(pid) : undefined;
   const isSame = (): boolean =>
     open &&
     (program === undefined || (look(-1, link, 0) && wasFound(program))) &&
-    // Last: what was read above was of this process only if it runs still.
+    // Last: the data above belongs to this process only if it still runs.
     runs(held.pidfd);
   if (!isSame()) {
     close();

@@ -17,9 +17,9 @@ export interface WorkloadSocketOptions {
   readonly path: string;
   /** At once, of all users together; the system refuses more. */
   readonly maxConnections: number;
-  /** A connection whose process is known. Whoever takes it also closes `peer`. */
+  /** A connection whose process is known. The callee closes `peer`. */
   readonly connected: (socket: Socket, peer: PeerProcess) => void;
-  /** A connection of which the kernel does not say whose it is; it has been closed. */
+  /** A connection whose process the kernel does not report. It is already closed. */
   readonly unknown: (error: unknown) => void;
 }
 

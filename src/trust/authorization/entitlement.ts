@@ -12,17 +12,17 @@ import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts'
 import type { BundleLife } from '../../api/bundle-life.ts';
 import type { FederationState } from './federation-state.ts';
 
-/** What the site knows of the bundle of a federation that is not being deleted. */
+/** The bundle of a federation that is not being deleted, and the facts that decide whether the site uses it. */
 export interface BundleFacts {
   readonly quarantined: boolean;
-  /** As its document says; undefined where there is none, where it cannot be read, and in quarantine. */
+  /** Undefined if there is no bundle, if it cannot be parsed, or if the federation is in quarantine. */
   readonly bundle: Bundle | undefined;
-  /** Whether it holds a key of this site: its holder could speak for both trust domains. */
+  /** Whether the bundle has a key of this site. The holder of that key could act for both trust domains. */
   readonly sharesAuthority: boolean;
   readonly life: BundleLife;
 }
 
-/** Why the site does not use a bundle, whoever asks for it. */
+/** Why the site does not use a bundle, for any workload. */
 export type BundleProblem =
   | 'NotFederated'
   | 'Quarantined'
@@ -31,7 +31,7 @@ export type BundleProblem =
   | 'Expired'
   | 'Stale';
 
-/** Why nothing of a trust domain is trusted. */
+/** Why the site does not trust a trust domain. */
 export type TrustProblem = BundleProblem | 'PeerNotTrusted';
 
 export type EntitlementReason =
@@ -43,16 +43,16 @@ export type EntitlementReason =
 
 export interface Entitlement {
   readonly trustDomain: string;
-  /** What the workload is given; undefined where it is withheld. */
+  /** The bundle that the workload gets. Undefined if it is withheld. */
   readonly bundle: Bundle | undefined;
   readonly reason: EntitlementReason;
-  /** For the operator, who may do something about it. */
+  /** The reason as text, for the operator. */
   readonly message: string;
-  /** When time alone may change it: the next end of a grant, or of the life of the bundle. */
+  /** The next time at which the decision can change without a commit: a grant or the bundle expires. */
   readonly changesAtMs: number | undefined;
 }
 
-/** Undefined where the site uses the bundle. Asked on every request. */
+/** Undefined if the site uses the bundle. Called on every request. */
 export function bundleProblem(
   facts: BundleFacts | undefined,
   nowMs: number,
@@ -66,7 +66,7 @@ export function bundleProblem(
   return staleAtMs !== undefined && nowMs >= staleAtMs ? 'Stale' : undefined;
 }
 
-/** Why nothing of a trust domain is trusted, for the operator; undefined where it is. */
+/** Why the site does not trust a trust domain, for the operator. Undefined if it does. */
 export function trustProblem(
   trustDomain: string,
   federationState: FederationState,
@@ -79,7 +79,7 @@ export function trustProblem(
   return reason && { reason, message: messageOf(reason, trustDomain, facts) };
 }
 
-/** Whether a state gives nothing of a trust domain to anybody, by itself: a bundle changes beside it. */
+/** Whether the state of peers and federations alone withholds a trust domain from all workloads. Ignores bundles. */
 export function isWithheldBy(trustDomain: string, federationState: FederationState): boolean {
   return (
     peerProblem(trustDomain, federationState) !== undefined ||
@@ -108,7 +108,7 @@ function messageOf(
   }
 }
 
-/** The trust domains that are asked for, in order. They may be very many, to be decided in small steps. */
+/** The trust domains that an entry requests, in order. There may be thousands, so callers decide in small steps. */
 export function askedOf(
   id: SpiffeId,
   federatesWith: readonly string[],
@@ -121,7 +121,7 @@ export function askedOf(
   return asked.includes(own) ? asked.filter((trustDomain) => trustDomain !== own) : asked;
 }
 
-/** Of one trust domain that is asked for. Linear in the grants to it. */
+/** Decides about one requested trust domain. Linear in the grants to it. */
 export function entitlement(
   id: SpiffeId,
   trustDomain: string,
@@ -148,7 +148,7 @@ export function entitlement(
   const problem = bundleProblem(facts, nowMs);
   if (problem === 'NotFederated') return answer(problem, messageOf(problem, trustDomain, facts));
   const right = rightTo(id.toString(), trustDomain, federationState, nowMs);
-  // Who has no right to a bundle is told that, and not what is wrong with it.
+  // Without a right to the bundle, the reason is that right, and not a problem of the bundle.
   if (!right.given) return answer(right.reason, right.message);
   return problem === undefined
     ? answer(right.reason, right.message, facts?.bundle)
@@ -166,7 +166,7 @@ interface Right {
   readonly message: string;
 }
 
-/** What peers and grants say, for a trust domain that is federated. */
+/** The decision of peers and grants about a federated trust domain. */
 function rightTo(
   id: string,
   trustDomain: string,
@@ -204,8 +204,8 @@ function rightTo(
 }
 
 /**
- * The bundles by which somebody of another trust domain may be let in: none of a peer that is
- * suspended, revoked or not one yet, whoever made its federation.
+ * The bundles with which the site authenticates callers of other trust domains. Excludes peers
+ * that are suspended, revoked or not active yet, regardless of who created the federation.
  */
 export function bundlesOfTrusted(
   bundles: BundleSource,
@@ -224,7 +224,7 @@ function peerProblem(trustDomain: string, federationState: FederationState): str
   return peerDistrust(trustDomain, federationState.peers.get(trustDomain));
 }
 
-/** Federated, and trusted without a peer of that name. */
+/** Whether the trust domain has a federation but no peer, so that the federation alone decides. */
 export function isWithoutPeer(
   trustDomain: string,
   { keptByPeering, peers }: FederationState,
@@ -233,8 +233,8 @@ export function isWithoutPeer(
 }
 
 /**
- * Whoever only asks to be a peer under the name of a federation that was made by hand takes nothing
- * from those who use it.
+ * A proposed or accepted peer does not count yet. Otherwise a site that asks to become a peer
+ * could withhold a federation of the same name that an operator created.
  */
 function isPeer(peer: FederationPeer | undefined): boolean {
   if (peer?.spec.desiredState === 'suspended') return true;
@@ -242,7 +242,7 @@ function isPeer(peer: FederationPeer | undefined): boolean {
   return state !== undefined && state !== 'proposed' && state !== 'accepted';
 }
 
-/** Whether the grant opens an offer of this workload to anybody at all. */
+/** Whether the grant admits any caller to an offer of this workload. */
 function opens(
   grant: FederationGrant,
   id: string,

@@ -12,13 +12,13 @@ import { refuse } from '../../core/identity/x509/rules.ts';
 import { maxChainLength, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { FederationState } from './federation-state.ts';
 
-/** What an Envoy tells of a request, as far as it matters here. */
+/** The relevant fields of a Check request of Envoy. */
 export interface AccessQuestion {
-  /** The SPIFFE ID of who calls, as Envoy verified it; may be empty where a certificate is given. */
+  /** The SPIFFE ID of the caller, as Envoy verified it. May be empty if there is a certificate. */
   readonly principal: string;
   /** The caller's leaf in PEM, percent-encoded; may be empty. */
   readonly certificate: string;
-  /** Undefined asks whether there is an address from which the caller may; no Envoy can ask that. */
+  /** Undefined: is there any address from which the call is allowed? Only `hansa grant check` asks this. */
   readonly sourceAddress: string | undefined;
   /** The HTTP method; undefined for a TCP connection. */
   readonly method: string | undefined;
@@ -32,11 +32,11 @@ export type AccessDecision =
       readonly allowed: false;
       /** Bounded, for metrics. */
       readonly kind: 'question' | 'offer' | 'asker' | 'caller' | 'grant';
-      /** For the operator's eyes. */
+      /** For the operator only. */
       readonly reason: string;
-      /** Who called, as far as it was believed. */
+      /** The caller, if it was verified. */
       readonly id: SpiffeId | undefined;
-      /** Where grants deny: what they lack, and which one came closest. */
+      /** If no grant covers the call: the missing condition, and the closest grant. */
       readonly miss?: GrantMiss;
       readonly grant?: string;
     };
@@ -79,7 +79,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
   } catch (error) {
     return deny('caller', toHansaError(error).message);
   }
-  // Whoever may not verify a trust domain any more lets nobody of it in, whatever Envoy still has.
+  // The site no longer trusts this trust domain. Envoy may still hold its old bundle.
   if (facts.bundles.bundleFor(id.trustDomain) === undefined) {
     return deny('caller', `the site trusts no bundle of ${id.trustDomain.name} now`, id);
   }
@@ -102,9 +102,9 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
 }
 
 /**
- * Where the certificate is there, it is believed only by the bundle of its trust domain, and must
- * be of whom Envoy names. Without it, the asking workload answers for what its Envoy verified: with
- * a lie it would open but its own door. Throws for the operator to read.
+ * If there is a certificate, it must verify against the bundle of its trust domain and have the
+ * SPIFFE ID that Envoy names. Without one, the site relies on the verification by Envoy: a
+ * workload that lies could admit callers only to itself. Throws an error for the operator.
  */
 function callerOf(question: AccessQuestion, { bundles, nowMs }: AccessFacts): SpiffeId {
   const { principal, certificate } = question;

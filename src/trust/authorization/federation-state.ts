@@ -31,7 +31,7 @@ export interface FederationState {
   readonly labels: ReadonlyMap<string, ObjectMeta['labels']>;
   /** What the site knows of the bundle of a federation; undefined where there is no federation. */
   readonly bundleOf: (trustDomain: string) => BundleFacts | undefined;
-  /** Those of them that peering keeps. Without a live peer nothing of them is given to anybody. */
+  /** The federations that the peering plane manages. Without a trusted peer, no workload gets their bundles. */
   readonly keptByPeering: ReadonlySet<string>;
   readonly peers: ReadonlyMap<string, FederationPeer>;
   readonly grantsByPeer: ReadonlyMap<string, readonly FederationGrant[]>;

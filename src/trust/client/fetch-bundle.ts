@@ -14,15 +14,15 @@ import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { Transport, TransportResponse, WebRules } from '../../core/identity/tls/transport.ts';
 import { isLocalAddress } from '../federation/local-address.ts';
 
-/** A bundle is a few KB: whoever needs longer has a problem, and is asked again later. Redirects included. */
+/** For the whole fetch, with redirects. A bundle has a few KB; the site retries a slower endpoint later. */
 const fetchTimeoutMs = 10_000;
-/** Half of it may pass without a byte. */
+/** The connection may be silent for half of that time. */
 const quietMs = 5_000;
 /** To a content delivery network, from there to a region, and some more. */
 const maxRedirects = 5;
 const redirects = new Set([301, 302, 303, 307, 308]);
 
-/** By which the endpoint is believed. */
+/** How the endpoint is authenticated. */
 export type Profile =
   | {
       readonly kind: 'https_spiffe';
@@ -31,20 +31,20 @@ export type Profile =
     }
   | { readonly kind: 'https_web'; readonly rules: WebRules };
 
-/** What the endpoint called the document that we have, so that it need not send it again (RFC 9110 §8.8.3). */
+/** The ETag of the held document, so that the endpoint need not send it again (RFC 9110 §8.8.3). */
 export interface Validator {
   /** Where it came from, after redirects. */
   readonly url: string;
   readonly etag: string;
 }
 
-/** Told as it goes, anew for each redirect. None of these may throw. */
+/** Progress callbacks of a fetch, called again for each redirect. They must not throw. */
 export interface FetchProgress {
   asks(url: URL): void;
   /** One of the addresses that the name stands for. */
   resolved(address: string): void;
   connected(address: string): void;
-  /** The handshake is done; by the Web PKI the server is judged by then, and the chain empty. */
+  /** The TLS handshake is complete. With https_web the server is already verified, and the chain is empty. */
   presented(chain: readonly Certificate[]): void;
 }
 
@@ -60,7 +60,7 @@ export interface BundleFetch {
 }
 
 export interface FetchedBundle {
-  /** As it came; undefined where the one of `validator` is still what the endpoint has. */
+  /** The received document. Undefined if the endpoint still has the one of `validator`. */
   readonly document: Buffer | undefined;
   readonly validator: Validator | undefined;
 }
@@ -148,7 +148,7 @@ async function ask(
   }
 }
 
-/** Whoever is of a trust domain that is not known here is another than expected, and told as that. */
+/** Reports a server of an unknown trust domain as a server with an unexpected identity. */
 function validated(
   chain: readonly Certificate[],
   { bundles, endpoint }: Extract<Profile, { readonly kind: 'https_spiffe' }>,
@@ -167,14 +167,14 @@ function validated(
   }
 }
 
-/** §5.2.1.1, §5.2.2.1: https, and nobody's name or password. */
+/** §5.2.1.1, §5.2.2.1: https, without user name and password. */
 function locationOf({ headers, status }: TransportResponse, from: URL): URL {
   const location = headers['location'];
   if (location === undefined || !URL.canParse(location, from.href)) {
     throw problem('redirect', from, `it answered with HTTP status ${status} and no Location`);
   }
   const url = new URL(location, from);
-  // Names a place in the document, and is nothing that a server hears of.
+  // The fragment is never sent to a server.
   url.hash = '';
   if (url.protocol !== 'https:') {
     throw problem('redirect', from, `it leads to ${excerpt(url.href)}, and only https is accepted`);
@@ -205,8 +205,8 @@ function documentOf(answer: TransportResponse, url: URL): FetchedBundle {
 }
 
 /**
- * §5.2.1.3: a server SHOULD say application/json. One that says nothing of the content, as a host of
- * plain files may, is not refused for it; one that says that it is something else is believed.
+ * §5.2.1.3: a server SHOULD send application/json. The site also accepts the unspecific types that
+ * file servers send, and rejects every other type.
  */
 function mayBeBundle(contentType: string): boolean {
   const [type = '', ...parameters] = contentType

@@ -65,7 +65,7 @@ export interface Joined {
   readonly notAfterMs: number;
 }
 
-/** Three times as long as the site itself gives a conversation: then nobody is there any more. */
+/** Three times the timeout of the site for a join. After that, the site is gone. */
 export const answerMs = 30_000;
 
 /** What differs between the methods. */
@@ -179,7 +179,7 @@ async function converse(parts: JoinClientParts, method: Method): Promise<Joined>
   const call = new RpcClientCall(socket, server.url.host, method.path);
   const cancel = (): void => call.close();
   signal?.addEventListener('abort', cancel, { once: true });
-  // A connection can be lost without a word, and whoever waits on it would wait for ever.
+  // A connection can break silently, and the call would then wait for ever.
   let late = false;
   const timer = clock.timer(answerMs, () => {
     late = true;

@@ -26,7 +26,7 @@ export interface Membership {
 
 const files = ['svid.key', 'svid.pem', 'bundle.pem', 'join.json'] as const;
 type FileName = (typeof files)[number];
-/** Nobody but their owner reads any of them. */
+/** Only the owner can read the files. */
 const fileMode = 0o600;
 
 export class JoinFolder {
@@ -42,7 +42,7 @@ export class JoinFolder {
     });
   }
 
-  /** Undefined where nobody joined with it. */
+  /** Undefined if the folder has no member yet. */
   get membership(): Membership | undefined {
     const path = join(this.path, 'join.json');
     if (!existsSync(path)) return undefined;
@@ -64,17 +64,17 @@ export class JoinFolder {
   }
 
   /**
-   * The key that is to be certified, kept before anybody is asked: the one of an attempt whose answer
-   * did not arrive, or a new one.
+   * The key for the next SVID, stored before the site is called: the key of an attempt whose
+   * response was lost, or a new key.
    */
   async nextKey(random: Random): Promise<KeyObject> {
-    // Whoever else can write into the folder would have a key of his own certified.
+    // Otherwise another user who can write to the folder could get his or her own key certified.
     const waiting = readOwnFile(this.#next('svid.key'));
     if (waiting !== undefined) {
       try {
         return createPrivateKey(waiting);
       } catch {
-        // Half of a file: nobody was asked with it.
+        // An incomplete file: no call has used this key.
       }
     }
     const key = await generateP256(random);

@@ -70,7 +70,7 @@ export function readBundle(text: string, trustDomain: TrustDomain, path: string)
   return new Bundle(trustDomain, authorities);
 }
 
-/** What the site publishes now, believed by what it published before; and when to ask again. */
+/** Fetches the current bundle of the site, verified with the earlier one, and the time of the next fetch. */
 export async function refreshBundle(
   io: Pick<Io, 'clock' | 'interruption'>,
   { url, bundle }: JoinServer,
@@ -97,7 +97,7 @@ export async function refreshBundle(
   };
 }
 
-/** What the site publishes is believed if its fingerprint is the one, and if it is the bundle of this very server. */
+/** Accepts the published bundle if it has the expected fingerprint and verifies the server that sent it. */
 async function fetchPinned(
   io: Pick<Io, 'clock'>,
   url: URL,

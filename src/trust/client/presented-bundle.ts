@@ -18,11 +18,11 @@ export interface PresentedBundle {
   readonly document: string;
   readonly bundle: Bundle;
   readonly fingerprint: string;
-  /** Throws HANSA_CERTIFICATE_INVALID where it is nobody of the bundle. */
+  /** The identity of the server. Throws HANSA_CERTIFICATE_INVALID if the bundle does not verify it. */
   answeredBy(): SpiffeId;
 }
 
-/** Nothing of it is to be believed before its fingerprint was compared. */
+/** The result is untrusted until the operator has compared its fingerprint. */
 export async function fetchPresented(
   io: Pick<Io, 'clock'>,
   url: URL,

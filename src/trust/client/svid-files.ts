@@ -1,5 +1,6 @@
-// The PEM files of an SVID in a folder, as other programs expect them. A failed write leaves the folder
-// as it was: new files are laid beside the old ones first, and moved when all of them are there.
+// The PEM files of an SVID in a folder, as other programs expect them. A failed write leaves the
+// folder as it was: it writes new files beside the old ones, and renames them when all are
+// complete.
 
 import {
   existsSync,

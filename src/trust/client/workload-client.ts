@@ -41,8 +41,9 @@ export interface ReceivedState {
 }
 
 /**
- * States until `signal` is aborted, which ends it without an error. Throws what the site answered
- * (HANSA_FORBIDDEN where no entry matches this process), HANSA_UNREACHABLE where nobody answers.
+ * States until `signal` is aborted, which ends it without an error. Throws the error of the site
+ * (HANSA_FORBIDDEN if no entry matches this process), or HANSA_UNREACHABLE if there is no
+ * response.
  */
 export async function* watchSvids(
   socket: string,
@@ -67,7 +68,7 @@ export async function* watchIdentities(
   const either = AbortSignal.any([signal, over.signal]);
   const states = watchSvids(socket, either);
   const keys = watchJwtKeys(socket, either);
-  // One may fail while nobody waits for it: whoever asks next is told.
+  // A stream can fail while no call awaits it. The next call gets the error.
   const ask = <T>(of: AsyncGenerator<T, void>): Promise<IteratorResult<T, void>> => {
     const next = of.next();
     next.catch(() => undefined);

@@ -1,5 +1,5 @@
-// Recognizes loopback and link-local addresses, where clouds also serve instance metadata. Each machine
-// reaches another target under them. Pure.
+// Recognizes loopback and link-local addresses, where clouds also serve instance metadata. The same
+// address leads to a different target on each machine. Pure.
 
 import { BlockList, isIPv6 } from 'node:net';
 

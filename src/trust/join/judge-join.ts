@@ -21,7 +21,7 @@ import {
 import type { JoinWish } from './transcript.ts';
 import type { SecretRecord, UsableToken } from './token-book.ts';
 
-/** For metrics: of a bounded set. In the order in which they are told. */
+/** A bounded set, for metrics, in the order in which they are reported. */
 export type RefusalReason =
   | 'unknown-token'
   | 'expired-token'

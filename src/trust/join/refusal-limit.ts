@@ -1,6 +1,6 @@
-// Rate limit for joins without a valid proof, by source address and network. A join takes a token from
-// both buckets at its start, and returns it after the caller proved its identity. So the limit affects
-// strangers, and not many machines behind one address.
+// Rate limit for joins without a valid proof, by source address and network. A join takes a token
+// from both buckets at its start, and returns it after the caller proved its identity. So the limit
+// affects strangers. It does not affect many valid machines behind one address.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { sourceOf } from '../../core/access/failure-limit.ts';

@@ -161,7 +161,7 @@ function open(stream: ServerHttp2Stream): boolean {
   return !stream.destroyed && !stream.closed && !stream.writableEnded;
 }
 
-/** Whoever calls is told by the end of the stream; a broken connection is nobody's error. */
+/** The end of the stream informs the caller. A broken connection is not an error of the site. */
 function ignore(): void {
   // Without a listener, the process would end.
 }

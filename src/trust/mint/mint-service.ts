@@ -25,7 +25,7 @@ export type MintContext = Pick<PlaneContext, 'authority' | 'audit' | 'metrics'>;
 
 const limits: CallLimits = {
   maxMessageBytes: maxRequestBytes + 64,
-  // Enough to keep signing and verifying busy; a signature takes 30 µs, so nobody waits long.
+  // Enough to keep signing and verifying busy; a signature takes 30 µs, so waits are short.
   inFlight: 64,
   silentMs: 10_000,
 };
@@ -89,7 +89,7 @@ function minter({ authority, audit, metrics }: MintContext) {
   };
 }
 
-/** Nobody else can open the socket. */
+/** Only the owner can open the socket. */
 const actor: AuditActor = socketOwner;
 const issuedLabel = { result: 'issued' };
 const refusedLabel = { result: 'refused' };

@@ -28,7 +28,7 @@ const maxDnsNames = 32;
 export interface SigningRequest {
   readonly spiffeId: SpiffeId;
   readonly dnsNames: readonly string[];
-  /** Whoever asks has its private key: the request is signed with it. */
+  /** The request is signed with its private key, so the requester holds that key. */
   readonly publicKey: PublicKey;
 }
 

@@ -1,4 +1,4 @@
-// For tests only: signing requests of every make, good and bad.
+// For tests only: valid and invalid signing requests.
 
 import { createPublicKey, generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
 import {

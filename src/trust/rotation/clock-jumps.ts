@@ -1,6 +1,6 @@
-// Detects jumps of wall time against monotonic time. An authority that is removed because of a wrong
-// clock cannot be restored, and no peer could verify the site. So a rotation waits after a jump, until
-// the new wall time has lasted for a while.
+// Detects jumps of wall time against monotonic time. If a wrong clock made the site remove an
+// authority, the authority could not be restored, and no peer could verify the site. So a rotation
+// waits after a jump, until the new wall time has lasted for a while.
 
 import type { Clock } from '../../core/clock/clock.ts';
 

@@ -146,7 +146,7 @@ function serve<Request>(
     end();
     call.end();
   });
-  // gRPC tells so at the end of every call, whoever ended it.
+  // gRPC emits this event at the end of every call, whichever side ended it.
   call.on('cancelled', () => end());
 }
 

@@ -128,7 +128,7 @@ export class Delta implements SecretStream<DeltaDiscoveryRequest> {
     for (const name of subscribed) {
       if (name === wildcard) this.#wantsAll = true;
       else this.#wanted.add(name);
-      // Whoever asks anew is told anew.
+      // A repeated subscription gets the secret again.
       if (!isFirst) this.#held.delete(name);
     }
     for (const name of checkNames(request.resourceNamesUnsubscribe)) {

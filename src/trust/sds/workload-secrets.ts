@@ -51,7 +51,7 @@ type Matchers = readonly MessageInitShape<typeof SubjectAltNameMatcherSchema>[];
 export class WorkloadSecrets {
   readonly #state: WorkloadState;
   readonly #made = new Map<string, NamedSecret>();
-  /** The one context that nobody passes, encoded without a name. */
+  /** A validation context that rejects all certificates, encoded without a name. */
   #closed: Uint8Array | undefined;
 
   /** Differs where any secret does. */
@@ -68,7 +68,7 @@ export class WorkloadSecrets {
     let made = this.#made.get(name);
     if (made === undefined) {
       const content = this.#make(name);
-      // Names are the caller's: only those that stand for something are kept.
+      // The caller chooses the names, so only names of existing secrets are cached.
       if (content === undefined) return undefined;
       made = named(name, content);
       this.#made.set(name, made);
@@ -77,17 +77,18 @@ export class WorkloadSecrets {
   }
 
   /**
-   * In the place of a trust domain's context that an Envoy has, and shall have no more: nobody passes
-   * it. Envoy keeps what it was given until it is given another. Undefined for other names.
+   * A validation context that rejects all certificates. It replaces the context of a trust domain
+   * that a workload may no longer use, because Envoy keeps a secret until it gets another one.
+   * Undefined for other names.
    */
   nobody(name: string): NamedSecret | undefined {
     if (!isTrustDomainId(name)) return undefined;
     this.#closed ??= encode(validation([this.#state.own], [exact(nobodysId)]));
-    // Fields one after the other are one message: whoever asks for a thousand names costs no more.
+    // Concatenated protobuf fields are one message, so a thousand names need only one encoding.
     return withVersion(name, Buffer.concat([encode({ name }), this.#closed]));
   }
 
-  /** Every secret under its own name: what whoever names none is given. */
+  /** Every secret under its own name, for a request without names. */
   all(): readonly NamedSecret[] {
     const { own, federated, svids } = this.#state;
     const names = [
@@ -105,7 +106,7 @@ export class WorkloadSecrets {
     const bundle = federated.find(({ trustDomain }) => trustDomain.id === name);
     if (bundle !== undefined) {
       const whom = this.#whom(bundle);
-      // Without anybody to match, Envoy would match everybody.
+      // With an empty list of matchers, Envoy would accept every identity.
       if (whom !== 'all' && whom.length === 0) return undefined;
       return validation([bundle], whom === 'all' ? [] : whom.map((id) => exact(id)));
     }

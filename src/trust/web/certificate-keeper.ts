@@ -1,5 +1,5 @@
-// Holds what the web listener presents: the current certificate and open challenges, and the current
-// problem. The sources of certificates set them, and the listener follows.
+// Holds the current certificate of the web listener, its open challenges and its current problem.
+// serving-certificate.ts or the ACME controller sets them, and the listener uses them.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import type { TlsCredential } from '../../core/identity/tls/options.ts';

@@ -18,7 +18,7 @@ export class CredentialProblem extends Error {
 
 /** Chains of the Web PKI have two to four. */
 const maxChainLength = 10;
-/** Whoever issued it has a clock of their own. */
+/** Tolerance for the clock of the issuer. */
 const skewMs = 3_600_000;
 const block = /-----BEGIN CERTIFICATE-----[A-Za-z0-9+/=\s]*-----END CERTIFICATE-----/g;
 

@@ -70,9 +70,9 @@ export class ServingCertificate {
   }
 
   /**
-   * Folders, not files: Kubernetes changes a Secret by moving a symbolic link beside them, and most
-   * programs write a new file and rename it. Begun anew before every reading, as the folder itself may
-   * have been replaced: what changes from then on is heard of, and what changed before is read.
+   * Watches the folders, because Kubernetes updates a Secret by replacing a symbolic link beside the
+   * files, and most programs write a new file and rename it. Each read starts new watches first,
+   * because the folder itself may have been replaced. So no change is missed.
    */
   #watch(): void {
     for (const watcher of this.#watchers) watcher.close();

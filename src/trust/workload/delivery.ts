@@ -1,6 +1,6 @@
-// Keeps every stream of the Workload API at the newest state. After any change (entries, peers, grants,
-// federations, the authority, time) it computes the states of all streams again, and sends those that
-// differ. Level-triggered: a change triggers a new look, and carries no data.
+// Keeps every stream of the Workload API at the newest state. After any change (entries, peers,
+// grants, federations, the authority, time) it computes the states of all streams again, and sends
+// those that differ. Level-triggered: a change only triggers a recomputation, and carries no data.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -236,7 +236,7 @@ export class Delivery {
   /** One group after the other, so that each entry is issued once. */
   async #work(): Promise<void> {
     this.#isWorking = true;
-    // Whoever subscribes must know how to end that before anything is told.
+    // `subscribe` must return its unsubscribe function before the first state is sent.
     await Promise.resolve();
     let told = 0;
     this.#failing = false;
@@ -310,7 +310,7 @@ export class Delivery {
     return this.#tell(group, state, states);
   }
 
-  /** Those to whom the state is new. Where it is over before all are told, the others have another turn. */
+  /** Sends the state to the streams that lack it. If it becomes outdated meanwhile, the rest get the next one. */
   async #tell(group: Group, state: WorkloadState, states: States): Promise<number> {
     let told = 0;
     for (const subscription of group.subscriptions) {

@@ -21,7 +21,7 @@ interface Given {
   readonly isPeer: boolean;
 }
 
-/** Every step is a decision about one trust domain, or its bundle, which `prepare` is told. */
+/** Each step decides about one trust domain, or passes its bundle to `prepare`. */
 export function* givenBundles(
   entries: readonly UsableEntry[],
   federationState: FederationState,

@@ -91,7 +91,7 @@ async function fetchSvids(
   connection: WorkloadConnection,
   { audience, spiffeId }: JWTSVIDRequest,
 ): Promise<Uint8Array> {
-  // Section 4.5: before anything is told of who may what.
+  // Section 4.5: this check comes first, so that its error reveals nothing about entries.
   if (audience.length === 0) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',

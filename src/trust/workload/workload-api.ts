@@ -91,7 +91,7 @@ export function serveStates(options: WorkloadApiOptions, call: StreamCall, view:
     return;
   }
   const writer = new LatestWriter({ write: (message, sent) => call.write(message, sent) });
-  // gRPC tells so at the end of every call, whoever ended it.
+  // gRPC emits this event at the end of every call, whichever side ended it.
   call.on('cancelled', () => end());
   unsubscribe = delivery.subscribe(connection.process, {
     needsSvids: view.needsSvids,

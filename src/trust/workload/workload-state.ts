@@ -25,7 +25,7 @@ export interface HintedSvid {
 export class WorkloadState {
   /** Those that match, in order. */
   readonly entries: readonly UsableEntry[];
-  /** One for each entry; none where nobody asked for SVIDs. The first is the default identity. */
+  /** One per entry. Empty if no stream needs SVIDs. The first is the default identity. */
   readonly svids: readonly HintedSvid[];
   readonly own: Bundle;
   /** Of other trust domains, in order. */

@@ -1,6 +1,6 @@
 // The authorities of the site: creates them at the first start, changes their phases, and issues
-// SVIDs with the active ones. It issues leaves only and never an intermediate CA, which could sign
-// identities of this trust domain.
+// SVIDs with the active ones. It issues leaves only. It never issues an intermediate CA, because
+// its holder could sign identities of this trust domain.
 
 import { isDeepStrictEqual } from 'node:util';
 import { timestamp } from '../../../api/object.ts';

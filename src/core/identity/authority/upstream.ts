@@ -1,6 +1,6 @@
 // Creates the site's signing certificate under an upstream authority. The operator provides its
-// certificate and key as files; the site reads them when it needs a new signing certificate and never
-// stores them. The result is an intermediate that signs leaves only; others verify it with the
+// certificate and key as files; the site reads them when it needs a new signing certificate and
+// never stores them. The result is an intermediate that signs leaves only. Verifiers use the
 // upstream roots.
 
 import { createPrivateKey, type KeyObject } from 'node:crypto';

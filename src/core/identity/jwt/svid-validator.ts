@@ -1,6 +1,6 @@
-// Validates JWT-SVIDs (JWT-SVID, RFC 7519, RFC 8725) and returns whom they name. It only uses keys of
-// the trust domain of the subject. It does not let the token choose how to verify it: the algorithm
-// must be in a fixed list and match the key in the bundle.
+// Validates JWT-SVIDs (JWT-SVID, RFC 7519, RFC 8725) and returns their SPIFFE ID. It only uses keys
+// of the trust domain of the subject. It does not let the token choose how to verify it: the
+// algorithm must be in a fixed list and match the key in the bundle.
 
 import type { KeyObject } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';

@@ -1,6 +1,6 @@
-// Reads the certificate chain of a TLS peer. node:tls returns the full chain only once per connection
-// (its reader takes the intermediates off OpenSSL's list), so this file reads it once and keeps it on
-// the socket.
+// Reads the certificate chain of a TLS peer. node:tls returns the full chain only once per
+// connection (the call removes the intermediates from OpenSSL's list), so this file reads it once
+// and keeps it on the socket.
 
 import type { TLSSocket } from 'node:tls';
 import type { Certificate } from '../x509/certificate.ts';

@@ -1,5 +1,6 @@
 // Random serial numbers, so that an attacker cannot predict what an authority will sign (RFC 5280
-// §4.1.2.2). Drawn in pages, because one call for randomness costs as much as a signature.
+// §4.1.2.2). The site draws 2,048 at once, because one call for randomness costs as much as a
+// signature.
 
 import type { Random } from '../../clock/clock.ts';
 

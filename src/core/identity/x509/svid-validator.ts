@@ -1,6 +1,6 @@
-// Validates X.509-SVID chains (RFC 5280 §6.1 with X.509-SVID §5) and returns whom they name. The
-// trust domain of the leaf selects the bundle. There is no common pool of roots, so the authority of
-// one trust domain cannot sign identities of another.
+// Validates X.509-SVID chains (RFC 5280 §6.1 with X.509-SVID §5) and returns their SPIFFE ID. The
+// trust domain of the leaf selects the bundle. There is no common pool of roots, so the authority
+// of one trust domain cannot sign identities of another.
 
 import { type KeyObject, verify } from 'node:crypto';
 import { timestamp } from '../../../api/object.ts';

@@ -36,7 +36,7 @@ export function signRequest(
   });
 }
 
-/** RFC 8555 §8.1: what shows that whoever answers a challenge holds the account. */
+/** RFC 8555 §8.1: proves that the holder of the account key answers the challenge. */
 export function keyAuthorization(token: string, accountKey: KeyObject): string {
   const thumbprint = createHash('sha256').update(JSON.stringify(publicJwk(accountKey)));
   return `${token}.${thumbprint.digest('base64url')}`;

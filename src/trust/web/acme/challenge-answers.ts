@@ -12,7 +12,7 @@ import { challengeCertificate } from './certificate-request.ts';
 
 export interface ChallengeAnswer {
   readonly type: 'tls-alpn-01' | 'http-01';
-  /** Whoever asks is answered from now on, until what it resolves to is called. */
+  /** Answers the challenge until the returned function is called. */
   open(dnsName: string, token: string, keyAuthorization: string): Promise<() => Promise<void>>;
 }
 

@@ -3,9 +3,9 @@
 // cannot fake its path. Pure.
 
 /**
- * The control group of a process: the path in the unified hierarchy; where that is not in use, in
- * systemd's own; where there is none either, the one that all hierarchies agree on. Undefined where
- * the text says nothing that can be relied on.
+ * The control group of a process: its path in the unified hierarchy, otherwise in the hierarchy of
+ * systemd, otherwise the path that all hierarchies have in common. Undefined if the text is not
+ * reliable.
  */
 export function controlGroupOf(text: string): string | undefined {
   let unified: string | undefined;

@@ -1,7 +1,7 @@
 // Writes to a stream whose newest message replaces earlier ones. One message is in flight, and at most
 // one waits, until a newer one replaces it. So a slow reader holds at most two messages.
 
-/** The part of a gRPC stream that is needed: calls back when the message went out. */
+/** The part of a gRPC stream that `LatestWriter` uses. It calls `sent` when the message was sent. */
 export interface MessageSink {
   write(message: Uint8Array, sent: () => void): unknown;
 }

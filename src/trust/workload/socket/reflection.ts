@@ -148,7 +148,7 @@ export const reflection: UntypedServiceImplementation = {
         originalRequest: request,
         messageResponse: reflect(request),
       });
-      // Whoever asks without reading is not listened to until he does.
+      // If the client does not read responses, the site reads no more requests until it does.
       if (!call.write(toBinary(ServerReflectionResponseSchema, response))) {
         call.pause();
         call.once('drain', () => call.resume());

@@ -27,7 +27,7 @@ export class RequestMemory {
     return this.#partial + this.#whole;
   }
 
-  /** Whether nobody would cut a message of that size into so many. */
+  /** Whether there are more pieces than a normal client sends for a message of that size. */
   get areTooMany(): boolean {
     return this.#pieces > fewPieces + this.#size / usualPieceBytes;
   }
@@ -82,7 +82,7 @@ const created = channel('http2.server.stream.created').name;
 
 /** Watches the connections of one server. */
 export class RequestMemoryMeter {
-  /** Of our own, so that nobody else's connections are taken for ours. */
+  /** Marks the connections of this server. */
   readonly #account = Symbol('account');
 
   constructor() {

@@ -28,7 +28,7 @@ export interface StreamGuardOptions {
 /** SPIFFE Workload Endpoint section 3: so that a page in a browser, say, cannot be made to ask. */
 const securityHeader = 'workload.spiffe.io';
 const workloadApi = '/SpiffeWorkloadAPI/';
-/** Twice what gRPC itself takes where nobody says otherwise. */
+/** Twice the default of gRPC. */
 const maxMetadataBytes = 16 * 1024;
 
 export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
@@ -51,7 +51,7 @@ export function streamGuard(options: StreamGuardOptions): ServerInterceptor {
         });
         return;
       }
-      // A call keeps its head for as long as it lives, whoever it is of.
+      // Every call keeps its metadata in memory until it ends.
       if (bytesOf(metadata) > maxMetadataBytes) {
         refuse('flood', {
           code: status.RESOURCE_EXHAUSTED,

@@ -46,7 +46,7 @@ const maxRemembered = 4096;
 const lingerMs = 100;
 
 export interface WorkloadConnection {
-  /** What gRPC knows the connection by. We gave it the name, so nobody else can claim it. */
+  /** The name of the connection in gRPC. The site assigns it, so a client cannot forge it. */
   readonly name: string;
   readonly process: WorkloadProcess;
   readonly isSame: () => boolean;

@@ -1,5 +1,5 @@
-// The gRPC server on the workload socket. It accepts a connection, attests the process, and then passes
-// the connection to gRPC under a name that leads each call to its process.
+// The gRPC server on the workload socket. It accepts a connection, attests the process, and then
+// passes the connection to gRPC with a unique name, by which each call finds its process.
 
 import { Server, ServerCredentials } from '@grpc/grpc-js';
 import type { Clock } from '../../../core/clock/clock.ts';
@@ -82,7 +82,7 @@ export async function startWorkloadServer(options: WorkloadServerOptions): Promi
   server.addService(secretServiceDefinition, secretService(options.secrets));
   server.addService(healthDefinition, healthService(servedServices(), options.isServing));
   for (const definition of reflectionDefinitions) server.addService(definition, reflection);
-  // Whoever connects and ends at once can cause as many of these as he likes.
+  // A process that connects and exits at once can cause any number of these messages.
   const unknown = new OccasionalLog(log, clock, 'rejected a connection to the workload socket');
   const requests = new RequestMemoryMeter();
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure());

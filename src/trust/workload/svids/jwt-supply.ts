@@ -29,8 +29,8 @@ export interface JwtRecord {
 /** About 4 MB of tokens, 50 at worst, and as many entries. The oldest go first. */
 const maxHeld = 4096;
 /**
- * So many tokens of one entry are recorded in a minute, each with its audience; the rest is told as a
- * number. A workload chooses its audiences: it must not be able to fill the log with them.
+ * Audit records per entry and minute, each with the audience of a token. A later record counts the
+ * rest. A workload chooses its audiences, and must not be able to fill the audit log with them.
  */
 const recordsPerMinute = 60;
 const minuteMs = 60_000;

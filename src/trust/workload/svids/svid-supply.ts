@@ -93,7 +93,7 @@ export class SvidSupply {
     return first;
   }
 
-  /** Forgets the SVIDs of entries that are gone, and of those that nobody uses when they are due. */
+  /** Drops the SVIDs of deleted entries, and of unused entries when their renewal is due. */
   keep(existing: Pick<ReadonlySet<string>, 'has'>, used: ReadonlySet<string>): void {
     const nowMs = this.#options.clock.now();
     for (const [name, { renewAtMs }] of this.#held) {
