@@ -16,7 +16,7 @@ import type {
   Right,
 } from './route.ts';
 
-/** Throws where the caller may not. Quick and without I/O. */
+/** Throws if the caller may not call the route. Quick and without I/O. */
 export type ApiCheck = (
   caller: Caller,
   params: Readonly<Record<string, string>>,
@@ -80,7 +80,7 @@ export interface Admitted {
   readonly agent?: JoinedAgent;
 }
 
-/** Throws where the caller may not; returns the peer or the agent that it is. */
+/** Throws if the caller may not call the route. Otherwise returns the verified peer or agent. */
 export type FederationCheck = (request: Refused) => Admitted;
 
 const admitted: Admitted = {};

@@ -64,7 +64,7 @@ export interface PlaneResponse {
   /** Prebuilt bytes where possible. */
   readonly body: Buffer | string;
   readonly headers?: Readonly<Record<string, string>>;
-  /** The same immutable object answers many requests, so the host prepares it once. */
+  /** The same immutable object answers many requests, so the server prepares it once. */
   readonly repeats?: true;
 }
 
@@ -166,7 +166,7 @@ export interface JoinedAgent {
 
 /**
  * The live peers, according to the current store. One plane provides it. Methods are quick and
- * without I/O, because the host calls them for each request and each message of a stream.
+ * without I/O, because the server calls them for each request and each message of a stream.
  */
 export interface PeerDirectory {
   /** The peer, or why the caller is not a peer. */

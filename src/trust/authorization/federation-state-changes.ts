@@ -23,7 +23,7 @@ export interface FederationStateChangesOptions {
   readonly store: Store;
   readonly clock: Clock;
   readonly bundles: BundleSource;
-  /** At every change, and for everything that is there at the start: many in a row are to be gathered. */
+  /** Called at every change, and at the start for every existing object. Callers should batch the calls. */
   readonly changed: () => void;
   readonly ended: (error: HansaError, collection: string) => void;
 }
@@ -34,7 +34,7 @@ interface Stored {
   readonly status?: { readonly state?: string; readonly offers?: unknown };
 }
 
-/** Costs one reading of each object that is committed. Returns how to end it. */
+/** Reads each committed object once. Returns a function that stops it. */
 export function watchFederationState(options: FederationStateChangesOptions): () => void {
   const { store, clock, bundles, changed, ended } = options;
   const concerns = new Map<string, string>();
@@ -58,7 +58,7 @@ export function watchFederationState(options: FederationStateChangesOptions): ()
   };
 }
 
-/** Every key of a collection, whenever a relation changed: for what depends on all of them at once. */
+/** A source of all keys of a collection after each such change, for controllers whose objects depend on all relations. */
 export class FederationStateSource implements Source {
   readonly #options: Pick<FederationStateChangesOptions, 'store' | 'clock' | 'bundles'>;
   readonly #collection: string;
@@ -79,7 +79,7 @@ export class FederationStateSource implements Source {
     let soon: Timer | undefined;
     const stop = watchFederationState({
       ...this.#options,
-      // After this turn: a commit that touches several objects, or the list at the start, is one change.
+      // Deferred, so that a commit with several objects, or the initial list, counts as one change.
       changed: () => {
         soon ??= clock.timer(0, () => {
           soon = undefined;
@@ -98,7 +98,7 @@ export class FederationStateSource implements Source {
   }
 }
 
-/** Differs where an answer about workloads may differ. */
+/** Changes when a decision about workloads may change. */
 function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));

@@ -92,9 +92,9 @@ export class Delivery {
   readonly #sources: RunningSource[] = [];
   readonly #entries: StoreEntries;
   #waiting = new Set<Group>();
-  /** Those whose program was looked at for their next turn. */
+  /** Processes whose program was hashed for their next update. */
   readonly #looked = new WeakSet<WorkloadProcess>();
-  /** Those whose program is being looked at: they were not told the newest state. */
+  /** Groups whose program is being hashed. They do not have the newest state yet. */
   readonly #hashing = new Set<Group>();
   #isWorking = false;
   #soon: Timer | undefined;
@@ -104,7 +104,7 @@ export class Delivery {
   #grantsChangeAtMs: number | undefined;
   #timesCut = 0;
   #computed: Computed | undefined;
-  /** By which all streams were last asked to look, and by which all have looked. */
+  /** The federation state of the last requested update of all streams, and (`#told`) of the last complete one. */
   #lookedAt: FederationState | undefined;
   #told: FederationState | undefined;
   #rowStartedMs = 0;
@@ -115,7 +115,7 @@ export class Delivery {
     this.#entries = new StoreEntries(options.store, options.trustDomain, options.siteNames);
   }
 
-  /** Throws HANSA_STORE_CORRUPT where it cannot read an entry; nothing of it runs on then. */
+  /** Throws HANSA_STORE_CORRUPT if it cannot read an entry, and leaves nothing running. */
   start(): void {
     try {
       this.#start();
@@ -196,10 +196,10 @@ export class Delivery {
   /** Call it after any change. Several calls in a row trigger one run. */
   refresh(): void {
     if (this.#stopped) return;
-    // After this turn: a commit that touches several collections is looked at once.
+    // Deferred, so that a commit that touches several collections triggers one run.
     this.#soon ??= this.#options.clock.timer(0, () => {
       this.#soon = undefined;
-      // Also what is under way: an SVID in it may be due, or of an authority that was tainted since.
+      // Also discards states in progress: their SVIDs may be due, or signed by an authority that is now tainted.
       this.#computed = undefined;
       this.#lookedAt = this.#options.federationState.current;
       this.#forgetUnused();
@@ -209,7 +209,7 @@ export class Delivery {
     });
   }
 
-  /** Whether every open stream was told a state without the bundle of this trust domain. */
+  /** Whether the last state of every open stream lacks the bundle of this trust domain. */
   withholds(trustDomain: string): boolean {
     const told = this.#groups.size === 0 ? this.#options.federationState.current : this.#told;
     return told !== undefined && isWithheldBy(trustDomain, told);
@@ -267,7 +267,7 @@ export class Delivery {
     return this.#options.clock.monotonic() - this.#rowStartedMs >= workMs;
   }
 
-  /** Where something changes all the time, a state is made and told in one go all the same. */
+  /** During continuous changes, computes and sends a state without a pause, so that streams make progress. */
   #mustRest(): boolean {
     return this.#timesCut < mostTimesCut && this.#isLong();
   }
@@ -279,10 +279,10 @@ export class Delivery {
 
   async #update(group: Group): Promise<number> {
     const process = processOf(group);
-    // Everybody left meanwhile.
+    // All streams of the group have ended meanwhile.
     if (process === undefined) return 0;
-    // An entry that selects by program may be newer than the stream. Hashing can take long, and
-    // everybody else goes on.
+    // An entry that selects by program may be newer than the stream. Hashing can take long, so
+    // other groups do not wait for it.
     if (this.needsHash && !this.#looked.delete(process)) {
       void this.#hashThenUpdate(group, process);
       return 0;
@@ -297,7 +297,7 @@ export class Delivery {
     const key = `${withSvids ? 'svids' : 'bundles'}\n${entries.map(({ name }) => name).join('\n')}`;
     const svids = states.has(key) || !withSvids ? [] : await this.#svidsOf(entries);
     if (this.#currentStates() !== states) {
-      // An entry, say, that was deleted while its SVID was issued.
+      // For example, an entry was deleted while its SVID was issued.
       this.#enqueue(group);
       return 0;
     }
@@ -324,7 +324,7 @@ export class Delivery {
         if (!group.subscriptions.has(subscription)) continue;
       }
       const { subscriber } = subscription;
-      // One that came while SVIDs were not asked for has its own turn.
+      // This stream needs SVIDs and joined after the state was computed. It gets its own update.
       if (subscriber.needsSvids && state.svids.length === 0) continue;
       const version = subscriber.versionOf(state);
       if (version === subscription.version) continue;
@@ -357,7 +357,7 @@ export class Delivery {
     return svids;
   }
 
-  /** Undefined where something changed meanwhile. */
+  /** Undefined if an input changed meanwhile. */
   async #stateOf(
     { subscriptions }: Group,
     entries: readonly UsableEntry[],
@@ -388,7 +388,7 @@ export class Delivery {
     return this.#options.bundles.bundleFor(this.#options.trustDomain) as Bundle;
   }
 
-  /** Another map as soon as anything is another that states stand on. */
+  /** Returns a new map when an input of the states has changed. */
   #currentStates(): States {
     const { version } = this.#entries.index;
     const federationState = this.#options.federationState.current;

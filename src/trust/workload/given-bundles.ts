@@ -10,7 +10,7 @@ import { askedTrustDomains, type UsableEntry } from './entries/matching-entries.
 export interface GivenBundles {
   /** In the order of trust domains. */
   readonly federated: readonly Bundle[];
-  /** Those of them that are peers, with whom of each the workload has to do. */
+  /** The identities that the workload may talk to, by trust domain of a peer. */
   readonly peers: ReadonlyMap<string, PeerIdentities>;
   /** The next time at which the result may change without any other change. */
   readonly changesAtMs: number | undefined;

@@ -30,7 +30,7 @@ export class WorkloadState {
   readonly own: Bundle;
   /** Of other trust domains, in order. */
   readonly federated: readonly Bundle[];
-  /** Those of them that are peers, with whom of each the workload has to do. */
+  /** The identities that the workload may talk to, by trust domain of a peer. */
   readonly peers: ReadonlyMap<string, PeerIdentities>;
   #bundlesVersion: string | undefined;
   #svidVersion: string | undefined;
@@ -53,7 +53,7 @@ export class WorkloadState {
     this.peers = peers;
   }
 
-  /** Differs where the bytes of `bundlesResponse` say something else. */
+  /** Changes with the content of `bundlesResponse`. */
   get bundlesVersion(): string {
     this.#bundlesVersion ??= [this.own, ...this.federated]
       .map((one) => x509Of(one).version)
@@ -61,7 +61,7 @@ export class WorkloadState {
     return this.#bundlesVersion;
   }
 
-  /** Differs where the bytes of `svidResponse` say something else. */
+  /** Changes with the content of `svidResponse`. */
   get svidVersion(): string {
     if (this.#svidVersion === undefined) {
       const serials = this.svids.map(({ hint, svid }) => `${hint}\n${svid.serialHex}`);
@@ -98,7 +98,7 @@ export class WorkloadState {
     return this.#bundlesResponse;
   }
 
-  /** Differs where the bytes of `jwtBundlesResponse` say something else. */
+  /** Changes with the content of `jwtBundlesResponse`. */
   get jwtBundlesVersion(): string {
     this.#jwtBundlesVersion ??= this.#jwtBundles()
       .map((one) => `${one.trustDomain.name} ${jwtOf(one).version}`)
@@ -121,21 +121,20 @@ export class WorkloadState {
 }
 
 /**
- * What stands for one bundle in a message is made once, whatever other bundles there are. A message
- * is its fields one after the other (the encoding of Protocol Buffers, "Last One Wins"), and a map is
- * a field for each of its entries.
+ * Encodes each bundle once for all messages. Encoded protobuf fields can be concatenated ("Last
+ * One Wins"), and a map is one field per entry.
  */
 interface X509Part {
-  /** Without the JWT authorities, which no stream of the X.509 profile tells of. */
+  /** Without the JWT authorities, which the X.509 profile does not send. */
   readonly version: string;
-  /** Nothing of a bundle that has JWT authorities alone: an empty one would be no bundle to a reader. */
+  /** Empty for a bundle with only JWT authorities, because clients reject a bundle without certificates. */
   readonly inSvidResponse: Uint8Array;
   readonly inBundlesResponse: Uint8Array;
 }
 
 const parts = new WeakMap<Bundle, X509Part>();
 
-/** Called beforehand for each bundle of a state, a state of thousands is made in small steps. */
+/** Encodes one bundle in advance, so that a state with thousands of bundles is built in small steps. */
 export function x509Of(bundle: Bundle): X509Part {
   let part = parts.get(bundle);
   if (part === undefined) {
@@ -158,7 +157,7 @@ export function x509Of(bundle: Bundle): X509Part {
   return part;
 }
 
-/** Short, for a state has thousands of them: 132 bits of SHA-256. */
+/** 132 bits of SHA-256: short, because a state has thousands of them. */
 function digestOf(text: string): string {
   return hash('sha256', text, 'base64url').slice(0, 22);
 }
