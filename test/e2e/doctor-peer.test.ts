@@ -217,7 +217,7 @@ suite('hansa doctor --peer', () => {
     const found = lines.find(({ level }) => level === 'problem');
     assert.equal(found?.check, 'TLS', JSON.stringify(lines));
     assert.match(found.text, /old\.reval\.example/);
-    assert.match(found.remedy ?? '', /obtain one for localhost/);
+    assert.match(found.remedy ?? '', /a certificate for localhost/);
     assert.match(lines[0]?.text ?? '', /^localhost → .*127\.0\.0\.1/);
     await apply({ httpsWeb: { bundleEndpointURL: await named(forName('localhost')), caBundle } });
     const well = await looked();

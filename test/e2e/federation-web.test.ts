@@ -114,7 +114,10 @@ suite('a site that believes another by https_web', () => {
     assert.notEqual(refused.code, 0);
     // That bundle is another's: the name of a federation is no label.
     const { stderr } = await run(['trust', 'refresh', 'second.example', '--wait']);
-    assert.match(stderr, /its authorities are of spiffe:\/\/bruges\.example.*\(trust-domain\)/);
+    assert.match(
+      stderr,
+      /its authorities belong to another trust domain, spiffe:\/\/bruges\.example.*\(trust-domain\)/,
+    );
   });
 
   test('tells the operator who accepts an invitation that there is no room for its peer', async () => {
