@@ -1,6 +1,6 @@
-// The service of lubeck.example: HTTPS with its SVID, for callers with theirs. Whom it believes is
-// decided by the bundles that its site gives it, and who may use it by its site's grants, which it
-// asks for on every request. It has no configuration of its own.
+// The service of lubeck.example: an HTTPS server with mutual TLS. It verifies callers against the bundles
+// from its site, and asks its site on every request whether a grant allows the caller. It has no
+// configuration of its own.
 //
 //   node examples/two-sites/db.ts 127.0.0.1:9443        with SPIFFE_ENDPOINT_SOCKET
 

@@ -1,9 +1,9 @@
-// The workload of bruges.example: calls a URL, as whom its site says that it is, and only where the
-// expected identity answers. Ends with 1 where it is refused, at either side.
+// The workload of bruges.example: calls a URL with the SVID from its site, if the server has the expected
+// SPIFFE ID. Exits with code 1 if either side rejects the other.
 //
 //   node examples/two-sites/web.ts https://127.0.0.1:9443/ spiffe://lubeck.example/db
 //
-// With SPIFFE_ENDPOINT_SOCKET.
+// Needs SPIFFE_ENDPOINT_SOCKET.
 
 import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import { callAs, identities, workloadSocket } from './workload.ts';

@@ -1,6 +1,6 @@
-// What a workload has from its site, for db.ts and web.ts: the SVID and the bundles that the
-// workload socket pushes, always the newest; calls with them; and the site's answer to "may this
-// caller use that offer now?" by the same ext_authz that Envoys ask.
+// A workload's client of its site, for db.ts and web.ts. It receives the newest SVID and bundles from the
+// workload socket, calls other workloads with them, and asks the site through ext_authz whether a caller
+// may use an offer.
 
 import { request } from 'node:http';
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
@@ -23,7 +23,7 @@ import { followSvids, type ReceivedState } from '../../src/trust/client/workload
 export interface Identity {
   readonly id: string;
   readonly credential: TlsCredential;
-  /** Of our own trust domain and of those that the site lets us believe. */
+  /** Bundles of our own trust domain, and of other trust domains that this workload may trust. */
   readonly bundles: ReadonlyMap<string, Bundle>;
 }
 
@@ -35,8 +35,8 @@ export function workloadSocket(): string {
 }
 
 /**
- * One now, and another after every change: a renewal, a new bundle, one that was taken away. Goes on
- * when the site was away for a while; what was received last is good until it expires.
+ * Yields the current identity, and a new one after every change: a renewal, or an added or removed
+ * bundle. Reconnects to the site after a failure. The last identity stays valid until it expires.
  */
 export async function* identities(socket: string, signal: AbortSignal): AsyncGenerator<Identity> {
   const lost = (error: unknown): void => {
@@ -49,7 +49,7 @@ export async function* identities(socket: string, signal: AbortSignal): AsyncGen
 
 function identityOf({ svids, federated }: ReceivedState): Identity {
   const svid = svids[0];
-  if (svid === undefined) throw new Error('the site gives this process no identity');
+  if (svid === undefined) throw new Error('the site has no identity for this process');
   const own = svid.id.trustDomain;
   const bundles = new Map([[own.name, new Bundle(own, svid.authorities)]]);
   for (const [id, authorities] of federated) {
@@ -70,7 +70,7 @@ export function sourceOf(current: () => Pick<Identity, 'bundles'>): BundleSource
   return { bundleFor: ({ name }) => current().bundles.get(name) };
 }
 
-/** Rejects where another answers than expected, before anything is sent. */
+/** Rejects before it sends anything if the server does not have the expected SPIFFE ID. */
 export async function callAs(
   identity: Pick<Identity, 'bundles' | 'credential'>,
   url: URL,
@@ -84,7 +84,7 @@ export async function callAs(
     credential: identity.credential,
     clock: systemClock,
   });
-  // Whom the connection is with was settled above; what goes over it is plain HTTP.
+  // connectSvid verified the server. The socket carries plain HTTP over TLS.
   const path = `${url.pathname}${url.search}`;
   return await new Promise((resolve, reject) => {
     const options = { path, headers: { host: url.host }, createConnection: () => socket };
@@ -103,7 +103,7 @@ export async function callAs(
   });
 }
 
-/** Envoy's ext_authz v3. Only the workload that serves an offer is told about it. */
+/** A client of ext_authz v3. The site answers only the workload that serves the offer. */
 export class Gatekeeper {
   readonly #client: Client;
   readonly #offer: string;
@@ -113,7 +113,7 @@ export class Gatekeeper {
     this.#offer = offer;
   }
 
-  /** Rejects where the site does not answer: then nobody comes in. */
+  /** Rejects if the site does not answer, so the service admits no caller. */
   async allows(caller: ValidatedSvid, address: string, method: string): Promise<boolean> {
     const question = create(CheckRequestSchema, {
       attributes: {
@@ -122,7 +122,7 @@ export class Gatekeeper {
           certificate: encodeURIComponent(certificatePem(caller.leaf.der)),
           address: { socketAddress: { address, portValue: 0 } },
         },
-        // Which scope of a grant the request needs.
+        // The site derives the required scope from the method.
         request: { http: { method } },
         contextExtensions: { offer: this.#offer },
       },
