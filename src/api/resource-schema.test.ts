@@ -193,7 +193,7 @@ suite('a changed object', () => {
       spec: { role: name, subjects: [] },
     });
     assert.deepEqual(lines(validateObject(roleBindingKind, binding('viewer'), binding('admin'))), [
-      'spec: Invalid value: role cannot be changed: delete the binding and make another',
+      'spec: Invalid value: role cannot be changed: delete the binding and create another',
     ]);
   });
 });

@@ -19,7 +19,7 @@ export const peeringErrors = {
     like: 'HANSA_CONFLICT',
     meaning: 'A site has already redeemed the invitation. Each invitation works once.',
     remedy:
-      'Ask the operator of the inviting site for a new one. If your site did not redeem it, another site did: that operator finds it with `hansa peer list` and can revoke it.',
+      'Ask the operator of the inviting site for a new one. If your site did not redeem it, another site did. The operator of the inviting site finds that site with `hansa peer list` and can revoke it.',
   },
   HANSA_INVITATION_REFUSED: {
     like: 'HANSA_FORBIDDEN',

@@ -97,7 +97,7 @@ export const trustKeys = {
   'ca.receiptDeadlineSeconds': configKey({
     placeholder: 'SECONDS',
     meaning:
-      'The maximum time that a rotation waits for live peers to confirm the new bundle. Then it continues and names the peers that did not.',
+      'The maximum time that a rotation waits for live peers to confirm the new bundle. Then the rotation continues, and names the peers that did not confirm.',
     default: '86400',
     parse: parseCount(0, 2_592_000),
   }),
@@ -111,7 +111,7 @@ export const trustKeys = {
   maxFederations: configKey({
     placeholder: 'COUNT',
     meaning:
-      'The maximum number of SPIFFEFederations. If HANSA_MAX_FEDERATIONS is not set, MAX_FEDERATED_CLUSTERS is used.',
+      'The maximum number of SPIFFEFederations. If HANSA_MAX_FEDERATIONS is not set, the site reads MAX_FEDERATED_CLUSTERS.',
     default: '50',
     otherVariable: 'MAX_FEDERATED_CLUSTERS',
     parse: parseCount(1, 100_000),

@@ -136,7 +136,7 @@ suite('what is refused, by its name', () => {
     [federation('{static: {bundle: b}, https_web: {bundle_endpoint_url: u}}'), /exactly one/],
     [federation('{static: {bundle: b}, ftp: {}}'), /spec\.bundle_source\.ftp has no counterpart/],
     [`${federation('static: {bundle: b}')}options: {}\n`, /options has no counterpart/],
-    [federation('static: {bundle: b}').replace('v1', 'v2'), /version v1 is understood/],
+    [federation('static: {bundle: b}').replace('v1', 'v2'), /only in version v1/],
     [federation('static: {bundle: b}').replace('version: v1\n', ''), /version is missing/],
     [
       federation('static: {bundle: b}').replace(

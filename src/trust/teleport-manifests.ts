@@ -18,7 +18,7 @@ export const convertTeleport: ManifestConverter = (value, refuse) => {
   if (version === undefined) return undefined;
   const read = new Reader(value, '', refuse);
   if (read.text('version') !== version) {
-    return refuse(`of the kind ${kind}, version ${version} is understood.`);
+    return refuse(`the kind ${kind} is supported only in version ${version}.`);
   }
   read.text('kind');
   read.empty('sub_kind');

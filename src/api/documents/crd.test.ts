@@ -59,7 +59,7 @@ test('rules become CEL, and list types stay', () => {
   assert.deepEqual(spec?.['x-kubernetes-validations'], [
     {
       rule: 'self.role == oldSelf.role',
-      message: 'role cannot be changed: delete the binding and make another',
+      message: 'role cannot be changed: delete the binding and create another',
     },
   ]);
   const properties = spec?.['properties'] as Record<string, Record<string, unknown>>;

@@ -129,25 +129,29 @@ function queryParameter(name: string, type: string, description: string): JsonOb
 }
 
 const pretty = queryParameter('pretty', 'string', 'Whether to indent the answer.');
-const dryRun = queryParameter('dryRun', 'string', '"All" to try without effect.');
-const fieldManager = queryParameter('fieldManager', 'string', 'Who makes the change.');
+const dryRun = queryParameter('dryRun', 'string', 'All: validate the request, but change nothing.');
+const fieldManager = queryParameter('fieldManager', 'string', 'The name of the field manager.');
 const fieldValidation = queryParameter(
   'fieldValidation',
   'string',
-  'What to do about unknown and duplicate fields: Ignore drops them, Warn (the default) drops them and says so, Strict refuses the request.',
+  'What to do about unknown and duplicate fields: Ignore drops them, Warn (the default) drops them and returns a warning, Strict rejects the request.',
 );
 const force = queryParameter('force', 'boolean', 'Take over fields that others manage (apply).');
 const writeParameters = [dryRun, fieldManager, fieldValidation];
 const listParameters = [
   queryParameter('allowWatchBookmarks', 'boolean', 'Whether a watch may send bookmarks.'),
-  queryParameter('continue', 'string', 'Where the page begins, from the page before.'),
+  queryParameter('continue', 'string', 'The continue token of the previous page.'),
   queryParameter('fieldSelector', 'string', 'Only objects with these fields.'),
   queryParameter('labelSelector', 'string', 'Only objects with these labels.'),
   queryParameter('limit', 'integer', 'How many objects a page may have.'),
   queryParameter('resourceVersion', 'string', 'The version to read, or to watch from.'),
-  queryParameter('resourceVersionMatch', 'string', 'How to take resourceVersion.'),
-  queryParameter('sendInitialEvents', 'boolean', 'Whether a watch begins with what there is.'),
-  queryParameter('timeoutSeconds', 'integer', 'When the server ends the request.'),
+  queryParameter('resourceVersionMatch', 'string', 'How the server applies resourceVersion.'),
+  queryParameter(
+    'sendInitialEvents',
+    'boolean',
+    'Whether a watch begins with the existing objects.',
+  ),
+  queryParameter('timeoutSeconds', 'integer', 'The time after which the server ends the request.'),
   queryParameter('watch', 'boolean', 'Whether to send changes instead of a list.'),
 ];
 const deleteParameters = [

@@ -74,7 +74,7 @@ export const federationGrantKind = defineKind({
           fields: {
             ids: optional(
               s.list({
-                description: 'Their SPIFFE IDs.',
+                description: 'SPIFFE IDs of workloads of the peer.',
                 listType: 'set',
                 maxItems: 1024,
                 items: s.string({

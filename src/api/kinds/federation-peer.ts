@@ -28,7 +28,7 @@ export const federationPeerKind = defineKind({
       desiredState: optional(
         s.string({
           description:
-            'suspended: this site does not trust the peer and sends nothing to it until it is active again. The site still fetches its bundle, so that resuming works after a rotation.',
+            'suspended: this site does not trust the peer and sends nothing to it, until you set active again. The site still fetches its bundle, so that resuming works after a rotation.',
           enum: ['active', 'suspended'],
           default: 'active',
         }),

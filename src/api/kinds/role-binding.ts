@@ -59,7 +59,7 @@ export const roleBindingKind = defineKind({
     rules: [
       {
         cel: 'self.role == oldSelf.role',
-        message: 'role cannot be changed: delete the binding and make another',
+        message: 'role cannot be changed: delete the binding and create another',
         // The right to change the subjects of a binding must not include the choice of its role.
         holds: (value: Spec, old: Spec | undefined) => old === undefined || value.role === old.role,
       },

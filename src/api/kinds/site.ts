@@ -71,7 +71,7 @@ export const siteKind = defineKind({
             fields: {
               name: required(
                 s.string({
-                  description: 'Which one: api, federation, metrics and so on.',
+                  description: 'The name of the listener: api, federation, metrics and so on.',
                   maxLength: 63,
                 }),
               ),

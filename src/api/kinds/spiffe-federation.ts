@@ -13,7 +13,7 @@ export const peerLabel = 'hansa.dev/peer';
 const maxBundleCharacters = 262_144;
 
 const bundleDocument =
-  'A bundle as SPIFFE writes it: a JWK Set with x5c for each X.509 authority. `hansa trust bundle show` and `spire-server bundle show -format spiffe` print one.';
+  'A bundle in the SPIFFE format: a JWK Set with x5c for each X.509 authority. `hansa trust bundle show` and `spire-server bundle show -format spiffe` print one.';
 
 const endpointURL = s.string({
   description:
@@ -30,7 +30,7 @@ export const spiffeFederationKind = defineKind({
   singular: 'spiffefederation',
   shortNames: ['sf'],
   description:
-    'A trust domain that this site trusts, named after it. Its bundle contains the authorities that sign its SVIDs; the site refreshes it from its source. Deleting the object ends the trust at once.',
+    'A trust domain that this site trusts. The object has the name of the trust domain. The bundle of the trust domain contains the authorities that sign its SVIDs. The site refreshes the bundle from its source. Deleting the object ends the trust at once.',
   names: 'trust-domain',
   auditName: 'spiffe.federation',
   // Without the label a federation would stay when its peer is revoked, and be trusted without a peer.
@@ -60,7 +60,7 @@ export const spiffeFederationKind = defineKind({
                   ),
                   bundleBootstrap: required(
                     s.string({
-                      description: `The first bundle, which authenticates the first fetch. After that it is not used, unless you run \`hansa trust bundle bootstrap\`. ${bundleDocument}`,
+                      description: `The first bundle, which authenticates the first fetch. After that, the site does not use it unless you run \`hansa trust bundle bootstrap\`. ${bundleDocument}`,
                       minLength: 1,
                       maxLength: maxBundleCharacters,
                     }),
@@ -70,7 +70,7 @@ export const spiffeFederationKind = defineKind({
                   {
                     cel: 'has(self.endpointSpiffeID)',
                     message:
-                      'endpointSpiffeID must be set: whose SVID the endpoint presents. Of a Hansa site it is spiffe://TRUST-DOMAIN/hansa/site, of SPIRE spiffe://TRUST-DOMAIN/spire/server. An endpoint with a certificate of the Web PKI belongs under httpsWeb',
+                      'endpointSpiffeID must be set to the SPIFFE ID of the endpoint: spiffe://TRUST-DOMAIN/hansa/site for a Hansa site, spiffe://TRUST-DOMAIN/spire/server for SPIRE. For an endpoint with a Web PKI certificate, use httpsWeb',
                     holds: (value: { readonly endpointSpiffeID?: unknown }) =>
                       value.endpointSpiffeID !== undefined,
                   },
@@ -86,7 +86,7 @@ export const spiffeFederationKind = defineKind({
                   caBundle: optional(
                     s.string({
                       description:
-                        'PEM certificates of a private authority that signs the certificate of the endpoint. If set, public authorities are not accepted.',
+                        'PEM certificates of a private CA that signs the certificate of the endpoint. If set, the site does not trust public CAs for this endpoint.',
                       minLength: 1,
                       maxLength: 131_072,
                     }),
@@ -94,7 +94,7 @@ export const spiffeFederationKind = defineKind({
                   pinnedKeys: optional(
                     s.list({
                       description:
-                        'In addition to a certificate for its name, the certificate of the endpoint or of one of its issuers must have one of these keys. Written as in HTTP Public Key Pinning: sha256/ and the base64 of the SHA-256 of the SubjectPublicKeyInfo.',
+                        'Pinned keys, in addition to the verification of the name: the certificate of the endpoint, or of one of its issuers, must have one of these keys. The format is that of HTTP Public Key Pinning: sha256/ and the base64 of the SHA-256 of the SubjectPublicKeyInfo.',
                       listType: 'set',
                       minItems: 1,
                       maxItems: 16,
@@ -142,7 +142,7 @@ export const spiffeFederationKind = defineKind({
       staleAfterSeconds: optional(
         s.integer({
           description:
-            'How long workloads still get a bundle that could not be refreshed, counted from the end of its refresh hint. After that it is stale and withheld until its endpoint answers. A static bundle never becomes stale. Workloads never get a bundle whose authorities have expired.',
+            'How long workloads still get a bundle that could not be refreshed, counted from the time when the refresh was due. After that it is stale and withheld until its endpoint answers. A static bundle never becomes stale. Workloads never get a bundle whose authorities have expired.',
           format: 'int32',
           minimum: 60,
           maximum: 31_536_000,

@@ -8,7 +8,7 @@ interface Spec {
   readonly spiffeID: string;
 }
 
-/** SPIFFE-ID section 2.2: a segment of dots alone is no segment. */
+/** SPIFFE-ID section 2.2: a segment must not be . or .. */
 const dots = /\/[.]{1,2}(\/.*)?$/;
 
 export const workloadEntryKind = defineKind({
@@ -17,7 +17,7 @@ export const workloadEntryKind = defineKind({
   singular: 'workloadentry',
   shortNames: ['we'],
   description:
-    'Gives an identity to workloads: every process that matches all selectors gets from the Workload API an X.509-SVID with this SPIFFE ID, which the site renews, JWT-SVIDs on request, and the bundles of the trust domains that it federates with.',
+    'Gives an identity to workloads: every process that matches all selectors. From the Workload API, it gets an X.509-SVID with this SPIFFE ID, JWT-SVIDs on request, and the bundles of the trust domains that it federates with. The site renews the X.509-SVID.',
   names: 'dns-subdomain',
   specRequired: true,
   spec: s.object({
@@ -51,7 +51,7 @@ export const workloadEntryKind = defineKind({
       federatesWith: optional(
         s.list({
           description:
-            'Trust domains whose bundles the workload gets, or "*" for all that this site trusts. It gets the bundle of a peer only while that peer is active and a grant, ours or the peer\'s, covers the workload.',
+            'Trust domains whose bundles the workload gets, or "*" for all that this site trusts. It gets the bundle of a peer only while this site trusts that peer and a grant of either site covers the workload.',
           listType: 'set',
           maxItems: 256,
           items: s.string({
@@ -156,7 +156,7 @@ export const workloadEntryKind = defineKind({
     rules: [
       {
         cel: "!self.spiffeID.matches('/[.]{1,2}(/.*)?$')",
-        message: 'a segment of the path may not be of dots alone',
+        message: 'a segment of the path must not be . or ..',
         holds: (value: Spec) => !dots.test(value.spiffeID),
       },
     ],

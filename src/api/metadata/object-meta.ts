@@ -5,7 +5,7 @@
 import { optional, required, s } from '../schema/dsl.ts';
 
 const ownerReference = s.object({
-  description: 'An object that this one belongs to and is deleted with.',
+  description: 'An object that owns this one.',
   mapType: 'atomic',
   fields: {
     apiVersion: required(s.string({ description: 'The API version of the owner.' })),
@@ -43,7 +43,7 @@ export const objectMetaSchema = s.object({
     ),
     generateName: optional(
       s.string({
-        description: 'A prefix from which the server makes a unique name, where name is not given.',
+        description: 'A prefix from which the server generates a unique name if name is not set.',
       }),
     ),
     namespace: optional(
@@ -52,13 +52,14 @@ export const objectMetaSchema = s.object({
     selfLink: optional(s.string({ description: 'Not used.' })),
     uid: optional(
       s.string({
-        description: 'Unique over time: an object made anew has another. Set by the server.',
+        description:
+          'Unique over time: an object that is deleted and created again has another UID. Set by the server.',
       }),
     ),
     resourceVersion: optional(
       s.string({
         description:
-          'The version of this object. Send it back with an update to have the update refused if the object changed meanwhile.',
+          'The version of this object. If an update contains it, the server rejects the update if the object has changed since.',
       }),
     ),
     generation: optional(
@@ -71,7 +72,7 @@ export const objectMetaSchema = s.object({
     deletionTimestamp: optional(
       s.time({
         description:
-          'When its deletion was asked for. It is gone once the list of finalizers is empty.',
+          'When a client requested the deletion. The server deletes the object when the list of finalizers is empty.',
       }),
     ),
     deletionGracePeriodSeconds: optional(
@@ -79,13 +80,13 @@ export const objectMetaSchema = s.object({
     ),
     labels: optional(
       s.map({
-        description: 'Short values to select objects by.',
+        description: 'Short values. Label selectors select objects by them.',
         values: s.string({ description: 'The value of a label.' }),
       }),
     ),
     annotations: optional(
       s.map({
-        description: 'Values that tools keep with the object. They cannot be selected by.',
+        description: 'Values that tools keep with the object. Selectors cannot use them.',
         values: s.string({ description: 'The value of an annotation.' }),
       }),
     ),
@@ -99,7 +100,7 @@ export const objectMetaSchema = s.object({
     ),
     finalizers: optional(
       s.list({
-        description: 'Who has to clean up before the object may go.',
+        description: 'Finalizers that must be removed before the server deletes the object.',
         listType: 'set',
         items: s.string({ description: 'The name of a finalizer.' }),
       }),

@@ -104,7 +104,7 @@ function pathProblem(path: string): string | undefined {
   if (path.endsWith('/')) return 'its path ends with a slash';
   for (const part of path.slice(1).split('/')) {
     if (part === '') return 'its path has an empty segment';
-    if (part === '.' || part === '..') return 'its path has a segment of dots alone';
+    if (part === '.' || part === '..') return 'a segment of its path is . or ..';
     if (!segment.test(part)) {
       return 'its path may only have letters, digits, dots, dashes and underscores between slashes';
     }

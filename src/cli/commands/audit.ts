@@ -60,9 +60,12 @@ function listCommand(cli: Cli): Command {
     .option('--kind <kind>', 'only events of objects of this kind')
     .option('--name <name>', 'only events of objects of this name')
     .option('--outcome <outcome>', 'only events with this outcome: allow, deny or error')
-    .option('--since <time>', 'only events since this time (RFC 3339), or for this long (2h)')
-    .option('--until <time>', 'only events before this time (RFC 3339), or older than this (10m)')
-    .option('--limit <count>', 'the largest number of events', parseCount, 50)
+    .option('--since <time>', 'only events since this time: RFC 3339, or a duration ago such as 2h')
+    .option(
+      '--until <time>',
+      'only events before this time: RFC 3339, or a duration ago such as 10m',
+    )
+    .option('--limit <count>', 'the maximum number of events', parseCount, 50)
     .addOption(outputOption(['json', 'yaml', 'wide', 'jsonpath']))
     .addHelpText(
       'after',
@@ -235,8 +238,8 @@ function verifyCommand(cli: Cli): Command {
     .addHelpText(
       'after',
       `
-Verifying a file needs no site and no network. With --key, a log that another key signed fails. With
---checkpoint, a log whose earlier events were changed fails. The exit code is 11
+Verifying a file needs no site and no network. With --key, the command rejects a log that another key
+signed. With --checkpoint, it rejects a log whose earlier events were changed. The exit code is 11
 (HANSA_AUDIT_INVALID) if the log does not verify.
 
 Examples:

@@ -125,7 +125,7 @@ async function checkKey({ config }: Patient): Promise<Finding[]> {
   if (!(await isReadable(path))) {
     const remedy = 'Restore the key file that sealed the secrets. Without it, they are lost.';
     const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
-    if (store === undefined) return [ok('key', 'none yet; the first start makes one')];
+    if (store === undefined) return [ok('key', 'none yet; the first start creates one')];
     return [
       problem('key', `the key-encryption key ${path} does not exist or cannot be read`, remedy),
     ];
@@ -150,7 +150,7 @@ async function checkStore(patient: Patient): Promise<Finding[]> {
   const { config, clock, running } = patient;
   const { store: path } = dataFolderAt(config.dataDir);
   const size = await stat(path).catch(() => undefined);
-  if (size === undefined) return [ok('store', 'none yet; the first start makes one')];
+  if (size === undefined) return [ok('store', 'none yet; the first start creates one')];
   // A running daemon has the store open and reports its state in /readyz.
   if (running) return [ok('store', 'in use by the daemon')];
   try {
@@ -218,14 +218,15 @@ async function checkAuthority({ config, clock }: Patient): Promise<Finding[]> {
   const pem = await readFile(caFile, 'utf8').catch(() => undefined);
   if (pem === undefined) {
     const store = await stat(dataFolderAt(config.dataDir).store).catch(() => undefined);
-    if (store === undefined) return [ok('authority', 'none yet; the first start makes one')];
+    if (store === undefined) return [ok('authority', 'none yet; the first start creates one')];
     const restart =
       'Restart the site: it writes this file at every start. kubectl and --site need it.';
     return [problem('authority', `${caFile} does not exist`, restart)];
   }
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]+-----END CERTIFICATE-----/g) ?? [];
   const remedy = 'Restart the site: it writes this file at every start.';
-  if (blocks.length === 0) return [problem('authority', `${caFile} holds no certificate`, remedy)];
+  if (blocks.length === 0)
+    return [problem('authority', `${caFile} contains no certificate`, remedy)];
   try {
     const times = blocks.map((block) => new X509Certificate(block).validToDate.getTime());
     return checkAuthorities(times, clock.now(), remedy);

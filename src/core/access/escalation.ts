@@ -59,7 +59,7 @@ export function checkEscalation(
     throw forbiddenObject(
       kind === 'Role' ? rolesCollection : bindingsCollection,
       name,
-      'it is built in and always the same: give yours another name',
+      'it is a preset, which cannot be changed: choose another name',
     );
   if (next === undefined || onlyReleases(next, old)) return [];
   return kind === 'Role'
@@ -149,7 +149,7 @@ function confirmHeld(
     throw forbiddenObject(
       plural,
       name,
-      `its rules stand for too many combinations of kind, verb, name and subresource (${maxSimpleRules} at most) to compare with what you hold; use "*" or split the role`,
+      `its rules have too many combinations of kind, verb, name and subresource (${maxSimpleRules} at most) to compare with your permissions; use "*" or split the role`,
     );
   const missing = uncovered(held, rules);
   if (missing.length === 0) return;

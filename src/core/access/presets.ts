@@ -38,7 +38,7 @@ const reading = ['get', 'list', 'watch'];
 export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   viewer: 'Reads everything and changes nothing.',
   editor:
-    'Reads everything. Creates and changes objects of the kinds in its second rule; none of these grants rights or trust. Deletes nothing.',
+    'Reads everything. Creates and changes objects of kinds that grant neither rights nor trust. Deletes nothing.',
   approver: 'Reads everything and decides pending approvals.',
   admin: 'May do everything, including changes to roles, bindings and tokens.',
 };

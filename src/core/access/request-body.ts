@@ -15,7 +15,7 @@ export function readFields(
     if (!known.includes(key))
       throw new HansaError(
         'HANSA_BAD_REQUEST',
-        `Unknown field ${JSON.stringify(key.slice(0, 64))}. Accepted are ${known.join(', ')}.`,
+        `Unknown field ${JSON.stringify(key.slice(0, 64))}. Expected one of ${known.join(', ')}.`,
       );
   return body as Readonly<Record<string, unknown>>;
 }

@@ -124,7 +124,7 @@ export function parseCheckpoint(note: string): SignedCheckpoint {
   if (note.length > longestNoteChars) throw invalid('the checkpoint is too long');
   // oxlint-disable-next-line no-control-regex -- signed-note forbids all but the newline
   if (/[\u0000-\u0009\u000b-\u001f]/.test(note)) {
-    throw invalid('the checkpoint holds control characters');
+    throw invalid('the checkpoint contains control characters');
   }
   // The text may hold blank lines; the last one separates it from the signatures.
   const split = note.lastIndexOf('\n\n');

@@ -88,7 +88,7 @@ export class Audit {
     this.#countDenial = () => denials.add({});
     const lost = metrics.counter({
       name: 'hansa_audit_lost_total',
-      help: 'Lost records of events that do not wait for their record, such as renewals and denials.',
+      help: 'Audit records that the site could not write and dropped. Only events that do not wait for the write are affected, such as renewals and denials.',
     });
     this.#waiting = new WaitingRows({
       store,
@@ -99,7 +99,7 @@ export class Audit {
     });
     const gauge = (name: string, help: string, read: () => number): void =>
       metrics.observe({ name, help }, (report) => report({}, read()));
-    gauge('hansa_audit_events', 'Records in the log.', () => store.auditLog.size);
+    gauge('hansa_audit_events', 'Records in the audit log.', () => store.auditLog.size);
     gauge(
       'hansa_audit_signed_events',
       'Records that the newest checkpoint covers.',

@@ -75,7 +75,7 @@ export async function verifyLog(
   const tree = new TreeCheck({ checkpoint, key: options.key }, options);
   if (log.size < checkpoint.size) {
     throw invalid(
-      `the log holds ${log.size} records, but its checkpoint signs ${checkpoint.size}: the last ones were removed`,
+      `the log contains ${log.size} records, but its checkpoint signs ${checkpoint.size}: the last ones were removed`,
     );
   }
   while (tree.size < checkpoint.size) {
@@ -239,7 +239,7 @@ function readJson(text: string, format: string, what: string): Record<string, un
 
 function readSigned({ checkpoint, publicKey }: Record<string, unknown>): Signed {
   if (typeof checkpoint !== 'string' || typeof publicKey !== 'string') {
-    throw invalid('the file holds no checkpoint or no public key');
+    throw invalid('the file contains no checkpoint or no public key');
   }
   return { checkpoint: parseCheckpoint(checkpoint), key: parseVerifier(publicKey) };
 }

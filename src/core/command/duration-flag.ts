@@ -18,7 +18,7 @@ export function parseDurationFlag(text: string): number {
   if (/^\d{1,9}$/.test(text)) return Number(text) * 1000;
   const parts = [...text.matchAll(/(\d{1,9}(?:\.\d+)?)(ms|s|m|h|d)/g)];
   if (text === '' || parts.map((part) => part[0]).join('') !== text) {
-    throw new InvalidArgumentError('Accepted is a duration such as 30s, 5m, 1h30m or 7d.');
+    throw new InvalidArgumentError('Expected a duration such as 30s, 5m, 1h30m or 7d.');
   }
   return parts.reduce(
     (sum, [, count = '0', unit = 's']) => sum + Number(count) * (units.get(unit) ?? 0),

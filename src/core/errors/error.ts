@@ -106,7 +106,7 @@ export const errorCatalog = {
   },
   HANSA_STORE_CORRUPT: {
     meaning:
-      'The store is corrupt: it holds data that this site did not write, or wrote only in part.',
+      'The store is corrupt: it contains data that this site did not write, or wrote only in part.',
     remedy: 'Do not write to it. Run `hansa doctor` and restore from a backup.',
   },
   HANSA_STORE_NEWER: {

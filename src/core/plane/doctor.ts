@@ -71,9 +71,9 @@ export const peerSubject: DoctorSubject = {
   flag: 'peer',
   placeholder: 'trust-domain',
   description: 'check the connection to this peer or federation instead',
-  help: `With --peer the running site asks the endpoint of that peer or SPIFFEFederation once, as it does to
-refresh its bundle, and tells how far it gets: name, address, who answers, bundle. Nothing is changed.
-By --site this takes the right to update that SPIFFEFederation.`,
+  help: `With --peer, the running site calls the endpoint of that peer or SPIFFEFederation once, as for a
+refresh, and reports each step: name, address, identity of the server, bundle. It changes nothing.
+With --site, this needs the right to update that SPIFFEFederation.`,
   example: '--peer bruges.example',
   listedBy: 'get spiffefederations',
   parse: (text) => TrustDomain.parse(text).name,

@@ -61,7 +61,7 @@ export class StoreMetrics {
       ['hansa_store_records', 'Records in the store.', (state) => state.records],
       ['hansa_store_watchers', 'Open watches on the store.', (state) => state.watchers],
       ['hansa_store_waiting_commits', 'Waiting commits.', (s) => s.waiting],
-      ['hansa_audit_rows', 'Rows in the audit log.', (state) => state.auditSize],
+      ['hansa_audit_rows', 'Audit records in the store.', (state) => state.auditSize],
     ];
     for (const [name, help, value] of gauges) {
       metrics.observe({ name, help }, (report) => report({}, value(read())));

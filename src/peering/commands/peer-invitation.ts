@@ -25,7 +25,7 @@ export function inviteCommand(kit: CommandKit): Command {
     .description('create an invitation: one line of text for the operator of another site')
     .option(
       '--for <name[@fingerprint]>',
-      'the trust domain that may redeem it, and the fingerprint of its keys; without --for, any site may, and you confirm it',
+      'the trust domain that may redeem it, and the fingerprint of its keys; without --for, any site may redeem it, and you must confirm that site',
     )
     .addOption(
       new Option('--ttl <duration>', 'how long it is valid (default 15m, maximum 4h)').argParser(
@@ -36,8 +36,8 @@ export function inviteCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Standard output is only the invitation. Any site that has it can redeem it, once: send it over a
-channel that you trust. With --for NAME, the first site that calls itself NAME becomes the peer.
+The command prints only the invitation to standard output. Any site that has the invitation can redeem
+it, once. Send it over a channel that you trust. With --for NAME, the first site that calls itself NAME becomes the peer.
 With --for NAME@FINGERPRINT, the site must also have those keys. Its operator finds the fingerprint
 in hansa status.
 
@@ -101,7 +101,8 @@ function listCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-The site keeps no secret of an invitation: a lost one cannot be shown again. Cancel it and make another.
+The site does not store the secret of an invitation, so it cannot show a lost invitation again. Cancel
+the lost one and create another.
 
 Examples:
   hansa peer invitation list

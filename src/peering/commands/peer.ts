@@ -166,7 +166,7 @@ interface StepOptions {
 
 function confirmCommand(kit: CommandKit): Command {
   return new Command('confirm')
-    .description('admit a site that redeemed an invitation, or end its alert')
+    .description('admit a site that redeemed an invitation, or clear the alert of a peer')
     .argument('<name>', 'the trust domain of the peer')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText('after', '\nExamples:\n  hansa peer confirm bruges.example')

@@ -92,7 +92,7 @@ export const siteKeys = {
   'ca.keyType': configKey({
     placeholder: 'TYPE',
     meaning:
-      'Key type of new X.509 authorities. P-384 signs 30 times slower than P-256, RSA 10 to 60 times.',
+      'Key type of new X.509 authorities. P-384 signs 30 times slower than P-256, RSA 10 to 60 times slower.',
     default: 'ec-p256',
     parse: parseChoice(authorityKeyTypes),
   }),

@@ -93,7 +93,7 @@ export async function fetchBundle(fetch: BundleFetch): Promise<FetchedBundle> {
     if (!redirects.has(answer.status)) return documentOf(answer, url);
     const next = locationOf(answer, url);
     if (visited.has(next.href)) {
-      throw problem('redirect', url, `it leads in a circle, back to ${excerpt(next.href)}`);
+      throw problem('redirect', url, `it forms a loop, back to ${excerpt(next.href)}`);
     }
     if (visited.size > maxRedirects) {
       throw problem('redirect', url, `it needs more than ${maxRedirects} redirects`);

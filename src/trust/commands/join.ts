@@ -41,7 +41,7 @@ export function joinCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Without a subcommand it joins a site. For the options, see hansa join run --help.
+Without a subcommand, hansa join joins a site. For the options, see hansa join run --help.
 
 Examples:
   hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\
@@ -67,7 +67,7 @@ function runCommand(kit: CommandKit): Command {
     .option('--server <url>', "the URL of the site's federation listener")
     .option('--trust-domain <name>', 'the trust domain of the site')
     .option('--bundle <file>', 'the bundle of the site: SPIFFE or PEM')
-    .option('--fingerprint <line>', 'or the fingerprint of its bundle')
+    .option('--fingerprint <line>', 'the fingerprint of the bundle, instead of --bundle')
     .option('--token <name>', 'the JoinToken to use')
     .addOption(
       new Option('--role <role>', 'agent or bot (default: agent if --name is set)').choices([
@@ -78,16 +78,22 @@ function runCommand(kit: CommandKit): Command {
     .option('--name <name>', 'the name of the agent; the token sets the name of a bot')
     .option('--svid <file>', 'prove identity with this X.509-SVID and its intermediates, in PEM')
     .option('--key <file>', 'the private key of --svid, in PEM')
-    .option('--socket <path>', 'or prove identity with an SVID from this workload socket')
-    .option('--secret-file <file>', 'or prove possession of the secret of the token')
+    .option(
+      '--socket <path>',
+      'prove identity with an SVID from this workload socket, instead of --svid',
+    )
+    .option(
+      '--secret-file <file>',
+      'prove possession of the secret in this file, instead of --svid',
+    )
     .option('--write <folder>', 'the folder for svid.pem, svid.key and bundle.pem')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
 The command first verifies the site, which must present spiffe://TRUST-DOMAIN/hansa/site. Then it
-proves the SVID or the secret. Neither the key nor the secret leaves this machine. If no answer
-arrives, repeat the same command. Renew the SVID before it expires with hansa join renew.
+proves that it holds the SVID or the secret. Neither the key nor the secret leaves this machine. If
+no answer arrives, repeat the same command. Renew the SVID before it expires with hansa join renew.
 
 Examples:
   hansa join --server https://lubeck.example:8443 --trust-domain lubeck.example --bundle lubeck.json \\

@@ -73,13 +73,13 @@ function watchCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-It needs no permission, only a WorkloadEntry that matches this process. With --write, the folder
+The command needs no permission, only a WorkloadEntry that matches this process. With --write, the folder
 contains svid.pem, svid.key, bundle.pem and one file per federated trust domain. The command replaces
 each file atomically, and reconnects after a restart of the site.
 
 There are three ways to notify a program of a renewal. --exec runs a reload command after each write.
 --exec with --signal starts the program after the first write, signals it after each renewal, and
-stops it with this command. --pid-file signals a program that is already running.
+stops it when this command stops. --pid-file signals a program that is already running.
 
 Examples:
   hansa svid watch --data-dir ./lubeck
@@ -287,7 +287,9 @@ function showState(kit: CommandKit, state: ReceivedIdentities, output: OutputFor
   );
   if (rows.length > 0) kit.print(renderColumns(rows));
   kit.print(
-    printable(`  federated with ${federated.length === 0 ? 'nobody' : federated.join(', ')}`),
+    printable(
+      `  federated with ${federated.length === 0 ? 'no other trust domain' : federated.join(', ')}`,
+    ),
   );
   const counts = [...state.jwtKeys].map(
     ([id, keys]) => `${keys.length} of ${id.slice('spiffe://'.length)}`,

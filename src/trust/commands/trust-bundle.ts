@@ -35,8 +35,8 @@ export function verifyCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Needs no site. It shows which authorities a site would trust, and which keys it would skip and why. It
-fails with HANSA_BUNDLE_INVALID if the bundle is unreadable, empty, expired, or of another trust
+The command needs no running site. It shows which authorities a site would trust, and which keys the
+site would skip and why. It fails with HANSA_BUNDLE_INVALID if the bundle is unreadable, empty, expired, or of another trust
 domain.
 
 Examples:

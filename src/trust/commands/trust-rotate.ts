@@ -26,7 +26,7 @@ const pollMs = 500;
 
 export function rotateCommand(kit: CommandKit): Command {
   return new Command('rotate')
-    .description('replace the active authority of this site without failed calls')
+    .description('replace the active authority of this site without interrupting calls')
     .addOption(jwtOption())
     .option('--emergency', 'activate the next authority and revoke the active one at once')
     .option('--fresh', 'with --emergency: create a new key, even if an authority is prepared')
@@ -37,11 +37,11 @@ export function rotateCommand(kit: CommandKit): Command {
       `
 A site rotates automatically at half of the lifetime of the active authority. This command starts a
 rotation now. The site activates the next authority when the bundle had time to spread and every live
-peer has confirmed that it holds it, or when the deadline for that passes. Interrupting the command
-does not stop the rotation.
+peer has confirmed that it holds the new bundle, or when the deadline for confirmations passes. If you
+interrupt the command, the rotation continues.
 
---emergency is for a key that may be compromised. The site replaces everything that it signed at once.
-It activates the prepared authority, which peers already hold, so peers can still verify this site.
+--emergency is for a key that may be compromised. The site replaces everything that the key signed at
+once. It activates the prepared authority, which peers already hold, so peers can still verify this site.
 With --fresh it discards the prepared authority too, in case that key is also compromised. Peers then
 cannot verify this site until they get its new bundle. The command names these peers.
 
@@ -76,7 +76,7 @@ Examples:
         description: 'replace everything that an old authority signed, at once',
         done: 'The authority is tainted. The site replaces everything that it signed.',
         named: true,
-        help: 'Without an ID, it taints the previously active authority.',
+        help: 'Without an ID, the command taints the previously active authority.',
       }),
     )
     .addCommand(

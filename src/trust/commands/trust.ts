@@ -14,7 +14,7 @@ import { printable, renderColumns } from '../../core/command/columns.ts';
 
 export function trustCommand(kit: CommandKit): Command {
   return new Command('trust')
-    .description('trust bundles, and the authorities of this site')
+    .description('manage trust bundles and the authorities of this site')
     .addHelpText('after', '\nExamples:\n  hansa trust status\n  hansa trust rotate status')
     .addCommand(
       new Command('bundle')

@@ -224,6 +224,9 @@ suite('a certificate by ACME', () => {
       message: /^Cannot read acme\.caFile \/nowhere\/ca\.pem: ENOENT/,
     });
     const caFile = import.meta.filename.replace('acme-controller.test', 'token-controller');
-    await assert.rejects(boot(await world(), undefined, { caFile }), /holds no certificate in PEM/);
+    await assert.rejects(
+      boot(await world(), undefined, { caFile }),
+      /contains no certificate in PEM/,
+    );
   });
 });

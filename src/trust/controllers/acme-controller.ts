@@ -273,7 +273,7 @@ function readCaFile(path: string): string {
   try {
     const pem = readFileSync(path, 'utf8');
     if (/-----BEGIN CERTIFICATE-----/.test(pem)) return pem;
-    throw new TypeError('it holds no certificate in PEM');
+    throw new TypeError('it contains no certificate in PEM');
   } catch (error) {
     throw new HansaError(
       'HANSA_CONFIG_INVALID',

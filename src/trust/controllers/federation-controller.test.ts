@@ -233,7 +233,7 @@ suite('what goes wrong shows in the status, and the last good bundle stays', () 
     },
     'it redirects to itself': {
       class: 'redirect',
-      says: /leads in a circle/,
+      says: /forms a loop/,
       make: () => redirectTo(peer.url),
     },
     'it redirects without end': {

@@ -72,5 +72,5 @@ export class FederationLimit {
 }
 
 function raised(limit: number): string {
-  return `maxFederations is ${limit}, above the recommended ${defaultTrustSettings.maxFederations}: with every federation, the site trusts one more authority`;
+  return `maxFederations is ${limit}, above the recommended ${defaultTrustSettings.maxFederations}: with every federation, the site trusts one more trust domain`;
 }

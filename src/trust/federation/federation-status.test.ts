@@ -62,7 +62,7 @@ suite('the condition Ready of a federation', () => {
       ready(failedStatus(federation({}, accepted({})), failure(message), look));
     assert.match(
       failed('Nobody is there.'),
-      /Nobody is there\. hansa doctor --peer bruges\.example/,
+      /Nobody is there\. To find the cause: hansa doctor --peer bruges\.example/,
     );
     assert.doesNotMatch(failed('Say hansa trust refresh.'), /doctor/);
   });

@@ -238,7 +238,7 @@ function advised(federation: SPIFFEFederation, { message }: Failure): string {
 function remedyFor(federation: SPIFFEFederation): string {
   return sourceOf(federation) === 'static'
     ? 'Ask its operator for the current bundle, and apply it instead of this one.'
-    : `hansa doctor --peer ${federation.metadata.name} tells why.`;
+    : `To find the cause: hansa doctor --peer ${federation.metadata.name}.`;
 }
 
 function freshness(federation: SPIFFEFederation, nowMs: number): Finding {

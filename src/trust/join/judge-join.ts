@@ -99,7 +99,7 @@ export async function judgeSvid(
     refusals.push({
       reason: 'bad-signature',
       message:
-        'The signature of the transcript is not by the key of the SVID, or it is of another connection.',
+        'The key of the SVID did not sign this transcript, or the signature is from another connection.',
     });
   }
   const proven = id !== undefined && signed && leaf !== undefined ? { id, leaf } : undefined;
@@ -168,7 +168,7 @@ export async function judgeSecret(
           {
             reason: 'bad-signature',
             message:
-              'The signature of the transcript is not by the secret, or it is of another connection.',
+              'The secret did not sign this transcript, or the signature is from another connection.',
           } as const,
         ]),
   ];

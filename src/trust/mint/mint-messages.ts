@@ -58,7 +58,7 @@ function read(message: Uint8Array, before: 0 | 1): MintRequest {
   } catch (cause) {
     throw new HansaError(
       'HANSA_BAD_REQUEST',
-      'The message is none of hansa.mint.v1: its fields cannot be read.',
+      'The message is not a hansa.mint.v1 message: its fields cannot be read.',
       { cause },
     );
   }

@@ -86,7 +86,7 @@ describe('a signing request', () => {
     test(`${what} is refused`, async () => {
       await assert.rejects(readSigningRequest(forge(forged)), (error) => {
         assert.equal(brokenRule(error), rule);
-        assert.match((error as Error).message, /^The signing request is refused: /);
+        assert.match((error as Error).message, /^The signing request is rejected: /);
         return true;
       });
     });

@@ -74,7 +74,7 @@ function parse(input: Uint8Array): Parsed {
   if (!matches(algorithm, publicKey.algorithm)) {
     throw refuse(
       'signature-algorithm',
-      `its signature algorithm ${algorithm} is not one of its ${publicKey.algorithm} key`,
+      `its signature algorithm ${algorithm} does not fit its ${publicKey.algorithm} key`,
     );
   }
   return { request: { spiffeId, dnsNames, publicKey }, signed, signature, algorithm };

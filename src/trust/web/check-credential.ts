@@ -67,9 +67,9 @@ export function checkCredential(chainPem: string, keyPem: string, nowMs: number)
 
 function readChain(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(block) ?? [];
-  if (blocks.length === 0) throw new CredentialProblem('it holds no certificate in PEM');
+  if (blocks.length === 0) throw new CredentialProblem('it contains no certificate in PEM');
   if (blocks.length > maxChainLength) {
-    throw new CredentialProblem(`it holds more than ${maxChainLength} certificates`);
+    throw new CredentialProblem(`it contains more than ${maxChainLength} certificates`);
   }
   return blocks.map((each, i) => {
     try {
@@ -88,7 +88,7 @@ function readKey(pem: string): KeyObject {
     return createPrivateKey(pem);
   } catch {
     // Without its cause, which may quote the key.
-    throw new CredentialProblem('it holds no private key in PEM');
+    throw new CredentialProblem('it contains no private key in PEM');
   }
 }
 

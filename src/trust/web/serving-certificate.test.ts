@@ -135,7 +135,7 @@ suite('files at the start', () => {
         write(at, serving());
         writeFileSync(at.certFile, 'hello');
       },
-      /it holds no certificate in PEM/,
+      /it contains no certificate in PEM/,
     ],
     'a damaged certificate': [
       (at) => {
@@ -149,7 +149,7 @@ suite('files at the start', () => {
         write(at, serving());
         writeFileSync(at.keyFile, 'swordfish');
       },
-      /it holds no private key in PEM/,
+      /it contains no private key in PEM/,
     ],
     'an encrypted key': [
       (at) => {

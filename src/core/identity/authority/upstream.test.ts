@@ -232,7 +232,11 @@ for (const [what, words, given] of [
       keyText: privateKeyPem(exportPkcs8(generateKeyPairSync('x25519').privateKey)),
     }),
   ],
-  ['has no root above it', /holds no root/, () => ({ certificates: [authorityOf(authorityOf())] })],
+  [
+    'has no root above it',
+    /contains no root/,
+    () => ({ certificates: [authorityOf(authorityOf())] }),
+  ],
   [
     'has the wrong root above it',
     /unknown-authority/,

@@ -61,14 +61,14 @@ export async function signWithUpstream(
 ): Promise<SignedByUpstream> {
   const given = await readCertificates(files.certFile, maxChainLength);
   const [issuer] = given;
-  if (issuer === undefined) throw refuse(files.certFile, 'it holds no certificate in PEM');
+  if (issuer === undefined) throw refuse(files.certFile, 'it contains no certificate in PEM');
   const roots = await rootsOf(files, given);
   if (roots.length === 0) {
     throw refuse(
       files.bundleFile ?? files.certFile,
       files.bundleFile === undefined
-        ? 'it holds no root (a self-signed certificate). Set ca.upstreamBundleFile to a file with its roots'
-        : 'it holds no certificate in PEM',
+        ? 'it contains no root (a self-signed certificate). Set ca.upstreamBundleFile to a file with its roots'
+        : 'it contains no certificate in PEM',
     );
   }
   const below = given.filter((certificate) => !isSelfSigned(certificate));
@@ -219,7 +219,7 @@ async function readSigner(file: string): Promise<LocalSigner> {
     key = createPrivateKey(pem);
   } catch {
     // Without its cause, which may quote the key.
-    throw refuse(file, 'it holds no private key in PEM, or one that needs a passphrase');
+    throw refuse(file, 'it contains no private key in PEM, or one that needs a passphrase');
   } finally {
     pem.fill(0);
   }

@@ -301,7 +301,7 @@ function readAuthority(key: unknown): Certificate | JwtAuthority | undefined {
   }
   // X.509-SVID §6.2: the first certificate is that of the authority, and whatever follows is ignored.
   if (!Array.isArray(x5c) || x5c.length === 0) {
-    throw new TypeError('its x5c does not hold a certificate');
+    throw new TypeError('its x5c does not contain a certificate');
   }
   const certificate = Certificate.parse(fromBase64(x5c[0]));
   if (certificate.extensions.basicConstraints?.ca !== true) {

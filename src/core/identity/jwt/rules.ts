@@ -31,7 +31,7 @@ export type JwtRule = keyof typeof jwtRules;
 export function refuseJwt(rule: JwtRule, what: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_JWT_INVALID',
-    `The JWT-SVID is refused: ${what} (${rule}; ${jwtRules[rule]}).`,
+    `The JWT-SVID is rejected: ${what} (${rule}; ${jwtRules[rule]}).`,
     { cause, details: { causes: [{ reason: rule, message: what }] } },
   );
 }

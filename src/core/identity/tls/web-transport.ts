@@ -148,21 +148,21 @@ function wordsOf(code: string): string {
     case 'CERT_NOT_YET_VALID':
       return 'a certificate of its chain is not valid yet';
     default:
-      return `no accepted authority signed it (${code}); set caBundle if the authority is private`;
+      return `no trusted CA signed it (${code}); set caBundle if the CA is private`;
   }
 }
 
 /** Throws a TypeError that says why a text is not a valid `caBundle`. */
 export function webAuthorities(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  if (blocks.length === 0) throw new TypeError('it holds no certificate in PEM');
+  if (blocks.length === 0) throw new TypeError('it contains no certificate in PEM');
   if (blocks.length > maxWebAuthorities) {
     throw new TypeError(
-      `it holds ${blocks.length} certificates, and the limit is ${maxWebAuthorities}`,
+      `it contains ${blocks.length} certificates, and the limit is ${maxWebAuthorities}`,
     );
   }
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(pem)) {
-    throw new TypeError('it holds a private key, which must stay secret');
+    throw new TypeError('it contains a private key, which must stay secret');
   }
   return blocks.map((block, index) => {
     let certificate: X509Certificate;

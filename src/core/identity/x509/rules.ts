@@ -50,7 +50,7 @@ export type Rule = keyof typeof rules;
 export function refuse(rule: Rule, what: string, cause?: unknown): HansaError {
   return new HansaError(
     'HANSA_CERTIFICATE_INVALID',
-    `The certificate is refused: ${what} (${rule}; ${rules[rule]}).`,
+    `The certificate is rejected: ${what} (${rule}; ${rules[rule]}).`,
     { cause, details: { causes: [{ reason: rule, message: what }] } },
   );
 }

@@ -14,7 +14,7 @@ export function checkCommit(commit: Commit): void {
   if (rows > maxCommitRows) {
     throw new HansaError(
       'HANSA_TOO_LARGE',
-      `Cannot commit ${rows} changes and audit rows at once: the limit is ${maxCommitRows}.`,
+      `Cannot commit ${rows} changes and audit records at once: the limit is ${maxCommitRows}.`,
     );
   }
   for (const put of commit.put ?? []) checkKey(put.collection, put.name);

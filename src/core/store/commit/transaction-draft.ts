@@ -151,7 +151,7 @@ export class TransactionDraft {
         if (count < expectation.below) continue;
         throw new HansaError(
           'HANSA_CONFLICT',
-          `Cannot add to ${collection}: it holds ${count} records, but it must hold fewer than ${expectation.below}.`,
+          `Cannot add to ${collection}: it contains ${count} records, but must contain fewer than ${expectation.below}.`,
         );
       }
       const { name, at } = expectation;
@@ -190,7 +190,7 @@ export class TransactionDraft {
     const revision = this.revision;
     const bodies = commit.audit.map((row, offset) => {
       const body = row.encode({ index: this.#frontier.size + offset, revision });
-      checkSize(body, 'an audit row');
+      checkSize(body, 'an audit record');
       return body;
     });
     for (const body of bodies) {

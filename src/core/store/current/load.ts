@@ -77,7 +77,7 @@ export function checkComplete(foreign: Foreign, seen: number): void {
 function checkFrontier(head: Head, edges: readonly Buffer[]): void {
   const { treeSize, frontier } = head;
   if (frontier.byteLength !== frontierBytes(treeSize)) {
-    throw corrupt(`the frontier does not fit an audit log of ${treeSize} rows`);
+    throw corrupt(`the frontier does not fit an audit log of ${treeSize} records`);
   }
   if (!frontierOfEdges(edges).equals(frontier)) {
     throw corrupt(`the hashes of the audit log do not lead to its recorded frontier`);

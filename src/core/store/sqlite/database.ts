@@ -79,7 +79,7 @@ export class SqliteDatabase {
   opened(): Answers['open'] {
     const head = this.#head();
     const beyond = this.#get('SELECT count(*) AS count FROM audit WHERE idx >= ?', head.treeSize);
-    if (beyond['count'] !== 0) throw corrupt('the audit log has rows beyond its recorded size');
+    if (beyond['count'] !== 0) throw corrupt('the audit log has records beyond its recorded size');
     const edges = edgeCounts(head.treeSize).map((count, level) => {
       const from = Math.floor(head.treeSize / 256 ** level) - count;
       return level === 0

@@ -115,7 +115,7 @@ suite('an order', () => {
       server.pendingLooks = Number.POSITIVE_INFINITY;
     });
     const { problem } = await run();
-    assert.match((problem as Error).message, /the validation of lubeck\.example did not come/);
+    assert.match((problem as Error).message, /the validation of lubeck\.example did not arrive/);
     assert.equal(opened.at(-1), 'close');
   });
 
@@ -211,7 +211,7 @@ suite('what an ACME server may say', () => {
       (server) => {
         server.externalAccountRequired = true;
       },
-      /accounts that were made outside of ACME/,
+      /requires external account binding/,
     ],
     'a certificate for another name': [
       (server) => {
@@ -231,7 +231,7 @@ suite('what an ACME server may say', () => {
       (server) => {
         server.issued = 'thank you';
       },
-      /cannot be used: it holds no certificate in PEM/,
+      /cannot be used: it contains no certificate in PEM/,
     ],
   };
   for (const [what, [change, reason]] of Object.entries(cases)) {

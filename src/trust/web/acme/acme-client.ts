@@ -63,7 +63,7 @@ export class AcmeClient {
     if (externalAccountRequired) {
       throw new AcmeProblem(
         'externalAccountRequired',
-        'the server wants accounts that were made outside of ACME, which Hansa does not do',
+        'the server requires external account binding, which Hansa does not support',
       );
     }
     const payload = {

@@ -65,7 +65,7 @@ export function parseOrder(body: Buffer): Order {
     authorizations.length === 0 ||
     authorizations.length > maxAuthorizations
   ) {
-    throw malformed(`an order has not one to ${maxAuthorizations} authorizations`);
+    throw malformed(`an order does not have 1 to ${maxAuthorizations} authorizations`);
   }
   return {
     status: status as OrderStatus,

@@ -60,7 +60,7 @@ async function authorize(parts: OrderParts, url: string): Promise<void> {
     throw new AcmeProblem(
       'malformed',
       challenge === undefined
-        ? `the server does not offer the challenge ${answer.type} for ${dnsName}, but ${offered || 'none that is known'}`
+        ? `the server does not offer the challenge ${answer.type} for ${dnsName}, but ${offered || 'none that Hansa supports'}`
         : `the authorization of ${dnsName} is ${authorization.status}`,
     );
   }
@@ -112,7 +112,7 @@ async function until<T>(
     if (clock.monotonic() >= deadline) {
       throw new AcmeProblem(
         'timeout',
-        `${what} did not come within ${patienceMs / 60_000} minutes`,
+        `${what} did not arrive within ${patienceMs / 60_000} minutes`,
       );
     }
     delayMs = Math.max(retryAfterMs ?? pollMs, firstPollMs);
