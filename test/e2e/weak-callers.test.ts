@@ -187,7 +187,7 @@ describe('a caller with few rights', () => {
     assert.match(parseInvitation(invitation, 0).url.href, /^https:\/\/lubeck\.example:\d+\/$/);
     const conditions = async () => JSON.stringify((await site.admin.get(sitePath)).body.status);
     await until(
-      async () => /spec\.advertiseURL is ignored/.test(await conditions()),
+      async () => /The site ignores spec\.advertiseURL/.test(await conditions()),
       'the condition that says so',
     );
     // What is stored keeps nothing else from being changed.
@@ -198,7 +198,7 @@ describe('a caller with few rights', () => {
     assert.equal(renamed.status, 200, renamed.text);
     assert.equal((await site.apply(siteKind, 'site', { advertiseURL: site.url })).status, 200);
     await until(
-      async () => !/is ignored/.test(await conditions()),
+      async () => !/The site ignores/.test(await conditions()),
       'the condition is gone with its cause',
     );
   });
