@@ -49,7 +49,7 @@ const how = ({ kubernetes, etcd, spire }: RunFacts): string =>
   `Written by \`make bench BENCH=--write\`: one run, both sides on the same machine, taking turns; each figure is the median of its rounds after a warm-up. CPU time is that of all processes of a side, the load generator left out. SPIRE is version ${spire}.
 
 - **Memory of an idle watcher** is what the process grew by from 200 open watches to 1,000, divided by 800.
-- **Memory after many writes** is the resident memory of all processes of a side, 15 seconds after 60,000 objects were created and deleted over 32 connections. A site keeps the last 10,000 revisions then.
+- **Memory after many writes** is the resident memory of all processes of a side, 75 seconds after 60,000 objects were created and deleted over 32 connections. A site keeps the last 10,000 revisions then.
 - **Rates of the API** are HTTP/1.1 keep-alive over TLS from 32 connections of wrk, with bearer tokens and JSON without compression. kube-apiserver is ${kubernetes} with etcd ${etcd}, which syncs every write to disk. It has our CRDs and the same objects. It serves them as custom resources, which cost it more than its built-in kinds. A site's CREATE includes its audit row.
 - **Times to the last of 1,000 watchers** run from sending the change until the client has read it on every watch. They include the client's own work, which is the same on both sides.
 - **The thread** is two sites that become peers 50 times, from sending what \`hansa peer accept\` sends. Its anchor is two SPIRE servers with an agent each and a refresh hint of one minute, from the first command of the script that federates them; each command is a process. Its p99 is the worst round: of 50 for peering, of 10 for a new authority, and of 7 and 2 for SPIRE.

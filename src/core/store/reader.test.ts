@@ -68,6 +68,23 @@ suite('a reader', () => {
     assert.equal(boats.get(store, 'kogge')?.berth, 2);
   });
 
+  test('keeps nothing of a deleted entry, also where it is read afterwards', async () => {
+    const store = await storeWith({ kogge: '{"name":"kogge"}' });
+    const entry = store.get('test.boats', 'kogge') as Entry;
+    let computed = 0;
+    const names = boats.derive(({ name }) => ({ name, computed: ++computed }));
+    const [value, derived] = [boats.of(entry), names.of(entry)];
+    assert.equal(boats.of(entry), value);
+    assert.equal(names.of(entry), derived);
+    await store.commit({ delete: [{ collection: 'test.boats', name: 'kogge' }] });
+    for (let reads = 0; reads < 2; reads += 1) {
+      assert.deepEqual(boats.of(entry), value);
+      assert.notEqual(boats.of(entry), boats.of(entry));
+      assert.notEqual(boats.once(entry), boats.once(entry));
+      assert.notEqual(names.of(entry), names.of(entry));
+    }
+  });
+
   test('forgets the value of an entry that was replaced', async () => {
     const store = await storeWith({ kogge: '{"name":"kogge"}' });
     const before = store.get('test.boats', 'kogge') as Entry;

@@ -50,7 +50,7 @@ class ValueReader<T> extends Reader<T> {
   }
 
   once(entry: Entry): T {
-    return (kept.get(entry) ?? parse(entry)) as T;
+    return (keptValue(entry) ?? parse(entry)) as T;
   }
 }
 
@@ -63,6 +63,12 @@ export class DerivedReader<T, D> extends Reader<D> {
     super(values.collection);
     this.#values = values;
     this.#compute = compute;
+    const others = derivedReaders.get(values.collection) ?? [];
+    derivedReaders.set(values.collection, [...others, this]);
+  }
+
+  forget(entry: Entry): void {
+    this.#derived.delete(entry);
   }
 
   /** `value` is that of the entry, where the caller has read it already. */
@@ -71,7 +77,7 @@ export class DerivedReader<T, D> extends Reader<D> {
     // What was computed may be undefined.
     if (known !== undefined || this.#derived.has(entry)) return known as D;
     const derived = this.#compute(value ?? this.#values.once(entry), entry);
-    this.#derived.set(entry, derived);
+    if (kept.get(entry) !== replaced) this.#derived.set(entry, derived);
     return derived;
   }
 
@@ -92,19 +98,33 @@ export function recordReader<T>(collection: string): Reader<T> {
 
 const kept = new WeakMap<Entry, object>();
 
+/** Stands in `kept` for the value of a replaced entry. */
+const replaced = {};
+
+/** By collection. Readers are constants of their files, so there are only a few. */
+const derivedReaders = new Map<string, readonly { forget(entry: Entry): void }[]>();
+
 /** The whole value, whatever its kind is; kept with its entry. */
 export function valueOf(entry: Entry): object {
-  let value = kept.get(entry);
-  if (value === undefined) {
-    value = parse(entry);
-    kept.set(entry, value);
-  }
+  const known = kept.get(entry);
+  if (known !== undefined && known !== replaced) return known;
+  const value = parse(entry);
+  if (known === undefined) kept.set(entry, value);
   return value;
 }
 
-/** For a replaced entry: history keeps its bytes for long, so drop the parsed value. */
+function keptValue(entry: Entry): object | undefined {
+  const known = kept.get(entry);
+  return known === replaced ? undefined : known;
+}
+
+/**
+ * For a replaced or deleted entry: history keeps its bytes for long, so nothing else of it stays in
+ * memory. A later reader, such as the response to a DELETE, parses it for itself.
+ */
 export function forgetValue(entry: Entry): void {
-  kept.delete(entry);
+  kept.set(entry, replaced);
+  for (const reader of derivedReaders.get(entry.collection) ?? []) reader.forget(entry);
 }
 
 function parse({ collection, name, value }: Entry): object {
