@@ -91,7 +91,7 @@ export const webTargets: readonly Target[] = [
       try {
         webAuthorities(input.toString('utf8'));
       } catch (caught) {
-        if (!(caught instanceof TypeError) || !caught.message.startsWith('it holds')) {
+        if (!(caught instanceof TypeError) || !caught.message.startsWith('it contains')) {
           if (!/^certificate \d+ in it/.test((caught as Error).message)) throw caught;
         }
         throw new HansaError('HANSA_INVALID', (caught as Error).message);
