@@ -72,10 +72,19 @@ suite('a hostile peer', () => {
     const mallory = await peerOf('a.example', nowhere);
     const offer = { name: 'db', spiffeID: 'spiffe://a.example/db', grantedTo: ['*'] };
     for (const [changes, why] of [
-      [{ spiffeID: 'spiffe://lubeck.example/db' }, /is served by spiffe:\/\/lubeck\.example\/db/],
-      [{ spiffeID: 'spiffe://bruges.example/db' }, /is served by spiffe:\/\/bruges\.example\/db/],
-      [{ grantedTo: ['spiffe://bruges.example/web'] }, /granted to a stranger/],
-      [{ name: '../../etc' }, /name is wrong/],
+      [
+        { spiffeID: 'spiffe://lubeck.example/db' },
+        /SPIFFE ID spiffe:\/\/lubeck\.example\/db of another/,
+      ],
+      [
+        { spiffeID: 'spiffe://bruges.example/db' },
+        /SPIFFE ID spiffe:\/\/bruges\.example\/db of another/,
+      ],
+      [
+        { grantedTo: ['spiffe://bruges.example/web'] },
+        /granted to a SPIFFE ID of another trust domain/,
+      ],
+      [{ name: '../../etc' }, /name has the wrong format/],
       [{ grantedTo: Array(1025).fill('*') }, /more than 1024 entries/],
     ] as const) {
       const told = await mallory.heartbeat(lubeck, {}, [{ ...offer, ...changes }]);
