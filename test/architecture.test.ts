@@ -290,7 +290,7 @@ suite('contact with the world is made in named places', () => {
 suite('a plane has the same rooms as every other', () => {
   test('its controllers are in controllers/', () => {
     check(
-      'Whoever looks for a controller finds it without a search, and sees all of them at once.',
+      'A reader finds every controller of a plane in one folder.',
       planes.flatMap((plane) => under(`${plane}/`)),
       code(/\): Controller \{/g),
       /^src\/\w+\/controllers\/[^/]+\.ts$/,

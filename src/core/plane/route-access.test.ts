@@ -89,7 +89,7 @@ suite('the check of an api route', () => {
     });
   });
 
-  test('lets every known caller pass where that is declared, and nobody else', () => {
+  test('admits every authenticated caller where a route declares it, and rejects all others', () => {
     const check = apiCheck({ allow: 'authenticated' }, authorizer);
     check(ada, {}, '/');
     assert.throws(() => check(anonymous, {}, '/'), { code: 'HANSA_UNAUTHENTICATED' });
@@ -162,7 +162,7 @@ suite('the check of a federation route', () => {
     assert.deepEqual(check?.({ ...request, peerChain: [{}] as never }), {});
   });
 
-  test('lets agents pass, and nobody else', () => {
+  test('admits agents, and rejects all other callers', () => {
     const agents = (found: { name: string } | string) => ({
       find: () => found,
       onChange: () => () => undefined,

@@ -29,7 +29,7 @@ const at = '2026-01-01T00:00:00Z';
 const earlier = '2025-01-01T00:00:00Z';
 
 suite('the enforcement of a suspend or revoke', () => {
-  test('is told of a stopped peer only', () => {
+  test('reports only suspended and revoked peers', () => {
     for (const state of ['proposed', 'accepted', 'enrolled', 'active', 'degraded', undefined]) {
       assert.equal(isStopped(peerIn(state)), false);
       assert.equal(enforcementOf(peerIn(state), [point('api', true)], atMs), undefined);

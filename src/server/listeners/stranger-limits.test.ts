@@ -45,7 +45,7 @@ async function scene(limits: StreamLimits) {
   };
 }
 
-/** A caller that opens no window is never sent an answer. */
+/** The caller keeps its HTTP/2 window closed, so the site cannot send a response. */
 function dial(port: number, initialWindowSize: number): ClientHttp2Session {
   const session = connect(`https://127.0.0.1:${port}`, {
     rejectUnauthorized: false,

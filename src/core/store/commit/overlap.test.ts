@@ -178,7 +178,7 @@ describe('a commit behind one that fails', () => {
     assert.deepEqual(recorder.revisions, [1]);
   });
 
-  test('is told of the failure and not of a conflict with what was never written', async () => {
+  test('rejects with the failure, and not with a conflict with a change that was never written', async () => {
     const { driver, store } = await overlapping();
     const first = assert.rejects(store.commit({ put: [put('things', 'a')] }));
     await turn();

@@ -239,7 +239,7 @@ describe('the SQLite driver', () => {
     await driver.close();
   });
 
-  test('tells after a failure whether a batch was written, by opening the database anew', async () => {
+  test('reopens the database after a failure, and reports whether the batch was written', async () => {
     const driver = new SqliteDriver(path, systemClock);
     const { head } = await driver.open();
     const first = batchAfter(head);
