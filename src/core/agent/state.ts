@@ -1,0 +1,82 @@
+// The state that a site sends to an agent: a set of items with a version. Pure: computes hashes and
+// differences, so that both ends agree on what the agent holds.
+
+import { hash } from 'node:crypto';
+
+export interface ItemName {
+  /** Who interprets the item, such as `identities`. */
+  readonly section: string;
+  readonly collection: string;
+  readonly name: string;
+}
+
+/** Immutable: the same object stands in the states of many agents, and its digest is computed once. */
+export class AgentItem implements ItemName {
+  readonly section: string;
+  readonly collection: string;
+  readonly name: string;
+  readonly value: Buffer;
+  #digest: Buffer | undefined;
+
+  constructor(section: string, collection: string, name: string, value: Buffer) {
+    this.section = section;
+    this.collection = collection;
+    this.name = name;
+    this.value = value;
+  }
+
+  /** SHA-256 of the value. */
+  get digest(): Buffer {
+    this.#digest ??= hash('sha256', this.value, 'buffer');
+    return this.#digest;
+  }
+}
+
+export interface StateVersion {
+  /** Identifies the database. */
+  readonly incarnation: string;
+  readonly revision: number;
+  /** The lease epoch of the site. */
+  readonly epoch: number;
+  readonly hash: Buffer;
+}
+
+/** Unique for an item, and sorts by section, collection and name. None of them contains a NUL. */
+export function keyOf({ section, collection, name }: ItemName): string {
+  return `${section}\0${collection}\0${name}`;
+}
+
+/** SHA-256 over the keys and digests of all items, in order of keys. */
+export function hashState(items: Iterable<ItemName & { readonly digest: Uint8Array }>): Buffer {
+  const rows = [...items].map((item) => ({ key: keyOf(item), digest: item.digest }));
+  rows.sort((a, b) => (a.key < b.key ? -1 : 1));
+  const parts: Uint8Array[] = [];
+  for (const { key, digest } of rows) {
+    const text = Buffer.from(key);
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(text.byteLength);
+    parts.push(length, text, digest);
+  }
+  return hash('sha256', Buffer.concat(parts), 'buffer');
+}
+
+export interface Difference {
+  readonly put: readonly AgentItem[];
+  readonly delete: readonly ItemName[];
+}
+
+/** What turns the held items into the wanted ones. Linear in both. */
+export function difference(
+  held: Iterable<ItemName & { readonly digest: Uint8Array }>,
+  wanted: readonly AgentItem[],
+): Difference {
+  const remaining = new Map([...held].map((item) => [keyOf(item), item]));
+  const put: AgentItem[] = [];
+  for (const item of wanted) {
+    const key = keyOf(item);
+    const before = remaining.get(key);
+    remaining.delete(key);
+    if (before === undefined || !item.digest.equals(before.digest)) put.push(item);
+  }
+  return { put, delete: [...remaining.values()] };
+}
