@@ -21,6 +21,7 @@ import { LeaseMetrics } from '../core/lease/lease.ts';
 import type { Log } from '../core/log/log.ts';
 import type { Metrics } from '../core/metrics/metrics.ts';
 import { registerProcessMetrics } from '../core/metrics/process-metrics.ts';
+import { AgentSections } from '../core/agent/section.ts';
 import { EnforcementPoints } from '../core/plane/enforcement.ts';
 import type { Plane, PlaneEndpoint } from '../core/plane/plane.ts';
 import { LeaseLeadership } from '../core/reconcile/lease-leadership.ts';
@@ -221,6 +222,7 @@ function startPlanes(
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise()),
     enforcement: new EnforcementPoints(),
+    agentSections: new AgentSections(),
     resources: <R extends Resource>(kind: Kind) =>
       resourceClient<R>(kind, { store, writer, clock }),
   });

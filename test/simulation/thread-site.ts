@@ -21,6 +21,7 @@ import { SiteCredentials } from '../../src/core/identity/tls/site-credentials.ts
 import { FederatedBundles } from '../../src/trust/federation/federated-bundles.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import type { Plane, PlaneContext } from '../../src/core/plane/plane.ts';
+import { AgentSections } from '../../src/core/agent/section.ts';
 import { EnforcementPoints } from '../../src/core/plane/enforcement.ts';
 import type { PlaneRoute } from '../../src/core/plane/route.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
@@ -172,6 +173,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     transport: new SiteTransport({ process, own, resolve, at, refused }),
     dataDir: '/nowhere',
     enforcement: new EnforcementPoints(),
+    agentSections: new AgentSections(),
     advertiseURL: () => `https://${node}:8443`,
     resources,
   };

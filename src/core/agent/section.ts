@@ -2,6 +2,9 @@
 
 import type { AgentItem } from './state.ts';
 
+/** Undefined: all agents. */
+type ChangedAgents = readonly string[] | undefined;
+
 /** Methods are quick and without I/O. */
 export interface AgentSection {
   /** Unique. Agents that do not know the section ignore it. */
@@ -15,18 +18,49 @@ export interface AgentSection {
 /** The sections of this process. Planes register theirs when they start. */
 export class AgentSections {
   readonly #sections = new Map<string, AgentSection>();
+  readonly #listeners = new Set<(agents: ChangedAgents) => void>();
+  #sorted: readonly AgentSection[] = [];
 
   /** Returns how to unregister. */
   register(section: AgentSection): () => void {
     if (this.#sections.has(section.name)) {
       throw new Error(`two sections of the agents' state are called ${section.name}`);
     }
+    const stop = section.onChange((agents) => this.#tell(agents));
     this.#sections.set(section.name, section);
-    return () => this.#sections.delete(section.name);
+    this.#sort();
+    return () => {
+      stop();
+      this.#sections.delete(section.name);
+      this.#sort();
+    };
   }
 
   /** In order of names. */
   get all(): readonly AgentSection[] {
-    return [...this.#sections.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    return this.#sorted;
+  }
+
+  /** The items of all sections. */
+  itemsOf(agent: string): readonly AgentItem[] {
+    const [first, ...others] = this.#sorted;
+    if (first === undefined) return [];
+    const items = first.itemsOf(agent);
+    return others.length === 0 ? items : items.concat(...others.map((one) => one.itemsOf(agent)));
+  }
+
+  /** Like `onChange` of a section, for all sections, also those that are registered later. */
+  onChange(listener: (agents: readonly string[] | undefined) => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+
+  #sort(): void {
+    this.#sorted = [...this.#sections.values()].toSorted((a, b) => (a.name < b.name ? -1 : 1));
+    this.#tell(undefined);
+  }
+
+  #tell(agents: ChangedAgents): void {
+    for (const listener of this.#listeners) listener(agents);
   }
 }

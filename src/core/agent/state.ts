@@ -32,6 +32,11 @@ export class AgentItem implements ItemName {
   }
 }
 
+/** What an agent says of an item that it holds. */
+export interface HeldItem extends ItemName {
+  readonly digest: Buffer;
+}
+
 export interface StateVersion {
   /** Identifies the database. */
   readonly incarnation: string;
@@ -47,7 +52,7 @@ export function keyOf({ section, collection, name }: ItemName): string {
 }
 
 /** SHA-256 over the keys and digests of all items, in order of keys. */
-export function hashState(items: Iterable<ItemName & { readonly digest: Uint8Array }>): Buffer {
+export function hashState(items: Iterable<HeldItem>): Buffer {
   const rows = [...items].map((item) => ({ key: keyOf(item), digest: item.digest }));
   rows.sort((a, b) => (a.key < b.key ? -1 : 1));
   const parts: Uint8Array[] = [];
@@ -66,16 +71,14 @@ export interface Difference {
 }
 
 /** What turns the held items into the wanted ones. Linear in both. */
-export function difference(
-  held: Iterable<ItemName & { readonly digest: Uint8Array }>,
-  wanted: readonly AgentItem[],
-): Difference {
+export function difference(held: Iterable<HeldItem>, wanted: readonly AgentItem[]): Difference {
   const remaining = new Map([...held].map((item) => [keyOf(item), item]));
   const put: AgentItem[] = [];
   for (const item of wanted) {
     const key = keyOf(item);
     const before = remaining.get(key);
     remaining.delete(key);
+    if (before === item) continue;
     if (before === undefined || !item.digest.equals(before.digest)) put.push(item);
   }
   return { put, delete: [...remaining.values()] };

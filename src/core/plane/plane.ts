@@ -6,6 +6,7 @@ import type { Resource } from '../../api/object.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Requester } from '../access/audit-draft.ts';
 import type { PresetAdditions } from '../access/presets.ts';
+import type { AgentSections } from '../agent/section.ts';
 import type { Audit } from '../audit/log.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { PlaneSettings } from '../config/plane-settings.ts';
@@ -49,6 +50,8 @@ export interface PlaneContext {
   readonly advertiseURL: () => string;
   /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
+  /** The registry of what agents get. */
+  readonly agentSections: AgentSections;
   /** The resources of a kind, on the same write path as the API. */
   resources<R extends Resource>(kind: Kind): ResourceClient<R>;
 }
