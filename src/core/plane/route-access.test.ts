@@ -165,14 +165,15 @@ suite('the check of a federation route', () => {
   test('admits agents, and rejects all other callers', () => {
     const agents = (found: { name: string } | string) => ({
       find: () => found,
+      refuse: (_: unknown, reason: string) => new HansaError('HANSA_LIMIT', reason),
       onChange: () => () => undefined,
     });
     const check = federationCheck({ allow: 'agent' }, { agents: agents({ name: 'crane' }) });
     assert.deepEqual(check?.(request), { agent: { name: 'crane' } });
-    for (const directories of [{ agents: agents('it was forgotten') }, {}]) {
-      const refusing = federationCheck({ allow: 'agent' }, directories);
-      assert.throws(() => refusing?.(request), { code: 'HANSA_FORBIDDEN' });
-    }
+    const refusing = federationCheck({ allow: 'agent' }, { agents: agents('it was forgotten') });
+    assert.throws(() => refusing?.(request), { code: 'HANSA_LIMIT', message: 'it was forgotten' });
+    const without = federationCheck({ allow: 'agent' }, {});
+    assert.throws(() => without?.(request), { code: 'HANSA_FORBIDDEN' });
   });
 
   test('refuses everyone where no plane keeps peers', () => {

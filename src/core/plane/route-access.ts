@@ -102,9 +102,13 @@ export function federationCheck(
       return (request) => ({ peer: peerOf(access, directories, request) });
     case 'agent':
       return (request) => {
-        const found = directories.agents?.find(request.svid) ?? 'this site has no agents';
+        const { agents } = directories;
+        const found = agents?.find(request.svid) ?? 'this site has no agents';
         if (typeof found !== 'string') return { agent: found };
-        throw new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${found}.`);
+        throw (
+          agents?.refuse(request, found) ??
+          new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${found}.`)
+        );
       };
   }
 }

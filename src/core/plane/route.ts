@@ -185,5 +185,15 @@ export type Refused = Pick<FederationRequest, 'path' | 'address' | 'svid' | 'pee
 /** The agents that joined. Same rules as PeerDirectory. */
 export interface AgentDirectory {
   find(svid: ValidatedSvid | undefined): JoinedAgent | string;
-  onChange(listener: () => void): () => void;
+  /**
+   * Reports an SVID that is older than the newest ones of its agent. Returns the error for the caller:
+   * HANSA_UNAUTHENTICATED where the site has no such agent (any more), otherwise HANSA_FORBIDDEN, which a
+   * newer SVID can cure.
+   */
+  refuse(request: Refused, reason: string): HansaError;
+  /**
+   * Calls `listener` after each change that can end the trust in agents: with their names, or undefined
+   * for all. Returns how to stop.
+   */
+  onChange(listener: (agents: readonly string[] | undefined) => void): () => void;
 }

@@ -193,7 +193,7 @@ export const siteKeys = {
   'limits.maxWatches': configKey({
     placeholder: 'COUNT',
     meaning:
-      'Maximum number of open watches, and a quarter of that per caller. Further ones get 429. The admin socket has a separate limit of the same size.',
+      'Maximum number of open watches, and a quarter of that per caller. Further ones get 429. The admin socket has a separate limit of the same size, and so do the streams of agents.',
     default: '5000',
     parse: parseCount(1, 1_000_000),
   }),

@@ -38,6 +38,7 @@ const site = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/site');
 const peer = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site');
 const otherPeer = forgeLeaf(reval, 'spiffe://reval.example/hansa/site');
 const agent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/crane');
+const otherAgent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/hoist');
 
 const silent: Log = {
   debug: () => undefined,
@@ -76,6 +77,16 @@ const rpcs: readonly PlaneRpc[] = [
     handle: (call) => call.write(Buffer.from(call.agent.name)),
   },
   {
+    path: '/test.Stream/AgentEcho',
+    allow: 'agent',
+    ...times,
+    handle: async (call) => {
+      for (let one = await call.read(); one !== undefined; one = await call.read()) {
+        await call.write(Buffer.from(`${call.agent.name} ${one.toString()}`));
+      }
+    },
+  },
+  {
     path: '/test.Stream/Public',
     allow: 'public',
     ...times,
@@ -110,6 +121,7 @@ async function scene({ strangersCount = false, methods = rpcs } = {}) {
   const live = new Set(['bruges.example', 'reval.example']);
   const granted = new Set<string>();
   const changed = new Set<() => void>();
+  const changedAgents = new Set<(agents: readonly string[] | undefined) => void>();
   const peers: PeerDirectory = {
     find: (svid) => {
       const name = svid?.id.trustDomain.name ?? '';
@@ -124,9 +136,12 @@ async function scene({ strangersCount = false, methods = rpcs } = {}) {
       return () => changed.delete(listener);
     },
   };
+  const forgotten = new Set<string>();
+  /** The agents that were looked up, in order. */
+  const found: string[] = [];
   const denials: string[] = [];
   const limits = new Limits(
-    { maxConcurrentRequests: 20, maxWatches: 0, requestsPerSecond: 0 },
+    { maxConcurrentRequests: 20, maxWatches: 6, requestsPerSecond: 0 },
     clock,
   );
   const dispatcher = new FederationDispatcher({
@@ -142,11 +157,16 @@ async function scene({ strangersCount = false, methods = rpcs } = {}) {
     directories: {
       peers,
       agents: {
-        find: (svid) =>
-          svid?.id.segments[1] === 'agent'
-            ? { name: svid.id.segments[2] ?? '' }
-            : 'no agent has this identity',
-        onChange: (listener) => peers.onChange(listener),
+        find: (svid) => {
+          const [, role, name = ''] = svid?.id.segments ?? [];
+          found.push(name);
+          return role === 'agent' && !forgotten.has(name) ? { name } : 'no agent has this identity';
+        },
+        refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
+        onChange: (listener) => {
+          changedAgents.add(listener);
+          return () => changedAgents.delete(listener);
+        },
       },
     },
     denied: (who, { code }, { route }) => denials.push(`${who} ${code} ${route}`),
@@ -171,7 +191,21 @@ async function scene({ strangersCount = false, methods = rpcs } = {}) {
     closing.push(() => session.destroy());
     return session;
   };
-  return { clock, bundles, live, granted, changed, limits, dispatcher, dial, denials, strangers };
+  return {
+    clock,
+    bundles,
+    live,
+    granted,
+    changed,
+    changedAgents,
+    forgotten,
+    found,
+    limits,
+    dispatcher,
+    dial,
+    denials,
+    strangers,
+  };
 }
 
 /** A stream, with what it answers and how it ends. */
@@ -340,6 +374,41 @@ suite('a stream of a known caller', () => {
     for (const listener of changed) listener();
     assert.deepEqual(await gone.ended, { status: '7', message: 'Refused: it is no peer.' });
     assert.equal(await stays.say('two'), 'reval.example two');
+  });
+
+  test('ends when its agent is forgotten, without a check of other agents', async () => {
+    const { dial, forgotten, changedAgents, found } = await scene();
+    const gone = open(dial(agent), 'AgentEcho');
+    const stays = open(dial(otherAgent), 'AgentEcho');
+    await Promise.all([gone.say('one'), stays.say('one')]);
+    forgotten.add('crane');
+    found.length = 0;
+    for (const listener of changedAgents) listener(['crane', 'unknown']);
+    assert.equal((await gone.ended).status, '7');
+    assert.deepEqual(found, ['crane']);
+    assert.equal(await stays.say('two'), 'hoist two');
+  });
+
+  test('ends for every agent that is no longer trusted after a change that concerns all', async () => {
+    const { dial, forgotten, changedAgents } = await scene();
+    const streams = [open(dial(agent), 'AgentEcho'), open(dial(otherAgent), 'AgentEcho')];
+    await Promise.all(streams.map(({ say }) => say('one')));
+    for (const name of ['crane', 'hoist']) forgotten.add(name);
+    for (const listener of changedAgents) listener(undefined);
+    for (const { ended } of streams) assert.equal((await ended).status, '7');
+  });
+
+  test('of an agent counts against the limit of long streams, with a few places for one agent', async () => {
+    const { dial } = await scene();
+    const session = dial(agent);
+    const own = Array.from({ length: 4 }, () => open(session, 'AgentEcho'));
+    await Promise.all(own.map(({ say }) => say('x')));
+    assert.equal((await open(dial(agent), 'AgentEcho').ended).status, '8');
+    // 6 of all agents together; peers have places of their own.
+    const others = Array.from({ length: 2 }, () => open(dial(otherAgent), 'AgentEcho'));
+    await Promise.all(others.map(({ say }) => say('x')));
+    assert.equal((await open(dial(otherAgent), 'AgentEcho').ended).status, '8');
+    assert.equal(await open(dial(peer), 'Peer').say('x'), 'bruges.example x');
   });
 
   test('gets no message through after its trust is gone, also before the change is told', async () => {

@@ -4,6 +4,7 @@
 
 import type { Http2ServerRequest, Http2ServerResponse, ServerHttp2Stream } from 'node:http2';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
+import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -33,7 +34,11 @@ export interface RpcDispatcherParts {
   /** The SVID of the connection, if the site trusts it now. */
   readonly svidOf: (request: Request) => ValidatedSvid | undefined;
   /** Takes a place for a known caller or a stranger, or throws. The result releases it. */
-  readonly enter: (request: Request, svid: ValidatedSvid | undefined) => () => void;
+  readonly enter: (
+    request: Request,
+    svid: ValidatedSvid | undefined,
+    allow: PlaneRpc['allow'],
+  ) => () => void;
   /** Called for calls that were rejected or took too long, with the SVID of an authenticated caller. */
   readonly refused: (
     request: Request,
@@ -48,6 +53,10 @@ const limits: ReadonlySet<string> = new Set(['HANSA_TOO_MANY_REQUESTS', 'HANSA_T
 const lingerMs = 1_000;
 /** Trust can end with time, and wall time can jump, so the site checks callers at least this often. */
 const judgeEveryMs = 60_000;
+/** Longest time to check callers before other tasks run. */
+const judgeAtOnceMs = 5;
+/** Denials of callers that must be known, for the audit log. */
+const denials: ReadonlySet<string> = new Set(['HANSA_FORBIDDEN', 'HANSA_UNAUTHENTICATED']);
 
 /** application/grpc with or without a message format, but not application/grpc-web. */
 export function isRpc(request: Request): boolean {
@@ -66,6 +75,10 @@ export class RpcDispatcher {
   readonly #methods: ReadonlyMap<string, Method>;
   /** Open calls with an authenticated caller. Per process: each replica ends the calls that it serves. */
   readonly #known = new Set<RpcCall>();
+  /** The calls of agents among them, by name. */
+  readonly #ofAgents = new Map<string, Set<RpcCall>>();
+  /** How often a check of all callers was requested, and how many of them are done. */
+  readonly #judgements = { requested: 0, done: 0 };
   readonly #stops: (() => void)[] = [];
   readonly #calls;
 
@@ -76,13 +89,15 @@ export class RpcDispatcher {
       rpcs.map((rpc) => [rpc.path, { rpc, check: federationCheck(rpc, directories) }]),
     );
     if (this.#methods.size < rpcs.length) throw new Error('two methods have the same path');
-    const judgeAll = (): void => {
-      for (const call of this.#known) call.judge();
-    };
     for (const allow of ['peer', 'agent'] as const) {
       const directory = allow === 'peer' ? directories.peers : directories.agents;
       if (directory === undefined || !rpcs.some((rpc) => rpc.allow === allow)) continue;
-      this.#stops.push(directory.onChange(judgeAll));
+      this.#stops.push(
+        directory.onChange((agents?: readonly string[]) => {
+          if (agents === undefined) void this.#judgeAll();
+          else this.#judgeAgents(agents);
+        }),
+      );
     }
     this.#calls = parts.metrics.counter({
       name: 'hansa_federation_rpcs_total',
@@ -120,7 +135,7 @@ export class RpcDispatcher {
     };
     try {
       known = method?.check === undefined ? undefined : this.#parts.svidOf(request);
-      leave = this.#parts.enter(request, known);
+      leave = this.#parts.enter(request, known, method?.rpc.allow ?? 'public');
       if (request.method !== 'POST' || method === undefined) {
         throw new HansaError('HANSA_METHOD_NOT_ALLOWED', `This site has no gRPC method ${name}.`);
       }
@@ -132,7 +147,7 @@ export class RpcDispatcher {
         this.#parts.log.error('gRPC call failed', { error: error.cause, method: name });
       }
       // A public method records its denials itself.
-      const isRefused = method?.check !== undefined && error.code === 'HANSA_FORBIDDEN';
+      const isRefused = method?.check !== undefined && denials.has(error.code);
       if (isRefused || limits.has(error.code)) this.#parts.refused(request, name, error, known);
       status = rpcStatusOf(error);
     }
@@ -171,7 +186,7 @@ export class RpcDispatcher {
     try {
       call.authorize();
       if (check !== undefined) {
-        this.#known.add(call);
+        this.#add(call, rpc);
         stopJudging = this.#judgeInTime(call);
         countAgain = release?.(request);
       }
@@ -181,8 +196,48 @@ export class RpcDispatcher {
       stopJudging?.();
       countAgain?.();
       call.stop();
-      this.#known.delete(call);
+      this.#delete(call, rpc);
       request.removeListener('close', gone);
+    }
+  }
+
+  #add(call: RpcCall, { allow }: PlaneRpc): void {
+    this.#known.add(call);
+    if (allow !== 'agent') return;
+    const { name } = call.agent;
+    const calls = this.#ofAgents.get(name) ?? new Set();
+    this.#ofAgents.set(name, calls.add(call));
+  }
+
+  #delete(call: RpcCall, { allow }: PlaneRpc): void {
+    if (!this.#known.delete(call) || allow !== 'agent') return;
+    const { name } = call.agent;
+    const calls = this.#ofAgents.get(name);
+    calls?.delete(call);
+    if (calls?.size === 0) this.#ofAgents.delete(name);
+  }
+
+  /** Each agent renews its SVID often, which must not cost a check of all agents. */
+  #judgeAgents(names: readonly string[]): void {
+    for (const name of names) for (const call of this.#ofAgents.get(name) ?? []) call.judge();
+  }
+
+  /** Lets others run in between: after a rotation, each check verifies signatures (0.1 ms). */
+  async #judgeAll(): Promise<void> {
+    const { clock } = this.#parts;
+    const judgements = this.#judgements;
+    const isRunning = judgements.done < judgements.requested++;
+    if (isRunning) return;
+    while (judgements.done < judgements.requested) {
+      const upTo = judgements.requested;
+      let untilMs = clock.monotonic() + judgeAtOnceMs;
+      for (const call of this.#known) {
+        call.judge();
+        if (clock.monotonic() < untilMs) continue;
+        await yieldToEventLoop();
+        untilMs = clock.monotonic() + judgeAtOnceMs;
+      }
+      judgements.done = upTo;
     }
   }
 

@@ -37,6 +37,8 @@ const mostOfOnePeer = 32;
 const mostOfOneAddress = 16;
 /** A site or an agent needs one stream of each kind, and a second one while it reconnects. */
 const mostStreamsOfOneIdentity = 16;
+/** An agent has one stream. A second one replaces it, and a few more may still be closing. */
+const mostStreamsOfOneAgent = 4;
 
 export class FederationDispatcher {
   readonly #peers: PeerAuthenticator;
@@ -48,6 +50,8 @@ export class FederationDispatcher {
   /** Streams, by identity and by address. All limits are per process: each replica limits what it serves. */
   readonly #knownStreams: CallerQuota;
   readonly #strangerStreams: CallerQuota;
+  /** Streams of agents: they last, like watches, and are as many as the machines of the site. */
+  readonly #agentStreams: CallerQuota;
 
   constructor(parts: FederationDispatcherParts) {
     this.#peers = new PeerAuthenticator(parts.bundles);
@@ -56,6 +60,10 @@ export class FederationDispatcher {
     this.#strangerShares = new CallerQuota({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
     this.#knownStreams = new CallerQuota({ each: mostStreamsOfOneIdentity, all });
     this.#strangerStreams = new CallerQuota({ each: mostOfOneAddress, all: Math.ceil(all / 2) });
+    this.#agentStreams = new CallerQuota({
+      each: mostStreamsOfOneAgent,
+      all: parts.limits.maxWatches,
+    });
     this.#dispatcher = new PlaneDispatcher(parts, {
       name: 'federation',
       whose: 'other sites',
@@ -72,7 +80,7 @@ export class FederationDispatcher {
       rpcs: parts.rpcs ?? [],
       directories: parts.directories ?? {},
       svidOf: (request) => this.#svidOf(request, parts.clock),
-      enter: (request, svid) => this.#enterStream(request, svid, parts.limits),
+      enter: (request, svid, allow) => this.#enterStream(request, svid, allow, parts.limits),
       refused: (request, route, error, svid) =>
         parts.denied(svid?.id.toString(), error, {
           route,
@@ -103,12 +111,18 @@ export class FederationDispatcher {
   }
 
   /** A stream can last long, so it counts against other limits than requests. */
-  #enterStream(request: Request, svid: ValidatedSvid | undefined, limits: Limits): () => void {
+  #enterStream(
+    request: Request,
+    svid: ValidatedSvid | undefined,
+    allow: PlaneRpc['allow'],
+    limits: Limits,
+  ): () => void {
     const address = request.socket?.remoteAddress ?? '';
-    limits.spend(address);
-    return svid === undefined
-      ? this.#strangerStreams.enter(sourceOf(address))
-      : this.#knownStreams.enter(svid.id.toString());
+    const identity = svid?.id.toString();
+    // Many agents may share one address.
+    limits.spend(identity ?? address);
+    if (identity === undefined) return this.#strangerStreams.enter(sourceOf(address));
+    return (allow === 'agent' ? this.#agentStreams : this.#knownStreams).enter(identity);
   }
 
   /** For requests with a body, which may arrive slowly. Others need no place. */

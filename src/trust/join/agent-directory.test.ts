@@ -74,12 +74,41 @@ suite('an agent', () => {
 
   test('is refused when it is forgotten, and the change is told', async (t) => {
     const { directory, members, clock } = await scene(t);
-    let told = 0;
-    t.after(directory.onChange(() => told++));
+    const told: unknown[] = [];
+    t.after(directory.onChange((agents) => told.push(agents)));
     await members.forget('agent/crane', []);
     await clock.advance(0);
     assert.match(JSON.stringify(directory.find(svid(crane))), /no agent crane has joined/);
-    assert.ok(told > 0);
+    assert.deepEqual(told, [['crane']]);
+  });
+
+  for (const [what, shown, code] of [
+    [
+      'that was forgotten',
+      svid('spiffe://lubeck.example/hansa/agent/other'),
+      'HANSA_UNAUTHENTICATED',
+    ],
+    ['with an older SVID', svid(crane, '00'), 'HANSA_FORBIDDEN'],
+    ['without a valid SVID', undefined, 'HANSA_FORBIDDEN'],
+    ['of another site', svid('spiffe://bruges.example/hansa/agent/other'), 'HANSA_FORBIDDEN'],
+  ] as const) {
+    test(`${what} gets an error that says whether a newer SVID helps`, async (t) => {
+      const { directory } = await scene(t);
+      const request = { path: '', address: undefined, peerChain: [], svid: shown };
+      assert.equal(directory.refuse(request, 'it is so').code, code);
+    });
+  }
+
+  test('that renews tells its own name, and a bot tells none', async (t) => {
+    const { directory, members, clock } = await scene(t);
+    const told: unknown[] = [];
+    t.after(directory.onChange((agents) => told.push(agents)));
+    const kept = members.get('agent/crane');
+    assert.ok(kept);
+    await members.put('agent/crane', kept, { ...kept.member, generation: 3 }, []);
+    await members.put('bot/ci/1', undefined, { ...kept.member, role: 'bot', name: 'ci' }, []);
+    await clock.advance(0);
+    assert.deepEqual(told, [['crane']]);
   });
 
   test('is refused when the peer that vouched for it is stopped', async (t) => {

@@ -3,6 +3,7 @@
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
@@ -18,22 +19,29 @@ export interface AgentDirectoryParts {
   readonly authority: { onChange(listener: () => void): () => void };
 }
 
-/** A change in these collections can end the trust in an agent: its record, or the peer that vouched for it. */
-const trustCollections = [
-  membersCollection,
-  federationPeerKind.plural,
-  spiffeFederationKind.plural,
-];
+/** A change in these collections can end the trust in the peer that vouched for agents. */
+const trustCollections = [federationPeerKind.plural, spiffeFederationKind.plural];
 
 export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
   const { store, authority } = parts;
   return {
     find: (svid) => findAgent(parts, svid),
+    refuse: ({ svid }, reason) => refusalOf(parts, svid, reason),
     onChange: (listener) => {
+      const all = (): void => listener(undefined);
       const watches = trustCollections.map((collection) =>
-        store.watch(collection, store.revision, { changes: listener, ended: listener }),
+        store.watch(collection, store.revision, { changes: all, ended: all }),
       );
-      const unhook = authority.onChange(listener);
+      watches.push(
+        store.watch(membersCollection, store.revision, {
+          changes: (changes) => {
+            const agents = changes.flatMap(({ name }) => agentOf(name) ?? []);
+            if (agents.length > 0) listener(agents);
+          },
+          ended: all,
+        }),
+      );
+      const unhook = authority.onChange(all);
       return () => {
         unhook();
         for (const watch of watches) watch.stop();
@@ -62,4 +70,27 @@ function findAgent(
   }
   const vouching = judgeVouching(member, trustDomain.name, federationState.current);
   return vouching.state === 'trusted' ? { name } : vouching.why;
+}
+
+/** The agent of a member record; undefined for bots. */
+function agentOf(instance: string): string | undefined {
+  return instance.startsWith('agent/') ? instance.slice('agent/'.length) : undefined;
+}
+
+function refusalOf(
+  { trustDomain, members }: AgentDirectoryParts,
+  svid: ValidatedSvid | undefined,
+  reason: string,
+): HansaError {
+  const [, role, name] = svid?.id.segments ?? [];
+  const isForgotten =
+    svid?.id.memberOf(trustDomain) === true &&
+    role === 'agent' &&
+    members.get(`agent/${name}`) === undefined;
+  return isForgotten
+    ? new HansaError(
+        'HANSA_UNAUTHENTICATED',
+        `This site has no agent ${name}: an operator has forgotten it, or it never joined. Join again with a join token.`,
+      )
+    : new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${reason}.`);
 }
