@@ -17,6 +17,8 @@ export interface Figure {
   readonly anchorP99Milliseconds?: number;
   /** What the ratio must be at least to hold what is promised. */
   readonly atLeast?: number;
+  /** What the value must not exceed to hold what is promised. */
+  readonly atMost?: number;
   /** What the ratio should reach; without a ratio, what the value should not exceed. */
   readonly aim?: number;
   /** What the value should not exceed, whatever the anchor's is. */
@@ -32,6 +34,11 @@ export function median(values: readonly number[]): number {
   const upper = sorted[middle];
   if (upper === undefined) return Number.NaN;
   return sorted.length % 2 === 1 ? upper : ((sorted[middle - 1] ?? upper) + upper) / 2;
+}
+
+export function percentile99(values: readonly number[]): number {
+  const sorted = values.toSorted((one, other) => one - other);
+  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
 }
 
 /** Three significant digits: what is measured here is not known better. */

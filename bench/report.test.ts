@@ -33,20 +33,22 @@ const figures: readonly Figure[] = [
     aim: 2,
   },
   { bench: 'late', value: 300, unit: 'ms', aimAtMost: 200 },
+  { bench: 'limited', value: 260, unit: 'ms', atMost: 250 },
 ];
 
 test('the page has a row for every figure, in their order', () => {
-  const rows = report(figures, run).match(/^\| (fast|slow|late) .*$/gm);
-  assert.equal(rows?.length, 3);
+  const rows = report(figures, run).match(/^\| (fast|slow|late|limited) .*$/gm);
+  assert.equal(rows?.length, 4);
   assert.match(rows[0] ?? '', /20 requests\/s \| 10 \(SPIRE\) \| 2 .*holds at least 1\.5×/);
   assert.match(rows[1] ?? '', /\*\*misses\*\* at least 1×, misses the aim of 2×/);
   assert.match(rows[2] ?? '', /misses the aim of at most 200 ms/);
+  assert.match(rows[3] ?? '', /\*\*misses\*\* at most 250 ms/);
 });
 
 test('the page says what was lost, and which run it comes from', () => {
   const page = report(figures, run);
   assert.match(page, /Slower or larger than the anchor: slow\./);
-  assert.match(page, /Promises that do not hold: slow\./);
+  assert.match(page, /Promises that do not hold: slow; limited\./);
   assert.match(page, /Aims that are missed: slow; late\./);
   assert.match(page, /one run of 14 minutes on 2026-11-16; .* load average was 0\.3/);
   assert.match(page, /SPIRE is version 1\.13\.3/);

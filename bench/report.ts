@@ -92,7 +92,7 @@ interface Verdict {
 }
 
 function verdicts(figure: Figure): readonly Verdict[] {
-  const { ratio, value, unit, atLeast, aim, aimAtMost } = figure;
+  const { ratio, value, unit, atLeast, atMost, aim, aimAtMost } = figure;
   const found: Verdict[] = [];
   const promise = (held: boolean, goal: string): void => {
     found.push({ what: 'promise', held, text: `${held ? 'holds' : '**misses**'} ${goal}` });
@@ -102,6 +102,7 @@ function verdicts(figure: Figure): readonly Verdict[] {
   };
   if (atLeast !== undefined && ratio !== undefined)
     promise(ratio >= atLeast, `at least ${atLeast}×`);
+  if (atMost !== undefined) promise(value <= atMost, `at most ${atMost} ${unit}`);
   if (aim !== undefined && ratio !== undefined) aimAt(ratio >= aim, `${aim}×`);
   const most = aimAtMost ?? (ratio === undefined ? aim : undefined);
   if (most !== undefined) aimAt(value <= most, `at most ${most} ${unit}`);
