@@ -101,7 +101,7 @@ plugins {
     stdio: ['ignore', 'ignore', 'inherit'],
   });
   process.once('exit', () => agent.kill('SIGKILL'));
-  const workload = await firstAnswer(socket);
+  const workload = await WorkloadStream.first(socket);
   return { server, agent, workload, entry };
 }
 
@@ -120,22 +120,6 @@ async function createEntry(server: SpireServer, parent: string): Promise<readonl
     readonly results: readonly { readonly entry: { readonly id: string } }[];
   };
   return ['-entryID', results[0]?.entry.id ?? '', ...what];
-}
-
-/** An agent answers some seconds after its start. */
-async function firstAnswer(socket: string): Promise<WorkloadStream> {
-  const deadline = performance.now() + 60_000;
-  for (;;) {
-    const stream = new WorkloadStream(socket);
-    try {
-      await stream.until('nobody.example', 0);
-      return stream;
-    } catch (error) {
-      stream.close();
-      if (performance.now() > deadline) throw error;
-      await sleep(200);
-    }
-  }
 }
 
 async function federate(side: Side, other: Side): Promise<void> {

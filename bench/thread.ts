@@ -4,7 +4,7 @@
 // at each of them, and waits for the bundles on these streams.
 
 import { missingTools } from '../test/interop/tool.ts';
-import { type Figure, median, rounded } from './figure.ts';
+import { type Figure, median, percentile99, rounded } from './figure.ts';
 import {
   becomePeers,
   type BenchSite,
@@ -45,11 +45,6 @@ async function measureRotation(lubeck: BenchSite, bruges: BenchSite): Promise<re
     times.push(performance.now() - started);
   }
   return times;
-}
-
-function percentile99(values: readonly number[]): number {
-  const sorted = values.toSorted((one, other) => one - other);
-  return sorted[Math.ceil(sorted.length * 0.99) - 1] ?? Number.NaN;
 }
 
 const spireName = 'two SPIRE servers with agents';

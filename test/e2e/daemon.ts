@@ -75,20 +75,26 @@ export function temporaryFolder(): string {
   return path;
 }
 
-export interface Daemon {
+/** A program that goes on, and greets when it is ready. */
+export interface Program {
   readonly pid: number;
-  readonly dataDir: string;
-  readonly endpoints: Endpoints;
-  /** What it printed when it was ready. */
-  readonly greeting: string;
-  /** From the start of the process until then. */
-  readonly readyMs: number;
+  /** What it prints when it is ready; rejects where it ends before. */
+  readonly greeted: Promise<string>;
   /** What it has logged so far. */
   log(): string;
   /** Resolves to the exit code, or the name of the signal that ended it. */
   readonly ended: Promise<number | string>;
   /** Sends a signal and resolves when the process has ended, like `ended`. */
   signal(name: NodeJS.Signals): Promise<number | string>;
+}
+
+export interface Daemon extends Omit<Program, 'greeted'> {
+  readonly dataDir: string;
+  readonly endpoints: Endpoints;
+  /** What it printed when it was ready. */
+  readonly greeting: string;
+  /** From the start of the process until then. */
+  readonly readyMs: number;
 }
 
 /** None outlives the tests, however these end. */
@@ -102,14 +108,13 @@ const readyWithinMs = 120_000;
 /** Enough to tell why a test failed. */
 const maxLogCharacters = 4 * 1024 * 1024;
 
-/** On ports that the system chooses; resolves when the site says that it is ready. */
-export async function startDaemon(dataDir: string, flags: readonly string[] = []): Promise<Daemon> {
-  const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
-  for (const listener of ['api', 'federation', 'metrics'])
-    args.push(`--${listener}`, '127.0.0.1:0');
-  const started = performance.now();
-  const child = spawn(launcher, [...args, ...flags], {
-    env: cleanEnvironment(),
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+): Program {
+  const child = spawn(command, args, {
+    env: { ...cleanEnvironment(), ...env },
     stdio: ['ignore', 'pipe', 'pipe'],
   });
   const ended = once(child, 'close').then(([code, signal]) => (code ?? signal) as number | string);
@@ -119,15 +124,12 @@ export async function startDaemon(dataDir: string, flags: readonly string[] = []
   child.stderr.setEncoding('utf8').on('data', (text: string) => {
     log = (log + text).slice(-maxLogCharacters);
   });
-  const greeting = await untilReady(child, () => log);
-  const readyMs = performance.now() - started;
-  const endpoints = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as Endpoints;
+  const greeted = untilReady(child, () => log);
+  // It also rejects where the caller does not wait for it.
+  greeted.catch(() => undefined);
   return {
     pid: child.pid as number,
-    dataDir,
-    endpoints,
-    greeting,
-    readyMs,
+    greeted,
     log: () => log,
     ended,
     signal: (name) => {
@@ -137,13 +139,26 @@ export async function startDaemon(dataDir: string, flags: readonly string[] = []
   };
 }
 
+/** On ports that the system chooses; resolves when the site says that it is ready. */
+export async function startDaemon(dataDir: string, flags: readonly string[] = []): Promise<Daemon> {
+  const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
+  for (const listener of ['api', 'federation', 'metrics'])
+    args.push(`--${listener}`, '127.0.0.1:0');
+  const started = performance.now();
+  const program = startProgram(launcher, [...args, ...flags]);
+  const greeting = await program.greeted;
+  const readyMs = performance.now() - started;
+  const endpoints = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as Endpoints;
+  return { ...program, dataDir, endpoints, greeting, readyMs };
+}
+
 /** The last line of the greeting tells what to do next. */
 function untilReady(child: ChildProcess, log: () => string): Promise<string> {
   return new Promise((resolve, reject) => {
     let stdout = '';
     const timer = setTimeout(() => {
       child.kill('SIGKILL');
-      reject(new Error(`the site was not ready within ${readyWithinMs} ms:\n${log()}`));
+      reject(new Error(`the program was not ready within ${readyWithinMs} ms:\n${log()}`));
     }, readyWithinMs);
     child.stdout?.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
@@ -151,9 +166,10 @@ function untilReady(child: ChildProcess, log: () => string): Promise<string> {
       clearTimeout(timer);
       resolve(stdout);
     });
+    child.on('error', reject);
     child.on('close', (code) => {
       clearTimeout(timer);
-      reject(new Error(`the site ended with ${code} before it was ready:\n${log()}`));
+      reject(new Error(`the program ended with ${code} before it was ready:\n${log()}`));
     });
   });
 }
