@@ -50,6 +50,8 @@ export interface SpireOptions {
   readonly web?: { readonly certificateFile: string; readonly keyFile: string };
   /** Whom it believes as the Web PKI: a file in PEM. */
   readonly webRootsFile?: string;
+  /** Without the rate limits for attestation and signing, for benchmarks. */
+  readonly unlimited?: true;
 }
 
 export async function startSpire(
@@ -70,6 +72,7 @@ export async function startSpire(
   trust_domain = "${trustDomain}"
   data_dir = "${folder}"
   log_level = "INFO"
+  ${options.unlimited === true ? 'ratelimit { attestation = false signing = false }' : ''}
   federation {
     bundle_endpoint {
       address = "127.0.0.1"
@@ -136,8 +139,10 @@ export interface SpireAgent {
   stop(): Promise<void>;
 }
 
-/** An agent of the server on this machine, as spiffe://TRUST-DOMAIN/agent. */
-/** It asks its server every `syncSeconds`; tests have no time for SPIRE's own five. */
+/**
+ * An agent of the server on this machine, as spiffe://TRUST-DOMAIN/agent. It asks its server every
+ * `syncSeconds`; tests have no time for SPIRE's own five.
+ */
 export async function startSpireAgent(server: SpireServer, syncSeconds = 1): Promise<SpireAgent> {
   const program = await requireTool('spire-agent');
   const folder = await mkdtemp(join(tmpdir(), 'hansa-spire-agent-'));

@@ -79,6 +79,7 @@ const tools = {
   'join-client': { module: 'join-client', package: '.' },
   mint: { module: 'mint', package: '.' },
   streams: { module: 'streams', package: '.' },
+  'agent-load': { module: 'agent-load', package: '.' },
   oidc: { module: 'oidc', package: '.' },
   'ext-authz': { module: 'ext-authz', package: '.' },
   sds: { module: 'sds', package: '.' },
