@@ -19,8 +19,8 @@ export interface Column {
   readonly priority?: number;
 }
 
-/** Which names objects of a kind may have. The grammar of trust domains also has `_` (a deviation from kube-apiserver). */
-export type NameRule = 'dns-subdomain' | 'trust-domain';
+/** Which names objects of a kind may have. Those of trust domains and agents may have `_` (a deviation from kube-apiserver). */
+export type NameRule = 'dns-subdomain' | 'trust-domain' | 'agent';
 
 export interface Kind<
   Spec extends ObjectSchema = ObjectSchema,
@@ -56,13 +56,20 @@ export interface Kind<
   readonly guardedFields?: readonly GuardedField[];
 }
 
-/** Changing the field also needs the verb `update` on this subresource. Of the preset roles only `admin` has it. */
-export interface GuardedField {
-  /** As `spec.advertiseURL` or `metadata.labels[hansa.dev/peer]`. */
+/** Setting, changing or removing the field needs a further right. Of the preset roles only `admin` has it. */
+export type GuardedField = {
+  /** As `spec.advertiseURL`, `metadata.labels` or `metadata.labels[hansa.dev/peer]`. */
   readonly field: string;
-  /** What a role lists in `subresources`. No path serves it. */
-  readonly subresource: string;
-}
+} & (
+  | {
+      /** The verb `update` on this subresource: what a role lists in `subresources`. No path serves it. */
+      readonly subresource: string;
+    }
+  | {
+      /** The verbs `create` and `update` on all objects of the kind with this plural, which is not `editable`. */
+      readonly writes: string;
+    }
+);
 
 export type ResourceOf<K> =
   K extends Kind<infer Spec, infer Status> ? Resource<Infer<Spec>, Infer<Status>> : never;

@@ -3,6 +3,7 @@
 // and the two share data only through the store.
 
 import { Command } from 'commander';
+import { agentKind } from '../api/kinds/agent.ts';
 import { federationPeerKind } from '../api/kinds/federation-peer.ts';
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
@@ -22,7 +23,7 @@ import { type TrustSettings, trustSettings } from './settings.ts';
 
 export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
-  kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind],
+  kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind, agentKind],
   settings: trustSettings,
   guide: ['authorities', 'envoy', 'federation', 'join', 'jwt-svids', 'web-listener', 'workloads'],
   commands: (kit) => [

@@ -3,6 +3,7 @@
 import { joinTokenKind } from '../api/kinds/join-token.ts';
 import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
+import { siteAgentName } from '../api/values/agent-name.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
 import type { Log } from '../core/log/log.ts';
@@ -53,6 +54,7 @@ export async function startTrust(
     ...context,
     federationState,
     siteNames,
+    agent: siteAgentName,
     jwtIssuer: issuer,
   }).catch((error: unknown) => {
     web?.stop();

@@ -1,6 +1,6 @@
 // Generates the Markdown reference page of a kind for docs/reference from its declaration.
 
-import type { Kind } from '../kind.ts';
+import type { Kind, NameRule } from '../kind.ts';
 import { apiVersion } from '../object.ts';
 import type { Field, ObjectSchema, Schema } from '../schema/schema.ts';
 import { verbsOf } from './discovery.ts';
@@ -32,11 +32,15 @@ function namesOf(kind: Kind): string {
   return [kind.plural, kind.singular, ...kind.shortNames].map((name) => `\`${name}\``).join(', ');
 }
 
+const nameRules: Readonly<Record<NameRule, string>> = {
+  'trust-domain': 'a trust domain: lower-case letters, digits, `.`, `-` and `_`',
+  'dns-subdomain': 'a DNS subdomain: lower-case letters, digits, `-` and `.`',
+  agent: 'at most 63 lower-case letters, digits, `.`, `-` and `_`',
+};
+
 function nameRuleOf(kind: Kind): string {
   if (kind.singleton !== undefined) return `only \`${kind.singleton}\``;
-  return kind.names === 'trust-domain'
-    ? 'a trust domain: lower-case letters, digits, `.`, `-` and `_`'
-    : 'a DNS subdomain: lower-case letters, digits, `-` and `.`';
+  return nameRules[kind.names];
 }
 
 function fieldTable(name: string, schema: ObjectSchema, required: boolean): string[] {

@@ -5,6 +5,7 @@ import { apiVersion, type Condition } from '../object.ts';
 import { pruneObject, type Untyped, validateObject } from '../resource-schema.ts';
 import type { Infer } from '../schema/schema.ts';
 import type { conditions } from './conditions.ts';
+import { agentKind } from './agent.ts';
 import { roleKind } from './role.ts';
 import { roleBindingKind } from './role-binding.ts';
 import { siteKind } from './site.ts';
@@ -135,5 +136,66 @@ suite('a workload entry', () => {
     const [refused] = validateObject(workloadEntryKind, object);
     assert.equal(refused?.field, 'spec.federatesWith[0]');
     assert.match(refused.message, /: write the trust domain without spiffe:\/\//);
+  });
+});
+
+suite('the agents of a workload entry', () => {
+  const base = { spiffeID: 'spiffe://lubeck.example/web', selectors: ['unix:uid:1000'] };
+  const ofAgents = (agents: unknown): string[] =>
+    problems(workloadEntryKind, { ...base, agents }).filter((field) => field !== '<nil>');
+
+  test('are named or selected', () => {
+    assert.deepEqual(problems(workloadEntryKind, base), []);
+    assert.deepEqual(ofAgents({ names: ['crane-1', 'site', 'a_b'] }), []);
+    assert.deepEqual(ofAgents({ selector: { matchLabels: { zone: 'harbour', tier: '' } } }), []);
+  });
+
+  test('are either named or selected, and not both', () => {
+    const matchLabels = { zone: 'harbour' };
+    assert.deepEqual(ofAgents({}), ['spec.agents']);
+    assert.deepEqual(ofAgents({ names: ['a'], selector: { matchLabels } }), ['spec.agents']);
+  });
+
+  test('are not all agents by an empty selector or list', () => {
+    assert.deepEqual(ofAgents({ selector: { matchLabels: {} } }), ['spec.agents.selector']);
+    assert.deepEqual(ofAgents({ selector: {} }), ['spec.agents.selector.matchLabels']);
+    assert.deepEqual(ofAgents({ names: [] }), ['spec.agents.names']);
+  });
+
+  test('have valid names, and a limited number of names and labels', () => {
+    for (const name of ['', 'Crane', 'a/b', '*', 'a'.repeat(64)]) {
+      assert.deepEqual(ofAgents({ names: [name] }).slice(0, 1), ['spec.agents.names[0]'], name);
+    }
+    assert.deepEqual(ofAgents({ names: ['a', 'a'] }), ['spec.agents.names[1]']);
+    const many = Array.from({ length: 257 }, (_, at) => `a${at}`);
+    assert.deepEqual(ofAgents({ names: many }), ['spec.agents.names']);
+    const labels = Object.fromEntries(many.slice(0, 17).map((key) => [key, '']));
+    assert.deepEqual(ofAgents({ selector: { matchLabels: labels } }), [
+      'spec.agents.selector.matchLabels',
+    ]);
+  });
+});
+
+suite('an agent', () => {
+  test('may decide alone for a limited time', () => {
+    assert.deepEqual(problems(agentKind, {}), []);
+    assert.deepEqual(problems(agentKind, { maxOfflineSeconds: 60 }), []);
+    for (const maxOfflineSeconds of [0, -1, 604_801, 1.5]) {
+      const [field] = problems(agentKind, { maxOfflineSeconds });
+      assert.equal(field, 'spec.maxOfflineSeconds');
+    }
+  });
+
+  test('has the name with which its machine joined', () => {
+    const named = (name: string): string[] =>
+      validateObject(agentKind, {
+        apiVersion,
+        kind: 'Agent',
+        metadata: { name },
+        spec: {},
+      }).map(({ message }) => message);
+    assert.deepEqual(named('crane_1.harbour'), []);
+    assert.match(named('Crane').join(), /must have at most 63 lower-case letters/);
+    assert.match(named('a'.repeat(64)).join(), /must have at most 63 lower-case letters/);
   });
 });

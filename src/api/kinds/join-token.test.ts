@@ -60,4 +60,37 @@ suite('a join token', () => {
       'spec.spiffe.allow[1].spiffeID',
     ]);
   });
+
+  test('may be for one agent, for one use, and set labels', () => {
+    const labels = { zone: 'harbour', 'example.com/tier': '' };
+    assert.deepEqual(problems({ ...secret, agentName: 'crane_1', singleUse: true, labels }), []);
+    const both = { ...spiffe, roles: ['agent', 'bot'], agentName: 'crane-1', labels };
+    assert.deepEqual(problems(both), []);
+    assert.deepEqual(problems({ ...spiffe, singleUse: true }), []);
+  });
+
+  test('has a name or labels for agents only', () => {
+    assert.deepEqual(problems({ ...spiffe, agentName: 'crane-1' }), ['spec']);
+    assert.deepEqual(problems({ ...spiffe, labels: { zone: 'harbour' } }), ['spec']);
+    assert.deepEqual(problems({ ...spiffe, labels: {} }), ['spec']);
+  });
+
+  test('is for no agent with the name of the machine of the site, or without a valid name', () => {
+    assert.deepEqual(problems({ ...secret, agentName: 'site' }), ['spec']);
+    for (const agentName of ['', 'Crane', 'a/b', '..', 'a'.repeat(64)]) {
+      assert.deepEqual(problems({ ...secret, agentName }).slice(0, 1), ['spec.agentName']);
+    }
+  });
+
+  test('sets a limited number of labels with valid values', () => {
+    const many = Object.fromEntries(Array.from({ length: 17 }, (_, at) => [`k${at}`, '']));
+    assert.deepEqual(problems({ ...secret, labels: many }), ['spec.labels']);
+    for (const value of ['a b', '-a', 'a'.repeat(64), 'ä']) {
+      assert.deepEqual(problems({ ...secret, labels: { zone: value } }).slice(0, 1), [
+        'spec.labels.zone',
+      ]);
+    }
+    assert.deepEqual(problems({ ...secret, labels: { zone: 1 } }), ['spec.labels.zone']);
+    assert.deepEqual(problems({ ...secret, singleUse: 'yes' }), ['spec.singleUse']);
+  });
 });

@@ -3,7 +3,9 @@
 
 import { defineKind, type ResourceOf } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
+import { agentNamePattern, siteAgentName } from '../values/agent-name.ts';
 import { conditions } from './conditions.ts';
+import { workloadEntryKind } from './workload-entry.ts';
 
 export type JoinToken = ResourceOf<typeof joinTokenKind>;
 
@@ -14,6 +16,8 @@ interface Spec {
   readonly method: string;
   readonly roles: readonly string[];
   readonly botName?: string;
+  readonly agentName?: string;
+  readonly labels?: unknown;
   readonly expiresAt?: string;
   readonly spiffe?: unknown;
 }
@@ -28,6 +32,7 @@ export const joinTokenKind = defineKind({
   names: 'dns-subdomain',
   specRequired: true,
   auditName: 'join.token',
+  guardedFields: [{ field: 'spec.labels', writes: workloadEntryKind.plural }],
   spec: s.object({
     description: 'Who may join, and in which role.',
     fields: {
@@ -58,6 +63,28 @@ export const joinTokenKind = defineKind({
           maxLength: 63,
           pattern: '^[a-z0-9]([-._a-z0-9]*[a-z0-9])?$',
         }),
+      ),
+      agentName: optional(
+        s.string({
+          description: 'The only name under which an agent may join with this token.',
+          maxLength: 63,
+          pattern: agentNamePattern,
+        }),
+      ),
+      labels: optional(
+        s.map({
+          description:
+            'Labels of the Agents that join with this token. They decide which WorkloadEntries an agent gets, so setting them needs the verbs create and update on all WorkloadEntries. A later change affects only agents that join later.',
+          maxProperties: 16,
+          values: s.string({
+            description: 'The value of the label.',
+            maxLength: 63,
+            pattern: '^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$',
+          }),
+        }),
+      ),
+      singleUse: optional(
+        s.boolean({ description: 'Whether only one client may join with this token.' }),
       ),
       expiresAt: optional(
         s.time({
@@ -110,6 +137,21 @@ export const joinTokenKind = defineKind({
         cel: "self.method != 'secret' || has(self.expiresAt)",
         message: 'a token with a secret must have expiresAt',
         holds: (value: Spec) => value.method !== 'secret' || value.expiresAt !== undefined,
+      },
+      {
+        cel: "!has(self.agentName) || self.roles.exists(role, role == 'agent')",
+        message: 'agentName is only for the role agent',
+        holds: (value: Spec) => value.agentName === undefined || value.roles.includes('agent'),
+      },
+      {
+        cel: "!has(self.agentName) || self.agentName != 'site'",
+        message: 'agentName must not be site: that is the machine of the site itself',
+        holds: (value: Spec) => value.agentName !== siteAgentName,
+      },
+      {
+        cel: "!has(self.labels) || self.roles.exists(role, role == 'agent')",
+        message: 'labels are only for the role agent',
+        holds: (value: Spec) => value.labels === undefined || value.roles.includes('agent'),
       },
     ],
   }),

@@ -1,24 +1,38 @@
-// The kind WorkloadEntry: which processes on the machine of this site get which SPIFFE ID.
+// The kind WorkloadEntry: which processes on which machines of this site get which SPIFFE ID.
 
 import { defineKind } from '../kind.ts';
 import { optional, required, s } from '../schema/dsl.ts';
+import { agentNamePattern } from '../values/agent-name.ts';
 import { conditions } from './conditions.ts';
 
 interface Spec {
   readonly spiffeID: string;
 }
 
+interface AgentSelector {
+  readonly matchLabels: Readonly<Record<string, string>>;
+}
+
+interface Agents {
+  readonly names?: readonly string[];
+  readonly selector?: AgentSelector;
+}
+
 /** SPIFFE-ID section 2.2: a segment must not be . or .. */
 const dots = /\/[.]{1,2}(\/.*)?$/;
 
+const plural = 'workloadentries';
+
 export const workloadEntryKind = defineKind({
   kind: 'WorkloadEntry',
-  plural: 'workloadentries',
+  plural,
   singular: 'workloadentry',
   shortNames: ['we'],
   description:
     'Gives an identity to workloads: every process that matches all selectors. From the Workload API, it gets an X.509-SVID with this SPIFFE ID, JWT-SVIDs on request, and the bundles of the trust domains that it federates with. The site renews the X.509-SVID.',
   names: 'dns-subdomain',
+  // A caller who may change one entry could otherwise give its identity to another machine.
+  guardedFields: [{ field: 'spec.agents', writes: plural }],
   specRequired: true,
   spec: s.object({
     description: 'The identity of the workload, and its selectors.',
@@ -111,6 +125,56 @@ export const workloadEntryKind = defineKind({
           },
         }),
       ),
+      agents: optional(
+        s.object({
+          description:
+            'The machines on which the entry applies: exactly one of names and selector. Without it, only the machine of the site, which is the Agent `site`. Changing it needs the verbs create and update on all WorkloadEntries.',
+          fields: {
+            names: optional(
+              s.list({
+                description: 'Names of Agents. An agent with such a name may join later.',
+                listType: 'set',
+                minItems: 1,
+                maxItems: 256,
+                items: s.string({
+                  description: 'The name of an Agent.',
+                  maxLength: 63,
+                  pattern: agentNamePattern,
+                }),
+              }),
+            ),
+            selector: optional(
+              s.object({
+                description: 'All Agents that match, now or later.',
+                fields: {
+                  matchLabels: required(
+                    s.map({
+                      description: 'Labels that the Agent must have, all of them. At least one.',
+                      maxProperties: 16,
+                      values: s.string({ description: 'The value of the label.', maxLength: 63 }),
+                    }),
+                  ),
+                },
+                rules: [
+                  {
+                    cel: 'size(self.matchLabels) > 0',
+                    message: 'matchLabels must have at least one label',
+                    holds: (value: AgentSelector) => Object.keys(value.matchLabels).length > 0,
+                  },
+                ],
+              }),
+            ),
+          },
+          rules: [
+            {
+              cel: 'has(self.names) != has(self.selector)',
+              message: 'exactly one of names and selector must be set',
+              holds: (value: Agents) =>
+                (value.names === undefined) !== (value.selector === undefined),
+            },
+          ],
+        }),
+      ),
       hint: optional(
         s.string({
           description:
@@ -176,6 +240,13 @@ export const workloadEntryKind = defineKind({
       trustDomainCount: optional(
         s.integer({ description: 'Number of these trust domains.', format: 'int32', minimum: 0 }),
       ),
+      agentCount: optional(
+        s.integer({
+          description: 'Number of Agents that the entry is assigned to.',
+          format: 'int32',
+          minimum: 0,
+        }),
+      ),
       conditions: optional(conditions),
     },
   }),
@@ -203,6 +274,13 @@ export const workloadEntryKind = defineKind({
       type: 'string',
       jsonPath: '.status.conditions[?(@.type=="Federated")].status',
       description: 'Whether they get every bundle that the entry asks for.',
+    },
+    {
+      name: 'Agents',
+      type: 'integer',
+      jsonPath: '.status.agentCount',
+      description: 'Number of Agents that the entry is assigned to.',
+      priority: 1,
     },
     {
       name: 'Trust-Domains',

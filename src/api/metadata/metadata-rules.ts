@@ -16,6 +16,7 @@ import {
   tooLong,
 } from '../schema/field-error.ts';
 import { compareBytes, quoteGo } from '../schema/go-text.ts';
+import { agentNameRule, isAgentName } from '../values/agent-name.ts';
 import { TrustDomain } from '../values/trust-domain.ts';
 
 type Metadata = Partial<Omit<ObjectMeta, 'managedFields'>> & {
@@ -79,6 +80,7 @@ function nameErrors(kind: Kind, name: string): readonly string[] {
     return [`must be ${quoteGo(kind.singleton)}: there is only one ${kind.kind}`];
   }
   if (kind.names === 'dns-subdomain') return checkName(name);
+  if (kind.names === 'agent') return isAgentName(name) ? [] : [`must have ${agentNameRule}`];
   const problem = TrustDomain.problem(name);
   return problem === undefined ? [] : [`must be a trust domain: ${problem}`];
 }

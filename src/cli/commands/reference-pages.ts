@@ -86,10 +86,13 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
     return verbs.includes(everything) ? 'everything' : verbs.join(', ');
   };
   const fields = kinds.flatMap(({ kind, plural, guardedFields = [] }) =>
-    guardedFields.map(
-      ({ field, subresource }) =>
-        `- \`${field}\` of ${kind} needs the verb \`update\` on \`${plural}/${subresource}\`, which only \`admin\` has.`,
-    ),
+    guardedFields.map((one) => {
+      const right =
+        'subresource' in one
+          ? `the verb \`update\` on \`${plural}/${one.subresource}\``
+          : `the verbs \`create\` and \`update\` on all \`${one.writes}\``;
+      return `- \`${one.field}\` of ${kind} needs ${right}, which only \`admin\` has.`;
+    }),
   );
   return [
     '# Preset roles',

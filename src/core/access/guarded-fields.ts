@@ -3,7 +3,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import type { GuardedField } from '../../api/kind.ts';
-import type { Authorizer } from './authorizer.ts';
+import type { Attributes, Authorizer } from './authorizer.ts';
 import { forbiddenObject } from './denial.ts';
 import type { Caller } from './identity.ts';
 
@@ -27,16 +27,32 @@ export function checkGuardedFields(
   if (kind.guardedFields === undefined || next === undefined || caller.via === 'controller') return;
   const { plural } = kind;
   const { name = '' } = next.metadata;
-  for (const { field, subresource } of kind.guardedFields) {
+  for (const guarded of kind.guardedFields) {
+    const { field } = guarded;
     if (isDeepStrictEqual(valueAt(next, field), valueAt(live, field))) continue;
-    const right = { verb: 'update', plural, name, subresource };
-    if (authorizer.authorize(caller, right).allowed) continue;
+    const rights = rightsFor(guarded, plural, name);
+    if (rights.every((right) => authorizer.authorize(caller, right).allowed)) continue;
     throw forbiddenObject(
       plural,
       name,
-      `User ${JSON.stringify(caller.user)} cannot change ${field}: that needs the role admin, or a rule with the verb update on ${plural}/${subresource}`,
+      `User ${JSON.stringify(caller.user)} cannot change ${field}: that needs the role admin, or a rule with ${describe(guarded, plural)}`,
     );
   }
+}
+
+/** All of them are needed. */
+function rightsFor(guarded: GuardedField, plural: string, name: string): readonly Attributes[] {
+  if ('subresource' in guarded) {
+    return [{ verb: 'update', plural, name, subresource: guarded.subresource }];
+  }
+  // Without a name: a rule that names single objects is not enough.
+  return ['create', 'update'].map((verb) => ({ verb, plural: guarded.writes }));
+}
+
+function describe(guarded: GuardedField, plural: string): string {
+  return 'subresource' in guarded
+    ? `the verb update on ${plural}/${guarded.subresource}`
+    : `the verbs create and update on all ${guarded.writes}`;
 }
 
 /** Keys that have dots of their own stand in brackets. */
@@ -47,5 +63,10 @@ function valueAt(object: unknown, field: string): unknown {
   for (const [, bracketed, plain = ''] of field.matchAll(pathSegment)) {
     value = (value as Record<string, unknown> | undefined)?.[bracketed ?? plain];
   }
-  return value;
+  return isEmptyMap(value) ? undefined : value;
+}
+
+/** No labels and an empty set of labels are the same. */
+function isEmptyMap(value: unknown): boolean {
+  return typeof value === 'object' && value !== null && Object.keys(value).length === 0;
 }

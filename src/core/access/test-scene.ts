@@ -29,6 +29,8 @@ export const sceneKinds: readonly KindName[] = [
   { kind: 'RoleBinding', plural: 'rolebindings' },
   { kind: 'Approval', plural: 'approvals' },
   { kind: 'Network', plural: 'networks', editable: true },
+  { kind: 'Agent', plural: 'agents' },
+  { kind: 'WorkloadEntry', plural: 'workloadentries' },
 ];
 
 export interface Scene {

@@ -82,6 +82,19 @@ suite('a token', () => {
     admitToken({ metadata: { name: 'a' }, spec: { method: 'secret', roles: ['agent'] } } as never);
   });
 
+  test('with labels that an Agent cannot have is refused', () => {
+    const labelled = (labels: object): void =>
+      admitToken({ metadata: { name: 'a' }, spec: { ...ciToken, labels } } as never);
+    labelled({ zone: 'harbour', 'example.com/tier': '' });
+    for (const key of ['', 'a b', '/a', 'a/b/c', 'a'.repeat(64)]) {
+      assert.throws(
+        () => labelled({ zone: 'harbour', [key]: '' }),
+        (error) => hasCode(error, 'HANSA_INVALID') && /spec\.labels: /.test(error.message),
+        key,
+      );
+    }
+  });
+
   test('hears of every rule that cannot', () => {
     assert.throws(
       () =>

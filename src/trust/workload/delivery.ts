@@ -2,6 +2,7 @@
 // grants, federations, the authority, time) it computes the states of all streams again, and sends
 // those that differ. Level-triggered: a change only triggers a recomputation, and carries no data.
 
+import { agentKind } from '../../api/kinds/agent.ts';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
@@ -45,6 +46,8 @@ export interface DeliveryOptions {
   readonly trustDomain: TrustDomain;
   /** DNS names that no SVID may contain. */
   readonly siteNames?: readonly string[];
+  /** The Agent of this machine: only entries that are assigned to it. Undefined: all entries of the store. */
+  readonly agent?: string | undefined;
   readonly bundles: BundleSource;
   readonly federationState: StoreFederationState;
   readonly supply: SvidSupply;
@@ -112,7 +115,7 @@ export class Delivery {
 
   constructor(options: DeliveryOptions) {
     this.#options = options;
-    this.#entries = new StoreEntries(options.store, options.trustDomain, options.siteNames);
+    this.#entries = new StoreEntries(options);
   }
 
   /** Throws HANSA_STORE_CORRUPT if it cannot read an entry, and leaves nothing running. */
@@ -133,6 +136,19 @@ export class Delivery {
       this.#sources.push(
         new StoreSource({ store, clock, collection }).start({
           add: () => this.refresh(),
+          ended: (error) => ended(error, collection),
+        }),
+      );
+    }
+    const { agent } = this.#options;
+    if (agent !== undefined) {
+      // Its labels decide which entries apply here.
+      const collection = agentKind.plural;
+      this.#sources.push(
+        new StoreSource({ store, clock, collection }).start({
+          add: (name) => {
+            if (name === agent) this.refresh();
+          },
           ended: (error) => ended(error, collection),
         }),
       );

@@ -26,6 +26,7 @@ import {
   X509BundlesResponseSchema,
   X509SVIDResponseSchema,
 } from '../../../proto/gen/workload_pb.ts';
+import type { WorkloadEntry } from './entries/matching-entries.ts';
 import type { LabelSelectorObject } from '../../api/selectors/label-selector.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
@@ -188,7 +189,13 @@ export async function put(
         encode: (revision) =>
           Buffer.from(
             JSON.stringify({
-              metadata: { name, uid: `uid-${name}`, resourceVersion: String(revision), labels },
+              metadata: {
+                name,
+                uid: `uid-${name}`,
+                resourceVersion: String(revision),
+                generation: revision,
+                labels,
+              },
               ...object,
             }),
           ),
@@ -208,6 +215,7 @@ export function putEntry(
     readonly hint?: string;
     readonly dnsNames?: readonly string[];
     readonly ttlSeconds?: number;
+    readonly agents?: WorkloadEntry['spec']['agents'];
   } = {},
 ): Promise<void> {
   return put(store, 'workloadentries', name, {

@@ -62,6 +62,8 @@ export type WorkloadContext = Pick<
   readonly jwtIssuer?: string | undefined;
   /** The DNS names of the site itself, which no workload gets. */
   readonly siteNames?: readonly string[];
+  /** The Agent of this machine: only entries that are assigned to it. Undefined: all entries of the store. */
+  readonly agent?: string;
 };
 
 const siteActor: AuditActor = { user: 'system:workload-api', groups: [], via: 'controller' };
@@ -128,6 +130,7 @@ export async function workloadServices(
     log,
     trustDomain,
     siteNames,
+    agent: context.agent,
     bundles,
     federationState,
     supply,

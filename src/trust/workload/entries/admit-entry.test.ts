@@ -34,6 +34,22 @@ for (const [spiffeID, code] of [
   });
 }
 
+test('an entry whose selector of agents has no valid label is refused', () => {
+  const metadata = { name: 'web' } as Parameters<typeof admitEntry>[0]['metadata'];
+  for (const matchLabels of [{ 'a b': '' }, { '/a': '' }, { zone: 'a b' }]) {
+    const spec = {
+      spiffeID: 'spiffe://lubeck.example/web',
+      selectors: ['unix:uid:1000'],
+      federatesWith: [],
+      agents: { selector: { matchLabels } },
+    };
+    assert.throws(
+      () => admitEntry({ metadata, spec }, lubeck),
+      (error) => hasCode(error, 'HANSA_INVALID') && /spec\.agents\.selector: /.test(error.message),
+    );
+  }
+});
+
 const siteNames = ['localhost', 'Lubeck.example', 'api.lubeck.example'];
 
 function admitDnsNames(...dnsNames: readonly string[]): void {

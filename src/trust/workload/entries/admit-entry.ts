@@ -19,6 +19,7 @@ const fields: Record<EntryProblem['reason'], string> = {
   ReservedPath: 'spec.spiffeID',
   NeverMatches: 'spec.selectors',
   InvalidSelector: 'spec.federatesWithSelector',
+  InvalidAgents: 'spec.agents.selector',
 };
 
 /** Throws HANSA_INVALID, or HANSA_FORBIDDEN for a reserved path, which the audit log records. */

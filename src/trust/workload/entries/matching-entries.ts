@@ -39,7 +39,8 @@ export interface EntryProblem {
     | 'ForeignTrustDomain'
     | 'ReservedPath'
     | 'NeverMatches'
-    | 'InvalidSelector';
+    | 'InvalidSelector'
+    | 'InvalidAgents';
   readonly message: string;
 }
 
@@ -106,6 +107,11 @@ export function usableEntry(
     federatesWithSelector = selectorOf(entry.spec.federatesWithSelector);
   } catch (error) {
     return { problem: { reason: 'InvalidSelector', message: toHansaError(error).message } };
+  }
+  try {
+    labelSelectorText(entry.spec.agents?.selector ?? {});
+  } catch (error) {
+    return { problem: { reason: 'InvalidAgents', message: toHansaError(error).message } };
   }
   const { name, uid } = entry.metadata;
   const { hint, dnsNames = [], jwtTtlSeconds = defaultJwtTtlSeconds } = entry.spec;

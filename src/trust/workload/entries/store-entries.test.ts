@@ -14,7 +14,7 @@ const uid = ['unix:uid:1'];
 async function scene(t: TestContext): Promise<{ store: Store; entries: StoreEntries }> {
   const store = await openStore({ driver: 'memory' }, { clock: systemClock });
   t.after(() => store.close());
-  return { store, entries: new StoreEntries(store, lubeck) };
+  return { store, entries: new StoreEntries({ store, trustDomain: lubeck }) };
 }
 
 const names = (entries: StoreEntries, selectors = uid) =>
@@ -79,9 +79,35 @@ describe('the entries of the store', () => {
           if (look) names(entries);
         }
         const process = ['unix:uid:1', 'unix:gid:2', 'cgroup:/x'];
-        assert.deepEqual(names(entries, process), names(new StoreEntries(store, lubeck), process));
+        assert.deepEqual(
+          names(entries, process),
+          names(new StoreEntries({ store, trustDomain: lubeck }), process),
+        );
       }),
       { numRuns: 50 },
     );
+  });
+
+  test('of a machine are those that are assigned to its Agent', async (t) => {
+    const { store } = await scene(t);
+    const entries = new StoreEntries({ store, trustDomain: lubeck, agent: 'site' });
+    const harbour = { selector: { matchLabels: { zone: 'harbour' } } };
+    await putEntry(store, 'default', { selectors: uid });
+    await putEntry(store, 'named', { selectors: uid, agents: { names: ['crane-1', 'site'] } });
+    await putEntry(store, 'elsewhere', { selectors: uid, agents: { names: ['crane-1'] } });
+    await putEntry(store, 'selected', { selectors: uid, agents: harbour });
+    // Also before the site has created its Agent.
+    assert.deepEqual(names(entries), ['default', 'named']);
+    await put(store, 'agents', 'crane-1', { spec: {} }, { zone: 'harbour' });
+    assert.deepEqual(names(entries), ['default', 'named']);
+    await put(store, 'agents', 'site', { spec: {} }, { zone: 'harbour' });
+    assert.deepEqual(names(entries), ['default', 'named', 'selected']);
+    assert.ok(entries.has('selected'));
+    assert.ok(!entries.has('elsewhere'));
+    await putEntry(store, 'default', { selectors: uid, agents: { names: ['crane-1'] } });
+    assert.deepEqual(names(entries), ['named', 'selected']);
+    await put(store, 'agents', 'site', { spec: {} }, { zone: 'gate' });
+    assert.deepEqual(names(entries), ['named']);
+    assert.ok(!entries.has('selected'));
   });
 });
