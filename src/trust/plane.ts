@@ -10,6 +10,7 @@ import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { forgottenMembersLines } from './client/forgotten-members.ts';
+import { agentCommand } from './commands/agent.ts';
 import { grantCheckCommand } from './commands/grant-check.ts';
 import { joinCommand } from './commands/join.ts';
 import { trustNames } from './commands/names.ts';
@@ -30,6 +31,7 @@ export const trustPlane: Plane<TrustSettings> = {
     trustCommand(kit),
     svidCommand(kit),
     joinCommand(kit),
+    agentCommand(kit),
     new Command('grant').addCommand(grantCheckCommand(kit)),
   ],
   names: trustNames,

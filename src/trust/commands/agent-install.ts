@@ -1,0 +1,168 @@
+// `hansa agent install` and `hansa agent uninstall`: the agent as a systemd service.
+
+import { existsSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { Command } from 'commander';
+import { printable } from '../../core/command/columns.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import type { ServiceMachine } from '../apply/service-machine.ts';
+import { agentUnit, unitName } from '../install/agent-unit.ts';
+import {
+  defaultDataDir,
+  defaultUser,
+  installedUnit,
+  type InstallWish,
+  planInstall,
+  planUninstall,
+  type Step,
+} from '../install/install-plan.ts';
+
+interface RootOptions {
+  readonly root?: string;
+  readonly dryRun?: boolean;
+  readonly output: OutputFormat;
+}
+
+interface InstallOptions extends RootOptions {
+  readonly user: string;
+  readonly unprivileged?: boolean;
+  readonly print?: boolean;
+}
+
+export function installCommand(kit: CommandKit): Command {
+  return new Command('install')
+    .description('install the agent as a systemd service of this machine')
+    .option('--print', 'print the unit, and change nothing')
+    .option('--user <name>', 'the system user that runs the agent', defaultUser)
+    .option(
+      '--unprivileged',
+      'no capabilities: unix:path and unix:sha256 match no program of other users',
+    )
+    .option('--root <folder>', 'the root folder of an image to install into')
+    .option('--dry-run', 'print the steps, and change nothing')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The command creates a system user and a data folder (--data-dir, default ${defaultDataDir}), and
+writes and enables a unit with restrictions. Only root may do this. If the agent has joined a site
+with this data folder, the command also starts it. hansa agent uninstall removes everything again.
+
+Examples:
+  hansa agent install --print
+  hansa agent install --yes
+  hansa agent install --root ./image --yes`,
+    )
+    .action(async (options: InstallOptions, command: Command) => {
+      const wish = wishOf(kit, command, options);
+      if (options.print === true) {
+        const unit = agentUnit({ ...wish, createsUser: true });
+        kit.print(kit.renderValue({ unit }, options.output) ?? unit.trimEnd());
+        return;
+      }
+      const machine = await machineOf(kit, options);
+      const found = machine.look(wish.dataDir, wish.user, hasJoined);
+      const steps = planInstall(found, wish);
+      await carryOut(kit, command, options, machine, steps, {
+        question: 'Install the agent?',
+        done: `Installed ${unitName}.`,
+      });
+      if (options.dryRun !== true && found.dataDir?.hasJoined !== true) {
+        kit.note(
+          printable(
+            `The agent has not joined a site yet. Let it join with the data folder ${wish.dataDir}, and repeat this command. See: hansa agent run --help`,
+          ),
+        );
+      }
+    });
+}
+
+export function uninstallCommand(kit: CommandKit): Command {
+  return new Command('uninstall')
+    .description('stop the agent, and remove its service, user, data folder and keys')
+    .option('--root <folder>', 'the root folder of an image to uninstall from')
+    .option('--dry-run', 'print what would be removed, and change nothing')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The site keeps the Agent object until its operator runs hansa agent forget.
+
+Examples:
+  hansa agent uninstall --dry-run
+  hansa agent uninstall --yes`,
+    )
+    .action(async (options: RootOptions, command: Command) => {
+      const machine = await machineOf(kit, options);
+      const bare = machine.look(defaultDataDir, defaultUser, hasJoined);
+      const installed = installedUnit(bare, 'uninstall the agent');
+      const found =
+        installed === undefined ? bare : machine.look(installed.dataDir, installed.user, hasJoined);
+      const steps = planUninstall(found);
+      await carryOut(kit, command, options, machine, steps, {
+        question: 'Uninstall the agent? Workloads on this machine lose their identities.',
+        done: `Uninstalled ${unitName}.`,
+      });
+      if (options.dryRun !== true) {
+        kit.note('At the site, the operator can now run: hansa agent forget NAME');
+      }
+    });
+}
+
+function wishOf(kit: CommandKit, command: Command, options: InstallOptions): InstallWish {
+  const { user } = options;
+  // useradd(8)
+  if (!/^[a-z_][a-z0-9_-]{0,31}$/.test(user)) {
+    throw usageError(
+      `${JSON.stringify(user)} (--user) is not the name of a system user. Use lower-case letters, digits, - and _.`,
+    );
+  }
+  if (user === 'root') {
+    throw usageError(
+      'The agent does not run as root (--user). Without --unprivileged, it has the capabilities that it needs.',
+    );
+  }
+  // HANSA_DATA_DIR names the folder of a site.
+  const chosen = kit.dataDir(command);
+  return {
+    launcher: kit.io.launcher,
+    dataDir: chosen.byFlag ? resolve(kit.io.cwd, chosen.path()) : defaultDataDir,
+    user,
+    capabilities: options.unprivileged !== true,
+  };
+}
+
+async function machineOf(kit: CommandKit, { root }: RootOptions): Promise<ServiceMachine> {
+  const folder = root === undefined ? undefined : resolve(kit.io.cwd, root);
+  if (folder !== undefined && !existsSync(folder)) {
+    throw usageError(`The folder ${folder} (--root) does not exist.`);
+  }
+  // Loaded here, so that no other command waits for it.
+  const { ServiceMachine: Machine } = await import('../apply/service-machine.ts');
+  return new Machine(folder);
+}
+
+/** Shows the steps and asks first. A dry run ends there. */
+async function carryOut(
+  kit: CommandKit,
+  command: Command,
+  { dryRun = false, output }: RootOptions,
+  machine: Pick<ServiceMachine, 'carryOut'>,
+  steps: readonly Step[],
+  { question, done }: { readonly question: string; readonly done: string },
+): Promise<void> {
+  const lines = steps.map(({ text }) => printable(`${text}.`));
+  if (!dryRun) {
+    for (const line of lines) kit.note(line);
+    await kit.confirm(command, question);
+    for (const step of steps) await machine.carryOut(step);
+  }
+  const rendered = kit.renderValue({ dryRun, steps: steps.map(({ text }) => text) }, output);
+  kit.print(rendered ?? (dryRun ? lines.join('\n') : done));
+}
+
+/** Whether an agent joined a site with this data folder. */
+function hasJoined(folder: string): boolean {
+  return existsSync(join(folder, 'join.json'));
+}

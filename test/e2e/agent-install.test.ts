@@ -1,0 +1,170 @@
+// `hansa agent install` and `uninstall` into the root folder of an image, and what systemd thinks of the
+// unit. No systemd has to run.
+
+import assert from 'node:assert/strict';
+import { spawnSync } from 'node:child_process';
+import {
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { join } from 'node:path';
+import { after, before, suite, test } from 'node:test';
+import { execute, hansa, temporaryFolder } from './daemon.ts';
+
+const folder = temporaryFolder();
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+const has = (program: string): boolean =>
+  spawnSync('sh', ['-c', `command -v ${program}`]).status === 0;
+const withoutAnalyze = has('systemd-analyze') ? false : 'systemd-analyze is not installed';
+const withoutRoot =
+  process.geteuid?.() !== 0
+    ? 'only root may install'
+    : ['systemctl', 'useradd', 'groupadd'].every(has)
+      ? false
+      : 'systemctl or useradd is not installed';
+
+suite('the unit of hansa agent install --print', { skip: withoutAnalyze }, () => {
+  for (const [flags, maxExposure] of [
+    // CAP_SYS_PTRACE and CAP_DAC_READ_SEARCH make the difference.
+    [[], 2.1],
+    [['--unprivileged'], 1.5],
+  ] as const) {
+    const name = ['hansa agent install', ...flags].join(' ');
+    let file: string;
+    before(async () => {
+      const at = join(folder, `unit${flags.join('')}`);
+      mkdirSync(at);
+      file = join(at, 'hansa-agent.service');
+      const { code, stdout, stderr } = await hansa(['agent', 'install', '--print', ...flags]);
+      assert.equal(code, 0, stderr);
+      writeFileSync(file, stdout);
+    });
+
+    test(`${name}: systemd accepts every line`, async () => {
+      const { code, stdout, stderr } = await execute('systemd-analyze', ['verify', file]);
+      // Other units of this machine may have problems of their own.
+      const about = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('hansa-agent'));
+      assert.deepEqual(about, []);
+      assert.equal(code, 0, stderr);
+    });
+
+    test(`${name}: systemd rates its exposure at ${maxExposure} or less of 10`, async () => {
+      const args = ['security', '--offline=true', '--no-pager', file];
+      const { stdout, stderr } = await execute('systemd-analyze', args);
+      const level = /Overall exposure level for \S+: ([\d.]+)/.exec(stdout)?.[1];
+      assert.ok(level !== undefined, `${stdout}${stderr}`);
+      assert.ok(Number(level) <= maxExposure, stdout);
+    });
+  }
+});
+
+/** Files with their content, links with their target. Without backups and locks of useradd. */
+function treeOf(root: string, below = ''): Record<string, string> {
+  const entries = readdirSync(join(root, below)).flatMap((name): [string, string][] => {
+    const path = join(below, name);
+    const found = lstatSync(join(root, path));
+    if (/(?:^\.pwd\.lock|-)$/.test(name)) return [];
+    if (found.isDirectory()) return Object.entries(treeOf(root, path));
+    if (found.isSymbolicLink()) return [[path, readlinkSync(join(root, path))]];
+    return [[path, found.isFile() ? readFileSync(join(root, path), 'utf8') : 'special']];
+  });
+  return Object.fromEntries(entries);
+}
+
+suite('hansa agent install --root', { skip: withoutRoot }, () => {
+  const unit = 'etc/systemd/system/hansa-agent.service';
+  const makeImage = (name: string): string => {
+    const image = join(folder, name);
+    mkdirSync(join(image, 'etc'), { recursive: true });
+    writeFileSync(join(image, 'etc/passwd'), 'root:x:0:0:root:/root:/bin/sh\n');
+    writeFileSync(join(image, 'etc/group'), 'root:x:0:\n');
+    writeFileSync(join(image, 'etc/shadow'), 'root:*:19000::::::\n');
+    writeFileSync(join(image, 'etc/gshadow'), 'root:*::\n');
+    return image;
+  };
+  const install = (image: string, ...flags: string[]) =>
+    hansa(['agent', 'install', '--root', image, ...flags]);
+  const uninstall = (image: string, ...flags: string[]) =>
+    hansa(['agent', 'uninstall', '--root', image, ...flags]);
+
+  test('writes the printed unit, enables it, and creates the user and its folder', async () => {
+    const image = makeImage('install');
+    const { code, stderr } = await install(image, '--yes');
+    assert.equal(code, 0, stderr);
+    const { stdout: printed } = await hansa(['agent', 'install', '--print']);
+    assert.equal(readFileSync(join(image, unit), 'utf8'), printed);
+    assert.ok(existsSync(join(image, 'etc/systemd/system/multi-user.target.wants')));
+    const line = /^hansa-agent:.*$/m.exec(readFileSync(join(image, 'etc/passwd'), 'utf8'))?.[0];
+    assert.match(line ?? '', /:\/var\/lib\/hansa-agent:\/usr\/sbin\/nologin$/);
+    const data = lstatSync(join(image, 'var/lib/hansa-agent'));
+    assert.equal(data.mode & 0o777, 0o711);
+    assert.equal(String(data.uid), line?.split(':')[2]);
+  });
+
+  test('uninstall leaves nothing behind, also what the agent wrote since', async () => {
+    const image = makeImage('uninstall');
+    const original = treeOf(image);
+    assert.equal((await install(image, '--yes')).code, 0);
+    const data = join(image, 'var/lib/hansa-agent');
+    mkdirSync(join(data, 'secrets'));
+    writeFileSync(join(data, 'secrets/svid.key'), 'a key');
+    spawnSync('mkfifo', [join(data, 'workload.sock')]);
+    mkdirSync(`${join(image, unit)}.d`);
+    writeFileSync(`${join(image, unit)}.d/override.conf`, '[Service]\nNice=5\n');
+    const { code, stderr } = await uninstall(image, '--yes');
+    assert.equal(code, 0, stderr);
+    assert.deepEqual(treeOf(image), original);
+    assert.ok(!existsSync(data));
+  });
+
+  test('a dry run prints what uninstall removes, and removes nothing', async () => {
+    const image = makeImage('dry');
+    assert.equal((await install(image, '--yes')).code, 0);
+    const original = treeOf(image);
+    const { code, stdout } = await uninstall(image, '--dry-run');
+    assert.equal(code, 0);
+    for (const what of ['/var/lib/hansa-agent', 'the user hansa-agent', `/${unit}`]) {
+      assert.ok(stdout.includes(what), stdout);
+    }
+    assert.deepEqual(treeOf(image), original);
+  });
+
+  test('nothing changes without a yes', async () => {
+    const image = makeImage('asked');
+    const original = treeOf(image);
+    const { code, stderr } = await install(image);
+    assert.equal(code, 2, stderr);
+    assert.match(stderr, /Install the agent\? This is not a terminal\. Add --yes\./);
+    assert.deepEqual(treeOf(image), original);
+  });
+
+  test('a folder with other files stays untouched', async () => {
+    const image = makeImage('foreign');
+    mkdirSync(join(image, 'srv/www'), { recursive: true });
+    writeFileSync(join(image, 'srv/www/index.html'), 'hello');
+    const original = treeOf(image);
+    const { code, stderr } = await install(image, '--yes', '--data-dir', '/srv/www');
+    assert.equal(code, 5, stderr);
+    assert.match(stderr, /is not the data folder of an agent/);
+    assert.deepEqual(treeOf(image), original);
+  });
+
+  test('uninstall without an installed agent says so', async () => {
+    const { code, stderr } = await uninstall(makeImage('none'), '--yes');
+    assert.equal(code, 4, stderr);
+  });
+
+  for (const user of ['root', 'Crane', 'a b', '']) {
+    test(`the user ${JSON.stringify(user)} is refused`, async () => {
+      const { code, stderr } = await install(makeImage(`user-${user}`), '--yes', '--user', user);
+      assert.equal(code, 2, stderr);
+    });
+  }
+});
