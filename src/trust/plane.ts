@@ -16,6 +16,7 @@ import { joinCommand } from './commands/join.ts';
 import { trustNames } from './commands/names.ts';
 import { svidCommand } from './commands/svid.ts';
 import { trustCommand } from './commands/trust.ts';
+import { agentsCheck } from './doctor/agents.ts';
 import { endpointCheck } from './doctor/endpoint.ts';
 import { federationsCheck } from './doctor/federations.ts';
 import { trustStatus } from './status.ts';
@@ -38,6 +39,7 @@ export const trustPlane: Plane<TrustSettings> = {
   doctor: {
     site: [
       federationsCheck,
+      agentsCheck,
       {
         name: 'web',
         follows: 'advertised',
@@ -49,6 +51,12 @@ export const trustPlane: Plane<TrustSettings> = {
   status: trustStatus,
   manifests: convertTeleport,
   deletion: {
+    question: (objects) => {
+      const agents = objects.filter(({ kind }) => kind.kind === agentKind.kind);
+      return agents.length === 0
+        ? undefined
+        : 'The site forgets the agent: it rejects its SVID at once, and signs nothing more for it.';
+    },
     notes: async (client, objects) => {
       const peers = objects.filter(({ kind }) => kind.kind === federationPeerKind.kind);
       const names = peers.map(({ name }) => name);

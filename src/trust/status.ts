@@ -1,12 +1,15 @@
-// The section of `hansa status` about the bundle of this site and the bundles of its federations.
+// The section of `hansa status` about the bundle of this site, the bundles of its federations, and its
+// agents.
 
+import { type Agent, agentKind } from '../api/kinds/agent.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
+import { agentRow, countAgents } from './agents/agent-rows.ts';
 import { ownFingerprint } from './client/site-bundle.ts';
+import { countsText, mergeTodos } from './state-counts.ts';
 import {
   countFederations,
-  countsText,
   federationRow,
   todoLines,
   troubled,
@@ -14,22 +17,44 @@ import {
 } from './trust-rows.ts';
 
 export async function trustStatus(client: SiteClient, nowMs: number): Promise<StatusPart> {
-  const [{ items }, fingerprint] = await Promise.all([
+  const [{ items }, fingerprint, { items: found }] = await Promise.all([
     client.list(spiffeFederationKind),
     ownFingerprint(client),
+    client.list(agentKind),
   ]);
+  const agents = found as unknown as Agent[];
   const federations = items as unknown as SPIFFEFederation[];
   const counts = countFederations(federations, nowMs);
   const odd = troubled(federations.map((federation) => federationRow(federation, nowMs)));
   const areAllFresh = (counts.states['fresh'] ?? 0) === counts.total;
   const why = areAllFresh ? '' : '; for reasons see hansa trust status';
+  const { table, lines = [] } = troublesOf(odd);
   return {
-    fields: { fingerprint, federations: { ...counts, troubled: odd } },
+    fields: {
+      fingerprint,
+      federations: { ...counts, troubled: odd },
+      agents: countAgents(agents),
+    },
     // For `peer invite --for NAME@FINGERPRINT` at another site.
     identity: [['fingerprint', fingerprint]],
-    rows: [['federations', `${countsText(counts)}${why}`]],
-    ...troublesOf(odd),
+    rows: [
+      ['federations', `${countsText(counts)}${why}`],
+      ['agents', countsText(countAgents(agents))],
+    ],
+    ...(table === undefined ? {} : { table }),
+    lines: [...lines, ...agentLines(agents, nowMs)],
   };
+}
+
+function agentLines(agents: readonly Agent[], nowMs: number): string[] {
+  const odd = agents.map((agent) => agentRow(agent, nowMs)).filter(({ todo }) => todo !== '');
+  const told = odd.slice(0, maxTold);
+  const more = odd.length - told.length;
+  return [
+    ...told.map(({ name, state, since, why }) => `agent ${name} is ${state} for ${since}: ${why}`),
+    ...mergeTodos(told, 'NAME'),
+    ...(more > 0 ? [`and ${more} more: hansa agent list`] : []),
+  ];
 }
 
 /** More would hide the other parts of the status; `hansa trust status` has them all. */

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { SPIFFEFederation } from '../api/kinds/spiffe-federation.ts';
-import { countFederations, countsText, federationRow, trustTable } from './trust-rows.ts';
+import { countsText } from './state-counts.ts';
+import { countFederations, federationRow, trustTable } from './trust-rows.ts';
 
 const nowMs = Date.UTC(2026, 0);
 const at = (seconds: number): string => new Date(nowMs + seconds * 1000).toISOString();

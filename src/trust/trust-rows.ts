@@ -5,6 +5,7 @@ import { humanDuration } from '../api/values/duration.ts';
 import { bundleLife, sourceOf } from '../api/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
+import { countStates, mergeTodos, type StateCounts } from './state-counts.ts';
 
 export interface TrustRow {
   readonly trustDomain: string;
@@ -48,18 +49,12 @@ export function trustTable(rows: readonly TrustRow[], isWide: boolean): string[]
   ];
 }
 
-/** The remedies below the table. Equal ones are merged. */
+/** The remedies below the table. */
 export function todoLines(rows: readonly TrustRow[]): string[] {
-  const alike = new Map<string, TrustRow[]>();
-  for (const row of rows) {
-    if (row.todo === '') continue;
-    const words = row.todo.replaceAll(row.trustDomain, 'TRUST-DOMAIN');
-    alike.set(words, [...(alike.get(words) ?? []), row]);
-  }
-  return [...alike].map(([words, [first, ...others]]) => {
-    const names = [first, ...others].map((row) => row?.trustDomain).join(', ');
-    return `${names}: ${others.length === 0 ? first?.todo : words}`;
-  });
+  return mergeTodos(
+    rows.map(({ trustDomain, todo }) => ({ name: trustDomain, todo })),
+    'TRUST-DOMAIN',
+  );
 }
 
 const worstFirst = ['expired', 'stale', 'not ready'];
@@ -178,32 +173,17 @@ function todoFor(federation: SPIFFEFederation, state: string): string {
   return state === 'expired' ? `its operator must rotate its authorities; ${examine}` : examine;
 }
 
-export interface FederationCounts {
-  readonly total: number;
-  /** The number of federations by state, the largest first: fresh, overdue, stale, … */
-  readonly states: Readonly<Record<string, number>>;
-}
-
 export function countFederations(
   federations: readonly SPIFFEFederation[],
   nowMs: number,
-): FederationCounts {
-  const states = new Map<string, number>();
-  for (const federation of federations) {
-    const state = stateOf(federation, nowMs)
-      .replace(/^stale in .*/, 'overdue')
-      .replace(/^bootstrapped, .*/, 'never fetched');
-    states.set(state, (states.get(state) ?? 0) + 1);
-  }
-  const sorted = [...states].toSorted(([, a], [, b]) => b - a);
-  return { total: federations.length, states: Object.fromEntries(sorted) };
-}
-
-/** In a few words: `12 (11 fresh, 1 stale)`. */
-export function countsText({ total, states }: FederationCounts): string {
-  if (total === 0) return 'none';
-  const parts = Object.entries(states).map(([state, number]) => `${number} ${state}`);
-  return parts.length === 1 ? (parts[0] as string) : `${total} (${parts.join(', ')})`;
+): StateCounts {
+  return countStates(
+    federations.map((federation) =>
+      stateOf(federation, nowMs)
+        .replace(/^stale in .*/, 'overdue')
+        .replace(/^bootstrapped, .*/, 'never fetched'),
+    ),
+  );
 }
 
 /** The state, with the remaining time if it is limited. */

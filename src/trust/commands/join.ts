@@ -3,7 +3,7 @@
 
 import { createPrivateKey } from 'node:crypto';
 import { resolve } from 'node:path';
-import { Command, Option } from 'commander';
+import { Command, InvalidArgumentError, Option } from 'commander';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { apiVersion, timestamp } from '../../api/object.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
@@ -175,6 +175,9 @@ function tokenCommand(kit: CommandKit): Command {
 interface CreateOptions {
   readonly role: readonly ('agent' | 'bot')[];
   readonly botName?: string;
+  readonly agentName?: string;
+  readonly label: Readonly<Record<string, string>>;
+  readonly singleUse?: boolean;
   readonly ttl: number;
   readonly output: OutputFormat;
 }
@@ -192,6 +195,16 @@ function createCommand(kit: CommandKit): Command {
         .default(['agent'], 'agent'),
     )
     .option('--bot-name <name>', 'the name of the bot, for the role bot')
+    .option('--agent-name <name>', 'the only name under which an agent may join')
+    .addOption(
+      new Option(
+        '--label <key=value...>',
+        'labels of the agents that join, which select WorkloadEntries',
+      )
+        .argParser(addLabel)
+        .default({}, 'none'),
+    )
+    .option('--single-use', 'admit one client only')
     .addOption(
       new Option('--ttl <duration>', 'how long the token is valid')
         .argParser(parseDurationFlag)
@@ -205,11 +218,12 @@ The command prints the secret to standard output. The site stores only a digest 
 
 Examples:
   hansa join token create machines > secret
+  hansa join token create crane-1 --agent-name crane-1 --single-use --label zone=harbour > secret
   hansa join token create ci --role bot --bot-name ci --ttl 15m`,
     )
     .action((name: string, options: CreateOptions, command: Command) =>
       kit.withClient(command, async (client) => {
-        const { role: roles, botName } = options;
+        const { role: roles, botName, agentName, label: labels, singleUse } = options;
         const expiresAt = timestamp(kit.io.clock.now() + options.ttl);
         await refuseExisting(client, name);
         // An apply, not a create: `hansa apply` then owns the fields of the token and can change them.
@@ -222,11 +236,24 @@ Examples:
             roles: [...roles],
             expiresAt,
             ...(botName === undefined ? {} : { botName }),
+            ...(agentName === undefined ? {} : { agentName }),
+            ...(Object.keys(labels).length === 0 ? {} : { labels }),
+            ...(singleUse === undefined ? {} : { singleUse }),
           },
         });
         await makeSecret(kit, command, name, options.output);
       }),
     );
+}
+
+/** The site checks key and value. */
+function addLabel(
+  text: string,
+  before: Readonly<Record<string, string>>,
+): Readonly<Record<string, string>> {
+  const [, key = '', value = ''] = /^([^=]+)=(.*)$/.exec(text) ?? [];
+  if (key === '') throw new InvalidArgumentError('Expected a label such as zone=harbour.');
+  return { ...before, [key]: value };
 }
 
 async function refuseExisting(client: SiteClient, name: string): Promise<void> {

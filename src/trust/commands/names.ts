@@ -13,6 +13,7 @@ export const trustNames: NameLists = new Map(
     'trust rotate revoke': 'trust rotate status',
     'join token secret': 'get jointokens',
     'join forget': 'join list',
+    'agent show': 'agent list',
     'grant check --offer': 'get serviceoffers',
   }),
 );

@@ -3,7 +3,8 @@
 
 import { type SPIFFEFederation, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { type Finding, ok, type SiteCheck, warning } from '../../core/plane/doctor.ts';
-import { countFederations, countsText, federationRow } from '../trust-rows.ts';
+import { countsText } from '../state-counts.ts';
+import { countFederations, federationRow } from '../trust-rows.ts';
 import { printable } from '../../core/command/columns.ts';
 
 const check = 'federations';

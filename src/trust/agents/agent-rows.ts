@@ -1,0 +1,142 @@
+// Computes the rows of `hansa agent list` and `show`, and which agents need an operator. Pure.
+
+import type { Agent } from '../../api/kinds/agent.ts';
+import { humanDuration } from '../../api/values/duration.ts';
+import { countStates, type StateCounts } from '../state-counts.ts';
+
+/** An agent renews after half of its SVID's hour. With less than this left, renewal fails. */
+const svidSoonMs = 20 * 60_000;
+
+export interface AgentRow {
+  readonly name: string;
+  readonly state: string;
+  /** How long it has been in this state. */
+  readonly since: string;
+  readonly entries: string;
+  readonly workloads: string;
+  readonly lastSeen: string;
+  /** The remaining lifetime of its SVID. */
+  readonly svid: string;
+  readonly version: string;
+  readonly host: string;
+  readonly token: string;
+  readonly labels: string;
+  readonly why: string;
+  /** The remedy for the operator; empty if none is needed. */
+  readonly todo: string;
+}
+
+const narrow = [
+  ['AGENT', 'name'],
+  ['STATE', 'state'],
+  ['SINCE', 'since'],
+  ['ENTRIES', 'entries'],
+  ['WORKLOADS', 'workloads'],
+  ['LAST SEEN', 'lastSeen'],
+  ['SVID', 'svid'],
+] as const;
+const wide = [
+  ['VERSION', 'version'],
+  ['HOST', 'host'],
+  ['TOKEN', 'token'],
+  ['LABELS', 'labels'],
+] as const;
+const last = [['WHY', 'why']] as const;
+
+/** With a row of headings. */
+export function agentTable(rows: readonly AgentRow[], isWide: boolean): string[][] {
+  const columns = [...narrow, ...(isWide ? wide : []), ...last];
+  return [
+    columns.map(([heading]) => heading),
+    ...rows.map((row) => columns.map(([, field]) => row[field])),
+  ];
+}
+
+export function agentRow(agent: Agent, nowMs: number): AgentRow {
+  const { metadata, status = {} } = agent;
+  const { state = 'unknown', since, lastSeenAt, svidExpiresAt } = status;
+  const trouble = troubleOf(agent, nowMs);
+  return {
+    name: metadata.name,
+    state,
+    since: since === undefined ? '' : ago(since, nowMs),
+    entries: String(status.entries ?? 0),
+    workloads: String(status.workloads ?? 0),
+    lastSeen:
+      state === 'Connected'
+        ? 'now'
+        : lastSeenAt === undefined
+          ? ''
+          : `${ago(lastSeenAt, nowMs)} ago`,
+    svid: svidExpiresAt === undefined ? '' : remaining(svidExpiresAt, nowMs),
+    version: status.version ?? '',
+    host: status.host ?? '',
+    token: status.token ?? '',
+    labels: Object.entries(metadata.labels ?? {})
+      .map(([key, value]) => `${key}=${value}`)
+      .join(','),
+    why: trouble?.why ?? status.reason ?? '',
+    todo: trouble?.todo ?? '',
+  };
+}
+
+export interface AgentTrouble {
+  readonly why: string;
+  readonly todo: string;
+}
+
+/** What is wrong with an agent; undefined if nothing is. */
+export function troubleOf(agent: Agent, nowMs: number): AgentTrouble | undefined {
+  const { name } = agent.metadata;
+  const { state, reason = '', svidExpiresAt, problems = [] } = agent.status ?? {};
+  const left = svidExpiresAt === undefined ? undefined : Date.parse(svidExpiresAt) - nowMs;
+  switch (state) {
+    case 'Conflicted':
+      return {
+        why: reason,
+        todo: `find out which machine is the real one. Stop the other and run hansa agent reinstate ${name}, or run hansa agent forget ${name}.`,
+      };
+    case 'Suspended':
+      return { why: reason, todo: 'to trust it again, resume its peer.' };
+    case 'Expired':
+      return {
+        why: reason,
+        todo: `start the agent on its machine. If it cannot attest again, run hansa agent forget ${name}, and let it join with a token.`,
+      };
+    case 'Disconnected': {
+      const end =
+        left === undefined ? '' : ` Its SVID expires in ${humanDuration(Math.max(left, 0))}.`;
+      return {
+        why: `${reason}${end}`.trim(),
+        todo: 'check the agent and the network on its machine (hansa agent status there).',
+      };
+    }
+    case 'Connected':
+    case 'Joined':
+      if (left !== undefined && left < svidSoonMs) {
+        return {
+          why: `its SVID expires in ${humanDuration(Math.max(left, 0))}, and the agent has not renewed it`,
+          todo: 'see the log of the agent.',
+        };
+      }
+      break;
+    case undefined:
+      break;
+  }
+  const [first] = problems;
+  return first === undefined ? undefined : { why: first, todo: 'see the log of the agent.' };
+}
+
+export function countAgents(agents: readonly Agent[]): StateCounts {
+  return countStates(agents.map(({ status }) => (status?.state ?? 'unknown').toLowerCase()));
+}
+
+function ago(time: string, nowMs: number): string {
+  // Never negative, even if the local clock is behind the clock of the site.
+  return humanDuration(Math.max(nowMs - Date.parse(time), 0));
+}
+
+function remaining(time: string, nowMs: number): string {
+  const left = Date.parse(time) - nowMs;
+  return left <= 0 ? 'expired' : `for ${humanDuration(left)}`;
+}
