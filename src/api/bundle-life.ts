@@ -38,9 +38,6 @@ export function sourceOf({ spec }: Pick<FederationLike, 'spec'>): FederationSour
   return httpsWeb === undefined ? 'https_spiffe' : 'https_web';
 }
 
-/** As the kind has it where nothing is written. */
-const defaultStaleAfterSeconds = 3600;
-
 export interface BundleLife {
   /** When the next fetch is due. Undefined if never. */
   readonly dueAtMs: number | undefined;
@@ -50,22 +47,32 @@ export interface BundleLife {
   readonly expiredAtMs: number | undefined;
 }
 
-/** `syncedAt` is that of the facts, where there are any: see src/api/live-status.ts. */
-export function bundleLife(
-  federation: FederationLike,
-  syncedAt: string | undefined = federation.status?.syncedAt,
-): BundleLife {
-  const { status, spec, metadata } = federation;
+/**
+ * When the endpoint last confirmed the bundle. Until its first answer: when an operator vouched for the
+ * bundle. `syncedAt` is that of the facts, where there are any: see src/api/live-status.ts.
+ */
+export function confirmedAtOf(
+  { status, metadata }: FederationLike,
+  syncedAt: string | undefined = status?.syncedAt,
+): string | undefined {
+  return syncedAt ?? status?.bootstrappedAt ?? metadata?.creationTimestamp;
+}
+
+/** As the kind has it where nothing is written. */
+export function staleAfterSecondsOf({ spec }: Pick<FederationLike, 'spec'>): number {
+  return spec?.staleAfterSeconds ?? 3600;
+}
+
+/** `syncedAt` as in `confirmedAtOf`. */
+export function bundleLife(federation: FederationLike, syncedAt?: string): BundleLife {
+  const { status } = federation;
   const last = Math.max(...(status?.authorities ?? []).map(({ notAfter }) => Date.parse(notAfter)));
   // A validity includes its last second.
   const expiredAtMs = Number.isFinite(last) ? last + 1000 : undefined;
-  // Until the first answer it counts from when an operator said that the bundle is good.
-  const confirmedAt = syncedAt ?? status?.bootstrappedAt ?? metadata?.creationTimestamp;
-  const confirmedAtMs = Date.parse(confirmedAt ?? '');
+  const confirmedAtMs = Date.parse(confirmedAtOf(federation, syncedAt) ?? '');
   if (sourceOf(federation) === 'static' || Number.isNaN(confirmedAtMs)) {
     return { dueAtMs: undefined, staleAtMs: undefined, expiredAtMs };
   }
   const dueAtMs = confirmedAtMs + refreshAfterSeconds(status?.refreshHintSeconds) * 1000;
-  const staleAfterSeconds = spec?.staleAfterSeconds ?? defaultStaleAfterSeconds;
-  return { dueAtMs, staleAtMs: dueAtMs + staleAfterSeconds * 1000, expiredAtMs };
+  return { dueAtMs, staleAtMs: dueAtMs + staleAfterSecondsOf(federation) * 1000, expiredAtMs };
 }

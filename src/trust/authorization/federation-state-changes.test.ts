@@ -65,6 +65,30 @@ describe('a change of relations', () => {
     assert.equal(await after(put(store, 'federationgrants', 'g', { spec: { peer: 'x' } })), 1);
   });
 
+  test('is told where the deadline of a bundle moves, as it does on an agent', async (t) => {
+    const { store, clock, bundles } = await scene(t);
+    let told = 0;
+    t.after(
+      watchFederationState({
+        store,
+        clock,
+        bundles,
+        changed: () => told++,
+        ended: (error) => assert.fail(error),
+      }),
+    );
+    const confirmed = async (syncedAt: string): Promise<number> => {
+      told = 0;
+      const spec = { bundleSource: { httpsWeb: {} } };
+      await put(store, 'spiffefederations', 'spire.example', { spec, status: { syncedAt } });
+      await turns();
+      return told;
+    };
+    assert.equal(await confirmed('2026-05-01T12:00:00Z'), 1);
+    assert.equal(await confirmed('2026-05-01T12:00:00Z'), 0);
+    assert.equal(await confirmed('2026-05-01T12:07:30Z'), 1);
+  });
+
   test('asks for every entry once, however many relations there are', async (t) => {
     const { store, clock, bundles } = await scene(t);
     for (let at = 0; at < 50; at++) {

@@ -2,6 +2,7 @@
 // commits there are status updates without effect. So it remembers the relevant part of each object, and
 // notifies only if that part changes.
 
+import { bundleLife } from '../../api/bundle-life.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
@@ -102,12 +103,15 @@ export class FederationStateSource implements Source {
 function concernOf(collection: string, entry: Entry, bundles: BundleSource): string {
   if (collection === spiffeFederationKind.plural) {
     const bundle = bundles.bundleFor(TrustDomain.parse(entry.name));
-    const { metadata, status } = federationSummaries.of(entry);
+    const summary = federationSummaries.of(entry);
+    const { metadata, status } = summary;
     const conditions = status?.conditions?.map((one) => `${one.type} ${one.status}`);
     // The spec by its generation: it holds whole bundles.
     const { generation, labels, deletionTimestamp } = metadata;
     const going = deletionTimestamp !== undefined;
-    return JSON.stringify([going, generation, labels, bundle?.hash, conditions]);
+    // On an agent, where objects have no generation and no conditions, a deadline moves with a commit.
+    const { staleAtMs } = bundleLife(summary);
+    return JSON.stringify([going, generation, labels, bundle?.hash, conditions, staleAtMs]);
   }
   const { metadata, spec, status } = valueOf(entry) as Stored;
   const going = metadata.deletionTimestamp !== undefined;

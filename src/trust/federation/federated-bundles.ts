@@ -54,9 +54,10 @@ export interface FederationSummary extends StoredFederation {
   readonly hasDocument: boolean;
 }
 
-const federations = recordReader<StoredFederation>(federationsCollection);
+/** Whole federations, with their documents: see `FederationSummary`. */
+export const storedFederations = recordReader<StoredFederation>(federationsCollection);
 
-export const federationSummaries = federations.derive((stored, { name }) =>
+export const federationSummaries = storedFederations.derive((stored, { name }) =>
   summaryOf(name, stored),
 );
 
@@ -194,7 +195,7 @@ function readEntry(
   entry: Entry,
   before: Known | undefined,
 ): Pick<Known, 'federation' | 'digest'> & Pick<BundleFacts, 'bundle'> {
-  const stored = federations.once(entry);
+  const stored = storedFederations.once(entry);
   const federation = federationSummaries.of(entry, stored);
   const document = usableDocument(stored);
   const digest = document && hash('sha256', document, 'base64');
@@ -226,8 +227,8 @@ function lifeOf(
   return { ...life, expiredAtMs: ends.length === 0 ? undefined : Math.max(...ends) };
 }
 
-/** Does not parse a bundle that cannot be used. */
-function usableDocument(federation: FederationLike): string | undefined {
+/** The document whose bundle the site may use; undefined if there is none. */
+export function usableDocument(federation: FederationLike): string | undefined {
   if (federation.spec?.quarantined === true) return undefined;
   if (federation.metadata?.deletionTimestamp !== undefined) return undefined;
   return heldDocument(federation);

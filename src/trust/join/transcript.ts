@@ -1,7 +1,7 @@
 // The transcript that a client signs to join or renew. It is never only a nonce of the server, because
 // then a server could make the client sign any bytes. Pure.
 //
-//   64 spaces, "hansa join v1", one zero byte, and for each field: the length of its label, the
+//   64 spaces, the purpose ("hansa join v1"), one zero byte, and for each field: the length of its label, the
 //   label, the length of its value, the value. Lengths are four bytes, big-endian.
 //
 // The spaces are those of TLS 1.3 (RFC 8446 §4.4.3). No other message that the key of an SVID signs has
@@ -16,10 +16,14 @@ export const exporterLabel = 'EXPERIMENTAL-hansa-join-v1';
 export const exporterBytes = 32;
 export const nonceBytes = 32;
 
-const beginning = Buffer.from(`${' '.repeat(64)}hansa join v1\0`, 'latin1');
+const joinPurpose = 'hansa join v1';
 
-export function encodeTranscript(fields: readonly TranscriptField[]): Buffer {
-  const parts: Uint8Array[] = [beginning];
+/** No two kinds of transcripts have the same purpose. */
+export function encodeTranscript(
+  fields: readonly TranscriptField[],
+  purpose: string = joinPurpose,
+): Buffer {
+  const parts: Uint8Array[] = [Buffer.from(`${' '.repeat(64)}${purpose}\0`, 'latin1')];
   for (const [label, value] of fields) {
     for (const text of [label, value]) {
       const bytes = typeof text === 'string' ? Buffer.from(text) : text;
