@@ -1,17 +1,12 @@
-// `hansa join`: joins a site as an agent or a bot. Operators of the site create join tokens, and list
-// and forget members with it.
+// `hansa join`: joins a site as an agent or a bot. Operators of the site list and forget members with it.
 
 import { createPrivateKey } from 'node:crypto';
 import { resolve } from 'node:path';
-import { Command, InvalidArgumentError, Option } from 'commander';
-import { joinTokenKind } from '../../api/kinds/join-token.ts';
-import { apiVersion, timestamp } from '../../api/object.ts';
-import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { Command, Option } from 'commander';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
 import { maxChainLength } from '../../core/identity/x509/svid-validator.ts';
 import type { SvidCredential } from '../client/join-client.ts';
 import type { MemberSummary } from '../join/join-routes.ts';
-import { parseDurationFlag } from '../../core/command/duration-flag.ts';
 import {
   type JoinWish,
   joinSite,
@@ -21,10 +16,10 @@ import {
 } from '../client/join-site.ts';
 import { JoinFolder } from '../client/join-folder.ts';
 import { renewCommand, showJoined } from './join-renew.ts';
+import { tokenCommand } from './join-token.ts';
 import { findServer, readGiven, type ServerOptions } from '../client/join-server.ts';
 
 import { usageError } from '../../core/command/usage-error.ts';
-import type { SiteClient } from '../../core/plane/site-client.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
@@ -159,140 +154,6 @@ function readSvid(kit: CommandKit, svid: string, key: string): SvidCredential {
     // Without its cause, which may quote the key.
     throw usageError(`${key} (--key) contains no PEM private key.`);
   }
-}
-
-function tokenCommand(kit: CommandKit): Command {
-  return new Command('token')
-    .description('manage join tokens with a secret (create others with hansa apply)')
-    .addHelpText(
-      'after',
-      '\nExamples:\n  hansa join token create machines > secret\n  hansa get jointokens',
-    )
-    .addCommand(createCommand(kit))
-    .addCommand(secretCommand(kit));
-}
-
-interface CreateOptions {
-  readonly role: readonly ('agent' | 'bot')[];
-  readonly botName?: string;
-  readonly agentName?: string;
-  readonly label: Readonly<Record<string, string>>;
-  readonly singleUse?: boolean;
-  readonly ttl: number;
-  readonly output: OutputFormat;
-}
-
-/** One day: enough time to bring a secret to a machine. */
-const defaultTtlMs = 24 * 3_600_000;
-
-function createCommand(kit: CommandKit): Command {
-  return new Command('create')
-    .description('create a join token, and print its secret once')
-    .argument('<name>', 'the name of the token')
-    .addOption(
-      new Option('--role <role...>', 'the roles that the token admits')
-        .choices(['agent', 'bot'])
-        .default(['agent'], 'agent'),
-    )
-    .option('--bot-name <name>', 'the name of the bot, for the role bot')
-    .option('--agent-name <name>', 'the only name under which an agent may join')
-    .addOption(
-      new Option(
-        '--label <key=value...>',
-        'labels of the agents that join, which select WorkloadEntries',
-      )
-        .argParser(addLabel)
-        .default({}, 'none'),
-    )
-    .option('--single-use', 'admit one client only')
-    .addOption(
-      new Option('--ttl <duration>', 'how long the token is valid')
-        .argParser(parseDurationFlag)
-        .default(defaultTtlMs, '24h'),
-    )
-    .addOption(kit.outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-The command prints the secret to standard output. The site stores only a digest of its public key.
-
-Examples:
-  hansa join token create machines > secret
-  hansa join token create crane-1 --agent-name crane-1 --single-use --label zone=harbour > secret
-  hansa join token create ci --role bot --bot-name ci --ttl 15m`,
-    )
-    .action((name: string, options: CreateOptions, command: Command) =>
-      kit.withClient(command, async (client) => {
-        const { role: roles, botName, agentName, label: labels, singleUse } = options;
-        const expiresAt = timestamp(kit.io.clock.now() + options.ttl);
-        await refuseExisting(client, name);
-        // An apply, not a create: `hansa apply` then owns the fields of the token and can change them.
-        await client.apply(joinTokenKind, name, {
-          apiVersion,
-          kind: joinTokenKind.kind,
-          metadata: { name },
-          spec: {
-            method: 'secret',
-            roles: [...roles],
-            expiresAt,
-            ...(botName === undefined ? {} : { botName }),
-            ...(agentName === undefined ? {} : { agentName }),
-            ...(Object.keys(labels).length === 0 ? {} : { labels }),
-            ...(singleUse === undefined ? {} : { singleUse }),
-          },
-        });
-        await makeSecret(kit, command, name, options.output);
-      }),
-    );
-}
-
-/** The site checks key and value. */
-function addLabel(
-  text: string,
-  before: Readonly<Record<string, string>>,
-): Readonly<Record<string, string>> {
-  const [, key = '', value = ''] = /^([^=]+)=(.*)$/.exec(text) ?? [];
-  if (key === '') throw new InvalidArgumentError('Expected a label such as zone=harbour.');
-  return { ...before, [key]: value };
-}
-
-async function refuseExisting(client: SiteClient, name: string): Promise<void> {
-  try {
-    await client.get(joinTokenKind, name);
-  } catch (error) {
-    if (hasCode(error, 'HANSA_NOT_FOUND')) return;
-    throw error;
-  }
-  throw new HansaError(
-    'HANSA_ALREADY_EXISTS',
-    `Cannot create the token ${name}: it exists. For a new secret, run: hansa join token secret ${name}`,
-  );
-}
-
-function secretCommand(kit: CommandKit): Command {
-  return new Command('secret')
-    .description('create a new secret for a token, and invalidate the previous one')
-    .argument('<name>', 'the name of a token with the method secret')
-    .addOption(kit.outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExamples:\n  hansa join token secret machines > secret')
-    .action((name: string, options: { readonly output: OutputFormat }, command: Command) =>
-      makeSecret(kit, command, name, options.output),
-    );
-}
-
-async function makeSecret(
-  kit: CommandKit,
-  command: Command,
-  name: string,
-  output: OutputFormat,
-): Promise<void> {
-  await kit.withClient(command, async (client) => {
-    const path = pathTo(trustPaths.joinSecret, { name });
-    const { body } = await client.request({ method: 'POST', path });
-    const made = body as { readonly secret: string; readonly expiresAt: string };
-    kit.print(kit.renderValue(made, output) ?? printable(made.secret));
-    kit.note(printable(`The secret is valid until ${made.expiresAt}. It is not shown again.`));
-  });
 }
 
 const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL', 'WHY'];
