@@ -108,6 +108,13 @@ export const trustKeys = {
     withoutIt: 'https://acme.domainName if that is set; otherwise JWT-SVIDs have no iss',
     parse: parseAdvertisedUrl,
   }),
+  'join.reattestWithinSeconds': configKey({
+    placeholder: 'SECONDS',
+    meaning:
+      'How long after its expiry an SVID of an agent or bot can be renewed with its registered key. 0: it cannot, and the member must join again.',
+    default: '604800',
+    parse: parseCount(0, 2_592_000),
+  }),
   maxFederations: configKey({
     placeholder: 'COUNT',
     meaning:

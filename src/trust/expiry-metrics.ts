@@ -12,7 +12,8 @@ import type { TlsCredential } from '../core/identity/tls/options.ts';
 import type { PlaneContext, WebCertificate } from '../core/plane/plane.ts';
 import { recordReader } from '../core/store/reader.ts';
 import type { Store } from '../core/store/store.ts';
-import { type Member, membersCollection } from './join/members.ts';
+import { membersCollection } from './join/member-records.ts';
+import type { Member } from './join/members.ts';
 
 export interface ExpiryParts
   extends Pick<PlaneContext, 'metrics' | 'clock' | 'store' | 'authority'> {

@@ -17,5 +17,6 @@ export const trustPaths = {
   members: '/hansa/v1/join/members',
   joinSecret: '/hansa/v1/join/secrets/{name}',
   agent: '/hansa/v1/join/agents/{name}',
+  agentReinstate: '/hansa/v1/join/agents/{name}/reinstate',
   bot: '/hansa/v1/join/bots/{name}',
 } as const;

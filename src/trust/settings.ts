@@ -40,6 +40,8 @@ export interface TrustSettings {
   /** The iss of JWT-SVIDs and of OIDC discovery. */
   readonly jwtIssuer: string | undefined;
   readonly rotation: RotationSettings;
+  /** How long after its expiry an SVID of an agent or bot can be renewed with its registered key. */
+  readonly reattestWithinSeconds: number;
 }
 
 export const defaultTrustSettings: TrustSettings = {
@@ -48,6 +50,7 @@ export const defaultTrustSettings: TrustSettings = {
   web: undefined,
   jwtIssuer: undefined,
   rotation: { spreadSeconds: 600, receiptDeadlineSeconds: 86_400, clockTrustedUntilMs: undefined },
+  reattestWithinSeconds: 604_800,
 };
 
 type TrustValues = ValuesOf<typeof trustKeys>;
@@ -68,6 +71,7 @@ export const trustSettings = definePlaneSettings({
         receiptDeadlineSeconds: values['ca.receiptDeadlineSeconds'],
         clockTrustedUntilMs: site.authority.clockTrustedUntilMs,
       },
+      reattestWithinSeconds: values['join.reattestWithinSeconds'],
     };
   },
   problems: (values, site, remembered) => {

@@ -67,7 +67,7 @@ export async function startTrust(
     firstWorkloadExpiryMs: workloads.firstExpiryMs,
     maxFederations,
   });
-  const joins = joining({ ...context, federationState });
+  const joins = joining({ ...context, federationState }, settings.reattestWithinSeconds);
   return {
     controllers: [
       federationController(context, new FederationMetrics(metrics, maxFederations)),

@@ -63,6 +63,8 @@ export interface Joined {
   readonly instance: string;
   readonly generation: bigint;
   readonly notAfterMs: number;
+  /** How long after its expiry the SVID can be renewed with its key. */
+  readonly reattestSeconds: number;
 }
 
 /** Three times the timeout of the site for a join. After that, the site is gone. */
@@ -266,8 +268,9 @@ function believe(
   if (!svid.leaf.spki.equals(publicKey) || svid.id.toString() !== certs.spiffeId) {
     throw unexpected();
   }
-  const { instance, generation } = certs;
-  return { id: svid.id, chain, bundle, instance, generation, notAfterMs: svid.leaf.notAfterMs };
+  const { instance, generation, reattestSeconds } = certs;
+  const { notAfterMs } = svid.leaf;
+  return { id: svid.id, chain, bundle, instance, generation, notAfterMs, reattestSeconds };
 }
 
 function unexpected(): HansaError {

@@ -22,6 +22,8 @@ export interface Membership {
   readonly spiffeId: string;
   readonly instance: string;
   readonly generation: string;
+  /** How long after its expiry the SVID can be renewed. Older versions wrote none, and then it cannot. */
+  readonly reattestSeconds?: number;
 }
 
 const files = ['svid.key', 'svid.pem', 'bundle.pem', 'join.json'] as const;
@@ -98,6 +100,7 @@ export class JoinFolder {
       spiffeId: joined.id.toString(),
       instance: joined.instance,
       generation: joined.generation.toString(),
+      reattestSeconds: joined.reattestSeconds,
     };
     this.#do('write', () => {
       this.#lay('svid.pem', joined.chain.map(({ der }) => certificatePem(der)).join(''));

@@ -4,7 +4,7 @@
 import { createPrivateKey } from 'node:crypto';
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
-import { sleep } from '../../core/clock/clock.ts';
+import { type Random, sleep } from '../../core/clock/clock.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { type ErrorCode, HansaError, toHansaError } from '../../core/errors/error.ts';
 import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
@@ -68,10 +68,20 @@ export function isPassing(error: unknown): boolean {
 }
 
 const retryMs = 15_000;
+/** After the expiry nothing is urgent, and many members may wait for one site. */
+const maxRetryMs = 300_000;
+
+/** While the SVID is valid, retries are frequent. After its expiry, they back off with jitter. */
+function retryDelayMs(failuresAfterExpiry: number, random: Pick<Random, 'unit'>): number {
+  if (failuresAfterExpiry === 0) return retryMs;
+  const mostMs = Math.min(maxRetryMs, retryMs * 2 ** Math.min(failuresAfterExpiry, 10));
+  return Math.round(mostMs * (0.5 + random.unit() / 2));
+}
 
 /**
- * Renews whenever half of the SVID's life is over, and refreshes the bundle in between. Returns when it
- * is interrupted; rejects when a renewal is refused, or when the SVID ended without a renewal.
+ * Renews whenever half of the SVID's life is over, and refreshes the bundle in between. It continues after
+ * the expiry of the SVID, as long as the site accepts its key. Returns when it is interrupted; rejects
+ * when a renewal is refused, or when that time is over.
  */
 export async function keepFresh(
   parts: RenewalParts,
@@ -79,11 +89,12 @@ export async function keepFresh(
   note: (text: string) => void,
 ): Promise<void> {
   const { io, folder } = parts;
-  const { clock, interruption } = io;
+  const { clock, random, interruption } = io;
   const signal = interruption();
   const startedMs = clock.now();
   let bundleAtMs = startedMs;
   let told = false;
+  let failuresAfterExpiry = 0;
   while (!signal.aborted) {
     const [leaf] = chainOf(folder);
     if (leaf === undefined) throw usageError(`${folder.path}/svid.pem contains no certificate.`);
@@ -96,8 +107,10 @@ export async function keepFresh(
     await sleep(clock, Math.max(0, delayMs), signal).catch(() => undefined);
     if (signal.aborted) return;
     try {
-      if (renews) renewed(await renewOnce(parts));
-      else {
+      if (renews) {
+        renewed(await renewOnce(parts));
+        failuresAfterExpiry = 0;
+      } else {
         const fresh = await refreshBundle(io, serverOf(parts));
         folder.keepBundle(fresh.bundle);
         bundleAtMs = clock.now() + fresh.againAfterMs;
@@ -105,19 +118,38 @@ export async function keepFresh(
     } catch (caught) {
       if (signal.aborted) return;
       const error = toHansaError(caught);
-      // A bundle that cannot be had now is no reason to give up what still works.
-      if (renews && !isPassing(error)) throw error;
-      if (clock.now() > leaf.notAfterMs) throw tooLate(leaf.notAfterMs, error);
-      note(`${error.message} Trying again in ${retryMs / 1000} s.`);
-      if (!renews) bundleAtMs = clock.now() + retryMs;
-      else await sleep(clock, retryMs, signal).catch(() => undefined);
+      if (!renews) {
+        // The bundle in the folder still works.
+        note(`${error.message} Trying again in ${retryMs / 1000} s.`);
+        bundleAtMs = clock.now() + retryMs;
+        continue;
+      }
+      if (!isPassing(error)) throw error;
+      if (isTooLate(folder, leaf.notAfterMs, clock.now(), error)) {
+        throw tooLate(leaf.notAfterMs, error);
+      }
+      if (clock.now() > leaf.notAfterMs) failuresAfterExpiry++;
+      const againMs = retryDelayMs(failuresAfterExpiry, random);
+      note(`${error.message} Trying again in ${Math.round(againMs / 1000)} s.`);
+      await sleep(clock, againMs, signal).catch(() => undefined);
     }
   }
+}
+
+/** The site extends the time for members that it does not renew for now. It then answers HANSA_UNAVAILABLE. */
+function isTooLate(
+  folder: JoinFolder,
+  notAfterMs: number,
+  nowMs: number,
+  { code }: HansaError,
+): boolean {
+  const { reattestSeconds = 0 } = membershipOf(folder);
+  return nowMs > notAfterMs + reattestSeconds * 1000 && code !== 'HANSA_UNAVAILABLE';
 }
 
 function tooLate(notAfterMs: number, { message }: HansaError): HansaError {
   return new HansaError(
     'HANSA_CERTIFICATE_INVALID',
-    `Cannot renew: the SVID expired at ${timestamp(notAfterMs)}. Ask the operator to forget the agent (hansa join forget), and join again. ${message}`,
+    `Cannot renew: the SVID expired at ${timestamp(notAfterMs)}, and the time in which its key can renew it is over. Ask the operator to forget the agent (hansa agent forget NAME), and join again. ${message}`,
   );
 }

@@ -95,7 +95,7 @@ suite('hansa join renew --watch', () => {
     assert.equal(statSync(join(into.path, 'svid.key')).mode & 0o777, 0o600);
   });
 
-  test('goes on where the site is away, and gives up when the SVID has ended', async () => {
+  test('goes on where the site is away, more slowly after the expiry, and gives up at the end', async () => {
     const into = await joinInto('b');
     const path = join(into.path, 'join.json');
     const moved = readFileSync(path, 'utf8').replace(site.url.origin, 'https://127.0.0.1:1');
@@ -103,9 +103,13 @@ suite('hansa join renew --watch', () => {
     const away = await watch(into, 40 * 60_000, 3);
     for (const line of away.printed) assert.match(line, /Trying again in 15 s/);
     assert.ok(away.waits.includes(15_000));
-    const over = await watch(into, 61 * 60_000, 99);
+    const expired = await watch(into, 61 * 60_000, 12);
+    assert.equal(expired.code, 130);
+    assert.ok(expired.waits.every((ms) => ms <= 300_000));
+    assert.ok(expired.waits.some((ms) => ms >= 150_000));
+    const over = await watch(into, 61 * 60_000 + 7 * 86_400_000, 99);
     assert.equal(over.code, 11);
-    assert.match(over.printed.at(-1) ?? '', /Cannot renew: the SVID expired/);
+    assert.match(over.printed.at(-1) ?? '', /Cannot renew: the SVID expired .* is over/);
   });
 
   test('tries again while the peer that vouched for it is suspended, and renews after', async () => {
@@ -126,6 +130,26 @@ suite('hansa join renew --watch', () => {
       (await watch(into, 40 * 60_000, 1)).printed[0] ?? '',
       /hansa\/bot\/ci, valid until /,
     );
+  });
+
+  test('goes on at once with an SVID that expired, as long as the site accepts its key', async () => {
+    const into = await joinInto('f');
+    await site.pass(2 * 3_600_000);
+    const { printed } = await watch(into, 2 * 3_600_000, 1);
+    assert.match(printed[0] ?? '', /hansa\/bot\/ci, valid until /);
+    assert.equal(into.membership?.generation, '2');
+    assert.equal(into.membership?.reattestSeconds, 604_800);
+    await site.pass(-2 * 3_600_000);
+  });
+
+  test('does not go on where a membership of an older version has expired', async () => {
+    const into = await joinInto('g');
+    const path = join(into.path, 'join.json');
+    const { reattestSeconds: _none, ...old } = into.membership ?? {};
+    writeFileSync(path, JSON.stringify({ ...old, server: 'https://127.0.0.1:1' }));
+    const { code, printed } = await watch(into, 61 * 60_000, 99);
+    assert.equal(code, 11);
+    assert.match(printed.at(-1) ?? '', /hansa agent forget NAME/);
   });
 
   test('keeps the bundle fresh meanwhile, so that a rotation does not lock it out', async () => {

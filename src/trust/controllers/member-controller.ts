@@ -10,7 +10,8 @@ import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { AuditRow } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
-import { type KeptMember, type Members, membersCollection } from '../join/members.ts';
+import { membersCollection } from '../join/member-records.ts';
+import type { KeptMember, Members } from '../join/members.ts';
 import { judgeVouching, vouchingDomain } from '../join/vouching.ts';
 
 export type MemberControllerParts = Pick<
@@ -23,7 +24,7 @@ export type MemberControllerParts = Pick<
 
 const controllerName = 'join-members';
 /** The batch size of one commit, with one audit record per name. */
-const atOnce = 500;
+const atOnce = 100;
 
 /**
  * A key is a member (agent/NAME, bot/NAME/ID) or the name of a peer, which has no slash. Members are

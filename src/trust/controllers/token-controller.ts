@@ -1,14 +1,21 @@
-// Writes the status of a JoinToken: whether it can be used now. It reconciles again at expiry, and
-// deletes the digest of the secret with the token.
+// Writes the status of a JoinToken: whether it can be used now, and who used a single-use token. It
+// reconciles again at expiry, and deletes the digest of the secret and the use with the token.
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
+import { timestamp } from '../../api/object.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Commit } from '../../core/store/store.ts';
-import { secretsCollection, type TokenBook, tokensCollection } from '../join/token-book.ts';
+import {
+  secretsCollection,
+  type TokenBook,
+  tokensCollection,
+  type TokenUse,
+  usesCollection,
+} from '../join/token-book.ts';
 
 type Parts = Pick<PlaneContext, 'store' | 'clock' | 'resources'> & { readonly tokens: TokenBook };
 
@@ -23,6 +30,7 @@ export function tokenController({ store, clock, resources, tokens }: Parts): Con
     sources: [
       new StoreSource({ store, clock, collection: tokensCollection }),
       new StoreSource({ store, clock, collection: secretsCollection }),
+      new StoreSource({ store, clock, collection: usesCollection }),
     ],
     reconcile: async (name, { epoch }) => {
       const nowMs = clock.now();
@@ -34,8 +42,10 @@ export function tokenController({ store, clock, resources, tokens }: Parts): Con
           expiresAtMs = spec.expiresAt === undefined ? undefined : Date.parse(spec.expiresAt);
           const expired = expiresAtMs !== undefined && nowMs >= expiresAtMs;
           const secretMissing = spec.method === 'secret' && tokens.secret(name) === undefined;
+          const { uid } = metadata;
+          const use = tokens.use({ name, uid, singleUse: spec.singleUse === true });
           let { conditions } = status ?? {};
-          for (const each of conditionsOf(spec, expired, secretMissing)) {
+          for (const each of conditionsOf(spec, expired, secretMissing, use)) {
             const observedGeneration = metadata.generation;
             conditions = setCondition(conditions, { ...each, observedGeneration }, nowMs);
           }
@@ -43,28 +53,30 @@ export function tokenController({ store, clock, resources, tokens }: Parts): Con
         },
         { controller: controllerName, ...fence },
       );
-      if (token === undefined) await forgetSecret(store, name, fence);
+      if (token === undefined) await forgetRecords(store, name, fence);
       if (expiresAtMs === undefined || expiresAtMs <= nowMs) return undefined;
       return { requeueAfterMs: expiresAtMs - nowMs };
     },
   };
 }
 
-async function forgetSecret(
+async function forgetRecords(
   store: Parts['store'],
   name: string,
   fence: Pick<Commit, 'fence'>,
 ): Promise<void> {
-  const kept = store.get(secretsCollection, name);
-  if (kept === undefined) return;
+  const kept = [secretsCollection, usesCollection].flatMap(
+    (collection) => store.get(collection, name) ?? [],
+  );
+  if (kept.length === 0) return;
   await store
     .commit({
       expect: [
-        // A new token of the same name may have its own secret.
+        // A new token of the same name may have its own secret and use.
         { collection: tokensCollection, name, at: 'absent' },
-        { collection: secretsCollection, name, at: kept.revision },
+        ...kept.map(({ collection, revision: at }) => ({ collection, name, at })),
       ],
-      delete: [{ collection: secretsCollection, name }],
+      delete: kept.map(({ collection }) => ({ collection, name })),
       ...fence,
     })
     .catch((error: unknown) => {
@@ -77,21 +89,28 @@ function conditionsOf(
   spec: JoinToken['spec'],
   expired: boolean,
   secretMissing: boolean,
+  use: TokenUse | undefined,
 ): readonly ConditionUpdate[] {
   const until = spec.expiresAt === undefined ? 'until it is deleted' : `until ${spec.expiresAt}`;
   const ready: Omit<ConditionUpdate, 'type'> = expired
     ? { status: 'False', reason: 'Expired', message: `The token expired at ${spec.expiresAt}.` }
-    : secretMissing
+    : use !== undefined
       ? {
           status: 'False',
-          reason: 'SecretMissing',
-          message: 'The token has no secret yet. Create one with: hansa join token secret NAME',
+          reason: 'Used',
+          message: `The token is single-use, and ${use.instance} used it at ${timestamp(use.atMs)}.`,
         }
-      : {
-          status: 'True',
-          reason: 'Usable',
-          message: `The token admits callers with a valid proof as ${spec.roles.join(' or ')} ${until}.`,
-        };
+      : secretMissing
+        ? {
+            status: 'False',
+            reason: 'SecretMissing',
+            message: 'The token has no secret yet. Create one with: hansa join token secret NAME',
+          }
+        : {
+            status: 'True',
+            reason: 'Usable',
+            message: `The token admits callers with a valid proof as ${spec.roles.join(' or ')} ${until}.`,
+          };
   return [
     { type: 'Ready', ...ready },
     {

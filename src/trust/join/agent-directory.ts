@@ -8,7 +8,8 @@ import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
-import { type Members, membersCollection } from './members.ts';
+import { membersCollection } from './member-records.ts';
+import type { Members } from './members.ts';
 import { judgeVouching } from './vouching.ts';
 
 export interface AgentDirectoryParts {

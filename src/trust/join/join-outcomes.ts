@@ -1,18 +1,19 @@
 // The outcomes of joins and renewals: it counts them, writes audit records and builds the responses.
 
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
+import { timestamp } from '../../api/object.ts';
 import { excerpt, type TrustDomain } from '../../api/values/trust-domain.ts';
 import type { AuditActor } from '../../core/audit/event.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { type ErrorCode, HansaError } from '../../core/errors/error.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type Refusal, uniformRefusal } from './judge-join.ts';
-import type { MemberRole } from './members.ts';
-import type { UsableToken } from './token-book.ts';
+import type { KeptMember, MemberRole } from './members.ts';
+import type { TokenUse, UsableToken } from './token-book.ts';
 import type { JoinWish } from './transcript.ts';
 
 /** Who joined, and with which proof. */
 export interface Proof {
-  readonly method: 'spiffe' | 'secret' | 'renew';
+  readonly method: 'spiffe' | 'secret' | 'renew' | 'reattest';
   readonly actor: AuditActor;
   /** In the record of the member. */
   readonly provenBy: string;
@@ -45,7 +46,7 @@ export class JoinOutcomes {
   }
 
   nameTaken(token: UsableToken, role: MemberRole, name: string, proof: Proof): HansaError {
-    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or ask the operator to forget it: hansa join forget ${name}`;
+    const message = `There is an agent ${name} already, and a join never replaces one. Choose another name, or ask the operator to forget it: hansa agent forget ${name}`;
     this.#joins.add({ method: proof.method, result: 'name-taken' });
     this.#audit.deny({
       actor: proof.actor,
@@ -61,21 +62,70 @@ export class JoinOutcomes {
 
   /** The member is authenticated, so it gets the reason. Its client retries, and succeeds after a resume. */
   paused(role: MemberRole, instance: string, why: string, actor: AuditActor): HansaError {
-    this.#joins.add({ method: 'renew', result: 'untrusted-peer' });
     const code = 'HANSA_UNAVAILABLE';
+    const reason = `${why}, and it vouched for ${instance}`;
+    this.#denyRenewal('untrusted-peer', role, instance, { code, reason }, actor);
+    return new HansaError(
+      code,
+      `Cannot renew: ${reason}. Ask the operator of ${this.#trustDomain.name}.`,
+    );
+  }
+
+  /** The second client with a single-use token. It proved the secret or identity, so it gets the reason. */
+  tokenUsed(token: UsableToken, role: MemberRole, use: TokenUse, proof: Proof): HansaError {
+    this.#joins.add({ method: proof.method, result: 'used-token' });
+    const code = 'HANSA_FORBIDDEN';
     this.#audit.deny({
-      actor,
-      verb: `${role}.renew`,
-      kind: 'SVID',
-      name: instance,
+      actor: proof.actor,
+      verb: `${role}.join`,
+      kind: joinTokenKind.kind,
+      name: token.name,
+      uid: token.uid,
       outcome: 'deny',
       code,
-      reason: `${why}, and it vouched for ${instance}`,
+      reason: `the token is single-use, and ${use.instance} used it at ${timestamp(use.atMs)}; ${proof.words}`,
     });
     return new HansaError(
       code,
-      `Cannot renew: ${why}, and it vouched for ${instance}. Ask the operator of ${this.#trustDomain.name}.`,
+      `Cannot join: the token ${token.name} is single-use, and it was used at ${timestamp(use.atMs)}. If you did not use it, tell the operator of ${this.#trustDomain.name}: another client had its secret or identity. Ask for a new token.`,
     );
+  }
+
+  /** The client retries, and succeeds after an operator has reinstated the agent. */
+  conflicted({ instance, member }: KeptMember, why: string, actor: AuditActor): HansaError {
+    const code = 'HANSA_UNAVAILABLE';
+    this.#denyRenewal('conflicted', member.role, instance, { code, reason: why }, actor);
+    return new HansaError(code, `Cannot renew: ${why}.`);
+  }
+
+  /** The time for re-attestation is over. The member is authenticated by its key, so it gets the reason. */
+  tooLate(
+    { instance, member }: KeptMember,
+    { untilMs, nowMs }: { readonly untilMs: number; readonly nowMs: number },
+    actor: AuditActor,
+  ): HansaError {
+    const code = 'HANSA_FORBIDDEN';
+    const reason =
+      nowMs > member.notAfterMs
+        ? `its SVID expired at ${timestamp(member.notAfterMs)}, and its key could renew it until ${timestamp(untilMs)}`
+        : 'the authority that signed its SVID was revoked, and this site does not renew such SVIDs';
+    this.#denyRenewal('expired', member.role, instance, { code, reason }, actor);
+    const next =
+      member.role === 'bot'
+        ? 'Join again.'
+        : `Ask the operator of ${this.#trustDomain.name} to forget the agent (hansa agent forget ${member.name}), and join again.`;
+    return new HansaError(code, `Cannot renew ${instance}: ${reason}. ${next}`);
+  }
+
+  #denyRenewal(
+    result: string,
+    role: MemberRole,
+    name: string,
+    why: { readonly code: ErrorCode; readonly reason: string },
+    actor: AuditActor,
+  ): void {
+    this.#joins.add({ method: 'renew', result });
+    this.#audit.deny({ actor, verb: `${role}.renew`, kind: 'SVID', name, outcome: 'deny', ...why });
   }
 
   tooOften(

@@ -14,8 +14,10 @@ import {
   route,
 } from '../../core/plane/route.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
-import type { Members } from './members.ts';
+import { signingProblem } from './conflicts.ts';
+import type { KeptMember, Members } from './members.ts';
 import { secretDigest } from './proof.ts';
+import { type RefusedSvid, refusedSvid } from './refused-svids.ts';
 import { encodeSecret, secretPrivateKey } from './secret.ts';
 import { type SecretRecord, secretsCollection, type TokenBook } from './token-book.ts';
 import { judgeVouching, vouchingDomain } from './vouching.ts';
@@ -36,6 +38,14 @@ export interface MemberSummary {
   readonly peer?: string;
   /** Why it cannot renew now; absent if it can. */
   readonly refused?: string;
+  /** For an expired SVID: until when its key can still renew it. */
+  readonly reattestUntil?: string;
+  /** The last time that the site refused an older SVID of this member. */
+  readonly refusedSvid?: {
+    readonly at: string;
+    readonly why: string;
+    readonly address?: string;
+  };
 }
 
 export type JoinRoutesParts = Pick<
@@ -78,6 +88,14 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     }),
     route({
       listener: 'api',
+      method: 'POST',
+      path: trustPaths.agentReinstate,
+      allow: 'rights',
+      rights: [{ verb: 'delete', kind: joinTokenKind }],
+      handle: async (request) => json(await reinstate(parts, request)),
+    }),
+    route({
+      listener: 'api',
       method: 'DELETE',
       path: trustPaths.bot,
       allow: 'rights',
@@ -104,6 +122,13 @@ async function makeSecret(
     throw new HansaError(
       'HANSA_BAD_REQUEST',
       `Cannot create a secret for the token ${name}: its method is ${token.method}.`,
+    );
+  }
+  const use = tokens.use(token);
+  if (use !== undefined) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot create a secret for the token ${name}: it is single-use, and ${use.instance} used it. Create another token.`,
     );
   }
   const seed = await random.bytes(32);
@@ -148,6 +173,32 @@ async function forget(
   return { name, forgotten: true };
 }
 
+/** The site signs for the agent again. */
+async function reinstate(
+  { members, audit }: JoinRoutesParts,
+  { params: { name }, caller, address }: Named,
+): Promise<{ readonly name: string; readonly reinstated: true }> {
+  const kept = members.get(`agent/${name}`);
+  if (kept === undefined) {
+    throw new HansaError('HANSA_NOT_FOUND', `No agent ${JSON.stringify(name)} has joined.`);
+  }
+  const row = audit.record(
+    changeDraft(caller, address === undefined ? {} : { address }, {
+      verb: 'agent.reinstate',
+      kind: 'SVID',
+      name,
+      reason: `the site signs for it again; it was conflicted: ${kept.member.conflict ?? 'unknown'}`,
+    }),
+  );
+  if (!(await members.reinstate(`agent/${name}`, [row]))) {
+    throw new HansaError(
+      'HANSA_BAD_REQUEST',
+      `Cannot reinstate the agent ${name}: it is not conflicted.`,
+    );
+  }
+  return { name, reinstated: true };
+}
+
 /** Forgets all instances of the bot. Those that a token still admits can join again. */
 async function forgetBot(
   { members, audit }: JoinRoutesParts,
@@ -169,27 +220,43 @@ async function forgetBot(
   return { name, forgotten };
 }
 
-function summaries({
-  members,
-  trustDomain,
-  federationState,
-}: JoinRoutesParts): readonly MemberSummary[] {
-  const { current } = federationState;
-  return members.list().map(({ instance, member }) => {
-    const vouching = judgeVouching(member, trustDomain.name, current);
-    const peer = member.peerUid === undefined ? undefined : vouchingDomain(member);
-    return {
-      instance,
-      role: member.role,
-      name: member.name,
-      token: member.token,
-      provenBy: member.provenBy,
-      joinedAt: timestamp(member.joinedAtMs),
-      renewedAt: timestamp(member.renewedAtMs),
-      notAfter: timestamp(member.notAfterMs),
-      generation: member.generation,
-      ...(peer === undefined ? {} : { peer }),
-      ...(vouching.state === 'trusted' ? {} : { refused: vouching.why }),
-    };
-  });
+function summaries(parts: JoinRoutesParts): readonly MemberSummary[] {
+  return parts.members.list().map((kept) => summary(parts, kept));
+}
+
+function summary(
+  { store, clock, members, trustDomain, federationState }: JoinRoutesParts,
+  { instance, member }: KeptMember,
+): MemberSummary {
+  const vouching = judgeVouching(member, trustDomain.name, federationState.current);
+  const peer = member.peerUid === undefined ? undefined : vouchingDomain(member);
+  const untilMs = members.reattestUntilMs(member);
+  const isExpired = member.notAfterMs < clock.now();
+  const isOver = isExpired && untilMs < clock.now();
+  const refused =
+    signingProblem(member) ??
+    (vouching.state === 'trusted' ? undefined : vouching.why) ??
+    (isOver
+      ? `its SVID expired, and its key could renew it until ${timestamp(untilMs)}`
+      : undefined);
+  const refusal = refusedSvid(store, instance);
+  return {
+    instance,
+    role: member.role,
+    name: member.name,
+    token: member.token,
+    provenBy: member.provenBy,
+    joinedAt: timestamp(member.joinedAtMs),
+    renewedAt: timestamp(member.renewedAtMs),
+    notAfter: timestamp(member.notAfterMs),
+    generation: member.generation,
+    ...(peer === undefined ? {} : { peer }),
+    ...(refused === undefined ? {} : { refused }),
+    ...(isExpired ? { reattestUntil: timestamp(untilMs) } : {}),
+    ...(refusal === undefined ? {} : { refusedSvid: told(refusal) }),
+  };
+}
+
+function told({ atMs, why, address }: RefusedSvid): NonNullable<MemberSummary['refusedSvid']> {
+  return { at: timestamp(atMs), why, ...(address === undefined ? {} : { address }) };
 }

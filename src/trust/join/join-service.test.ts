@@ -294,12 +294,15 @@ suite('joining', () => {
     });
   });
 
-  test('forgets bots whose SVID has expired, and no agent', async () => {
+  test('forgets bots that can no longer renew, and no agent', async () => {
     await joinBySvid(await parts(), bot, svid);
     const agents = site.members.list().filter(({ member }) => member.role === 'agent').length;
     const { Members } = await import('./members.ts');
-    const later = new Members(site.store, { ...systemClock, now: () => Date.now() + 4_000_000 });
-    await later.prune();
+    const later = (ms: number) =>
+      new Members(site.store, { ...systemClock, now: () => Date.now() + ms });
+    await later(2 * 86_400_000).prune();
+    assert.ok(site.members.counts.bot > 0);
+    await later(8 * 86_400_000).prune();
     assert.deepEqual(
       site.members.list().map(({ member }) => member.role),
       Array.from({ length: agents }, () => 'agent'),

@@ -5,35 +5,34 @@ import { joinTokenKind, type JoinToken } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { sourceOf } from '../../core/access/failure-limit.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import type { IssuedSvid, ReservedIssuer } from '../../core/identity/authority/authority.ts';
+import type { ReservedIssuer } from '../../core/identity/authority/authority.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
-import { PublicKey } from '../../core/identity/x509/keys.ts';
-import { brokenRule } from '../../core/identity/x509/rules.ts';
+import type { PublicKey } from '../../core/identity/x509/keys.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import type { PlaneCall, PlaneRpc } from '../../core/plane/stream.ts';
 import { bundlesOfTrusted } from '../authorization/entitlement.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import { secretActor, stranger, svidActor } from './actors.ts';
+import { certsOf, readKey, type Said } from './conversation.ts';
 import { describeSvid } from './describe-svid.ts';
 import { JoinOutcomes, type Proof } from './join-outcomes.ts';
-import { isSameJoin, judgeGeneration } from './generations.ts';
-import { judgeRules, judgeSecret, judgeSvid, judgeToken, type Refusal } from './judge-join.ts';
+import { isSameJoin } from './generations.ts';
+import { judgeRules, judgeSecret, judgeSvid, judgeToken } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
 import { poolVerify, type Verify } from './proof.ts';
 import { RefusalLimit, type RefusalRates } from './refusal-limit.ts';
 import { RenewalRate } from './renewal-rate.ts';
+import { Renewals } from './renewals.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
 import { VerifyQueue } from './verify-queue.ts';
-import { judgeVouching, type Vouching } from './vouching.ts';
+import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
 import {
-  type Conversation,
   credentialDigest,
   exporterBytes,
   exporterLabel,
   joinTranscript,
   type JoinWish,
   nonceBytes,
-  renewTranscript,
 } from './transcript.ts';
 import {
   encodeCerts,
@@ -41,7 +40,6 @@ import {
   type GivenCerts,
   maxMessageBytes,
   renewWire,
-  type RenewOpening,
   type SecretOpening,
   secretWire,
   type SpiffeOpening,
@@ -60,6 +58,7 @@ export type JoinServiceParts = Pick<
   | 'authority'
   | 'bundles'
   | 'resources'
+  | 'store'
 > & {
   readonly members: Members;
   readonly tokens: TokenBook;
@@ -77,18 +76,6 @@ const idleMs = 30_000;
 /** How often a join is retried after a conflict with another one of the same name. */
 const mostAttempts = 3;
 
-/** All messages of the client in one conversation. */
-interface Said<O> {
-  readonly opening: O;
-  readonly conversation: Omit<Conversation, 'credential'>;
-  readonly signature: Uint8Array;
-  readonly address: string | undefined;
-  /** Runs off the main thread, in turn with other source addresses. */
-  readonly verify: Verify;
-  /** Called once the caller has proven its identity. */
-  readonly proven: () => void;
-}
-
 export class JoinService {
   readonly #parts: JoinServiceParts;
   readonly #verifications: VerifyQueue;
@@ -97,6 +84,7 @@ export class JoinService {
   readonly #rate: RenewalRate;
   readonly #issuers: Readonly<Record<MemberRole, ReservedIssuer>>;
   readonly #outcomes: JoinOutcomes;
+  readonly #renewals: Renewals;
 
   constructor(parts: JoinServiceParts) {
     this.#parts = parts;
@@ -109,13 +97,19 @@ export class JoinService {
       bot: parts.authority.reservedIssuer('bot'),
     };
     this.#outcomes = new JoinOutcomes(parts);
+    this.#renewals = new Renewals({
+      parts,
+      issuers: this.#issuers,
+      rate: this.#rate,
+      outcomes: this.#outcomes,
+    });
   }
 
   get rpcs(): readonly PlaneRpc[] {
     return [
       this.#rpc(spiffeWire, (said) => this.#joinBySvid(said)),
       this.#rpc(secretWire, (said) => this.#joinBySecret(said)),
-      this.#rpc(renewWire, (said) => this.#renew(said)),
+      this.#rpc(renewWire, (said) => this.#renewals.renew(said)),
     ];
   }
 
@@ -236,17 +230,23 @@ export class JoinService {
     publicKey: PublicKey,
     proof: Proof,
   ): Promise<GivenCerts> {
-    const { members, clock, audit, random } = this.#parts;
+    const { members, tokens, clock, audit, random, authority } = this.#parts;
     const role = wish.role as MemberRole;
     const name = role === 'agent' ? wish.name : (token.botName as string);
     const unique = Buffer.from(await random.bytes(8)).toString('hex');
-    const instance = role === 'agent' ? `agent/${name}` : `bot/${name}/${unique}`;
+    const { provenBy } = proof;
+    const asked = { role, name, token: token.name, provenBy, publicKey };
     for (let attempt = 1; ; attempt++) {
+      const use = tokens.use(token);
+      const usingUp = tokens.usingUp(token);
+      const instance =
+        role === 'agent' ? `agent/${name}` : (use?.instance ?? `bot/${name}/${unique}`);
       const before = members.get(instance);
-      if (
-        before !== undefined &&
-        !isSameJoin(before.member, { token: token.name, provenBy: proof.provenBy, publicKey })
-      ) {
+      const isRepeated = before !== undefined && isSameJoin(before.member, asked);
+      if (use !== undefined && !(isRepeated && use.instance === instance)) {
+        throw this.#outcomes.tokenUsed(token, role, use, proof);
+      }
+      if (before !== undefined && !isRepeated) {
         throw this.#outcomes.nameTaken(token, role, name, proof);
       }
       if (before !== undefined && !this.#rate.may(instance)) {
@@ -254,11 +254,12 @@ export class JoinService {
       }
       const issued = await this.#issuers[role].issue(name, { publicKey });
       const nowMs = clock.now();
+      const labels = before === undefined ? token.labels : before.member.labels;
       const member: Member = {
         role,
         name,
         token: token.name,
-        provenBy: proof.provenBy,
+        provenBy,
         ...(proof.peerUid === undefined ? {} : { peerUid: proof.peerUid }),
         joinedAtMs: before?.member.joinedAtMs ?? nowMs,
         renewedAtMs: nowMs,
@@ -266,6 +267,7 @@ export class JoinService {
         serial: issued.serialHex,
         key: publicKey.fingerprint,
         notAfterMs: issued.notAfterMs,
+        ...(role === 'agent' && labels !== undefined ? { labels } : {}),
       };
       const row = audit.record({
         actor: proof.actor,
@@ -277,99 +279,22 @@ export class JoinService {
         reason: `${issued.id.toString()} until ${timestamp(issued.notAfterMs)}, serial ${member.serial}; ${proof.words}`,
       });
       try {
-        await members.put(instance, before, member, [row]);
+        await members.put(instance, before, member, [row], usingUp(instance, use?.atMs ?? nowMs));
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT') || attempt === mostAttempts) throw error;
         continue;
       }
       this.#outcomes.succeeded(proof.method);
       this.#countUse(token.name, nowMs);
-      return this.#certs(issued, instance, member);
+      return certsOf(issued, instance, member, authority.bundle, members.reattestWithinMs);
     }
-  }
-
-  async #renew(said: Said<RenewOpening>): Promise<GivenCerts> {
-    const { clock, members, audit, trustDomain, authority } = this.#parts;
-    const { wish, chain } = said.opening;
-    const credential = credentialDigest(chain[0] as Uint8Array);
-    const transcript = renewTranscript(wish, { ...said.conversation, credential });
-    const nowMs = clock.now();
-    const proof = { chain, transcript, signature: said.signature };
-    const own = {
-      bundleFor: (asked: typeof trustDomain) =>
-        asked.equals(trustDomain) ? authority.bundle : undefined,
-    };
-    const judged = await judgeSvid(proof, own, nowMs, said.verify);
-    const key = readKey(said.opening.publicKey);
-    const before = members.get(wish.instance);
-    const next = judgeGeneration(before, judged.proven, Number(wish.generation), key.key);
-    const vouching = this.#vouching(before?.member ?? { provenBy: '' });
-    const revoked: readonly Refusal[] =
-      vouching.state === 'revoked' ? [untrustedPeer('renew', vouching.why)] : [];
-    const refusals = [...key.refusals, ...judged.refusals, ...next.refusals, ...revoked];
-    const actor = svidActor(judged.proven, said.address);
-    if (
-      refusals.length > 0 ||
-      before === undefined ||
-      key.key === undefined ||
-      next.member === undefined
-    ) {
-      const words = judged.presented === undefined ? '' : describeSvid(judged.presented);
-      throw this.#outcomes.refuse(
-        'renew',
-        { role: before?.member.role ?? '', token: '' },
-        refusals,
-        actor,
-        words,
-      );
-    }
-    said.proven();
-    const { role, name } = before.member;
-    if (vouching.state === 'paused')
-      throw this.#outcomes.paused(role, wish.instance, vouching.why, actor);
-    if (!this.#rate.may(wish.instance)) {
-      throw this.#outcomes.tooOften(role, wish.instance, { method: 'renew', actor });
-    }
-    const issued = await this.#issuers[role].issue(name, { publicKey: key.key });
-    const { peerUid } = vouching;
-    const member: Member = {
-      ...before.member,
-      ...next.member,
-      ...(peerUid === undefined ? {} : { peerUid }),
-      renewedAtMs: nowMs,
-      serial: issued.serialHex,
-      key: key.key.fingerprint,
-      notAfterMs: issued.notAfterMs,
-    };
-    // Two concurrent renewals with the same SVID: the next attempt of the slower one is rejected.
-    await members.put(wish.instance, before, member, []);
-    audit.later({
-      actor,
-      verb: `${role}.renew`,
-      kind: 'SVID',
-      name: issued.id.toString(),
-      outcome: 'allow',
-      reason: `generation ${member.generation}, serial ${member.serial}, until ${timestamp(issued.notAfterMs)}`,
-    });
-    this.#outcomes.succeeded('renew');
-    return this.#certs(issued, wish.instance, member);
   }
 
   #vouching(
     member: Pick<Member, 'provenBy' | 'peerUid'>,
     federationState = this.#parts.federationState.current,
-  ): Vouching & { readonly peerUid?: string } {
+  ): Vouching {
     return judgeVouching(member, this.#parts.trustDomain.name, federationState);
-  }
-
-  #certs(issued: IssuedSvid, instance: string, member: Member): GivenCerts {
-    return {
-      spiffeId: issued.id.toString(),
-      chain: issued.chain,
-      bundle: this.#parts.authority.bundle.authorities.map(({ der }) => der),
-      instance,
-      generation: BigInt(member.generation),
-    };
   }
 
   #countUse(name: string, nowMs: number): void {
@@ -393,25 +318,8 @@ export class JoinService {
   }
 }
 
-function untrustedPeer(what: 'join' | 'renew', why: string): Refusal {
-  return { reason: 'untrusted-peer', message: `It cannot ${what}: ${why}.` };
-}
-
 async function nextMessage(call: PlaneCall): Promise<Buffer> {
   const message = await call.read();
   if (message !== undefined) return message;
   throw new HansaError('HANSA_BAD_REQUEST', 'The stream ended before all messages arrived.');
-}
-
-function readKey(spki: Uint8Array): {
-  readonly key: PublicKey | undefined;
-  readonly refusals: readonly Refusal[];
-} {
-  try {
-    return { key: PublicKey.parse(spki), refusals: [] };
-  } catch (caught) {
-    if (brokenRule(caught) === undefined) throw caught;
-    const { message } = caught as HansaError;
-    return { key: undefined, refusals: [{ reason: 'bad-key', message }] };
-  }
 }

@@ -13,14 +13,15 @@ import { judgeVouching } from './vouching.ts';
 
 export function joining(
   context: PlaneContext & { readonly federationState: StoreFederationState },
+  reattestWithinSeconds: number,
 ): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> {
   const { store, clock, metrics } = context;
-  const members = new Members(store, clock);
+  const members = new Members(store, clock, { reattestWithinMs: reattestWithinSeconds * 1000 });
   const tokens = new TokenBook(store);
   metrics.observe(
     {
       name: 'hansa_members',
-      help: 'Members: agents, and instances of bots whose SVID is valid.',
+      help: 'Members: agents, and instances of bots that can still renew.',
       labels: ['role'],
     },
     (report) => {

@@ -3,12 +3,14 @@
 
 import { type KeyObject, timingSafeEqual } from 'node:crypto';
 import { maxAllowRules } from '../../api/kinds/join-token.ts';
+import { agentNameRule, isAgentName, siteAgentName } from '../../api/values/agent-name.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { KeyAlgorithm } from '../../core/identity/x509/algorithms.ts';
 import type { BundleSource } from '../../core/identity/bundle/bundle.ts';
 import type { Certificate } from '../../core/identity/x509/certificate.ts';
 import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
+import { checkLeaf } from '../../core/identity/x509/svid-rules.ts';
 import { parseChain, validateChainWith } from '../../core/identity/x509/svid-validator.ts';
 import { allows, parseAllowRule } from './allow-rules.ts';
 import {
@@ -59,15 +61,21 @@ export interface SvidJudgement {
   readonly presented: Certificate | undefined;
   /** Set if chain and signature are valid, whatever the token allows. */
   readonly proven: ProvenSvid | undefined;
+  /** Set if the key of the presented SVID signed, whoever issued it. */
+  readonly held: ProvenSvid | undefined;
   readonly refusals: readonly Refusal[];
 }
 
-/** Checks the chain, and that the caller holds its key. Always verifies at least five signatures. */
+/**
+ * Checks the chain, and that the caller holds its key. Always verifies at least five signatures. With
+ * `expired: 'accepted'`, it validates an expired chain as of the last second of the leaf.
+ */
 export async function judgeSvid(
   proof: SvidProof,
   bundles: BundleSource,
   nowMs: number,
   verifies: Verify,
+  { expired = 'refused' }: { readonly expired?: 'accepted' | 'refused' } = {},
 ): Promise<SvidJudgement> {
   const refusals: Refusal[] = [];
   const refused = (reason: RefusalReason, caught: unknown): undefined => {
@@ -85,8 +93,9 @@ export async function judgeSvid(
   const even = new EvenChecks(verifies);
   let id: SpiffeId | undefined;
   if (leaf !== undefined) {
+    const atMs = expired === 'accepted' ? Math.min(nowMs, leaf.notAfterMs) : nowMs;
     try {
-      ({ id } = await validateChainWith(chain, bundles, nowMs, even.verify));
+      ({ id } = await validateChainWith(chain, bundles, atMs, even.verify));
     } catch (caught) {
       refused('bad-certificate', caught);
     }
@@ -103,7 +112,21 @@ export async function judgeSvid(
     });
   }
   const proven = id !== undefined && signed && leaf !== undefined ? { id, leaf } : undefined;
-  return { presented: leaf, proven, refusals };
+  const claimed = claimedId(leaf);
+  const held =
+    claimed !== undefined && signed && leaf !== undefined ? { id: claimed, leaf } : undefined;
+  return { presented: leaf, proven, held, refusals };
+}
+
+/** Undefined if the certificate is not an SVID. Costs the same whoever issued it. */
+function claimedId(leaf: Certificate | undefined): SpiffeId | undefined {
+  if (leaf === undefined) return undefined;
+  try {
+    return checkLeaf(leaf);
+  } catch (caught) {
+    if (brokenRule(caught) === undefined) throw caught;
+    return undefined;
+  }
 }
 
 function holderOf(
@@ -177,9 +200,6 @@ export async function judgeSecret(
 /** A placeholder digest that no known key has. */
 const noDigest = '00'.repeat(32);
 
-/** One segment of a SPIFFE ID's path, in lower case, as names of bots and users are. */
-const namePattern = /^[a-z0-9](?:[-._a-z0-9]{0,61}[a-z0-9])?$/;
-
 /** Checks whether the token admits the requested role and name. */
 export function judgeToken(
   token: UsableToken | undefined,
@@ -212,17 +232,21 @@ export function judgeToken(
       message: `The token is not for the role ${JSON.stringify(role.slice(0, 40))}.`,
     });
   }
-  const named = role === 'agent' ? namePattern.test(agentName) : agentName === '';
-  if (!named) {
-    refusals.push({
-      reason: 'bad-name',
-      message:
-        role === 'agent'
-          ? `${JSON.stringify(agentName.slice(0, 80))} is not a valid agent name: use at most 63 lower-case letters, digits, ".", "-" and "_".`
-          : 'The token sets the name of a bot, so the request must not contain one.',
-    });
-  }
+  const problem = nameProblem(token, role, agentName);
+  if (problem !== undefined) refusals.push({ reason: 'bad-name', message: problem });
   return refusals;
+}
+
+function nameProblem(token: UsableToken, role: string, name: string): string | undefined {
+  if (role !== 'agent') {
+    if (name === '') return undefined;
+    return 'The token sets the name of a bot, so the request must not contain one.';
+  }
+  const shown = JSON.stringify(name.slice(0, 80));
+  if (!isAgentName(name)) return `${shown} is not a valid agent name: use ${agentNameRule}.`;
+  if (name === siteAgentName) return `${shown} is the name of the machine of the site.`;
+  if (token.agentName === undefined || token.agentName === name) return undefined;
+  return `The token admits only the agent ${token.agentName}, but the caller asked for ${shown}.`;
 }
 
 /** The same response for every rejection. */

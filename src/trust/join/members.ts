@@ -1,14 +1,19 @@
-// The records of members: one per agent, and one per bot instance with a valid SVID. An agent keeps its
-// name until an operator forgets it. The site forgets a bot instance when its SVID expires. Each change
-// is a compare-and-set, in one commit with its audit record.
+// The records of members: one per agent, and one per bot instance. An agent keeps its name until an
+// operator forgets it. The site forgets a bot instance when it can no longer renew. Each change is a
+// compare-and-set, in one commit with its audit record.
 
 import type { Clock } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { recordReader } from '../../core/store/reader.ts';
-import type { AuditRow, Commit, Entry, Store } from '../../core/store/store.ts';
-
-export const membersCollection = 'trust.members';
+import type { AuditRow, Commit, Entry, Expectation, Put, Store } from '../../core/store/store.ts';
+import {
+  defaultExpiredLimits,
+  type ExpiredBot,
+  type ExpiredLimits,
+  overdue,
+} from './expired-bots.ts';
+import { membersCollection, recordsOf } from './member-records.ts';
 
 export type MemberRole = 'agent' | 'bot';
 
@@ -27,12 +32,31 @@ export interface Member {
   /** The serial number of the newest SVID, in hex, and of the previous one. */
   readonly serial: string;
   readonly previousSerial?: string;
-  /** SHA-256 of the newest key, in hex. */
+  /** SHA-256 of the newest key, in hex, and of the key of the previous SVID. */
   readonly key: string;
+  readonly previousKey?: string;
+  /** Of the newest SVID. */
   readonly notAfterMs: number;
+  /** Labels of the token with which an agent joined. */
+  readonly labels?: Readonly<Record<string, string>>;
+  /** Since when two processes use this identity, and how the site noticed. */
+  readonly conflictedAtMs?: number;
+  readonly conflict?: string;
+  /** The time for re-attestation counts from here, if this is later than `notAfterMs`. */
+  readonly reattestFromMs?: number;
 }
 
 const membersReader = recordReader<Member>(membersCollection);
+/** The part that pruning needs, so that it does not keep thousands of parsed records in memory. */
+const endings = membersReader.derive(({ token, notAfterMs, reattestFromMs }) => ({
+  token,
+  notAfterMs,
+  renewableFromMs: Math.max(notAfterMs, reattestFromMs ?? 0),
+}));
+
+export interface MemberLimits extends ExpiredLimits {
+  readonly ofToken: number;
+}
 
 export interface KeptMember {
   readonly instance: string;
@@ -46,26 +70,40 @@ const maxMembers = 50_000;
 const maxMembersOfToken = 10_000;
 /** How often the site looks for expired bot instances. */
 const pruneEveryMs = 60_000;
-const prunedAtOnce = 500;
+/** A member has up to four records, and a commit at most 512 changes and audit records. */
+const forgottenAtOnce = 100;
+/** How often the end of the time for re-attestation is postponed: each time is a commit. */
+const postponeEveryMs = 3_600_000;
 /** The number of members to check before other tasks get a turn. */
 const lookedAtInARow = 200;
 
 export class Members {
   readonly #store: Store;
   readonly #clock: Clock;
-  readonly #ofToken: number;
+  readonly #limits: MemberLimits;
   /**
-   * The number of members per token: counted in the store at each pruning, and incremented in between.
-   * Members that join at another replica count from the next pruning on, so the limit can be exceeded
-   * for a minute.
+   * The number of members per token, without expired bot instances: counted in the store at each
+   * pruning, and incremented in between. Members that join at another replica count from the next
+   * pruning on, so the limit can be exceeded for a minute.
    */
   #byToken = new Map<string, number>();
+  /** The number of expired bot instances at the last pruning. */
+  #expired = 0;
   #prunedAt = Number.NEGATIVE_INFINITY;
 
-  constructor(store: Store, clock: Clock, ofToken = maxMembersOfToken) {
+  constructor(store: Store, clock: Clock, limits: Partial<MemberLimits> = {}) {
     this.#store = store;
     this.#clock = clock;
-    this.#ofToken = ofToken;
+    this.#limits = { ofToken: maxMembersOfToken, ...defaultExpiredLimits, ...limits };
+  }
+
+  /** The last time at which the registered key of the member can renew. */
+  reattestUntilMs({ notAfterMs, reattestFromMs = 0 }: Member): number {
+    return Math.max(notAfterMs, reattestFromMs) + this.#limits.reattestWithinMs;
+  }
+
+  get reattestWithinMs(): number {
+    return this.#limits.reattestWithinMs;
   }
 
   get(instance: string): KeptMember | undefined {
@@ -95,31 +133,32 @@ export class Members {
     return { agent, bot: entries.length - agent };
   }
 
-  /** Rejects with HANSA_CONFLICT if the record is no longer `before`. */
+  /**
+   * Rejects with HANSA_CONFLICT if the record is no longer `before`, or if an expectation of `also` fails.
+   */
   async put(
     instance: string,
     before: KeptMember | undefined,
     member: Member,
     audit: readonly AuditRow[],
+    also: Required<Pick<Commit, 'expect' | 'put'>> = { expect: [], put: [] },
   ): Promise<void> {
-    if (before === undefined && this.#store.count(membersCollection) >= maxMembers) {
+    const current = this.#store.count(membersCollection) - this.#expired;
+    if (before === undefined && current >= maxMembers) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
         `Cannot join: the site already has ${maxMembers} members. Ask its operator.`,
       );
     }
     const joined = this.#byToken.get(member.token) ?? 0;
-    if (before === undefined && joined >= this.#ofToken) {
+    if (before === undefined && joined >= this.#limits.ofToken) {
       throw new HansaError(
         'HANSA_TOO_MANY_REQUESTS',
-        `Cannot join: the token ${member.token} already has ${this.#ofToken} members. Ask the operator of the site for another token, or to forget some members.`,
+        `Cannot join: the token ${member.token} already has ${this.#limits.ofToken} members. Ask the operator of the site for another token, or to forget some members.`,
       );
     }
-    const bytes = Buffer.from(JSON.stringify(member));
-    await this.#commit(instance, before, {
-      put: [{ collection: membersCollection, name: instance, encode: () => bytes }],
-      audit,
-    });
+    const put = [putOf(instance, member), ...also.put];
+    await this.#commit(instance, before, { put, audit }, also.expect);
     if (before === undefined) this.#count(member);
   }
 
@@ -127,18 +166,73 @@ export class Members {
     this.#byToken.set(token, (this.#byToken.get(token) ?? 0) + by);
   }
 
-  /** Resolves to false if there is no such member. */
+  #uncount(member: Member): void {
+    if (member.role === 'bot' && member.notAfterMs < this.#clock.now()) this.#expired--;
+    else this.#count(member, -1);
+  }
+
+  /** Deletes all records of the member. Resolves to false if there is no such member. */
   async forget(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
+    const forgotten = await this.#change(instance, () => ({ delete: recordsOf(instance), audit }));
+    if (forgotten !== undefined) this.#uncount(forgotten.member);
+    return forgotten !== undefined;
+  }
+
+  /** `why` is a clause. Resolves to false if there is no such member, or if it is conflicted already. */
+  async markConflicted(
+    instance: string,
+    why: string,
+    audit: readonly AuditRow[],
+  ): Promise<boolean> {
+    const conflictedAtMs = this.#clock.now();
+    const marked = await this.#change(instance, ({ member }) =>
+      member.conflictedAtMs === undefined
+        ? { put: [putOf(instance, { ...member, conflictedAtMs, conflict: why })], audit }
+        : undefined,
+    );
+    return marked !== undefined;
+  }
+
+  /**
+   * Ends a conflict. The member has the whole time for re-attestation from now on, because it could not
+   * renew meanwhile. Resolves to false if there is no such member, or if it is not conflicted.
+   */
+  async reinstate(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
+    const reattestFromMs = this.#clock.now();
+    const reinstated = await this.#change(instance, ({ member }) => {
+      const { conflictedAtMs, conflict: _conflict, ...rest } = member;
+      if (conflictedAtMs === undefined) return undefined;
+      return { put: [putOf(instance, { ...rest, reattestFromMs })], audit };
+    });
+    return reinstated !== undefined;
+  }
+
+  /**
+   * For a member that asks, but that the site does not renew for now: its time for re-attestation starts
+   * again, at most once per hour. Does nothing while its SVID is valid, or if the record changed.
+   */
+  async postponeEnd(before: KeptMember): Promise<void> {
+    const { instance, member } = before;
+    const reattestFromMs = this.#clock.now();
+    const { notAfterMs, reattestFromMs: knownMs = 0 } = member;
+    if (reattestFromMs - Math.max(notAfterMs, knownMs) < postponeEveryMs) return;
+    await this.put(instance, before, { ...member, reattestFromMs }, []).catch((error: unknown) => {
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    });
+  }
+
+  /** Repeats `change` until it applies to the current record. Resolves to the record before, or undefined if nothing changed. */
+  async #change(
+    instance: string,
+    change: (before: KeptMember) => Omit<Commit, 'expect'> | undefined,
+  ): Promise<KeptMember | undefined> {
     for (;;) {
       const before = this.get(instance);
-      if (before === undefined) return false;
+      const commit = before && change(before);
+      if (before === undefined || commit === undefined) return undefined;
       try {
-        await this.#commit(instance, before, {
-          delete: [{ collection: membersCollection, name: instance }],
-          audit,
-        });
-        this.#count(before.member, -1);
-        return true;
+        await this.#commit(instance, before, commit);
+        return before;
       } catch (error) {
         if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
       }
@@ -157,8 +251,8 @@ export class Members {
 
   /** Deletes the remaining ones in batches. The audit records commit with the first batch. */
   async forgetAll(instances: readonly string[], audit: readonly AuditRow[]): Promise<void> {
-    for (let at = 0; at < instances.length; at += prunedAtOnce) {
-      await this.#forgetBatch(instances.slice(at, at + prunedAtOnce), at === 0 ? audit : []);
+    for (let at = 0; at < instances.length; at += forgottenAtOnce) {
+      await this.#forgetBatch(instances.slice(at, at + forgottenAtOnce), at === 0 ? audit : []);
     }
   }
 
@@ -167,7 +261,7 @@ export class Members {
       const kept = instances.flatMap((instance) => this.get(instance) ?? []);
       try {
         await this.#store.commit({ ...deletionOf(kept), audit });
-        for (const { member } of kept) this.#count(member, -1);
+        for (const { member } of kept) this.#uncount(member);
         return;
       } catch (error) {
         // One of them renewed in the meantime.
@@ -176,41 +270,45 @@ export class Members {
     }
   }
 
-  /** Forgets bot instances whose SVID has expired; does nothing if it ran recently. O(members). */
+  /** Forgets bot instances that can no longer renew; does nothing if it ran recently. O(members). */
   async prune(): Promise<void> {
     const now = this.#clock.monotonic();
     if (now - this.#prunedAt < pruneEveryMs) return;
     this.#prunedAt = now;
     const nowMs = this.#clock.now();
-    const over: KeptMember[] = [];
     const live = new Map<string, number>();
+    const expired: ExpiredBot[] = [];
     for (const [at, entry] of this.#store.list(membersCollection).entries.entries()) {
       if (at % lookedAtInARow === lookedAtInARow - 1) await yieldToEventLoop();
-      const kept = this.#read(entry);
-      const { token, notAfterMs } = kept.member;
-      if (!isBot(entry.name) || notAfterMs >= nowMs) live.set(token, (live.get(token) ?? 0) + 1);
-      else if (over.push(kept) === prunedAtOnce) break;
+      const ending = endings.of(entry);
+      if (isBot(entry.name) && ending.notAfterMs < nowMs) expired.push({ entry, ...ending });
+      else live.set(ending.token, (live.get(ending.token) ?? 0) + 1);
     }
-    // If it was interrupted, expired instances count until the next run.
-    if (over.length < prunedAtOnce) this.#byToken = live;
+    const over = overdue(expired, nowMs, this.#limits);
+    this.#byToken = live;
+    this.#expired = expired.length;
     if (over.length === 0) return;
-    // There may be more. The next run continues.
-    if (over.length === prunedAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
-    await this.#store
-      .commit(deletionOf(over))
-      // Another replica pruned at the same time. The next run checks again.
-      .catch((error: unknown) => {
-        if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
-      });
+    // The next run continues.
+    if (over.length > forgottenAtOnce) this.#prunedAt = Number.NEGATIVE_INFINITY;
+    const batch = over.slice(0, forgottenAtOnce).map(({ entry }) => this.#read(entry));
+    try {
+      await this.#store.commit(deletionOf(batch));
+      this.#expired -= batch.length;
+    } catch (error) {
+      // Another replica pruned at the same time, or one of them renewed. The next run checks again.
+      if (!hasCode(error, 'HANSA_CONFLICT')) throw error;
+    }
   }
 
   async #commit(
     instance: string,
     before: KeptMember | undefined,
     commit: Omit<Commit, 'expect'>,
+    expect: readonly Expectation[] = [],
   ): Promise<void> {
+    const at = before?.revision ?? 'absent';
     await this.#store.commit({
-      expect: [{ collection: membersCollection, name: instance, at: before?.revision ?? 'absent' }],
+      expect: [{ collection: membersCollection, name: instance, at }, ...expect],
       ...commit,
     });
   }
@@ -220,11 +318,16 @@ export class Members {
   }
 }
 
+function putOf(instance: string, member: Member): Put {
+  const bytes = Buffer.from(JSON.stringify(member));
+  return { collection: membersCollection, name: instance, encode: () => bytes };
+}
+
 function deletionOf(members: readonly KeptMember[]): Pick<Commit, 'expect' | 'delete'> {
   const collection = membersCollection;
   return {
     expect: members.map(({ instance: name, revision: at }) => ({ collection, name, at })),
-    delete: members.map(({ instance: name }) => ({ collection, name })),
+    delete: members.flatMap(({ instance }) => recordsOf(instance)),
   };
 }
 

@@ -39,7 +39,7 @@ export class RefusalLimit {
     this.#networks = new TokenBuckets({ clock, maxKeys, ...rates.network });
   }
 
-  /** Throws HANSA_TOO_MANY_REQUESTS. Call the returned function after the caller proved its identity. */
+  /** Throws HANSA_TOO_MANY_REQUESTS. Call the returned function after the caller proved its identity; later calls do nothing. */
   enter(address: string): () => void {
     // The same host over a socket for both versions of IP.
     const source = sourceOf(address.replace(/^::ffff:/, ''));
@@ -57,7 +57,10 @@ export class RefusalLimit {
     }
     this.#sources.charge(source, 1);
     this.#networks.charge(network, 1);
+    let isReturned = false;
     return () => {
+      if (isReturned) return;
+      isReturned = true;
       this.#sources.charge(source, -1);
       this.#networks.charge(network, -1);
     };

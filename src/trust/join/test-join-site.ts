@@ -26,15 +26,17 @@ import {
   forgeLeaf,
   forgeRoot,
 } from '../../core/identity/x509/test-forge.ts';
+import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { BundlePublisher } from '../../core/identity/bundle/published-bundle.ts';
 import { generateP256, PublicKey, exportPkcs8 } from '../../core/identity/x509/keys.ts';
 import { certificatePem, privateKeyPem } from '../../core/identity/x509/pem.ts';
-import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
+import { guardServer, svidServerOptions, swapCertificate } from '../../core/identity/tls/server.ts';
 import type { Log } from '../../core/log/log.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import type { FederationRoute } from '../../core/plane/route.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { decodeStatusMessage } from '../../core/rpc/status.ts';
+import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
 import { auditWrites } from '../../server/audit/audit-writes.ts';
@@ -48,7 +50,7 @@ import { StoreFederationState } from '../authorization/federation-state.ts';
 import { MovableClock, openAuthority } from '../workload/test-workload-site.ts';
 import { joinRoutes } from './join-routes.ts';
 import { JoinService, type JoinServiceParts } from './join-service.ts';
-import { Members } from './members.ts';
+import { type MemberLimits, Members } from './members.ts';
 import { signTranscript, poolVerify, type Verify } from './proof.ts';
 import { TokenBook } from './token-book.ts';
 import { exporterBytes, exporterLabel, joinTranscript, type JoinWish } from './transcript.ts';
@@ -95,16 +97,27 @@ export async function makeSecret(
   return (JSON.parse(String(answer?.body)) as { secret: string }).secret;
 }
 
-export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 'verify'> = {}) {
-  const clock = new MovableClock();
-  const store = await openStore({ driver: 'memory' }, { clock });
+export interface JoinSiteOptions extends Pick<JoinServiceParts, 'refusalRates' | 'verify'> {
+  readonly limits?: Partial<MemberLimits>;
+  /** Makes the site another replica of this one. */
+  readonly replicaOf?: {
+    readonly clock: MovableClock;
+    readonly database: MemoryDatabase;
+    readonly authority: SiteAuthority;
+  };
+}
+
+export async function joinSite(options: JoinSiteOptions = {}) {
+  const clock = options.replicaOf?.clock ?? new MovableClock();
+  const database = options.replicaOf?.database ?? new MemoryDatabase();
+  const store = await openStore({ driver: 'memory', database }, { clock });
   const federate = (name: string): Promise<void> =>
     putObject(store, 'spiffefederations', {
       metadata: { name, uid: `uid-of-${name}` },
       spec: { bundleSource: { static: { bundle: '{}' } } },
     });
   await federate('bruges.example');
-  const authority = await openAuthority('lubeck.example', clock);
+  const authority = options.replicaOf?.authority ?? (await openAuthority('lubeck.example', clock));
   const bundles = new BundleTable().set('bruges.example', bruges);
   const denials: AuditDraft[] = [];
   const records: AuditDraft[] = [];
@@ -127,7 +140,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
   });
   const resources = <R extends Resource>(kind: Kind) =>
     resourceClient<R>(kind, { store, writer, clock });
-  const members = new Members(store, clock);
+  const members = new Members(store, clock, options.limits);
   const tokens = new TokenBook(store);
   /** The verifications by node:crypto, in order: digest and kind of key. */
   const checks: string[] = [];
@@ -153,6 +166,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     authority,
     bundles,
     resources,
+    store,
     members,
     tokens,
     federationState,
@@ -180,15 +194,15 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     denied: () => undefined,
   });
   const siteKey = await generateP256(systemRandom);
-  const site = await authority.issueSite({ publicKey: PublicKey.of(siteKey) });
+  const credential = async () => {
+    const { chain } = await authority.issueSite({ publicKey: PublicKey.of(siteKey) });
+    return {
+      certificateChain: chain.map((der) => certificatePem(der)).join(''),
+      privateKey: privateKeyPem(exportPkcs8(siteKey)),
+    };
+  };
   const server = createSecureServer(
-    {
-      ...svidServerOptions({
-        certificateChain: site.chain.map((der) => certificatePem(der)).join(''),
-        privateKey: privateKeyPem(exportPkcs8(siteKey)),
-      }),
-      allowHTTP1: true,
-    },
+    { ...svidServerOptions(await credential()), allowHTTP1: true },
     front.listener,
   );
   guardServer(server);
@@ -200,6 +214,7 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
   const routes = joinRoutes({ ...memberParts, random: systemRandom, tokens });
   return {
     clock,
+    database,
     store,
     authority,
     bundles,
@@ -212,7 +227,14 @@ export async function joinSite(options: Pick<JoinServiceParts, 'refusalRates' | 
     memberParts,
     federate,
     resources,
+    tokens,
     url: new URL(`https://127.0.0.1:${port}`),
+    /** Moves the clock, and renews the certificate of the server. */
+    pass: async (ms: number): Promise<void> => {
+      clock.offsetMs += ms;
+      clock.monotonicOffsetMs += ms;
+      swapCertificate(server, await credential());
+    },
     createToken: (name: string, spec: JoinToken['spec']) =>
       resources<JoinToken>(joinTokenKind).create({ name, spec }, { controller: 'test' }),
     tokenStatus: async (name: string) =>

@@ -2,7 +2,7 @@
 
 import { type JoinToken, joinTokenKind } from '../../api/kinds/join-token.ts';
 import { kindReader, recordReader } from '../../core/store/reader.ts';
-import type { Store } from '../../core/store/store.ts';
+import type { Commit, Store } from '../../core/store/store.ts';
 import { type AllowRule, parseAllowRule } from './allow-rules.ts';
 
 export const tokensCollection = joinTokenKind.plural;
@@ -17,18 +17,37 @@ export interface SecretRecord {
   readonly createdAtMs: number;
 }
 
+/** By token name: who used a single-use token. */
+export const usesCollection = 'trust.join-uses';
+
+export interface TokenUse {
+  /** The uid of its token: a later token of the same name is unused. */
+  readonly uid: string;
+  /** The record of the member that joined: agent/NAME, or bot/NAME/ID. */
+  readonly instance: string;
+  readonly atMs: number;
+}
+
 export interface UsableToken {
   readonly name: string;
   readonly uid: string;
   readonly method: 'spiffe' | 'secret';
   readonly roles: readonly string[];
   readonly botName: string | undefined;
+  /** The only agent that may join; undefined: any name. */
+  readonly agentName: string | undefined;
+  readonly singleUse: boolean;
+  /** Of agents that join. */
+  readonly labels: Readonly<Record<string, string>> | undefined;
   readonly expiresAtMs: number;
   readonly rules: readonly AllowRule[];
 }
 
 const secretsReader = recordReader<SecretRecord>(secretsCollection);
+const usesReader = recordReader<TokenUse>(usesCollection);
 const usableTokens = kindReader(joinTokenKind).derive(usable);
+
+type UseCommit = Required<Pick<Commit, 'expect' | 'put'>>;
 
 export class TokenBook {
   readonly #store: Pick<Store, 'get'>;
@@ -47,6 +66,33 @@ export class TokenBook {
     const record = secretsReader.get(this.#store, name);
     return record !== undefined && record.uid === this.token(name)?.uid ? record : undefined;
   }
+
+  /** Who used a single-use token; undefined if it is unused, or admits any number of members. */
+  use({
+    name,
+    uid,
+    singleUse,
+  }: Pick<UsableToken, 'name' | 'uid' | 'singleUse'>): TokenUse | undefined {
+    const use = singleUse ? usesReader.get(this.#store, name) : undefined;
+    return use?.uid === uid ? use : undefined;
+  }
+
+  /**
+   * Prepares to use the token up, as it is now. The returned part of a commit fails if another client used
+   * the token meanwhile.
+   */
+  usingUp({ name, uid, singleUse }: UsableToken): (instance: string, atMs: number) => UseCommit {
+    if (!singleUse) return () => ({ expect: [], put: [] });
+    const collection = usesCollection;
+    const at = this.#store.get(collection, name)?.revision ?? 'absent';
+    return (instance, atMs) => {
+      const bytes = Buffer.from(JSON.stringify({ uid, instance, atMs } satisfies TokenUse));
+      return {
+        expect: [{ collection, name, at }],
+        put: [{ collection, name, encode: () => bytes }],
+      };
+    };
+  }
 }
 
 function usable({ metadata, spec }: JoinToken): UsableToken | undefined {
@@ -57,6 +103,9 @@ function usable({ metadata, spec }: JoinToken): UsableToken | undefined {
     method: spec.method,
     roles: spec.roles,
     botName: spec.botName,
+    agentName: spec.agentName,
+    singleUse: spec.singleUse === true,
+    labels: spec.labels,
     expiresAtMs:
       spec.expiresAt === undefined ? Number.POSITIVE_INFINITY : Date.parse(spec.expiresAt),
     rules: (spec.spiffe?.allow ?? []).map(({ spiffeID }) => parseAllowRule(spiffeID)),

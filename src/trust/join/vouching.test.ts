@@ -5,7 +5,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { joinBySecret, joinBySvid, renewSvid } from '../client/join-client.ts';
 import { memberController } from '../controllers/member-controller.ts';
-import { membersCollection } from './members.ts';
+import { membersCollection } from './member-records.ts';
 import { poolVerify } from './proof.ts';
 import { decodeSecret } from './secret.ts';
 import {

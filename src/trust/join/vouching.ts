@@ -4,6 +4,7 @@
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { isWithoutPeer, trustProblem } from '../authorization/entitlement.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
+import type { Refusal } from './judge-join.ts';
 import type { Member } from './members.ts';
 
 export type Vouching =
@@ -15,7 +16,7 @@ export type Vouching =
   /** Not trusted now. The site rejects renewals until it trusts the domain again. */
   | { readonly state: 'paused'; readonly why: string; readonly peerUid?: string }
   /** The peer was revoked or deleted. The site forgets the member. */
-  | { readonly state: 'revoked'; readonly why: string };
+  | { readonly state: 'revoked'; readonly why: string; readonly peerUid?: never };
 
 /** The trust domain whose SVID proved the member; undefined if it joined with a secret. */
 export function vouchingDomain({ provenBy }: Pick<Member, 'provenBy'>): string | undefined {
@@ -47,6 +48,10 @@ export function judgeVouching(
   return problem === undefined || problem.reason === 'NoBundle'
     ? { state: 'trusted', ...ofPeer }
     : { state: 'paused', why: problem.message, ...ofPeer };
+}
+
+export function untrustedPeer(what: 'join' | 'renew', why: string): Refusal {
+  return { reason: 'untrusted-peer', message: `It cannot ${what}: ${why}.` };
 }
 
 /**

@@ -63,6 +63,8 @@ export interface GivenCerts {
   readonly bundle: readonly Uint8Array[];
   readonly instance: string;
   readonly generation: bigint;
+  /** How long after its expiry the SVID can be renewed with its key. */
+  readonly reattestSeconds: number;
 }
 
 /** Parses the messages of one method. */
@@ -126,13 +128,14 @@ export function encodeChallenge(serverNonce: Uint8Array): Uint8Array {
 }
 
 export function encodeCerts(certs: GivenCerts): Uint8Array {
-  const { spiffeId, chain, bundle, instance, generation } = certs;
+  const { spiffeId, chain, bundle, instance, generation, reattestSeconds } = certs;
   const value = create(CertsSchema, {
     spiffeId,
     x509Svid: [...chain],
     bundle: [...bundle],
     instance,
     generation,
+    reattestSeconds,
   });
   return toBinary(
     RegisterUsingSPIFFEMethodResponseSchema,
@@ -147,8 +150,9 @@ export function readAnswer(
   const { payload } = read(RegisterUsingSPIFFEMethodResponseSchema, bytes);
   if (payload.case === 'challenge') return { nonce: nonce(payload.value.nonce) };
   if (payload.case !== 'certs') throw outOfTurn();
-  const { spiffeId, x509Svid: chain, bundle, instance, generation } = payload.value;
-  return { certs: { spiffeId, chain, bundle, instance, generation } };
+  const { x509Svid: chain, ...given } = payload.value;
+  const { spiffeId, bundle, instance, generation, reattestSeconds } = given;
+  return { certs: { spiffeId, chain, bundle, instance, generation, reattestSeconds } };
 }
 
 function joinOpening(request: RegisterUsingTokenRequest | undefined): Opening & {
