@@ -5,7 +5,7 @@ import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { apiVersion, timestamp } from '../../api/object.ts';
 import { printable } from '../../core/command/columns.ts';
 import { parseDurationFlag } from '../../core/command/duration-flag.ts';
-import { parseLabelFlag } from '../../core/command/label-flag.ts';
+import { parseLabelFlag } from './label-flag.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
