@@ -3,7 +3,7 @@ import crypto, { generateKeyPairSync } from 'node:crypto';
 import { syncBuiltinESMExports } from 'node:module';
 import { after, before, suite, test } from 'node:test';
 import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import type { RefusalRates } from './refusal-limit.ts';
+import type { RefusalRates } from './limits/refusal-limit.ts';
 import {
   attemptJoin,
   type Attempt,

@@ -20,11 +20,11 @@ import { isSameJoin } from './generations.ts';
 import { judgeRules, judgeSecret, judgeSvid, judgeToken } from './judge-join.ts';
 import type { Member, MemberRole, Members } from './members.ts';
 import { poolVerify, type Verify } from './proof.ts';
-import { RefusalLimit, type RefusalRates } from './refusal-limit.ts';
-import { RenewalRate } from './renewal-rate.ts';
+import { RefusalLimit, type RefusalRates } from './limits/refusal-limit.ts';
+import { RenewalRate } from './limits/renewal-rate.ts';
 import { Renewals } from './renewals.ts';
 import type { TokenBook, UsableToken } from './token-book.ts';
-import { VerifyQueue } from './verify-queue.ts';
+import { VerifyQueue } from './limits/verify-queue.ts';
 import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
 import {
   credentialDigest,

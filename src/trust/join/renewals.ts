@@ -15,7 +15,7 @@ import type { JoinServiceParts } from './join-service.ts';
 import { judgeSvid, type SvidJudgement } from './judge-join.ts';
 import type { KeptMember, Member, MemberRole } from './members.ts';
 import { recordRefusedSvid } from './refused-svids.ts';
-import type { RenewalRate } from './renewal-rate.ts';
+import type { RenewalRate } from './limits/renewal-rate.ts';
 import { credentialDigest, renewTranscript } from './transcript.ts';
 import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
 import type { GivenCerts, RenewOpening } from './wire.ts';

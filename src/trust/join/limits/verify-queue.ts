@@ -2,7 +2,7 @@
 // pool stay free for files, DNS and signing. Sources take turns, so that a source with many expensive
 // signatures delays only itself.
 
-import type { Verify } from './proof.ts';
+import type { Verify } from '../proof.ts';
 
 /** Half of libuv's pool of four. */
 const mostAtOnce = 2;

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { VirtualClock } from '../../core/clock/virtual.ts';
+import { VirtualClock } from '../../../core/clock/virtual.ts';
 import { RefusalLimit, usualRates } from './refusal-limit.ts';
 
 const tooMany = { code: 'HANSA_TOO_MANY_REQUESTS', message: /Try again in \d+ s/ };

@@ -2,8 +2,8 @@
 // record, and everyone who holds a member's SVID, or the proof that it joined with, can ask for one.
 // An honest member asks at half of the SVID's life, and again after a lost response.
 
-import type { Clock } from '../../core/clock/clock.ts';
-import { TokenBuckets } from '../../core/limits/token-buckets.ts';
+import type { Clock } from '../../../core/clock/clock.ts';
+import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 
 const burst = 20;
 const perSecond = 1 / 60;

@@ -2,11 +2,11 @@
 // from both buckets at its start, and returns it after the caller proved its identity. So the limit
 // affects strangers. It does not affect many valid machines behind one address.
 
-import type { Clock } from '../../core/clock/clock.ts';
-import { sourceOf } from '../../core/access/failure-limit.ts';
-import { networkOf } from '../../core/audit/source-network.ts';
-import { HansaError } from '../../core/errors/error.ts';
-import { TokenBuckets } from '../../core/limits/token-buckets.ts';
+import type { Clock } from '../../../core/clock/clock.ts';
+import { sourceOf } from '../../../core/access/failure-limit.ts';
+import { networkOf } from '../../../core/audit/source-network.ts';
+import { HansaError } from '../../../core/errors/error.ts';
+import { TokenBuckets } from '../../../core/limits/token-buckets.ts';
 
 export interface RefusalRate {
   /** The burst size. */
