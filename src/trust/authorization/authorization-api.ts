@@ -29,6 +29,7 @@ export interface AuthorizationApiOptions {
   readonly federationState: StoreFederationState;
   readonly bundles: BundleSource;
   readonly clock: Clock;
+  readonly outOfContact: () => string | undefined;
   readonly decided: (
     decision: AccessDecision,
     question: AccessQuestion,
@@ -53,7 +54,7 @@ const denied = toBinary(
 );
 
 export function authorizationApi(options: AuthorizationApiOptions): UntypedServiceImplementation {
-  const { delivery, connections, federationState, bundles, clock, decided } = options;
+  const { delivery, connections, federationState, bundles, clock, outOfContact, decided } = options;
   const check: handleUnaryCall<CheckRequest, Uint8Array> = (call, answer) => {
     const asker = connections.get(call.getPeer());
     if (asker === undefined) {
@@ -66,6 +67,7 @@ export function authorizationApi(options: AuthorizationApiOptions): UntypedServi
       federationState: federationState.current,
       bundles,
       nowMs: clock.now(),
+      outOfContact: outOfContact(),
     });
     decided(decision, question, asker);
     answer(null, decision.allowed ? allowed : denied);

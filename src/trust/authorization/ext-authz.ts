@@ -31,7 +31,7 @@ export type AccessDecision =
   | {
       readonly allowed: false;
       /** Bounded, for metrics. */
-      readonly kind: 'question' | 'offer' | 'asker' | 'caller' | 'grant';
+      readonly kind: 'contact' | 'question' | 'offer' | 'asker' | 'caller' | 'grant';
       /** For the operator only. */
       readonly reason: string;
       /** The caller, if it was verified. */
@@ -47,6 +47,8 @@ export interface AccessFacts {
   readonly federationState: FederationState;
   readonly bundles: BundleSource;
   readonly nowMs: number;
+  /** Why grants and peers are too old to decide with; undefined where they are current. */
+  readonly outOfContact?: string | undefined;
 }
 
 /** Far above a leaf in PEM with percent-encoding. */
@@ -59,6 +61,7 @@ export function decideAccess(question: AccessQuestion, facts: AccessFacts): Acce
     reason: string,
     id?: SpiffeId,
   ): AccessDecision => ({ allowed: false, kind, reason, id });
+  if (facts.outOfContact !== undefined) return deny('contact', facts.outOfContact);
   if (question.offer === '') {
     return deny(
       'question',

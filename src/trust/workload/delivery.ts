@@ -2,22 +2,18 @@
 // grants, federations, the authority, time) it computes the states of all streams again, and sends
 // those that differ. Level-triggered: a change only triggers a recomputation, and carries no data.
 
-import { agentKind } from '../../api/kinds/agent.ts';
-import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock, Timer } from '../../core/clock/clock.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
-import { toHansaError } from '../../core/errors/error.ts';
+import { type HansaError, toHansaError } from '../../core/errors/error.ts';
 import type { Bundle, BundleSource } from '../../core/identity/bundle/bundle.ts';
-import { publishedCollection } from '../../core/identity/bundle/published-bundle.ts';
 import type { Log } from '../../core/log/log.ts';
-import { type RunningSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import { earlier, entitlement, isWithheldBy } from '../authorization/entitlement.ts';
 import type { FederationState, StoreFederationState } from '../authorization/federation-state.ts';
+import { watchDeliveryInputs } from './delivery-inputs.ts';
 import { givenBundles } from './given-bundles.ts';
 import { asksFor, hintsOf, type UsableEntry } from './entries/matching-entries.ts';
-import { watchFederationState } from '../authorization/federation-state-changes.ts';
 import { StoreEntries } from './entries/store-entries.ts';
 import type { SvidSupply } from './svids/svid-supply.ts';
 import type { WorkloadProcess } from './entries/workload-process.ts';
@@ -51,6 +47,8 @@ export interface DeliveryOptions {
   readonly bundles: BundleSource;
   readonly federationState: StoreFederationState;
   readonly supply: SvidSupply;
+  /** Asks ahead for this many entries, also where no stream needs them yet. Default: none. */
+  readonly entriesAhead?: number;
   /** Called with the number of streams that got a new state after a change. */
   readonly pushed: (streams: number) => void;
 }
@@ -71,13 +69,15 @@ interface Group {
 const lookEveryMs = 60_000;
 /** The retry delay after a failure to issue. */
 const retryMs = 5_000;
+/** After this time, a stream gets its new state with the SVIDs that it has, although a renewal is under way. */
+const patienceMs = 250;
 /** The amount of work before other tasks get a turn. */
 const workMs = 5;
 
 /** After this many discarded states, the next one is computed and sent without a pause. */
 const mostTimesCut = 3;
 
-/** By names of the entries. Processes that differ, but not in their entries, share a state. */
+/** By names of the entries and serial numbers of the SVIDs. Processes that differ, but not in their entries, share a state. */
 type States = Map<string, WorkloadState>;
 
 /** The states of one run, valid while their inputs do not change. */
@@ -92,13 +92,14 @@ interface Computed {
 export class Delivery {
   readonly #options: DeliveryOptions;
   readonly #groups = new Map<string, Group>();
-  readonly #sources: RunningSource[] = [];
   readonly #entries: StoreEntries;
   #waiting = new Set<Group>();
   /** Processes whose program was hashed for their next update. */
   readonly #looked = new WeakSet<WorkloadProcess>();
   /** Groups whose program is being hashed. They do not have the newest state yet. */
   readonly #hashing = new Set<Group>();
+  /** Groups that wait for SVIDs, and whether `patienceMs` is over. They do not have the newest state yet. */
+  readonly #issuing = new Map<Group, { isLate: boolean }>();
   #isWorking = false;
   #soon: Timer | undefined;
   #look: Timer | undefined;
@@ -120,54 +121,21 @@ export class Delivery {
 
   /** Throws HANSA_STORE_CORRUPT if it cannot read an entry, and leaves nothing running. */
   start(): void {
+    const { agent } = this.#options;
     try {
-      this.#start();
+      const changed = (): void => this.refresh();
+      this.#unwatch = watchDeliveryInputs({ ...this.#options, agent, changed });
+      // At start, before workloads connect: the first read of ten thousand entries is slow.
+      void this.#entries.index;
     } catch (error) {
       this.stop();
       throw error;
     }
-  }
-
-  #start(): void {
-    const { store, clock, log, bundles } = this.#options;
-    const ended = (error: unknown, collection: string): void =>
-      log.warn('the watch for workload changes ended', { error, collection });
-    for (const collection of [workloadEntryKind.plural, publishedCollection]) {
-      this.#sources.push(
-        new StoreSource({ store, clock, collection }).start({
-          add: () => this.refresh(),
-          ended: (error) => ended(error, collection),
-        }),
-      );
-    }
-    const { agent } = this.#options;
-    if (agent !== undefined) {
-      // Its labels decide which entries apply here.
-      const collection = agentKind.plural;
-      this.#sources.push(
-        new StoreSource({ store, clock, collection }).start({
-          add: (name) => {
-            if (name === agent) this.refresh();
-          },
-          ended: (error) => ended(error, collection),
-        }),
-      );
-    }
-    this.#unwatch = watchFederationState({
-      store,
-      clock,
-      bundles,
-      changed: () => this.refresh(),
-      ended,
-    });
-    // At start, before workloads connect: the first read of ten thousand entries is slow.
-    void this.#entries.index;
     this.#schedule();
   }
 
   stop(): void {
     this.#stopped = true;
-    for (const source of this.#sources) source.stop();
     this.#unwatch();
     this.#soon?.cancel();
     this.#look?.cancel();
@@ -219,6 +187,7 @@ export class Delivery {
       this.#computed = undefined;
       this.#lookedAt = this.#options.federationState.current;
       this.#forgetUnused();
+      void this.#askAhead();
       this.#grantsChangeAtMs = undefined;
       for (const group of this.#groups.values()) this.#enqueue(group);
       this.#schedule();
@@ -249,7 +218,7 @@ export class Delivery {
     if (!this.#isWorking) void this.#work();
   }
 
-  /** One group after the other, so that each entry is issued once. */
+  /** One group after the other. A group that waits for a hash or an SVID does not delay the others. */
   async #work(): Promise<void> {
     this.#isWorking = true;
     // `subscribe` must return its unsubscribe function before the first state is sent.
@@ -262,9 +231,7 @@ export class Delivery {
       try {
         told += await this.#update(group);
       } catch (error) {
-        this.#failing = true;
-        const failure = toHansaError(error);
-        this.#end(group, (subscriber) => subscriber.failed(failure));
+        this.#fail(group, toHansaError(error));
       }
       if (this.#isLong()) await this.#rest();
     }
@@ -276,7 +243,9 @@ export class Delivery {
   }
 
   #noteTold(): void {
-    if (!this.#isWorking && this.#hashing.size === 0) this.#told = this.#lookedAt;
+    if (!this.#isWorking && this.#hashing.size === 0 && this.#issuing.size === 0) {
+      this.#told = this.#lookedAt;
+    }
   }
 
   #isLong(): boolean {
@@ -310,13 +279,14 @@ export class Delivery {
     }
     const withSvids = wantsSvids(group.subscriptions);
     const states = this.#currentStates();
-    const key = `${withSvids ? 'svids' : 'bundles'}\n${entries.map(({ name }) => name).join('\n')}`;
-    const svids = states.has(key) || !withSvids ? [] : await this.#svidsOf(entries);
-    if (this.#currentStates() !== states) {
-      // For example, an entry was deleted while its SVID was issued.
-      this.#enqueue(group);
+    const svids = withSvids ? this.#svidsOf(group, entries) : [];
+    if (svids === undefined) {
+      if (!this.#issuing.has(group)) void this.#issueThenUpdate(group, process, entries);
       return 0;
     }
+    const names = entries.map(({ name }) => name);
+    const serials = svids.map(({ svid }) => svid.serialHex);
+    const key = [withSvids ? 'svids' : 'bundles', ...names, ...serials].join('\n');
     const state = states.get(key) ?? (await this.#stateOf(group, entries, svids, states));
     if (state === undefined) {
       this.#enqueue(group);
@@ -364,11 +334,49 @@ export class Delivery {
     else this.#noteTold();
   }
 
-  async #svidsOf(entries: readonly UsableEntry[]): Promise<readonly HintedSvid[]> {
+  async #issueThenUpdate(
+    group: Group,
+    process: WorkloadProcess,
+    entries: readonly UsableEntry[],
+  ): Promise<void> {
+    const { supply, clock } = this.#options;
+    const waiting = { isLate: false };
+    this.#issuing.set(group, waiting);
+    const patience = clock.timer(patienceMs, () => {
+      waiting.isLate = true;
+      if (this.#groups.get(group.key) === group) this.#enqueue(group);
+    });
+    let failure: HansaError | undefined;
+    try {
+      await Promise.all(entries.map((entry) => supply.svidOf(entry)));
+    } catch (error) {
+      failure = toHansaError(error);
+    }
+    patience.cancel();
+    this.#issuing.delete(group);
+    if (this.#groups.get(group.key) !== group) {
+      this.#noteTold();
+      return;
+    }
+    const now = new Set(this.#entries.index.match(process.selectors));
+    // The failure of an entry that changed meanwhile does not matter.
+    if (failure === undefined || !entries.every((entry) => now.has(entry))) this.#enqueue(group);
+    else {
+      this.#fail(group, failure);
+      this.#schedule();
+    }
+  }
+
+  /** Undefined if the group waits for SVIDs. */
+  #svidsOf(group: Group, entries: readonly UsableEntry[]): readonly HintedSvid[] | undefined {
+    const { supply } = this.#options;
+    const isLate = this.#issuing.get(group)?.isLate === true;
     const hints = hintsOf(entries);
     const svids: HintedSvid[] = [];
     for (const [at, entry] of entries.entries()) {
-      svids.push({ hint: hints[at] ?? '', svid: await this.#options.supply.svidOf(entry) });
+      const svid = isLate ? supply.usable(entry) : supply.ready(entry);
+      if (svid === undefined) return undefined;
+      svids.push({ hint: hints[at] ?? '', svid });
     }
     return svids;
   }
@@ -432,6 +440,12 @@ export class Delivery {
     return undefined;
   }
 
+  #fail(group: Group, error: HansaError): void {
+    this.#failing = true;
+    this.#end(group, (subscriber) => subscriber.failed(error));
+    this.#noteTold();
+  }
+
   #end(group: Group, tell: (subscriber: Subscriber) => void): void {
     const ended = [...group.subscriptions];
     group.subscriptions.clear();
@@ -447,7 +461,21 @@ export class Delivery {
       if (!wantsSvids(group.subscriptions)) continue;
       for (const { name } of index.match(processOf(group)?.selectors ?? [])) used.add(name);
     }
+    for (const { name } of this.#entriesAhead()) used.add(name);
     this.#options.supply.keep(this.#entries, used);
+  }
+
+  async #askAhead(): Promise<void> {
+    const ahead = this.#entriesAhead();
+    if (ahead.length === 0) return;
+    const made = await this.#options.supply.prepare(ahead);
+    if (made > 0) this.refresh();
+    else this.#schedule();
+  }
+
+  #entriesAhead(): readonly UsableEntry[] {
+    const { entriesAhead = 0 } = this.#options;
+    return entriesAhead === 0 ? [] : this.#entries.first(entriesAhead);
   }
 
   #schedule(): void {

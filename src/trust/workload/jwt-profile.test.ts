@@ -35,6 +35,7 @@ import {
   TestStream,
 } from './test-workload-site.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
+import { siteIssuer } from './svids/issuer.ts';
 import { JwtSupply } from './svids/jwt-supply.ts';
 
 async function site(t: TestContext) {
@@ -141,17 +142,12 @@ describe('FetchJWTSVID', () => {
       uid: '1',
       jwtTtlSeconds: 60,
     };
-    const { trustDomain } = authority;
+    const audit = { later: () => undefined };
+    const issuer = siteIssuer({ authority, clock, audit, jwtIssuer: undefined });
     const profile = jwtProfile({
       delivery: { entriesOf: () => [entry] },
       connections: { get: () => ({ process: { description: 'pid 1' }, isSame: () => false }) },
-      jwtSupply: new JwtSupply({
-        trustDomain,
-        authority,
-        clock,
-        issuer: undefined,
-        issued: () => undefined,
-      }),
+      jwtSupply: new JwtSupply({ issuer, clock, issued: () => undefined }),
       clock,
     } as unknown as JwtProfileOptions);
     const call = { getPeer: () => '', request: create(JWTSVIDRequestSchema, { audience: ['db'] }) };

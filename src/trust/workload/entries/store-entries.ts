@@ -50,6 +50,18 @@ export class StoreEntries {
     return this.#index;
   }
 
+  /** The first usable entries, in order of names. */
+  first(count: number): readonly UsableEntry[] {
+    void this.index;
+    const found: UsableEntry[] = [];
+    for (const entry of this.#listed) {
+      if (found.length >= count) break;
+      const usable = this.#usable.get(entry);
+      if (usable !== undefined) found.push(usable);
+    }
+    return found;
+  }
+
   /** Whether this machine serves the entry. */
   has(name: string): boolean {
     void this.index;

@@ -1,8 +1,8 @@
-// A rate-limited log message for events that strangers can cause at will. It writes the first few of each
+// A rate-limited log message for events that can happen often, such as those that strangers cause at will. It writes the first few of each
 // minute, and adds the number of suppressed ones to the next.
 
 import type { Clock } from '../../../core/clock/clock.ts';
-import type { Log, LogFields } from '../../../core/log/log.ts';
+import type { Log, LogFields, LogLevel } from '../../../core/log/log.ts';
 
 const windowMs = 60_000;
 const linesInAWindow = 20;
@@ -11,14 +11,16 @@ export class OccasionalLog {
   readonly #log: Log;
   readonly #clock: Clock;
   readonly #message: string;
+  readonly #level: LogLevel;
   #windowEndsMs = -Infinity;
   #written = 0;
   #unwritten = 0;
 
-  constructor(log: Log, clock: Clock, message: string) {
+  constructor(log: Log, clock: Clock, message: string, level: LogLevel = 'info') {
     this.#log = log;
     this.#clock = clock;
     this.#message = message;
+    this.#level = level;
   }
 
   write(fields: LogFields): void {
@@ -32,7 +34,7 @@ export class OccasionalLog {
       return;
     }
     this.#written++;
-    this.#log.info(this.#message, {
+    this.#log[this.#level](this.#message, {
       ...fields,
       ...(this.#unwritten > 0 && { unwritten: this.#unwritten }),
     });

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import { HansaError } from '../../../core/errors/error.ts';
 import { testSite } from '../../../core/identity/authority/test-vault.ts';
-import { type JwtRecord, JwtSupply } from './jwt-supply.ts';
+import type { AuditDraft } from '../../../core/audit/event.ts';
+import { siteIssuer, type SvidIssuer } from './issuer.ts';
+import { JwtSupply } from './jwt-supply.ts';
 import type { UsableEntry } from '../entries/matching-entries.ts';
 
 const web: UsableEntry = {
@@ -18,17 +21,14 @@ const web: UsableEntry = {
   jwtTtlSeconds: 300,
 };
 
-async function scene(issuer?: string) {
+async function scene(jwtIssuer?: string) {
   const { authority, clock } = await testSite('lubeck.example');
-  const issued: (JwtRecord | undefined)[] = [];
-  const supply = new JwtSupply({
-    trustDomain: authority.trustDomain,
-    authority,
-    clock,
-    issuer,
-    issued: (_entry, record) => issued.push(record),
-  });
-  return { supply, clock, authority, issued };
+  const records: AuditDraft[] = [];
+  const audit = { later: (draft: AuditDraft) => void records.push(draft) };
+  const issuer = siteIssuer({ authority, clock, audit, jwtIssuer });
+  let signed = 0;
+  const supply = new JwtSupply({ issuer, clock, issued: () => signed++ });
+  return { supply, clock, authority, records, signed: () => signed };
 }
 
 const claimsOf = (token: string): Record<string, unknown> =>
@@ -101,23 +101,65 @@ describe('the supply of JWT-SVIDs', () => {
   });
 
   test('holds a bounded number of tokens, and gives up the oldest', async () => {
-    const { supply, issued } = await scene();
+    const { supply, signed } = await scene();
     for (let at = 0; at < 4097; at++) await supply.svidOf(web, [`a${at}`]);
     await supply.svidOf(web, ['a4096']);
-    assert.equal(issued.length, 4097);
+    assert.equal(signed(), 4097);
     await supply.svidOf(web, ['a0']);
-    assert.equal(issued.length, 4098);
+    assert.equal(signed(), 4098);
   });
 
   test('records sixty tokens of an entry in a minute, and tells how many more there were', async () => {
-    const { supply, clock, issued } = await scene();
+    const { supply, clock, records, signed } = await scene();
     for (let at = 0; at < 75; at++) await supply.svidOf(web, [`a${at}`]);
-    assert.equal(issued.length, 75);
-    assert.equal(issued.filter((record) => record !== undefined).length, 60);
+    assert.equal(signed(), 75);
+    assert.equal(records.length, 60);
+    assert.match(
+      records[0]?.reason ?? '',
+      /^spiffe:\/\/lubeck\.example\/web, JWT-SVID for \["a0"\] with/,
+    );
     await clock.advance(61_000);
     await supply.svidOf(web, ['later']);
-    assert.equal(issued.at(-1)?.unrecorded, 15);
+    assert.match(records.at(-1)?.reason ?? '', /; and 15 more before it$/);
     await supply.svidOf(web, ['still later']);
-    assert.equal(issued.at(-1)?.unrecorded, 0);
+    assert.doesNotMatch(records.at(-1)?.reason ?? '', /more before it/);
+  });
+
+  test('signs once for concurrent calls for the same token', async () => {
+    const { supply, signed } = await scene();
+    const tokens = await Promise.all(
+      Array.from({ length: 20 }, async () => (await supply.svidOf(web, ['db'])).token),
+    );
+    assert.equal(new Set(tokens).size, 1);
+    assert.equal(signed(), 1);
+  });
+
+  test('goes on with a valid token where no new one can be issued, until it expires', async () => {
+    const { clock, authority } = await testSite('lubeck.example');
+    const site = siteIssuer({
+      authority,
+      clock,
+      audit: { later: () => undefined },
+      jwtIssuer: undefined,
+    });
+    let attempts = 0;
+    let isDark = false;
+    const issuer: Pick<SvidIssuer, 'issueJwt' | 'isTainted'> = {
+      isTainted: (id) => site.isTainted(id),
+      issueJwt: async (entry, audience) => {
+        attempts++;
+        if (isDark) throw new HansaError('HANSA_UNAVAILABLE', 'The site is dark.');
+        return site.issueJwt(entry, audience);
+      },
+    };
+    const supply = new JwtSupply({ issuer, clock, issued: () => undefined });
+    const first = await supply.svidOf(web, ['db']);
+    isDark = true;
+    await clock.advance(200_000);
+    assert.equal(await supply.svidOf(web, ['db']), first);
+    assert.equal(await supply.svidOf(web, ['db']), first);
+    assert.equal(attempts, 2, 'it tries again after a while only');
+    await clock.advance(101_000);
+    await assert.rejects(supply.svidOf(web, ['db']), { code: 'HANSA_UNAVAILABLE' });
   });
 });
