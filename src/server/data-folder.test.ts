@@ -14,7 +14,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, test } from 'node:test';
 import { hasCode } from '../core/errors/error.ts';
-import { prepareDataFolder, replaceFile } from './data-folder.ts';
+import { replaceFile } from '../core/plane/data-folders.ts';
+import { prepareDataFolder } from './data-folder.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'hansa-folder-'));
 after(() => rmSync(base, { recursive: true, force: true }));

@@ -21,7 +21,7 @@ import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
-import type { Health } from './health.ts';
+import type { Health } from '../core/metrics/health.ts';
 import { answerPlane } from './http/plane-exchange.ts';
 import type { Route } from './http/routes.ts';
 import type { ObjectDraft } from './resources/object-of.ts';

@@ -16,8 +16,9 @@ import { openStore } from '../core/store/open.ts';
 import { createSealer, type Sealer } from '../core/store/sealing/sealer.ts';
 import type { Store } from '../core/store/store.ts';
 import type { ServerConfig } from './config/config.ts';
-import { dataFolderAt, type DataFolder, prepareDataFolder, replaceFile } from './data-folder.ts';
-import { Health } from './health.ts';
+import { replaceFile } from '../core/plane/data-folders.ts';
+import { dataFolderAt, type DataFolder, prepareDataFolder } from './data-folder.ts';
+import { Health } from '../core/metrics/health.ts';
 import {
   checkpointKey,
   foundingSecret,

@@ -8,7 +8,7 @@ import { type Document, isMap, parseDocument } from 'yaml';
 import { HansaError } from '../../core/errors/error.ts';
 import type { Setting } from './config.ts';
 import { type ConfigFile, maxConfigFileBytes, parseConfigFile } from './file.ts';
-import { replaceFile } from '../data-folder.ts';
+import { replaceFile } from '../../core/plane/data-folders.ts';
 
 const heading = ` Settings that hansa server remembers, so that the next start needs no flags for them.
  A flag, a HANSA_* variable or a --config file overrides a line here.

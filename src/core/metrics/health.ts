@@ -1,4 +1,4 @@
-// Which parts of the site are ready, for /readyz, the metrics listener and `hansa doctor`.
+// Which parts of a site or an agent are ready, for /readyz, the metrics listener and `hansa doctor`.
 
 export type Check = () => string | undefined;
 
@@ -31,4 +31,11 @@ export class Health {
     lines.push(ready ? 'readyz check passed' : 'readyz check failed');
     return { ready, text: `${lines.join('\n')}\n` };
   }
+}
+
+/** The response of /readyz. */
+export function readiness(health: Health, verbose: boolean): { status: number; body: string } {
+  const { ready, text } = health.report();
+  if (!ready) return { status: 503, body: text };
+  return { status: 200, body: verbose ? text : 'ok' };
 }

@@ -3,11 +3,11 @@ import { once } from 'node:events';
 import { createServer, request } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { test, type TestContext } from 'node:test';
-import { systemClock } from '../../core/clock/system.ts';
-import type { Metrics } from '../../core/metrics/metrics.ts';
-import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import { Health } from '../health.ts';
-import { metricsListener } from './health-routes.ts';
+import { systemClock } from '../clock/system.ts';
+import type { Metrics } from './metrics.ts';
+import { MetricsRegistry } from './registry.ts';
+import { Health } from './health.ts';
+import { metricsListener } from './metrics-listener.ts';
 
 async function listen(t: TestContext, metrics: Metrics): Promise<string> {
   const server = createServer(metricsListener(metrics, new Health(), systemClock));
