@@ -1,0 +1,220 @@
+// A site for tests of the agent's end: an in-memory stream, and the messages that a correct site sends.
+
+import { create, fromBinary, type MessageInitShape, toBinary } from '@bufbuild/protobuf';
+import {
+  type AgentHello,
+  type FromAgent,
+  FromAgentSchema,
+  ToAgentSchema,
+} from '../../../proto/gen/agent_pb.ts';
+import { HansaError } from '../errors/error.ts';
+import type { Log } from '../log/log.ts';
+import type { SiteStream } from './agent-link.ts';
+import { AgentItem, difference, hashState, keyOf, type StateVersion } from './state.ts';
+
+export const silentLog: Log = {
+  debug: () => undefined,
+  info: () => undefined,
+  warn: () => undefined,
+  error: () => undefined,
+  with: () => silentLog,
+};
+
+type ToAgentInit = NonNullable<
+  Exclude<MessageInitShape<typeof ToAgentSchema>, { $typeName: string }>['message']
+>;
+
+/** One end in the test, the other in the agent. */
+export class TestStream implements SiteStream {
+  readonly exporter = Buffer.alloc(32, 7);
+  readonly sent: FromAgent['message'][] = [];
+  backlogBytes = 0;
+  closed = false;
+  readonly #site: (message: FromAgent['message'], stream: TestStream) => void;
+  readonly #queue: Buffer[] = [];
+  #waiting: PromiseWithResolvers<Buffer> | undefined;
+  #error: Error | undefined;
+
+  constructor(site: (message: FromAgent['message'], stream: TestStream) => void) {
+    this.#site = site;
+  }
+
+  read(): Promise<Buffer> {
+    const next = this.#queue.shift();
+    if (next !== undefined) return Promise.resolve(next);
+    if (this.#error !== undefined) return Promise.reject(this.#error);
+    this.#waiting = Promise.withResolvers<Buffer>();
+    return this.#waiting.promise;
+  }
+
+  write(bytes: Uint8Array): void {
+    if (this.closed) return;
+    const { message } = fromBinary(FromAgentSchema, bytes);
+    this.sent.push(message);
+    this.#site(message, this);
+  }
+
+  close(): void {
+    this.end(new HansaError('HANSA_UNREACHABLE', 'The stream is closed.'));
+  }
+
+  /** The site, or the network, ends the stream. */
+  end(error: Error): void {
+    if (this.closed) return;
+    this.closed = true;
+    this.#error = error;
+    this.#waiting?.reject(error);
+    this.#waiting = undefined;
+  }
+
+  /** To the agent. */
+  say(message: ToAgentInit): void {
+    this.sayBytes(toBinary(ToAgentSchema, create(ToAgentSchema, { message })));
+  }
+
+  sayBytes(bytes: Uint8Array): void {
+    if (this.closed) return;
+    const buffer = Buffer.from(bytes);
+    if (this.#waiting === undefined) this.#queue.push(buffer);
+    else {
+      const { resolve } = this.#waiting;
+      this.#waiting = undefined;
+      resolve(buffer);
+    }
+  }
+}
+
+/** A site that follows the protocol. */
+export class TestSite {
+  readonly streams: TestStream[] = [];
+  readonly hellos: AgentHello[] = [];
+  readonly refusals: string[] = [];
+  incarnation = 'one';
+  revision = 1;
+  epoch = 1;
+  /** Connecting fails with this. */
+  away: HansaError | undefined;
+  /** Sees each message first; returns whether it dealt with it. */
+  intercept: ((message: FromAgent['message'], stream: TestStream) => boolean) | undefined;
+  readonly #items = new Map<string, AgentItem>();
+  /** What the agent of this stream holds. */
+  readonly #told = new Map<TestStream, readonly AgentItem[]>();
+
+  readonly connect = (): Promise<TestStream> => {
+    if (this.away !== undefined) return Promise.reject(this.away);
+    const stream = new TestStream((message, on) => this.#hear(message, on));
+    this.streams.push(stream);
+    return Promise.resolve(stream);
+  };
+
+  get items(): readonly AgentItem[] {
+    return [...this.#items.values()];
+  }
+
+  get hash(): Buffer {
+    return hashState(this.#items.values());
+  }
+
+  get version(): StateVersion {
+    const { incarnation, revision, epoch, hash } = this;
+    return { incarnation, revision, epoch, hash };
+  }
+
+  get open(): TestStream | undefined {
+    return this.streams.findLast(({ closed }) => !closed);
+  }
+
+  set(name: string, value: string, section = 'identities'): void {
+    const item = new AgentItem(section, 'things', name, Buffer.from(value));
+    this.#items.set(keyOf(item), item);
+    this.revision++;
+  }
+
+  unset(name: string, section = 'identities'): void {
+    this.#items.delete(keyOf({ section, collection: 'things', name }));
+    this.revision++;
+  }
+
+  /** Sends what changed to all agents. */
+  push(parts = 1): void {
+    for (const [stream, told] of this.#told) {
+      if (!stream.closed) this.#tell(stream, told, hashState(told), parts);
+    }
+  }
+
+  /** All streams break. */
+  cut(error = new HansaError('HANSA_UNREACHABLE', 'The connection broke.')): void {
+    for (const stream of this.streams) stream.end(error);
+  }
+
+  sayWhole(stream: TestStream, parts = 1): void {
+    this.#tell(stream, [], undefined, parts);
+  }
+
+  #hear(message: FromAgent['message'], stream: TestStream): void {
+    if (this.intercept?.(message, stream) === true) return;
+    if (message.case === 'hello') {
+      this.hellos.push(message.value);
+      const held = message.value.items.map(({ name, digest }) => ({
+        section: name?.section ?? '',
+        collection: name?.collection ?? '',
+        name: name?.name ?? '',
+        digest: Buffer.from(digest),
+      }));
+      const hash = message.value.held?.hash;
+      if (hash === undefined) this.sayWhole(stream);
+      else this.#step(stream, difference(held, this.items), Buffer.from(hash), 1);
+      this.#told.set(stream, this.items);
+    }
+    if (message.case === 'acknowledge' && message.value.refused !== '') {
+      this.refusals.push(message.value.refused);
+      this.sayWhole(stream);
+    }
+    if (message.case === 'ping') {
+      stream.say({ case: 'pong', value: { nonce: message.value.nonce } });
+    }
+  }
+
+  #tell(
+    stream: TestStream,
+    held: readonly AgentItem[],
+    base: Buffer | undefined,
+    parts: number,
+  ): void {
+    this.#step(stream, difference(held, this.items), base, parts);
+    this.#told.set(stream, this.items);
+  }
+
+  #step(
+    stream: TestStream,
+    { put, delete: gone }: ReturnType<typeof difference>,
+    base: Buffer | undefined,
+    parts: number,
+  ): void {
+    const size = Math.ceil(put.length / parts);
+    for (let part = 0; part < parts; part++) {
+      stream.say({
+        case: 'state',
+        value: {
+          version: wireVersion(this.version),
+          base: base ?? new Uint8Array(),
+          put: put.slice(part * size, (part + 1) * size).map(wireItem),
+          delete: part === 0 ? gone.map((one) => wireName(one)) : [],
+          more: part < parts - 1,
+        },
+      });
+    }
+  }
+}
+
+export function wireVersion({ incarnation, revision, epoch, hash }: StateVersion) {
+  return { incarnation, revision: BigInt(revision), epoch: BigInt(epoch), hash };
+}
+
+function wireName({ section, collection, name }: Omit<AgentItem, 'value' | 'digest'>) {
+  return { section, collection, name };
+}
+
+function wireItem(item: AgentItem) {
+  return { name: wireName(item), value: item.value };
+}
