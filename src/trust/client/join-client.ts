@@ -18,6 +18,7 @@ import { PublicKey } from '../../core/identity/x509/keys.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
 import { parseChain, validateChain } from '../../core/identity/x509/svid-validator.ts';
 import { connectSvid, type SvidConnection } from '../../core/identity/tls/client.ts';
+import type { TlsCredential } from '../../core/identity/tls/options.ts';
 import { signTranscript } from '../join/proof.ts';
 import { RpcClientCall } from './rpc-client.ts';
 import { secretPrivateKey } from '../join/secret.ts';
@@ -168,15 +169,7 @@ function chainOf({ chain }: SvidCredential): readonly [Buffer, ...Buffer[]] {
 async function converse(parts: JoinClientParts, method: Method): Promise<Joined> {
   const { server, clock, random, signal } = parts;
   const { trustDomain } = server.bundle;
-  const { socket } = await connectSite(server, clock, signal);
-  // The exporter of older versions does not bind to one connection (RFC 7627 §1).
-  if (socket.getProtocol() !== 'TLSv1.3' || socket.alpnProtocol !== 'h2') {
-    socket.destroy();
-    throw new HansaError(
-      'HANSA_UNREACHABLE',
-      `Cannot join at ${server.url.origin}: it does not speak HTTP/2 over TLS 1.3.`,
-    );
-  }
+  const { socket } = await connectSite({ server, clock, signal, purpose: 'join at' });
   const exporter = socket.exportKeyingMaterial(exporterBytes, exporterLabel, Buffer.alloc(0));
   const call = new RpcClientCall(socket, server.url.host, method.path);
   const cancel = (): void => call.close();
@@ -220,21 +213,36 @@ async function converse(parts: JoinClientParts, method: Method): Promise<Joined>
   }
 }
 
-async function connectSite(
-  { url, bundle }: JoinServer,
-  clock: Clock,
-  signal: AbortSignal | undefined,
-): Promise<SvidConnection> {
+export interface SiteConnectOptions {
+  readonly server: JoinServer;
+  readonly clock: Clock;
+  readonly signal?: AbortSignal | undefined;
+  /** The own SVID, for calls of members. */
+  readonly credential?: TlsCredential;
+  /** For messages, such as `join at`. */
+  readonly purpose: string;
+}
+
+/** Connects with HTTP/2 over TLS 1.3 and verifies the site. Sends nothing to another server. */
+export async function connectSite({
+  server: { url, bundle },
+  clock,
+  signal,
+  credential,
+  purpose,
+}: SiteConnectOptions): Promise<SvidConnection> {
   const { trustDomain } = bundle;
   const expected = SpiffeId.of(trustDomain, 'hansa', 'site');
+  let connection: SvidConnection;
   try {
-    return await connectSvid({
+    connection = await connectSvid({
       host: url.hostname.replace(/^\[|\]$/g, ''),
       port: url.port === '' ? 443 : Number(url.port),
       expected,
       bundles: { bundleFor: (asked) => (asked.equals(trustDomain) ? bundle : undefined) },
       clock,
       alpnProtocols: ['h2'],
+      ...(credential === undefined ? {} : { credential }),
       ...(signal === undefined ? {} : { signal }),
     });
   } catch (cause) {
@@ -242,10 +250,18 @@ async function connectSite(
     const found = (cause as HansaError).details?.causes?.[0]?.message ?? '';
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
-      `Cannot join at ${url.origin}: the server is not ${expected.toString()}, verified against the given bundle (${found}). Nothing was sent.`,
+      `Cannot ${purpose} ${url.origin}: the server is not ${expected.toString()}, verified against the given bundle (${found}). Nothing was sent.`,
       { cause },
     );
   }
+  const { socket } = connection;
+  // The exporter of older versions does not bind to one connection (RFC 7627 §1).
+  if (socket.getProtocol() === 'TLSv1.3' && socket.alpnProtocol === 'h2') return connection;
+  socket.destroy();
+  throw new HansaError(
+    'HANSA_UNREACHABLE',
+    `Cannot ${purpose} ${url.origin}: it does not speak HTTP/2 over TLS 1.3.`,
+  );
 }
 
 /** The server was verified; that it gave what was asked for is still looked at. */

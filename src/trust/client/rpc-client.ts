@@ -6,19 +6,36 @@ import { HansaError } from '../../core/errors/error.ts';
 import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 import { decodeStatusMessage, errorOfRpcStatus, rpcStatus } from '../../core/rpc/status.ts';
 
-/** A bundle of many authorities, and an SVID. */
-const maxAnswerBytes = 4 * 1024 * 1024;
+export interface RpcClientOptions {
+  /** For messages: what cannot be done when the call ends. */
+  readonly purpose: string;
+  readonly maxAnswerBytes: number;
+}
+
+const joining: RpcClientOptions = {
+  purpose: 'join',
+  // A bundle of many authorities, and an SVID.
+  maxAnswerBytes: 4 * 1024 * 1024,
+};
 
 export class RpcClientCall {
   readonly #stream: ClientHttp2Stream;
-  readonly #frames = new FrameReader(maxAnswerBytes);
+  readonly #frames: FrameReader;
+  readonly #purpose: string;
   readonly #chunks: AsyncIterator<Uint8Array>;
   readonly #close: () => void;
   #status: string | undefined;
   #message = '';
 
   /** The connection is for this call alone, and ends with it. */
-  constructor(socket: TLSSocket, authority: string, path: string) {
+  constructor(
+    socket: TLSSocket,
+    authority: string,
+    path: string,
+    { purpose, maxAnswerBytes }: RpcClientOptions = joining,
+  ) {
+    this.#purpose = purpose;
+    this.#frames = new FrameReader(maxAnswerBytes);
     const session = connect(`https://${authority}`, { createConnection: () => socket });
     // What goes wrong with the connection shows in the stream.
     session.on('error', () => undefined);
@@ -41,6 +58,11 @@ export class RpcClientCall {
 
   write(message: Uint8Array): void {
     this.#stream.write(encodeFrame(message));
+  }
+
+  /** Bytes that the server has not read yet. */
+  get backlogBytes(): number {
+    return this.#stream.writableLength;
   }
 
   /** The next message. Throws what the server answered instead, or HANSA_UNREACHABLE. */
@@ -71,7 +93,7 @@ export class RpcClientCall {
     if (this.#status === undefined || this.#status === String(rpcStatus.ok)) {
       return new HansaError(
         'HANSA_UNREACHABLE',
-        'Cannot join: the site ended the call without a response. Check that the URL is its federation listener.',
+        `Cannot ${this.#purpose}: the site ended the call without a response. Check that the URL is its federation listener.`,
         { cause },
       );
     }

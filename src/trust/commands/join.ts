@@ -1,24 +1,19 @@
 // `hansa join`: joins a site as an agent or a bot. Operators of the site list and forget members with it.
 
-import { createPrivateKey } from 'node:crypto';
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import { parseCertificatesPem } from '../../core/identity/x509/pem.ts';
-import { maxChainLength } from '../../core/identity/x509/svid-validator.ts';
-import type { SvidCredential } from '../client/join-client.ts';
 import type { MemberSummary } from '../join/join-routes.ts';
 import {
-  type JoinWish,
-  joinSite,
-  type Prove,
-  refuseMember,
-  svidFromSocket,
-} from '../client/join-site.ts';
+  addProofOptions,
+  addServerOptions,
+  type JoinFlags,
+  proofOf,
+} from '../client/join-flags.ts';
+import { type JoinWish, joinSite, refuseMember } from '../client/join-site.ts';
 import { JoinFolder } from '../client/join-folder.ts';
 import { renewCommand, showJoined } from './join-renew.ts';
 import { tokenCommand } from './join-token.ts';
-import { findServer, readGiven, type ServerOptions } from '../client/join-server.ts';
-
+import { findServer } from '../client/join-server.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { printable, renderColumns } from '../../core/command/columns.ts';
@@ -44,43 +39,23 @@ Examples:
     );
 }
 
-interface RunOptions extends ServerOptions {
-  readonly token?: string;
+interface RunOptions extends JoinFlags {
   readonly role?: string;
-  readonly name?: string;
-  readonly svid?: string;
-  readonly key?: string;
-  readonly socket?: string;
-  readonly secretFile?: string;
   readonly write?: string;
   readonly output: OutputFormat;
 }
 
 function runCommand(kit: CommandKit): Command {
-  return new Command('run')
+  const command = addServerOptions(new Command('run'))
     .description('join a site (same as hansa join without a subcommand)')
-    .option('--server <url>', "the URL of the site's federation listener")
-    .option('--trust-domain <name>', 'the trust domain of the site')
-    .option('--bundle <file>', 'the bundle of the site: SPIFFE or PEM')
-    .option('--fingerprint <line>', 'the fingerprint of the bundle, instead of --bundle')
-    .option('--token <name>', 'the JoinToken to use')
     .addOption(
       new Option('--role <role>', 'agent or bot (default: agent if --name is set)').choices([
         'agent',
         'bot',
       ]),
     )
-    .option('--name <name>', 'the name of the agent; the token sets the name of a bot')
-    .option('--svid <file>', 'prove identity with this X.509-SVID and its intermediates, in PEM')
-    .option('--key <file>', 'the private key of --svid, in PEM')
-    .option(
-      '--socket <path>',
-      'prove identity with an SVID from this workload socket, instead of --svid',
-    )
-    .option(
-      '--secret-file <file>',
-      'prove possession of the secret in this file, instead of --svid',
-    )
+    .option('--name <name>', 'the name of the agent; the token sets the name of a bot');
+  return addProofOptions(command)
     .option('--write <folder>', 'the folder for svid.pem, svid.key and bundle.pem')
     .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
@@ -101,7 +76,7 @@ Examples:
       const wish = wishOf(options);
       if (options.write === undefined)
         throw usageError('--write is required: the folder for the SVID.');
-      const prove = await proofOf(kit, options);
+      const prove = await proofOf(io, options);
       const folder = new JoinFolder(resolve(io.cwd, options.write));
       refuseMember(folder);
       const server = await findServer(io, options);
@@ -118,42 +93,6 @@ function wishOf({ token, name = '', role }: RunOptions): JoinWish {
     throw usageError('The token sets the name of a bot: remove --name.');
   }
   return { token, role: chosen, name };
-}
-
-/** Reads all input before the first call. */
-async function proofOf(kit: CommandKit, options: RunOptions): Promise<Prove> {
-  const { svid, key, socket, secretFile } = options;
-  const given = [svid ?? key, socket, secretFile].filter((each) => each !== undefined);
-  if (given.length !== 1 || (svid === undefined) !== (key === undefined)) {
-    throw usageError('Set exactly one proof: --svid with --key, --socket, or --secret-file.');
-  }
-  // Loaded here, so that no other command waits for it.
-  const client = await import('../client/join-client.ts');
-  if (secretFile !== undefined) {
-    const { decodeSecret } = await import('../join/secret.ts');
-    const seed = decodeSecret(readGiven(resolve(kit.io.cwd, secretFile), '--secret-file'));
-    return (parts, wish) => client.joinBySecret(parts, wish, seed);
-  }
-  const credential =
-    socket === undefined
-      ? readSvid(kit, svid ?? '', key ?? '')
-      : await svidFromSocket(resolve(kit.io.cwd, socket), kit.io.interruption());
-  return (parts, wish) => client.joinBySvid(parts, wish, credential);
-}
-
-function readSvid(kit: CommandKit, svid: string, key: string): SvidCredential {
-  const chain = parseCertificatesPem(
-    readGiven(resolve(kit.io.cwd, svid), '--svid'),
-    maxChainLength,
-  );
-  if (chain.length === 0) throw usageError(`${svid} (--svid) contains no PEM certificate.`);
-  const pem = readGiven(resolve(kit.io.cwd, key), '--key');
-  try {
-    return { chain, key: createPrivateKey(pem) };
-  } catch {
-    // Without its cause, which may quote the key.
-    throw usageError(`${key} (--key) contains no PEM private key.`);
-  }
 }
 
 const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL', 'WHY'];
