@@ -32,6 +32,8 @@ const writerPragmas = [
   'temp_store = MEMORY',
   // 16 MiB: the tail of both tables and all inner pages.
   'cache_size = -16384',
+  // In pages: the log grows to 16 MiB before it is copied, which flushes the database file too.
+  'wal_autocheckpoint = 2000',
   // Truncates the log after a burst, to free disk space.
   'journal_size_limit = 16777216',
 ];
