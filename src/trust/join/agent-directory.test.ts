@@ -10,6 +10,7 @@ import { StoreFederationState } from '../authorization/federation-state.ts';
 import { openAuthority } from '../workload/test-workload-site.ts';
 import { agentDirectory } from './agent-directory.ts';
 import { type Member, Members } from './members.ts';
+import { refusedSvid } from './refused-svids.ts';
 import { putObject } from './test-join-site.ts';
 
 const trustDomain = TrustDomain.parse('lubeck.example');
@@ -44,7 +45,9 @@ async function scene(t: TestContext, more: Partial<Member> = {}) {
   const authority = await openAuthority('lubeck.example', clock);
   const bundles = new FederatedBundles(store, authority, clock);
   const federationState = new StoreFederationState(store, bundles);
-  const directory = agentDirectory({ trustDomain, store, members, federationState, authority });
+  const log = { warn: (text: string) => assert.fail(text) };
+  const trust = { trustDomain, federationState, authority };
+  const directory = agentDirectory({ ...trust, store, members, clock, log });
   return { store, members, directory, clock };
 }
 
@@ -98,6 +101,34 @@ suite('an agent', () => {
       assert.equal(directory.refuse(request, 'it is so').code, code);
     });
   }
+
+  test('with an older SVID is reported with its address, without a change of its record', async (t) => {
+    const { directory, members, store, clock } = await scene(t);
+    const { revision } = members.get('agent/crane') ?? {};
+    const refuse = (shown: ValidatedSvid): unknown =>
+      directory.refuse({ path: '', address: '192.0.2.1', peerChain: [], svid: shown }, 'so');
+    for (const shown of [
+      svid(crane),
+      svid(crane, '01'),
+      svid('spiffe://lubeck.example/hansa/agent/other', '00'),
+      svid('spiffe://lubeck.example/hansa/bot/crane', '00'),
+      svid('spiffe://lubeck.example/agent/crane', '00'),
+      svid('spiffe://bruges.example/hansa/agent/crane', '00'),
+    ]) {
+      refuse(shown);
+      await clock.advance(0);
+      assert.equal(store.count('trust.member-refusals'), 0, shown.id.toString());
+    }
+    refuse(svid(crane, '00'));
+    await clock.advance(0);
+    assert.deepEqual(refusedSvid(store, 'agent/crane'), {
+      atMs: clock.now(),
+      serial: '00',
+      why: 'it tried to connect, and generation 2 is the newest',
+      address: '192.0.2.1',
+    });
+    assert.equal(members.get('agent/crane')?.revision, revision);
+  });
 
   test('that renews tells its own name, and a bot tells none', async (t) => {
     const { directory, members, clock } = await scene(t);

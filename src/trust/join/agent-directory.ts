@@ -3,13 +3,16 @@
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import type { Log } from '../../core/log/log.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
-import { membersCollection } from './member-records.ts';
+import { agentOf, membersCollection } from './member-records.ts';
 import type { Members } from './members.ts';
+import { recordRefusedSvid } from './refused-svids.ts';
 import { judgeVouching } from './vouching.ts';
 
 export interface AgentDirectoryParts {
@@ -18,6 +21,8 @@ export interface AgentDirectoryParts {
   readonly members: Pick<Members, 'get'>;
   readonly federationState: { readonly current: FederationState };
   readonly authority: { onChange(listener: () => void): () => void };
+  readonly clock: Pick<Clock, 'now'>;
+  readonly log: Pick<Log, 'warn'>;
 }
 
 /** A change in these collections can end the trust in the peer that vouched for agents. */
@@ -27,7 +32,10 @@ export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
   const { store, authority } = parts;
   return {
     find: (svid) => findAgent(parts, svid),
-    refuse: ({ svid }, reason) => refusalOf(parts, svid, reason),
+    refuse: ({ svid, address }, reason) => {
+      reportOlder(parts, svid, address);
+      return refusalOf(parts, svid, reason);
+    },
     onChange: (listener) => {
       const all = (): void => listener(undefined);
       const watches = trustCollections.map((collection) =>
@@ -73,9 +81,22 @@ function findAgent(
   return vouching.state === 'trusted' ? { name } : vouching.why;
 }
 
-/** The agent of a member record; undefined for bots. */
-function agentOf(instance: string): string | undefined {
-  return instance.startsWith('agent/') ? instance.slice('agent/'.length) : undefined;
+/** Records an SVID of an agent that newer ones have replaced: its data folder may have been copied. */
+function reportOlder(
+  { trustDomain, store, members, clock, log }: AgentDirectoryParts,
+  svid: ValidatedSvid | undefined,
+  address: string | undefined,
+): void {
+  if (svid === undefined || !svid.id.memberOf(trustDomain)) return;
+  const instance = svid.id.path.replace(/^\/hansa\//, '');
+  const member = agentOf(instance) === undefined ? undefined : members.get(instance)?.member;
+  const serial = svid.serialHex;
+  if (member === undefined || serial === member.serial || serial === member.previousSerial) return;
+  const why = `it tried to connect, and generation ${member.generation} is the newest`;
+  const refused = { serial, why, ...(address === undefined ? {} : { address }) };
+  recordRefusedSvid({ store, clock }, instance, refused).catch((error: unknown) =>
+    log.warn('cannot record a refused SVID', { error, member: instance }),
+  );
 }
 
 function refusalOf(

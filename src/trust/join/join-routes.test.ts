@@ -4,7 +4,10 @@ import { personCaller, socketOwner } from '../../core/access/identity.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
 import { callRoute, type TestCall } from '../../core/plane/test-request.ts';
+import { timestamp } from '../../api/object.ts';
 import { admitToken } from './admit-token.ts';
+import type { Member } from './members.ts';
+import { recordRefusedSvid, refusedSvid } from './refused-svids.ts';
 import { decodeSecret } from './secret.ts';
 import { ciToken, joinSite, type TestJoinSite } from './test-join-site.ts';
 
@@ -39,6 +42,7 @@ suite('what operators do about joining', () => {
         ['GET', '/members'],
         ['DELETE', '/agents/{name}'],
         ['DELETE', '/bots/{name}'],
+        ['POST', '/agents/{name}/reinstate'],
       ] as const) {
         await assert.rejects(ask(method, end, { params: { name: 'machines' }, caller }), { code });
       }
@@ -67,6 +71,75 @@ suite('what operators do about joining', () => {
         code: 'HANSA_NOT_FOUND',
       });
     }
+  });
+});
+
+suite('members in the list of an operator', () => {
+  const dayMs = 86_400_000;
+  const member: Member = {
+    role: 'agent',
+    name: 'crane-1',
+    token: 'machines',
+    provenBy: 'join-token:machines',
+    joinedAtMs: 0,
+    renewedAtMs: 0,
+    generation: 3,
+    serial: '03',
+    key: '',
+    notAfterMs: 0,
+  };
+  let site: TestJoinSite;
+  before(async () => {
+    site = await joinSite();
+  });
+  after(() => site.stop());
+  const listed = async (more: Partial<Member>): Promise<Record<string, unknown>> => {
+    const instance = 'agent/crane-1';
+    await site.members.put(instance, site.members.get(instance), { ...member, ...more }, []);
+    const route = site.routes.find(({ path }) => path.endsWith('/members'));
+    const answer = await callRoute(route, { caller: socketOwner }, site);
+    const { members } = JSON.parse(String(answer.body)) as { members: Record<string, unknown>[] };
+    assert.equal(members.length, 1);
+    return members[0] ?? {};
+  };
+
+  test('that can renew have no reason', async () => {
+    const now = site.clock.now();
+    const one = await listed({ notAfterMs: now + dayMs });
+    assert.deepEqual([one['refused'], one['reattestUntil']], [undefined, undefined]);
+  });
+
+  test('whose SVID expired say until when their key renews it, and then that it is over', async () => {
+    const now = site.clock.now();
+    const waiting = await listed({ notAfterMs: now - dayMs });
+    assert.equal(waiting['refused'], undefined);
+    assert.equal(waiting['reattestUntil'], timestamp(now + 6 * dayMs));
+    const over = await listed({ notAfterMs: now - 8 * dayMs });
+    assert.match(String(over['refused']), /its SVID expired, and its key could renew it until/);
+  });
+
+  test('that are conflicted say so, and are reinstated once', async () => {
+    const now = site.clock.now();
+    const one = await listed({ notAfterMs: now + dayMs, conflictedAtMs: now, conflict: 'two' });
+    assert.match(String(one['refused']), /is conflicted since .*: two\. Stop the process/);
+    const route = site.routes.find(({ path }) => path.endsWith('/reinstate'));
+    const reinstate = (name: string) =>
+      callRoute(route, { caller: socketOwner, params: { name } }, site);
+    await reinstate('crane-1');
+    await assert.rejects(reinstate('crane-1'), {
+      code: 'HANSA_BAD_REQUEST',
+      message: /not conflicted/,
+    });
+    await assert.rejects(reinstate('nobody'), { code: 'HANSA_NOT_FOUND' });
+  });
+
+  test('show the last refusal of an older SVID', async () => {
+    const refusal = { serial: '01', why: 'generation 1 tried to renew', address: '192.0.2.1' };
+    await recordRefusedSvid(site, 'agent/crane-1', refusal);
+    const at = timestamp(refusedSvid(site.store, 'agent/crane-1')?.atMs ?? 0);
+    const one = await listed({ notAfterMs: site.clock.now() + dayMs });
+    const { serial: _serial, ...told } = refusal;
+    assert.deepEqual(one['refusedSvid'], { at, ...told });
   });
 });
 

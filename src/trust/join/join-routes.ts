@@ -2,6 +2,7 @@
 // need rights on JoinToken.
 
 import { createPublicKey } from 'node:crypto';
+import { agentKind } from '../../api/kinds/agent.ts';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
@@ -91,7 +92,8 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
       method: 'POST',
       path: trustPaths.agentReinstate,
       allow: 'rights',
-      rights: [{ verb: 'delete', kind: joinTokenKind }],
+      // As for forgetting the agent, which is the other decision about a conflict.
+      rights: [{ verb: 'delete', kind: agentKind, nameFrom: 'name' }],
       handle: async (request) => json(await reinstate(parts, request)),
     }),
     route({
