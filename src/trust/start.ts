@@ -6,8 +6,11 @@ import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import { siteAgentName } from '../api/values/agent-name.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
+import { HansaError } from '../core/errors/error.ts';
 import type { Log } from '../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import { incarnationOf } from '../core/store/incarnation.ts';
+import { agentChannel } from './agents/agent-channel.ts';
 import { admitFederation } from './federation/admit-federation.ts';
 import { bundleRoutes } from './federation/bundle-endpoint.ts';
 import { federationController } from './controllers/federation-controller.ts';
@@ -41,6 +44,7 @@ export async function startTrust(
   const publisher = new BundlePublisher(store, authority, settings.refreshHintSeconds);
   // Before the first request, so that the sequence is known.
   await publisher.current();
+  const incarnation = await incarnationOf(store, context.random);
   observeFederations(metrics, store, clock, maxFederations);
   const limit = new FederationLimit(store, maxFederations, context.log, metrics);
   const rotation = new Rotation(context, settings.rotation);
@@ -68,12 +72,21 @@ export async function startTrust(
     maxFederations,
   });
   const joins = joining({ ...context, federationState }, settings.reattestWithinSeconds);
+  const channel = agentChannel({
+    ...context,
+    incarnation,
+    members: joins.members,
+    sign: async () => {
+      throw new HansaError('HANSA_UNAVAILABLE', 'This site does not sign for agents.');
+    },
+  });
   return {
     controllers: [
       federationController(context, new FederationMetrics(metrics, maxFederations)),
       rotationController(rotationParts),
       ...workloads.controllers,
       ...joins.controllers,
+      ...channel.controllers,
       ...(web?.controllers ?? []),
     ],
     routes: [
@@ -87,7 +100,7 @@ export async function startTrust(
     ],
     bundles: { trusted: bundles, held: bundles.held },
     adminCalls: mintCalls(context),
-    rpcs: joins.rpcs,
+    rpcs: [...joins.rpcs, ...channel.rpcs],
     agents: joins.agents,
     ...(web && { webCertificate: web.certificate }),
     health: new Map([
@@ -114,6 +127,7 @@ export async function startTrust(
     },
     stop: () => {
       unpublish();
+      channel.stop();
       web?.stop();
       return workloads.stop();
     },

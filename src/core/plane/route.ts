@@ -180,7 +180,11 @@ export interface PeerDirectory {
 }
 
 /** A rejected caller, as far as it is known. */
-export type Refused = Pick<FederationRequest, 'path' | 'address' | 'svid' | 'peerChain'>;
+export interface Refused
+  extends Pick<FederationRequest, 'path' | 'address' | 'svid' | 'peerChain'> {
+  /** Whether the site admitted the same call before. */
+  readonly wasAdmitted?: boolean;
+}
 
 /** The agents that joined. Same rules as PeerDirectory. */
 export interface AgentDirectory {

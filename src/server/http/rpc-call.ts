@@ -77,6 +77,10 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
     return this.#admitted?.agent as JoinedAgent;
   }
 
+  get wasAdmitted(): boolean {
+    return this.#admitted !== undefined;
+  }
+
   /** Throws if the caller may not call, or no longer. */
   authorize(): void {
     const { check } = this.#parts;

@@ -2,40 +2,57 @@
 // trust plane starts it and adds the returned parts.
 
 import { hostname } from 'node:os';
+import { agentKind } from '../../api/kinds/agent.ts';
 import type { SignForAgent } from '../../core/agent/agent-signer.ts';
 import { AgentStreams } from '../../core/agent/agent-streams.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
-import { incarnationOf } from '../../core/store/incarnation.ts';
+import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import { agentEpochController } from '../controllers/agent-epoch-controller.ts';
 import { agentEpoch, epochCollection } from './agent-epoch.ts';
 import { AgentFacts } from './agent-facts.ts';
-import { SessionClaims, type SessionClaimsParts } from './session-claims.ts';
+import { signingProblem } from '../join/conflicts.ts';
+import type { Members } from '../join/members.ts';
+import { SessionClaims } from './session-claims.ts';
 
 export interface AgentChannelParts
   extends Pick<
     PlaneContext,
     'trustDomain' | 'store' | 'clock' | 'random' | 'log' | 'metrics' | 'audit' | 'agentSections'
   > {
+  /** Identifies the database. */
+  readonly incarnation: string;
+  readonly members: Pick<Members, 'get' | 'markConflicted'>;
   readonly sign: SignForAgent;
-  readonly conflicts: SessionClaimsParts['conflicts'];
-  /** The uid of the Agent object; undefined where there is none. */
-  readonly uidOf: (agent: string) => string | undefined;
 }
+
+const agentReader = kindReader(agentKind);
 
 export interface AgentChannel extends Required<Pick<RunningPlane, 'controllers' | 'rpcs'>> {
   stop(): void;
 }
 
-export async function agentChannel(parts: AgentChannelParts): Promise<AgentChannel> {
-  const { store, random, agentSections: sections } = parts;
-  const incarnation = await incarnationOf(store, random);
-  const sessions = new SessionClaims({ ...parts, replica: random.uuid() });
-  const facts = new AgentFacts({ ...parts, replica: hostname() });
+export function agentChannel(parts: AgentChannelParts): AgentChannel {
+  const { store, random, members, agentSections: sections } = parts;
+  const sessions = new SessionClaims({
+    ...parts,
+    replica: random.uuid(),
+    conflicts: {
+      problemOf: (agent) => {
+        const kept = members.get(`agent/${agent}`);
+        return kept && signingProblem(kept.member);
+      },
+      mark: (agent, why, audit) => members.markConflicted(`agent/${agent}`, why, audit),
+    },
+  });
+  const facts = new AgentFacts({
+    ...parts,
+    replica: hostname(),
+    uidOf: (agent) => agentReader.get(store, agent)?.metadata.uid,
+  });
   const streams = new AgentStreams({
     ...parts,
-    incarnation,
     epoch: () => agentEpoch(store),
     sections,
     sessions,

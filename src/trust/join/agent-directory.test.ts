@@ -130,6 +130,14 @@ suite('an agent', () => {
     assert.equal(members.get('agent/crane')?.revision, revision);
   });
 
+  test('whose open stream has become older is not reported: it renewed itself', async (t) => {
+    const { directory, store, clock } = await scene(t);
+    const request = { path: '', address: undefined, peerChain: [], svid: svid(crane, '00') };
+    directory.refuse({ ...request, wasAdmitted: true }, 'it is so');
+    await clock.advance(0);
+    assert.equal(refusedSvid(store, 'agent/crane'), undefined);
+  });
+
   test('that renews tells its own name, and a bot tells none', async (t) => {
     const { directory, members, clock } = await scene(t);
     const told: unknown[] = [];

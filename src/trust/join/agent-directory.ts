@@ -32,8 +32,9 @@ export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
   const { store, authority } = parts;
   return {
     find: (svid) => findAgent(parts, svid),
-    refuse: ({ svid, address }, reason) => {
-      reportOlder(parts, svid, address);
+    refuse: ({ svid, address, wasAdmitted }, reason) => {
+      // An open stream of the agent itself becomes older than its two newest SVIDs, too.
+      if (wasAdmitted !== true) reportOlder(parts, svid, address);
       return refusalOf(parts, svid, reason);
     },
     onChange: (listener) => {

@@ -14,7 +14,9 @@ import { judgeVouching } from './vouching.ts';
 export function joining(
   context: PlaneContext & { readonly federationState: StoreFederationState },
   reattestWithinSeconds: number,
-): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> {
+): Required<Pick<RunningPlane, 'controllers' | 'routes' | 'rpcs' | 'agents'>> & {
+  readonly members: Members;
+} {
   const { store, clock, metrics } = context;
   const members = new Members(store, clock, { reattestWithinMs: reattestWithinSeconds * 1000 });
   const tokens = new TokenBook(store);
@@ -37,6 +39,7 @@ export function joining(
     },
   });
   return {
+    members,
     controllers: [
       tokenController({ ...context, tokens }),
       memberController({ ...context, members }),
