@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import type { Kind } from '../api/kind.ts';
 import { createRegistry } from '../api/registry.ts';
 import { TrustDomain } from '../api/values/trust-domain.ts';
 import { Bundle, type BundleSource } from '../core/identity/bundle/bundle.ts';
@@ -73,4 +74,42 @@ suite('two planes', () => {
       assert.deepEqual(stopped, ['b', 'a']);
     });
   }
+});
+
+suite('admission by a plane', () => {
+  const kind = { kind: 'Ship', plural: 'ships' } as Kind;
+  const other = { kind: 'Port', plural: 'ports' } as Kind;
+  const object = (spec: object) => ({ metadata: { name: 'cog' }, spec }) as never;
+
+  test('is asked for new specs and for deletions of its own kinds', async () => {
+    const asked: string[] = [];
+    const plane: Plane = {
+      name: 'test',
+      kinds: [kind],
+      start: async () => ({
+        controllers: [],
+        routes: [],
+        admit: () => {
+          asked.push('admit');
+          return [];
+        },
+        admitDeletion: (_kind, { metadata: { name } }) => {
+          asked.push(`delete ${name}`);
+          throw new Error('it sails');
+        },
+        stop: async () => undefined,
+      }),
+    };
+    const host = new PlaneHost(sourceOf(own));
+    const log = { with: () => log };
+    const registry = { byKind: () => kind } as never;
+    await host.start([plane], registry, new Map(), { log } as unknown as PlaneContext);
+    host.admit(kind, object({ masts: 1 }), undefined);
+    host.admit(kind, object({ masts: 2 }), object({ masts: 1 }));
+    host.admit(kind, object({ masts: 1 }), object({ masts: 1 }));
+    host.admit(other, undefined, object({}));
+    assert.deepEqual(asked, ['admit', 'admit']);
+    assert.throws(() => host.admit(kind, undefined, object({})), /it sails/);
+    assert.equal(asked.at(-1), 'delete cog');
+  });
 });

@@ -124,14 +124,21 @@ export class PlaneHost {
     }
   }
 
-  /** Calls the admission of the kind's plane for a new spec. Deletions and status changes pass. */
+  /** Calls the admission of the kind's plane for a new spec or a deletion. Status changes pass. */
   admit(
     kind: Kind,
     next: ObjectDraft | undefined,
     live: ObjectDraft | undefined,
     warn: (text: string) => void = () => undefined,
   ): readonly Expectation[] {
-    if (next === undefined || (live !== undefined && jsonEquals(next.spec, live.spec))) return [];
+    if (next === undefined) {
+      for (const { plane, running } of this.#running) {
+        if (live === undefined || !plane.kinds.includes(kind)) continue;
+        running.admitDeletion?.(kind, live as unknown as Resource);
+      }
+      return [];
+    }
+    if (live !== undefined && jsonEquals(next.spec, live.spec)) return [];
     return this.#running.flatMap(({ plane, running }) =>
       running.admit === undefined || !plane.kinds.includes(kind)
         ? []

@@ -11,6 +11,8 @@ import type { Log } from '../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { incarnationOf } from '../core/store/incarnation.ts';
 import { agentChannel } from './agents/agent-channel.ts';
+import { keepAgents } from './agents/agents.ts';
+import { StoreAssignments } from './agents/store-assignments.ts';
 import { admitFederation } from './federation/admit-federation.ts';
 import { bundleRoutes } from './federation/bundle-endpoint.ts';
 import { federationController } from './controllers/federation-controller.ts';
@@ -54,11 +56,13 @@ export async function startTrust(
   const federationState = new StoreFederationState(store, bundles);
   // They come from the configuration, so they do not change while the process runs.
   const siteNames = namesOf(context.credentials.current);
+  const assignments = new StoreAssignments(store);
   const workloads = await workloadServices({
     ...context,
     federationState,
     siteNames,
     agent: siteAgentName,
+    assignments,
     jwtIssuer: issuer,
   }).catch((error: unknown) => {
     web?.stop();
@@ -80,6 +84,13 @@ export async function startTrust(
       throw new HansaError('HANSA_UNAVAILABLE', 'This site does not sign for agents.');
     },
   });
+  const agents = keepAgents({
+    ...context,
+    federationState,
+    assignments,
+    members: joins.members,
+    workloads: workloads.connected,
+  });
   return {
     controllers: [
       federationController(context, new FederationMetrics(metrics, maxFederations)),
@@ -87,6 +98,7 @@ export async function startTrust(
       ...workloads.controllers,
       ...joins.controllers,
       ...channel.controllers,
+      ...agents.controllers,
       ...(web?.controllers ?? []),
     ],
     routes: [
@@ -121,11 +133,13 @@ export async function startTrust(
         return room;
       }
       if (kind === workloadEntryKind) admitNames(next, siteNames, live);
-      if (kind !== joinTokenKind) return workloads.admit(kind, next, live, warn);
-      admitToken(next);
-      return [];
+      if (kind === joinTokenKind) admitToken(next);
+      return [...workloads.admit(kind, next, live, warn), ...agents.admit(kind, next, live, warn)];
     },
+    admitDeletion: agents.admitDeletion,
+    accompany: agents.accompany,
     stop: () => {
+      agents.stop();
       unpublish();
       channel.stop();
       web?.stop();

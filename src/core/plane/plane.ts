@@ -111,6 +111,8 @@ export interface RunningPlane {
     live: Pick<Resource, 'spec'> | undefined,
     warn: (text: string) => void,
   ) => readonly Expectation[];
+  /** Throws to reject the deletion of an object of the plane's kinds. Must be quick and without I/O. */
+  readonly admitDeletion?: (kind: Kind, live: Pick<Resource, 'metadata' | 'spec'>) => void;
   /**
    * Adds the plane's own records to the commit of a new, changed or deleted object of its kinds, so that
    * both are written or neither. Called after `admit`, and again after a conflict. Must be quick, without

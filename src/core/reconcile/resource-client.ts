@@ -5,6 +5,7 @@
 import type { Resource } from '../../api/object.ts';
 import type { Origin } from '../access/audit-draft.ts';
 import type { Caller } from '../access/identity.ts';
+import type { Expectation } from '../store/store.ts';
 
 /** The identity with which a controller writes. */
 export interface WriteAs {
@@ -16,6 +17,8 @@ export interface WriteAs {
   readonly origin?: Origin;
   /** Where the controller runs under a lease: the store rejects a write with an older epoch (HANSA_FENCED). */
   readonly fence?: { readonly lease: string; readonly epoch: number };
+  /** Records that the write relies on. It is rejected with HANSA_CONFLICT where one of them has changed. */
+  readonly expect?: readonly Expectation[];
 }
 
 export interface NewResource<Spec> {

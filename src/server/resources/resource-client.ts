@@ -146,6 +146,7 @@ function contextOf(as: WriteAs, verb: WriteContext['verb'], transition?: Transit
     requestId: as.origin?.requestId ?? '',
     address: as.origin?.address,
     ...(as.fence === undefined ? {} : { fence: as.fence }),
+    ...(as.expect === undefined ? {} : { expect: as.expect }),
     ...(transition === undefined ? {} : { transition }),
   };
 }

@@ -84,6 +84,8 @@ export interface WriteContext extends RequestContext {
   readonly verb: WriteRecord['verb'];
   readonly options: WriteOptions;
   readonly fence?: Commit['fence'];
+  /** Records that the writer relies on. */
+  readonly expect?: readonly Expectation[];
   /** Sends a warning to the caller. */
   readonly warn?: (text: string) => void;
   /** The verb and reason of a status write for the audit log. Default: the transitions of its conditions. */
@@ -313,6 +315,7 @@ export class ResourceWriter {
       expect: [
         { collection: kind.plural, name, at: before?.revision ?? 'absent' },
         ...expectations,
+        ...(context.expect ?? []),
       ],
       put: [
         ...(next === undefined

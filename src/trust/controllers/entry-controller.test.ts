@@ -10,6 +10,7 @@ import { auditWrites } from '../../server/audit/audit-writes.ts';
 import { resourceClient } from '../../server/resources/resource-client.ts';
 import { ResourceWriter } from '../../server/resources/writer.ts';
 import { StoreFederationState } from '../authorization/federation-state.ts';
+import { StoreAssignments } from '../agents/store-assignments.ts';
 import { entryController } from './entry-controller.ts';
 import type { WorkloadEntry } from '../workload/entries/matching-entries.ts';
 import { openAuthority, put, putFederation } from '../workload/test-workload-site.ts';
@@ -38,6 +39,7 @@ async function scene(t: TestContext, siteNames: readonly string[] = []) {
     resources,
     federationState: new StoreFederationState(store, bundles),
     siteNames,
+    assignments: new StoreAssignments(store),
   });
   return {
     store,
@@ -64,7 +66,8 @@ async function scene(t: TestContext, siteNames: readonly string[] = []) {
         (status?.conditions ?? []).map((one) => [one.type, `${one.status} ${one.reason}`]),
       );
       const messages = (status?.conditions ?? []).map(({ message }) => message).join('\n');
-      return { ...told, messages, domains: status?.trustDomains, again };
+      const { trustDomains: domains, agentCount } = status ?? {};
+      return { ...told, messages, domains, agentCount, again };
     },
   };
 }
@@ -137,6 +140,17 @@ describe('the status of an entry', () => {
     assert.deepEqual(found.domains, [name]);
     const { requeueAfterMs = 0 } = found.again ?? {};
     assert.ok(requeueAfterMs > 50_000 && requeueAfterMs <= 60_000, String(requeueAfterMs));
+  });
+
+  test('counts the agents on which it applies, and says why there are none', async (t) => {
+    const { store, create, look } = await scene(t);
+    await create({ agents: { selector: { matchLabels: { zone: 'harbour' } } } });
+    const before = await look();
+    assert.deepEqual([before['Assigned' as never], before.agentCount], ['False NoMatch', 0]);
+    await put(store, 'agents', 'crane-1', { spec: {} }, { zone: 'harbour' });
+    const after = await look();
+    assert.deepEqual([after['Assigned' as never], after.agentCount], ['True Assigned', 1]);
+    assert.match(after.messages, /applies on crane-1\./);
   });
 
   test('of one that is gone is nobody’s', async (t) => {

@@ -1,5 +1,5 @@
-// Writes the status of a WorkloadEntry: whether workloads get its identity, and which of the requested
-// bundles are withheld, and why.
+// Writes the status of a WorkloadEntry: whether workloads get its identity, on which agents, and which of
+// the requested bundles are withheld, and why.
 
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { yieldToEventLoop } from '../../core/clock/yield-to-event-loop.ts';
@@ -7,6 +7,9 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
 import { StoreSource } from '../../core/reconcile/source.ts';
+import { explainAssignment } from '../agents/explain-assignment.ts';
+import { MovedEntries } from '../agents/moved-entries.ts';
+import type { StoreAssignments } from '../agents/store-assignments.ts';
 import { askedOf, earlier, entitlement } from '../authorization/entitlement.ts';
 import type { StoreFederationState } from '../authorization/federation-state.ts';
 import {
@@ -20,6 +23,7 @@ type Parts = Pick<PlaneContext, 'store' | 'clock' | 'trustDomain' | 'bundles' | 
   readonly federationState: StoreFederationState;
   /** The DNS names of the site itself. */
   readonly siteNames: readonly string[];
+  readonly assignments: StoreAssignments;
 };
 
 const controllerName = 'workload-entries';
@@ -41,12 +45,14 @@ export function entryController(parts: Parts): Controller {
     sources: [
       new StoreSource({ store, clock, collection }),
       new FederationStateSource(parts, collection),
+      new MovedEntries(parts),
     ],
     reconcile: async (name, { epoch }) => {
       const nowMs = clock.now();
       const looked = await entries.get(name);
       if (looked === undefined) return undefined;
-      const found = await conditionsOf(looked, parts, nowMs);
+      const agents = parts.assignments.agentsOf(name);
+      const found = await conditionsOf(looked, agents, parts, nowMs);
       const { delivered, changesAtMs } = found;
       const { uid, generation } = looked.metadata;
       const fence = epoch === undefined ? {} : { fence: { lease: leaseName, epoch } };
@@ -65,6 +71,7 @@ export function entryController(parts: Parts): Controller {
             ...entry.status,
             trustDomains: delivered.slice(0, mostListed),
             trustDomainCount: delivered.length,
+            agentCount: agents.length,
             ...(conditions === undefined ? {} : { conditions }),
           };
         },
@@ -82,7 +89,12 @@ interface Found {
   readonly changesAtMs: number | undefined;
 }
 
-async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): Promise<Found> {
+async function conditionsOf(
+  entry: WorkloadEntry,
+  agents: readonly string[],
+  parts: Parts,
+  nowMs: number,
+): Promise<Found> {
   const observedGeneration = entry.metadata.generation;
   const usable = usableEntry(entry, parts.trustDomain, parts.siteNames);
   if ('problem' in usable) {
@@ -128,6 +140,7 @@ async function conditionsOf(entry: WorkloadEntry, parts: Parts, nowMs: number): 
         message: `Matching processes get ${id.toString()}.`,
         observedGeneration,
       },
+      { ...explainAssignment(entry, agents), observedGeneration },
       {
         type: 'DNSNames',
         ...(left.length === 0

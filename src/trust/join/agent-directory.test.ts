@@ -59,6 +59,15 @@ suite('an agent', () => {
     }
   });
 
+  test('is not the machine of the site, even if it joined under that name', async (t) => {
+    const { directory, members } = await scene(t);
+    const member = members.get('agent/crane')?.member;
+    assert.ok(member);
+    await members.put('agent/site', undefined, { ...member, name: 'site' }, []);
+    const found = directory.find(svid('spiffe://lubeck.example/hansa/agent/site'));
+    assert.equal(found, 'site is the machine of the site itself');
+  });
+
   for (const [what, shown, why] of [
     ['without an SVID', undefined, /no SVID/],
     ['with an SVID before those', svid(crane, '00'), /newer SVIDs/],

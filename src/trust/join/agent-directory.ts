@@ -2,6 +2,7 @@
 
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
+import { siteAgentName } from '../../api/values/agent-name.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
@@ -71,6 +72,8 @@ function findAgent(
   if (!id.memberOf(trustDomain) || !isAgent || name === undefined) {
     return `${id.toString()} is not an agent of this site`;
   }
+  // An earlier version let machines join under this name. Its entries are those of the site's machine.
+  if (name === siteAgentName) return `${name} is the machine of the site itself`;
   const member = members.get(`agent/${name}`)?.member;
   if (member === undefined) return `no agent ${name} has joined`;
   // A connection may be older than the newest renewal, so the previous SVID is accepted too. The SVID of

@@ -4,6 +4,7 @@
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { trustProblem } from '../authorization/entitlement.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import { StoreAssignments } from '../agents/store-assignments.ts';
 import { grantCheckRoute } from '../authorization/grant-check.ts';
 import type { StoreFederationState } from '../authorization/federation-state.ts';
 import { admitEntry } from './entries/admit-entry.ts';
@@ -21,6 +22,8 @@ export interface WorkloadServices extends Omit<RunningPlane, 'endpoints'> {
   readonly admit: NonNullable<RunningPlane['admit']>;
   /** The earliest expiry of the SVIDs in use. */
   readonly firstExpiryMs: () => number | undefined;
+  /** The number of connected workloads. */
+  readonly connected: () => number;
   /** Something changed that is not in the store, such as the site's authority: look again. */
   refresh(): void;
 }
@@ -47,6 +50,8 @@ export type WorkloadContext = Pick<
   readonly siteNames?: readonly string[];
   /** The Agent of this machine: only entries that are assigned to it. Undefined: all entries of the store. */
   readonly agent?: string;
+  /** Default: one of its own. */
+  readonly assignments?: StoreAssignments;
 };
 
 export async function workloadServices(
@@ -70,7 +75,14 @@ export async function workloadServices(
   });
   const unhook = authority.onChange(() => served.refresh());
   return {
-    controllers: [entryController({ ...context, federationState, siteNames })],
+    controllers: [
+      entryController({
+        ...context,
+        federationState,
+        siteNames,
+        assignments: context.assignments ?? new StoreAssignments(context.store),
+      }),
+    ],
     routes: [
       mintRoute(context),
       mintJwtRoute(context),
@@ -84,6 +96,7 @@ export async function workloadServices(
     endpoints: { workload: served.socket },
     health: new Map([['workload-api', () => served.problem()]]),
     firstExpiryMs: () => served.supply.firstExpiryMs,
+    connected: () => served.workloads,
     refresh: () => served.refresh(),
     stop: () => {
       unhook();
