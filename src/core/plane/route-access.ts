@@ -104,13 +104,22 @@ export function federationCheck(
       return (request) => {
         const { agents } = directories;
         const found = agents?.find(request.svid) ?? 'this site has no agents';
-        if (typeof found !== 'string') return { agent: found };
+        if (typeof found !== 'string' && !isOutdated(found, request)) return { agent: found };
+        const reason =
+          typeof found === 'string'
+            ? found
+            : `agent ${found.name} has renewed this SVID, so use the newer one`;
         throw (
-          agents?.refuse(request, found) ??
-          new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${found}.`)
+          agents?.refuse(request, reason) ??
+          new HansaError('HANSA_FORBIDDEN', `Only agents of this site may call: ${reason}.`)
         );
       };
   }
+}
+
+/** A stolen SVID that the agent has renewed cannot open a stream beside that of the agent. */
+function isOutdated({ superseded }: JoinedAgent, { wasAdmitted }: Refused): boolean {
+  return superseded === true && wasAdmitted !== true;
 }
 
 function peerOf(

@@ -162,6 +162,8 @@ export interface LivePeer {
 /** A machine that joined this site. */
 export interface JoinedAgent {
   readonly name: string;
+  /** Set if the agent has renewed this SVID. Open streams continue with it, new ones are refused. */
+  readonly superseded?: true;
 }
 
 /**
@@ -190,7 +192,7 @@ export interface Refused
 export interface AgentDirectory {
   find(svid: ValidatedSvid | undefined): JoinedAgent | string;
   /**
-   * Reports an SVID that is older than the newest ones of its agent. Returns the error for the caller:
+   * Reports an SVID that the agent has renewed, unless the call is open. Returns the error for the caller:
    * HANSA_UNAUTHENTICATED where the site has no such agent (any more), otherwise HANSA_FORBIDDEN, which a
    * newer SVID can cure.
    */

@@ -1,9 +1,11 @@
 import assert from 'node:assert/strict';
+import { hash } from 'node:crypto';
 import { suite, test, type TestContext } from 'node:test';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import { federationCheck } from '../../core/plane/route-access.ts';
 import { openStore } from '../../core/store/open.ts';
 import { FederatedBundles } from '../federation/federated-bundles.ts';
 import { StoreFederationState } from '../authorization/federation-state.ts';
@@ -15,8 +17,8 @@ import { putObject } from './test-join-site.ts';
 
 const trustDomain = TrustDomain.parse('lubeck.example');
 const crane = 'spiffe://lubeck.example/hansa/agent/crane';
-const svid = (id: string, serialHex = '02'): ValidatedSvid =>
-  ({ id: SpiffeId.parse(id), serialHex }) as ValidatedSvid;
+const svid = (id: string, serialHex = '02', key = 'another key'): ValidatedSvid =>
+  ({ id: SpiffeId.parse(id), serialHex, leaf: { spki: Buffer.from(key) } }) as ValidatedSvid;
 
 async function scene(t: TestContext, more: Partial<Member> = {}) {
   const clock = new VirtualClock();
@@ -36,7 +38,7 @@ async function scene(t: TestContext, more: Partial<Member> = {}) {
       generation: 2,
       serial: '02',
       previousSerial: '01',
-      key: '',
+      key: hash('sha256', 'newest key', 'hex'),
       notAfterMs: 0,
       ...more,
     },
@@ -54,9 +56,28 @@ async function scene(t: TestContext, more: Partial<Member> = {}) {
 suite('an agent', () => {
   test('is known by its newest SVID and by the one before', async (t) => {
     const { directory } = await scene(t);
-    for (const serial of ['01', '02']) {
-      assert.deepEqual(directory.find(svid(crane, serial)), { name: 'crane' });
-    }
+    assert.deepEqual(directory.find(svid(crane, '02')), { name: 'crane' });
+    assert.deepEqual(directory.find(svid(crane, '01')), { name: 'crane', superseded: true });
+  });
+
+  test('is known by every certificate of its newest key and of the one before', async (t) => {
+    const previousKey = hash('sha256', 'previous key', 'hex');
+    const { directory } = await scene(t, { previousKey });
+    assert.deepEqual(directory.find(svid(crane, '07', 'newest key')), { name: 'crane' });
+    const previous = directory.find(svid(crane, '08', 'previous key'));
+    assert.deepEqual(previous, { name: 'crane', superseded: true });
+  });
+
+  test('with an SVID that it has renewed keeps an open call, and cannot open another', async (t) => {
+    const { directory } = await scene(t);
+    const check = federationCheck({ allow: 'agent' }, { peers: undefined, agents: directory });
+    const request = { path: '', address: undefined, peerChain: [], svid: svid(crane, '01') };
+    assert.equal(check?.({ ...request, wasAdmitted: true }).agent?.name, 'crane');
+    assert.throws(() => check?.(request), {
+      code: 'HANSA_FORBIDDEN',
+      message: /agent crane has renewed this SVID, so use the newer one/,
+    });
+    assert.equal(check?.({ ...request, svid: svid(crane) }).agent?.name, 'crane');
   });
 
   test('is not the machine of the site, even if it joined under that name', async (t) => {
@@ -118,7 +139,7 @@ suite('an agent', () => {
       directory.refuse({ path: '', address: '192.0.2.1', peerChain: [], svid: shown }, 'so');
     for (const shown of [
       svid(crane),
-      svid(crane, '01'),
+      svid(crane, '07', 'newest key'),
       svid('spiffe://lubeck.example/hansa/agent/other', '00'),
       svid('spiffe://lubeck.example/hansa/bot/crane', '00'),
       svid('spiffe://lubeck.example/agent/crane', '00'),

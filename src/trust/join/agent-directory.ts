@@ -1,5 +1,6 @@
 // Decides whether a caller is an agent of this site, for routes and streams that allow agents.
 
+import { hash } from 'node:crypto';
 import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
 import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { siteAgentName } from '../../api/values/agent-name.ts';
@@ -12,7 +13,7 @@ import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import { agentOf, membersCollection } from './member-records.ts';
-import type { Members } from './members.ts';
+import type { Member, Members } from './members.ts';
 import { recordRefusedSvid } from './refused-svids.ts';
 import { judgeVouching } from './vouching.ts';
 
@@ -66,7 +67,7 @@ function findAgent(
   svid: ValidatedSvid | undefined,
 ): JoinedAgent | string {
   if (svid === undefined) return 'the caller presented no SVID of this site';
-  const { id, serialHex } = svid;
+  const { id } = svid;
   const [reserved, role, name, ...more] = id.segments;
   const isAgent = reserved === 'hansa' && role === 'agent' && more.length === 0;
   if (!id.memberOf(trustDomain) || !isAgent || name === undefined) {
@@ -76,13 +77,27 @@ function findAgent(
   if (name === siteAgentName) return `${name} is the machine of the site itself`;
   const member = members.get(`agent/${name}`)?.member;
   if (member === undefined) return `no agent ${name} has joined`;
-  // A connection may be older than the newest renewal, so the previous SVID is accepted too. The SVID of
-  // a forgotten agent is neither of the two, even if another machine joined under its name.
-  if (serialHex !== member.serial && serialHex !== member.previousSerial) {
-    return `agent ${name} has newer SVIDs than this one`;
-  }
+  const age = ageOf(svid, member);
+  if (age === 'older') return `agent ${name} has newer SVIDs than this one`;
   const vouching = judgeVouching(member, trustDomain.name, federationState.current);
-  return vouching.state === 'trusted' ? { name } : vouching.why;
+  if (vouching.state !== 'trusted') return vouching.why;
+  return age === 'newest' ? { name } : { name, superseded: true };
+}
+
+/**
+ * A connection may be older than the newest renewal, so the previous SVID is accepted too. A repeated
+ * renewal gives the newest key another certificate. The SVID of a forgotten agent is neither of these,
+ * even if another machine joined under its name.
+ */
+function ageOf(
+  { serialHex, leaf }: Pick<ValidatedSvid, 'serialHex' | 'leaf'>,
+  member: Member,
+): 'newest' | 'previous' | 'older' {
+  if (serialHex === member.serial) return 'newest';
+  if (serialHex === member.previousSerial) return 'previous';
+  const key = hash('sha256', leaf.spki, 'hex');
+  if (key === member.key) return 'newest';
+  return key === member.previousKey ? 'previous' : 'older';
 }
 
 /** Records an SVID of an agent that newer ones have replaced: its data folder may have been copied. */
@@ -94,10 +109,9 @@ function reportOlder(
   if (svid === undefined || !svid.id.memberOf(trustDomain)) return;
   const instance = svid.id.path.replace(/^\/hansa\//, '');
   const member = agentOf(instance) === undefined ? undefined : members.get(instance)?.member;
-  const serial = svid.serialHex;
-  if (member === undefined || serial === member.serial || serial === member.previousSerial) return;
+  if (member === undefined || ageOf(svid, member) === 'newest') return;
   const why = `it tried to connect, and generation ${member.generation} is the newest`;
-  const refused = { serial, why, ...(address === undefined ? {} : { address }) };
+  const refused = { serial: svid.serialHex, why, ...(address === undefined ? {} : { address }) };
   recordRefusedSvid({ store, clock }, instance, refused).catch((error: unknown) =>
     log.warn('cannot record a refused SVID', { error, member: instance }),
   );

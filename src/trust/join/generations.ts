@@ -33,6 +33,8 @@ export interface RenewalJudgement {
      * is not trusted any more.
      */
     readonly reattests: boolean;
+    /** The response to the same request may have been lost. */
+    readonly repeats: boolean;
   };
   /** An authentic SVID of the member that a newer one has replaced. */
   readonly older?: ProvenSvid;
@@ -40,9 +42,10 @@ export interface RenewalJudgement {
 }
 
 /**
- * The record of a member holds the serial numbers and the keys of its newest two SVIDs. Only the newest
- * SVID can renew, and only once, so a stolen older SVID is rejected. The previous SVID can renew again if
- * the response was lost, for the same key as before.
+ * The record of a member names the keys of its newest two SVIDs. Only the newest key can renew, and only
+ * once, so a stolen older SVID is rejected. The previous key can repeat its renewal if the response was
+ * lost, for the same new key. A repeated renewal gives that key another certificate, so the key counts and
+ * not the serial number.
  */
 export function judgeRenewal(
   member: Member | undefined,
@@ -65,10 +68,11 @@ export function judgeRenewal(
     };
   }
   const isValid = proven !== undefined && nowMs <= lastValidMs(proven);
-  return { renewal: { next, holder: held, reattests: !isValid }, refusals: [] };
+  const repeats = next.generation === member.generation;
+  return { renewal: { next, holder: held, reattests: !isValid, repeats }, refusals: [] };
 }
 
-/** Undefined if the SVID is neither the newest, nor the previous one of a repeated request. */
+/** Undefined if the key is neither the newest, nor the previous one with a repeated request. */
 function nextGeneration(
   member: Member,
   { leaf }: ProvenSvid,
@@ -81,11 +85,7 @@ function nextGeneration(
   const previousSerial = leaf.serialHex;
   const previousKey = hash('sha256', leaf.spki, 'hex');
   const previous = { previousSerial, previousKey };
-  if (
-    member.generation === generation &&
-    member.serial === previousSerial &&
-    member.key === previousKey
-  ) {
+  if (member.generation === generation && member.key === previousKey) {
     return { generation: generation + 1, ...previous };
   }
   // A record that an older version wrote has no key of the previous SVID.

@@ -117,6 +117,14 @@ export class JoinOutcomes {
     return new HansaError(code, `Cannot renew ${instance}: ${reason}. ${next}`);
   }
 
+  /** A key identifies one generation of the member. */
+  reusedKey({ instance, member }: KeptMember, actor: AuditActor): HansaError {
+    const code = 'HANSA_BAD_REQUEST';
+    const reason = 'the request contains the key of the SVID that it renews';
+    this.#denyRenewal('bad-key', member.role, instance, { code, reason }, actor);
+    return new HansaError(code, `Cannot renew: ${reason}. Create a new key for each renewal.`);
+  }
+
   #denyRenewal(
     result: string,
     role: MemberRole,

@@ -139,6 +139,29 @@ suite('after its SVID expired', () => {
     assert.equal((await renew(again)).joined.generation, 3n);
   });
 
+  test('the holder of the previous key cannot lock the member out by repeating its renewal', async () => {
+    const held = await join();
+    const by = await parts();
+    const renewed = await renew(held, by);
+    // The public key of the member is no secret, so the thief can repeat the request.
+    const repeated = async (): Promise<void> => {
+      for (let at = 0; at < 40; at++) await renew(held, by);
+    };
+    await assert.rejects(repeated(), { code: 'HANSA_TOO_MANY_REQUESTS' });
+    assert.notEqual(memberOf(held)?.serial, renewed.proof.chain[0]?.serialHex);
+    assert.equal((await renew(renewed)).joined.generation, 3n);
+  });
+
+  test('a renewal needs a new key', async () => {
+    const held = await join();
+    const reused = { ...(await parts()), key: held.proof.key };
+    await assert.rejects(renew(held, reused), {
+      code: 'HANSA_BAD_REQUEST',
+      message: /Create a new key for each renewal/,
+    });
+    assert.equal((await renew(held)).joined.generation, 2n);
+  });
+
   test('an agent that was forgotten is refused, and so is one whose peer was revoked', async () => {
     const peer = (state: string) =>
       putObject(site.store, 'federationpeers', {

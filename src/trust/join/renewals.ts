@@ -30,6 +30,8 @@ export interface RenewalsParts {
   readonly outcomes: JoinOutcomes;
 }
 
+type Renewal = NonNullable<RenewalJudgement['renewal']>;
+
 export class Renewals {
   readonly #parts: JoinServiceParts;
   readonly #issuers: RenewalsParts['issuers'];
@@ -97,7 +99,10 @@ export class Renewals {
       throw this.#outcomes.refuse('renew', { role, token: '' }, refusals, actor, words);
     }
     said.proven();
-    await this.#refuseForNow(before, vouching, renewal.reattests, { nowMs, actor });
+    if (!renewal.repeats && key.key.fingerprint === before.member.key) {
+      throw this.#outcomes.reusedKey(before, actor);
+    }
+    await this.#refuseForNow(before, vouching, renewal, { nowMs, actor });
     const { member } = before;
     const issued = await this.#issuers[member.role].issue(member.name, { publicKey: key.key });
     const { peerUid } = vouching;
@@ -118,7 +123,7 @@ export class Renewals {
   async #refuseForNow(
     before: KeptMember,
     vouching: Vouching,
-    reattests: boolean,
+    { reattests, repeats }: Renewal,
     { nowMs, actor }: { readonly nowMs: number; readonly actor: AuditActor },
   ): Promise<void> {
     const { members } = this.#parts;
@@ -133,7 +138,8 @@ export class Renewals {
       await members.postponeEnd(before);
       throw this.#outcomes.paused(member.role, instance, vouching.why, actor);
     }
-    if (!this.#rate.may(instance)) {
+    // Apart, so that the holder of the previous key cannot use up the renewals of the newest.
+    if (!this.#rate.may(repeats ? `${instance} repeated` : instance)) {
       throw this.#outcomes.tooOften(member.role, instance, { method: 'renew', actor });
     }
   }
