@@ -11,6 +11,7 @@ import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { StoreFederationState } from '../authorization/federation-state.ts';
 import { Delivery } from './delivery.ts';
+import type { UsableEntry } from './entries/matching-entries.ts';
 import { refusalReports } from './refusal-reports.ts';
 import {
   defaultLimits,
@@ -21,7 +22,7 @@ import { OccasionalLog } from './socket/occasional-log.ts';
 import { startWorkloadServer } from './socket/workload-server.ts';
 import type { SvidIssuer } from './svids/issuer.ts';
 import { JwtSupply } from './svids/jwt-supply.ts';
-import { SvidSupply } from './svids/svid-supply.ts';
+import { type SuppliedSvid, SvidSupply } from './svids/svid-supply.ts';
 import { workloadCounters } from './workload-counters.ts';
 
 export interface ServeWorkloadsOptions {
@@ -47,15 +48,22 @@ export interface ServeWorkloadsOptions {
   readonly deny?: (draft: AuditDraft) => void;
   /** Why ext_authz denies everything now, for the operator; undefined where it decides. */
   readonly outOfContact?: () => string | undefined;
-  /** Called after an SVID was issued. */
-  readonly issued?: () => void;
+  /** SVIDs from a cache, already verified. */
+  readonly restored?: readonly RestoredSvid[];
+  /** Called after SVIDs were issued or dropped. Must not throw. */
+  readonly heldChanged?: () => void;
+}
+
+export interface RestoredSvid {
+  readonly entry: UsableEntry;
+  readonly svid: SuppliedSvid;
+  readonly issuedAtMs: number;
 }
 
 export interface ServedWorkloads {
   /** The path of the socket. */
   readonly socket: string;
-  readonly supply: SvidSupply;
-  readonly jwtSupply: JwtSupply;
+  readonly supply: Pick<SvidSupply, 'held' | 'firstExpiryMs'>;
   /** Processes that are connected now. */
   readonly workloads: number;
   /** Why workloads get no SVIDs; undefined where they get them. */
@@ -64,6 +72,8 @@ export interface ServedWorkloads {
   withholds(trustDomain: string): boolean;
   /** Something changed that is not in the store, such as the authority: look again. */
   refresh(): void;
+  /** Forgets all SVIDs. */
+  dropAll(): void;
   stop(): void;
 }
 
@@ -91,8 +101,8 @@ export async function serveWorkloads(
       issuingProblem = undefined;
       isServing = true;
       count.issued();
-      options.issued?.();
     },
+    changed: () => options.heldChanged?.(),
     failed: (entry, error) => {
       issuingProblem = `cannot issue SVIDs, last for entry ${entry.name}`;
       // While a renewal fails, workloads still have what they ask for.
@@ -101,6 +111,9 @@ export async function serveWorkloads(
       failures.write({ error, entry: entry.name });
     },
   });
+  for (const { entry, svid, issuedAtMs } of options.restored ?? []) {
+    supply.restore(entry, svid, issuedAtMs);
+  }
   const jwtSupply = new JwtSupply({ issuer, clock, issued: count.jwtIssued });
   const delivery = new Delivery({
     store,
@@ -177,7 +190,6 @@ export async function serveWorkloads(
   return {
     socket: path,
     supply,
-    jwtSupply,
     get workloads() {
       return connections.size;
     },
@@ -185,6 +197,11 @@ export async function serveWorkloads(
     withholds: (peer) => delivery.withholds(peer),
     refresh: () => {
       supply.retryNow();
+      delivery.refresh();
+    },
+    dropAll: () => {
+      supply.clear();
+      jwtSupply.clear();
       delivery.refresh();
     },
     stop: () => {

@@ -46,7 +46,7 @@ export interface IssuedJwtSvid {
 export async function signJwtSvid(request: JwtSvidRequest): Promise<IssuedJwtSvid> {
   const { key, subject, audience, issuer, ttlSeconds = defaultJwtTtlSeconds, nowMs } = request;
   checkSubject(subject, request.trustDomain);
-  checkRequest(subject, audience, ttlSeconds);
+  checkJwtRequest(subject, audience, ttlSeconds);
   const issuedAt = Math.floor(nowMs / 1000);
   const expiresAt = Math.min(issuedAt + Math.floor(ttlSeconds), Math.floor(key.notAfterMs / 1000));
   if (expiresAt <= issuedAt) {
@@ -91,7 +91,12 @@ function checkSubject(subject: SpiffeId, trustDomain: TrustDomain): void {
   }
 }
 
-function checkRequest(subject: SpiffeId, audience: readonly string[], ttlSeconds: number): void {
+/** Throws HANSA_BAD_REQUEST for an audience or a lifetime that is not accepted. */
+export function checkJwtRequest(
+  subject: SpiffeId,
+  audience: readonly string[],
+  ttlSeconds: number,
+): void {
   const refuse = (why: string): HansaError =>
     new HansaError(
       'HANSA_BAD_REQUEST',

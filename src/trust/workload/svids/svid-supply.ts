@@ -39,6 +39,8 @@ export interface SvidSupplyOptions {
   readonly clock: Clock;
   readonly random: Random;
   readonly issued: (entry: UsableEntry, svid: SuppliedSvid) => void;
+  /** Called after SVIDs were added or dropped. */
+  readonly changed?: () => void;
   /** Called once for each request that failed, however many callers waited for it. */
   readonly failed: (entry: UsableEntry, error: unknown) => void;
 }
@@ -150,9 +152,11 @@ export class SvidSupply {
   /** Drops the SVIDs of deleted entries, and of unused entries when their renewal is due. */
   keep(existing: Pick<ReadonlySet<string>, 'has'>, used: Pick<ReadonlySet<string>, 'has'>): void {
     const nowMs = this.#options.clock.now();
+    const before = this.#held.size;
     for (const [name, { renewAtMs }] of this.#held) {
       if (!existing.has(name) || (!used.has(name) && nowMs >= renewAtMs)) this.#held.delete(name);
     }
+    if (this.#held.size < before) this.#options.changed?.();
     this.#retries.keep((name) => existing.has(name) && (used.has(name) || this.#held.has(name)));
   }
 
@@ -161,6 +165,7 @@ export class SvidSupply {
     this.#held.clear();
     this.#ahead.clear();
     this.#retries.clear();
+    this.#options.changed?.();
   }
 
   #usable(entry: UsableEntry): Held | undefined {
@@ -240,6 +245,7 @@ export class SvidSupply {
       this.#retries.succeeded(entry.name);
       this.#hold(entry, svid, clock.now());
       issued(entry, svid);
+      this.#options.changed?.();
       return svid;
     } catch (error) {
       this.#retries.failed(entry.name, shapeOf(entry), clock.now());

@@ -1,0 +1,187 @@
+// Issues SVIDs on an agent: makes proofs of possession, asks the site in batches, and verifies what the
+// site returns. Private keys never leave the process.
+
+import type { KeyObject } from 'node:crypto';
+import type { SignResponse } from '../../../proto/gen/agent_pb.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { IssuedSvid } from '../../core/identity/authority/authority.ts';
+import { brokenJwtRule } from '../../core/identity/jwt/rules.ts';
+import { checkJwtRequest, type IssuedJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
+import { PublicKey } from '../../core/identity/x509/keys.ts';
+import { brokenRule } from '../../core/identity/x509/rules.ts';
+import { signingTranscript } from '../agents/sign-transcript.ts';
+import { signTranscript } from '../join/proof.ts';
+import type { UsableEntry } from '../workload/entries/matching-entries.ts';
+import type { SvidIssuer } from '../workload/svids/issuer.ts';
+import type { SignBinding, SignContent, SigningLink } from './signing-link.ts';
+import type { SiteView } from './site-view.ts';
+import { refusalError, verifyJwt, verifyX509 } from './verify-signed.ts';
+
+export interface RemoteIssuerOptions {
+  readonly trustDomain: string;
+  /** The name of this agent. */
+  readonly agent: string;
+  readonly link: Pick<SigningLink, 'sign'>;
+  readonly site: Pick<SiteView, 'bundle' | 'isTainted' | 'changed'>;
+  readonly clock: Clock;
+}
+
+/** Requests in one message. A larger batch delays its first SVID, a smaller one costs more audit commits. */
+const maxBatch = 50;
+/** Unanswered messages. Requests that come meanwhile form the next batches. */
+const maxInFlight = 4;
+/** An SVID of a new authority may arrive before the bundle that has the authority. */
+const bundleWithinMs = 1_000;
+
+interface Ask<T> {
+  readonly entry: UsableEntry;
+  readonly resolve: (svid: T) => void;
+  readonly reject: (error: unknown) => void;
+}
+
+interface X509Ask extends Ask<IssuedSvid> {
+  readonly key: KeyObject;
+  readonly publicKey: PublicKey;
+}
+
+interface JwtAsk extends Ask<IssuedJwtSvid> {
+  readonly audience: readonly string[];
+}
+
+type AnyAsk = X509Ask | JwtAsk;
+
+export class RemoteIssuer implements SvidIssuer {
+  readonly #options: RemoteIssuerOptions;
+  readonly #waiting: AnyAsk[] = [];
+  #inFlight = 0;
+  #isFlushing = false;
+  #revoked: HansaError | undefined;
+
+  constructor(options: RemoteIssuerOptions) {
+    this.#options = options;
+  }
+
+  issue(entry: UsableEntry, key: KeyObject): Promise<IssuedSvid> {
+    const publicKey = PublicKey.of(key);
+    return new Promise((resolve, reject) => {
+      this.#add({ entry, key, publicKey, resolve, reject });
+    });
+  }
+
+  async issueJwt(entry: UsableEntry, audience: readonly string[]): Promise<IssuedJwtSvid> {
+    // Before sending, because the workload chooses it, and a message that is too large ends the stream.
+    checkJwtRequest(entry.id, audience, entry.jwtTtlSeconds);
+    return new Promise((resolve, reject) => {
+      this.#add({ entry, audience, resolve, reject });
+    });
+  }
+
+  isTainted(id: string): boolean {
+    return this.#options.site.isTainted(id);
+  }
+
+  /** Rejects every request from now on, also those that are under way. */
+  revoke(error: HansaError): void {
+    this.#revoked = error;
+    for (const ask of this.#waiting.splice(0)) ask.reject(error);
+  }
+
+  #add(ask: AnyAsk): void {
+    if (this.#revoked !== undefined) {
+      ask.reject(this.#revoked);
+      return;
+    }
+    this.#waiting.push(ask);
+    // Deferred, so that requests of one turn form a batch.
+    if (this.#isFlushing) return;
+    this.#isFlushing = true;
+    this.#options.clock.timer(0, () => {
+      this.#isFlushing = false;
+      this.#flush();
+    });
+  }
+
+  #flush(): void {
+    while (this.#waiting.length > 0 && this.#inFlight < maxInFlight) {
+      void this.#send(this.#waiting.splice(0, maxBatch));
+    }
+  }
+
+  async #send(batch: readonly AnyAsk[]): Promise<void> {
+    const x509 = batch.filter((ask) => 'key' in ask);
+    const jwt = batch.filter((ask) => 'audience' in ask);
+    this.#inFlight++;
+    try {
+      const response = await this.#options.link.sign((binding) =>
+        this.#content(x509, jwt, binding),
+      );
+      this.#receive(x509, jwt, response);
+    } catch (error) {
+      for (const ask of batch) ask.reject(error);
+    } finally {
+      this.#inFlight--;
+      this.#flush();
+    }
+  }
+
+  #content(x509: readonly X509Ask[], jwt: readonly JwtAsk[], binding: SignBinding): SignContent {
+    const { trustDomain, agent } = this.#options;
+    return {
+      x509: x509.map(({ entry: { uid: entry }, key, publicKey: { spki } }) => {
+        const transcript = { ...binding, trustDomain, agent, entry, publicKey: spki };
+        return {
+          entry,
+          publicKey: spki,
+          proof: signTranscript(signingTranscript(transcript), key),
+        };
+      }),
+      jwt: jwt.map(({ entry, audience }) => ({ entry: entry.uid, audience: [...audience] })),
+    };
+  }
+
+  #receive(x509: readonly X509Ask[], jwt: readonly JwtAsk[], response: SignResponse): void {
+    if (response.x509.length !== x509.length || response.jwt.length !== jwt.length) {
+      throw new HansaError(
+        'HANSA_UNAVAILABLE',
+        `Cannot use the response of the site: it has ${response.x509.length} X.509-SVIDs and ${response.jwt.length} JWT-SVIDs for ${x509.length} and ${jwt.length} requests.`,
+      );
+    }
+    const { site, clock } = this.#options;
+    for (const [at, ask] of x509.entries()) {
+      const { refusal, chain = [], authority = '' } = response.x509[at] ?? {};
+      this.#settle(ask, refusal, () =>
+        verifyX509({ chain, authority }, ask.entry, ask.publicKey, site, clock.now()),
+      );
+    }
+    for (const [at, ask] of jwt.entries()) {
+      const { refusal, token = '' } = response.jwt[at] ?? {};
+      this.#settle(ask, refusal, () =>
+        verifyJwt(token, ask.entry, ask.audience, site, clock.now()),
+      );
+    }
+  }
+
+  #settle<T>(
+    ask: Ask<T>,
+    refusal: { readonly code: string; readonly message: string } | undefined,
+    verify: () => T,
+  ): void {
+    const error = this.#revoked ?? (refusal && refusalError(refusal));
+    if (error === undefined) this.#verified(verify).then(ask.resolve, ask.reject);
+    else ask.reject(error);
+  }
+
+  async #verified<T>(verify: () => T): Promise<T> {
+    try {
+      return verify();
+    } catch (error) {
+      const cause = (error as Error).cause;
+      const isUnknown =
+        brokenRule(cause) === 'unknown-authority' || brokenJwtRule(cause) === 'unknown-key';
+      if (!isUnknown) throw error;
+      await this.#options.site.changed(bundleWithinMs);
+      return verify();
+    }
+  }
+}

@@ -1,0 +1,32 @@
+// The part of the channel that issuing needs: sends signing requests to the site, and says since when the
+// site cannot be reached.
+
+import type { MessageInitShape } from '@bufbuild/protobuf';
+import type {
+  JwtRequestSchema,
+  SignResponse,
+  X509RequestSchema,
+} from '../../../proto/gen/agent_pb.ts';
+
+/** What a proof of possession is bound to. */
+export interface SignBinding {
+  /** RFC 5705: bytes that only the two ends of this connection know. */
+  readonly exporter: Buffer;
+  /** `SignRequest.id`. */
+  readonly request: bigint;
+}
+
+export interface SignContent {
+  readonly x509: MessageInitShape<typeof X509RequestSchema>[];
+  readonly jwt: MessageInitShape<typeof JwtRequestSchema>[];
+}
+
+export interface SigningLink {
+  /**
+   * Sends one SignRequest, and calls `build` when it does. Rejects with HANSA_UNAVAILABLE without a
+   * connection, when the connection ends, or when no response comes in time. Does not retry.
+   */
+  sign(build: (binding: SignBinding) => SignContent): Promise<SignResponse>;
+  /** Since when the agent has had no contact with the site, in wall time; undefined where it has. */
+  offlineSinceMs(): number | undefined;
+}
