@@ -98,6 +98,7 @@ test('the index agrees with the definition after any changes', () => {
             .filter(([agent, held]) => assignedTo(definition, { name: agent, labels: held }))
             .map(([agent]) => agent);
           assert.deepEqual(index.agentsOf(each), expected.toSorted());
+          assert.deepEqual(index.agentsFor(definition), expected.toSorted());
         }
       }
       for (const absent of names.filter((one) => !agents.has(one))) {

@@ -126,7 +126,15 @@ export class AssignmentIndex {
 
   /** The names of the agents of an entry that exist, sorted. */
   agentsOf(entry: string): readonly string[] {
-    const assignment = this.#entries.get(entry)?.assignment ?? nowhere;
+    return this.#holdersOf(this.#entries.get(entry)?.assignment ?? nowhere);
+  }
+
+  /** The same for an entry that need not be in the index. */
+  agentsFor(entry: AssignedEntry): readonly string[] {
+    return this.#holdersOf(assignmentOf(entry));
+  }
+
+  #holdersOf(assignment: Assignment): readonly string[] {
     if ('names' in assignment) {
       return assignment.names.filter((name) => this.#agents.has(name)).toSorted(byCodeUnits);
     }

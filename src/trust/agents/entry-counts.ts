@@ -21,12 +21,13 @@ export interface EntryCountsParts {
 const agentsReader = kindReader(agentKind);
 const writeEveryMs = 1000;
 
-/** Returns how to stop. Also lets the listeners of `assignments` know of every commit. */
+/** Returns how to stop. */
 export function countEntries({ store, clock, log, assignments }: EntryCountsParts): () => void {
   const due = new Set<string>();
   let timer: Timer | undefined;
   const write = (): void => {
     timer = undefined;
+    assignments.follow();
     for (const name of due) {
       const entry = store.get(agentsReader.collection, name);
       if (entry === undefined) continue;
@@ -35,13 +36,16 @@ export function countEntries({ store, clock, log, assignments }: EntryCountsPart
     }
     due.clear();
   };
+  const soon = (): void => {
+    timer ??= clock.timer(writeEveryMs, write);
+  };
   const unhook = assignments.onChange((agents) => {
     for (const agent of agents) due.add(agent);
-    timer ??= clock.timer(writeEveryMs, write);
+    soon();
   });
   const sources = [workloadEntryKind.plural, agentKind.plural].map((collection) =>
     new StoreSource({ store, clock, collection }).start({
-      add: () => assignments.follow(),
+      add: soon,
       ended: (error) => log.warn('the watch for assigned entries ended', { error, collection }),
     }),
   );

@@ -31,16 +31,20 @@ export class MovedEntries implements Source {
     const { store, clock, assignments } = this.#parts;
     const due = new Set<string>();
     let timer: Timer | undefined;
-    const unhook = assignments.onEntriesMoved((entries) => {
-      for (const entry of entries) due.add(entry);
+    const soon = (): void => {
       timer ??= clock.timer(collectMs, () => {
         timer = undefined;
+        assignments.follow();
         for (const entry of due) sink.add(entry);
         due.clear();
       });
+    };
+    const unhook = assignments.onEntriesMoved((entries) => {
+      for (const entry of entries) due.add(entry);
+      soon();
     });
     const agents = new StoreSource({ store, clock, collection: agentKind.plural }).start({
-      add: () => assignments.follow(),
+      add: soon,
       ended: (error) => sink.ended(error),
     });
     return {

@@ -89,7 +89,7 @@ suite('the assignments of the store', () => {
     const metadata = { name: 'site', uid: '1', generation: 1 };
     await put(store, 'agents', 'site', { metadata, spec: {} } as never);
     await put(store, 'workloadentries', 'site', { metadata, spec: {} } as never);
-    assert.deepEqual(concerned(), ['site']);
+    assert.deepEqual([concerned(), moved.splice(0)], [['site'], ['site']]);
     const status = { state: 'Connected' };
     await put(store, 'agents', 'site', { metadata, spec: {}, status } as never);
     await put(store, 'workloadentries', 'site', { metadata, spec: {}, status: {} } as never);

@@ -6,7 +6,7 @@ import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { followListing } from '../../core/store/listing-changes.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
-import { AssignmentIndex, type Labels } from './assignment.ts';
+import { type AssignedEntry, AssignmentIndex, type Labels } from './assignment.ts';
 
 const entriesReader = kindReader(workloadEntryKind);
 const agentsReader = kindReader(agentKind);
@@ -38,6 +38,12 @@ export class StoreAssignments {
     return this.#index.agentsOf(entry);
   }
 
+  /** The same for an entry that the caller has read. The cost does not depend on the number of entries. */
+  agentsFor(entry: AssignedEntry): readonly string[] {
+    this.#followAgents();
+    return this.#index.agentsFor(entry);
+  }
+
   /**
    * Calls `listener` with the agents whose spec, labels or entries changed, when a read or `follow` finds
    * the change. The listener's owner watches the store and calls `follow`. Returns how to stop.
@@ -53,28 +59,46 @@ export class StoreAssignments {
     return () => this.#entryListeners.delete(listener);
   }
 
-  /** Processes the changes since the last call. O(1) without changes. */
+  /** Processes the changes since the last call. Without changes it is O(1). */
   follow(): void {
-    const entries = this.#store.list(entriesReader.collection).entries;
-    const agents = this.#store.list(agentsReader.collection).entries;
-    if (entries === this.#entries.listed && agents === this.#agents.listed) return;
+    this.#followAgents();
+    this.#followEntries();
+  }
+
+  #followAgents(): void {
+    const { entries: now } = this.#store.list(agentsReader.collection);
+    if (now === this.#agents.listed) return;
+    // An agent may be newer than an entry that was not processed yet: it moves that entry.
+    this.#followEntries();
     const index = this.#index;
     const concerned = new Set<string>();
     const moved = new Set<string>();
-    this.#agents.follow(agents, {
+    const noteMoved = (name: string): void => {
+      if (this.#entryListeners.size > 0) note(moved, index.entriesOf(name));
+    };
+    this.#agents.follow(now, {
       versionOf: (entry) => {
         const { metadata } = agentsReader.once(entry);
         return isDeleted(metadata) ? undefined : versionOf(metadata, metadata.labels);
       },
       changed: (name, entry) => {
         concerned.add(name);
-        if (this.#entryListeners.size > 0) note(moved, index.entriesOf(name));
+        noteMoved(name);
         if (entry === undefined) index.deleteAgent(name);
         else index.putAgent(agentsReader.once(entry).metadata);
-        if (this.#entryListeners.size > 0) note(moved, index.entriesOf(name));
+        noteMoved(name);
       },
     });
-    this.#entries.follow(entries, {
+    tell(this.#agentListeners, concerned);
+    tell(this.#entryListeners, moved);
+  }
+
+  #followEntries(): void {
+    const { entries: now } = this.#store.list(entriesReader.collection);
+    if (now === this.#entries.listed) return;
+    const index = this.#index;
+    const concerned = new Set<string>();
+    this.#entries.follow(now, {
       versionOf: (entry) => {
         const { metadata } = entriesReader.once(entry);
         return isDeleted(metadata) ? undefined : versionOf(metadata);
@@ -86,9 +110,12 @@ export class StoreAssignments {
         note(concerned, index.agentsOf(name));
       },
     });
-    if (concerned.size > 0) for (const listener of this.#agentListeners) listener(concerned);
-    if (moved.size > 0) for (const listener of this.#entryListeners) listener(moved);
+    tell(this.#agentListeners, concerned);
   }
+}
+
+function tell(listeners: ReadonlySet<Listener>, names: ReadonlySet<string>): void {
+  if (names.size > 0) for (const listener of listeners) listener(names);
 }
 
 /** Follows one collection, and skips changes that do not concern assignments, such as those of a status. */

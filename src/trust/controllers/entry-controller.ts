@@ -51,7 +51,7 @@ export function entryController(parts: Parts): Controller {
       const nowMs = clock.now();
       const looked = await entries.get(name);
       if (looked === undefined) return undefined;
-      const agents = parts.assignments.agentsOf(name);
+      const agents = parts.assignments.agentsFor(looked);
       const found = await conditionsOf(looked, agents, parts, nowMs);
       const { delivered, changesAtMs } = found;
       const { uid, generation } = looked.metadata;
