@@ -35,7 +35,6 @@ export interface GlobalOptions extends ConnectionOptions {
 export interface Cli extends CommandKit {
   /** The kinds of the core and of every plane. */
   readonly registry: Registry;
-  readonly version: string;
   readonly planes: readonly Plane[];
   /** The error codes of the core and of every plane. */
   readonly errors: ErrorCatalog;
@@ -96,6 +95,7 @@ export function createCli(given: Io, parts: CliParts): Cli {
     registry: createRegistry([...coreKinds, ...parts.planes.flatMap(({ kinds }) => kinds)]),
     version: parts.version,
     planes: parts.planes,
+    agentParts: parts.planes.flatMap(({ agentPart }) => agentPart ?? []),
     errors,
     print,
     printPainted,

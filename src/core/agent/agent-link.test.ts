@@ -16,13 +16,29 @@ suite('the link of an agent', () => {
     assert.equal(site.hellos[0]?.host, 'crane');
     assert.equal(site.hellos[0]?.session.byteLength, 16);
     assert.equal(site.hellos[0]?.held, undefined);
-    const ack = site.open?.sent[1];
+    const ack = site.open?.sent.find((one) => one.case === 'acknowledge');
     assert.ok(ack?.case === 'acknowledge');
     assert.equal(ack.value.refused, '');
     assert.equal(ack.value.version?.revision, BigInt(site.revision));
     assert.deepEqual(Buffer.from(ack.value.version.hash), site.hash);
     assert.equal(held(state), site.hash.toString('hex'));
     assert.equal(link.status.connected, true);
+    await stop();
+  });
+
+  test('acknowledges a state only when it is on the disk, and reads on meanwhile', async () => {
+    const written = Promise.withResolvers<void>();
+    const { clock, site, state, stop } = scene({ keep: () => written.promise });
+    await clock.advance(0);
+    site.set('a', '1');
+    site.push();
+    await clock.advance(0);
+    assert.equal(held(state), site.hash.toString('hex'));
+    const acknowledged = () => site.open?.sent.filter((one) => one.case === 'acknowledge').length;
+    assert.equal(acknowledged(), 0);
+    written.resolve();
+    await clock.advance(0);
+    assert.equal(acknowledged(), 2);
     await stop();
   });
 

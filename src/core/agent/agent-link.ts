@@ -40,8 +40,10 @@ export interface AgentLinkParts {
   readonly connect: (signal: AbortSignal) => Promise<SiteStream>;
   /** Why the items of a step cannot be used; undefined if they can. The agent then refuses the step. */
   readonly problemOf: (items: readonly AgentItem[]) => string | undefined;
-  /** Stores an accepted step. The agent acknowledges it afterwards. Must not reject. */
+  /** Makes an accepted step visible to this process. Must not reject. */
   readonly apply: (next: NextState) => Promise<void>;
+  /** Stores the newest state durably. The agent acknowledges it afterwards. Must not reject. */
+  readonly keep: () => Promise<void>;
   /**
    * The site refused this agent, when it connected or later. Resolves when connecting again may
    * succeed; rejects to end `run` with the error.

@@ -8,6 +8,7 @@ import type { Metrics } from '../metrics/metrics.ts';
 import type { Sealer } from '../store/sealing/sealer.ts';
 import type { Store } from '../store/store.ts';
 import type { AgentLink, AgentReport } from './agent-link.ts';
+import type { AgentItem } from './state.ts';
 
 export interface AgentContext {
   /** The trust domain of the site. */
@@ -21,9 +22,9 @@ export interface AgentContext {
   readonly metrics: Metrics;
   /** The items of all sections that this agent knows. Only the site changes it. */
   readonly store: Store;
-  readonly link: Pick<AgentLink, 'sign' | 'onChange' | 'status'>;
-  /** Wall time of the last contact, also before a restart; undefined: never. */
-  readonly lastContactMs: () => number | undefined;
+  readonly link: Pick<AgentLink, 'sign' | 'onChange'>;
+  /** Wall time since which the site is not reachable, also before a restart; undefined: it is connected. */
+  readonly offlineSinceMs: () => number | undefined;
   /** The absolute path of the data folder, for sockets. */
   readonly dataDir: string;
   /** The absolute path of a folder that only this user can read. */
@@ -38,14 +39,24 @@ export interface RunningAgentPart {
   /** Addresses that it serves, for the log and `hansa agent status`. */
   readonly endpoints?: Readonly<Record<string, string>>;
   /** What it serves, for the site. */
-  report?(): AgentReport;
-  /** The site no longer trusts this agent: end what it serves now. The store is empty already. */
-  revoke?(): void;
+  report(): AgentReport;
+  /** Wall time from which on it denies because the site is not reachable; undefined: not. */
+  deniesFromMs?(): number | undefined;
+  /**
+   * The site no longer trusts this agent: the store has lost its items, and nothing may be served.
+   * `isFinal`: the agent ends. Otherwise the site may send items again.
+   */
+  revoke(isFinal: boolean): Promise<void>;
   stop(): Promise<void>;
 }
 
 export interface AgentPart {
   /** The section of the agents' state that this part reads (`AgentSection.name`). */
   readonly section: string;
+  /** Why this part cannot use an item; undefined if it can. The agent refuses a state with such an item. */
+  problemOf?(item: AgentItem, trustDomain: TrustDomain): string | undefined;
+  /** Whether the item stays in the store when the site no longer trusts this agent. */
+  survives?(item: AgentItem): boolean;
+  /** Called when the store holds a state for the first time, from the site or from the cache. */
   start(context: AgentContext): Promise<RunningAgentPart>;
 }

@@ -164,13 +164,19 @@ export class OpenStream {
     await apply(next);
     state.adopt(next);
     this.#refusals = 0;
-    this.send({ case: 'acknowledge', value: { version: onWire(step.version) } });
+    void this.#acknowledge(step.version);
     if (this.#isSynced || this.#isOver) return;
     this.#isSynced = true;
     this.#contactMs = this.#parts.clock.now();
     this.#timers.get('state')?.cancel();
     this.#report();
     this.#synced();
+  }
+
+  /** Does not delay the next message, which may be a signature that a workload waits for. */
+  async #acknowledge(version: StateVersion): Promise<void> {
+    await this.#parts.keep();
+    this.send({ case: 'acknowledge', value: { version: onWire(version) } });
   }
 
   /** Pings after silence. */

@@ -42,6 +42,7 @@ export function scene(
       applied.push(next);
       return Promise.resolve();
     },
+    keep: () => Promise.resolve(),
     denied: (error) => {
       denials.push(error);
       return Promise.resolve();

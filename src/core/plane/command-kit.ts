@@ -3,6 +3,7 @@
 
 import type { Readable, Writable } from 'node:stream';
 import type { Command, Option } from 'commander';
+import type { AgentPart } from '../agent/agent-part.ts';
 import type { Clock, Random } from '../clock/clock.ts';
 import type { ObjectName } from './command-line.ts';
 import type { SiteClient, Table } from './site-client.ts';
@@ -58,6 +59,10 @@ export type FormatName = 'wide' | 'json' | 'yaml' | 'name' | 'jsonpath' | 'custo
 
 export interface CommandKit {
   readonly io: Io;
+  /** The version of the program. */
+  readonly version: string;
+  /** The parts of all planes that run on agents. */
+  readonly agentParts: readonly AgentPart[];
   /** To standard output, with a newline. A terminal gets no control characters: they may come from a site or a peer. */
   print(text: string): void;
   /** To standard error, with a newline. */
