@@ -1,0 +1,223 @@
+// Keeps the state of an agent on disk, so that it can serve after a restart while the site is down. It
+// also keeps the newest accepted version, because an agent accepts no older state, and the time of the
+// last contact, because ext_authz denies after too long without the site.
+
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf';
+import { readFileSync, renameSync, statSync } from 'node:fs';
+import { open, rename, rm } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { StateSchema } from '../../../proto/gen/agent_pb.ts';
+import type { StateFloor } from '../../core/agent/held-state.ts';
+import { type AgentItem, hashState, type StateVersion } from '../../core/agent/state.ts';
+import { maxStateBytes, readState } from '../../core/agent/to-agent.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { writeNewFile } from '../../core/command/new-file.ts';
+import type { Log } from '../../core/log/log.ts';
+import { type AgentFolder, readJsonFile } from './agent-folder.ts';
+
+export interface KeptState {
+  readonly version: StateVersion;
+  readonly items: readonly AgentItem[];
+}
+
+/** What the agent knows of the site when it starts. */
+export interface Kept {
+  readonly floor: StateFloor | undefined;
+  readonly lastContactMs: number | undefined;
+  readonly state: KeptState | undefined;
+}
+
+const magic = 'hansa-agent-state-1';
+/** The first line names the member; the state follows. */
+const maxHeaderBytes = 4096;
+const fileMode = 0o600;
+
+export interface AgentCacheParts {
+  readonly folder: Pick<AgentFolder, 'stateFile' | 'contactFile'>;
+  readonly log: Log;
+  /** Whose state it is: the SPIFFE ID of the agent. A state of another one is not used. */
+  readonly owner: string;
+}
+
+export class AgentCache {
+  readonly #parts: AgentCacheParts;
+  #floor: StateFloor | undefined;
+  #newest: KeptState | undefined;
+  /** The write that has not begun yet. */
+  #next: Promise<void> | undefined;
+  #writing: Promise<void> = Promise.resolve();
+  #problem: string | undefined;
+
+  constructor(parts: AgentCacheParts) {
+    this.#parts = parts;
+  }
+
+  /** Why the last write failed; undefined after the next success. */
+  get problem(): string | undefined {
+    return this.#problem;
+  }
+
+  /** A damaged or foreign file counts as absent, and the log says so. */
+  load(): Kept {
+    const contact = readContact(this.#parts.folder.contactFile);
+    const state = this.#loadState();
+    const floor = newest(contact.floor, state?.version);
+    this.#floor = floor;
+    return { floor, lastContactMs: contact.lastContactMs, state };
+  }
+
+  /**
+   * Resolves when this state, or a newer one, is on the disk, or when it cannot be written: the agent
+   * goes on with what it has in memory. States that arrive during a write are written once.
+   */
+  keep(state: KeptState): Promise<void> {
+    const { incarnation, revision, epoch } = state.version;
+    this.#floor = { incarnation, revision, epoch };
+    this.#newest = state;
+    this.#next ??= this.#write(this.#writing);
+    return this.#next;
+  }
+
+  /** Stores the time of the last contact, with the newest version. */
+  contact(lastContactMs: number | undefined): void {
+    const path = this.#parts.folder.contactFile;
+    try {
+      writeNewFile(`${path}.next`, JSON.stringify({ ...this.#floor, lastContactMs }), fileMode);
+      renameSync(`${path}.next`, path);
+    } catch (error) {
+      this.#failed(path, error);
+    }
+  }
+
+  /** Removes the state, not the newest version. */
+  async drop(lastContactMs: number | undefined): Promise<void> {
+    this.#newest = undefined;
+    await this.close();
+    this.contact(lastContactMs);
+    await rm(this.#parts.folder.stateFile, { force: true });
+  }
+
+  /** Waits for writes. */
+  async close(): Promise<void> {
+    await this.#next;
+    await this.#writing;
+  }
+
+  #loadState(): KeptState | undefined {
+    const { folder, owner, log } = this.#parts;
+    try {
+      if (statSync(folder.stateFile).size > maxStateBytes + maxHeaderBytes) {
+        throw new Error('it is too large');
+      }
+      return parseState(readFileSync(folder.stateFile), owner);
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
+        log.error('cannot use the cached state; the agent starts without it', {
+          file: folder.stateFile,
+          why: fileProblem(error),
+        });
+      }
+      return undefined;
+    }
+  }
+
+  async #write(before: Promise<void>): Promise<void> {
+    await before;
+    const { folder, owner } = this.#parts;
+    this.#writing = this.#next ?? before;
+    this.#next = undefined;
+    const state = this.#newest;
+    if (state === undefined) return;
+    try {
+      await replaceFile(folder.stateFile, encodeState(state, owner));
+      this.#problem = undefined;
+    } catch (error) {
+      this.#failed(folder.stateFile, error);
+    }
+  }
+
+  #failed(path: string, error: unknown): void {
+    this.#problem = `cannot write ${path}: ${fileProblem(error)}`;
+    this.#parts.log.error('cannot keep the state of the agent', {
+      file: path,
+      why: fileProblem(error),
+    });
+  }
+}
+
+/** Atomic, and durable before it resolves. Only this user can read the file. */
+export async function replaceFile(path: string, content: Uint8Array): Promise<void> {
+  const next = `${path}.next`;
+  await rm(next, { force: true });
+  const file = await open(next, 'wx', fileMode);
+  try {
+    await file.writeFile(content);
+    await file.sync();
+  } finally {
+    await file.close();
+  }
+  await rename(next, path);
+  const folder = await open(dirname(path), 'r');
+  try {
+    await folder.sync();
+  } finally {
+    await folder.close();
+  }
+}
+
+function encodeState({ version, items }: KeptState, owner: string): Buffer {
+  const { incarnation, revision, epoch, hash } = version;
+  const state = create(StateSchema, {
+    version: { incarnation, revision: BigInt(revision), epoch: BigInt(epoch), hash },
+    put: items.map(({ section, collection, name, value }) => ({
+      name: { section, collection, name },
+      value,
+    })),
+  });
+  return Buffer.concat([Buffer.from(`${magic} ${owner}\n`), toBinary(StateSchema, state)]);
+}
+
+function parseState(bytes: Buffer, owner: string): KeptState {
+  const end = bytes.subarray(0, maxHeaderBytes).indexOf('\n');
+  const [found, whose] = bytes.subarray(0, Math.max(0, end)).toString('utf8').split(' ');
+  if (found !== magic) throw new Error('it is not the state of an agent');
+  if (whose !== owner) throw new Error(`it is the state of ${whose ?? ''}, not of ${owner}`);
+  let read: ReturnType<typeof readState>;
+  try {
+    read = readState(fromBinary(StateSchema, bytes.subarray(end + 1)));
+  } catch {
+    throw new Error('it is damaged');
+  }
+  if (!hashState(read.put).equals(read.version.hash)) throw new Error('it is damaged');
+  return { version: read.version, items: read.put };
+}
+
+function readContact(path: string): Pick<Kept, 'floor' | 'lastContactMs'> {
+  const read = readJsonFile(path) ?? {};
+  const { incarnation, revision, epoch, lastContactMs } = read;
+  return {
+    floor:
+      typeof incarnation === 'string' && isCount(revision) && isCount(epoch)
+        ? { incarnation, revision, epoch }
+        : undefined,
+    lastContactMs: isCount(lastContactMs) ? lastContactMs : undefined,
+  };
+}
+
+function isCount(value: unknown): value is number {
+  return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The file of the contact may be older or newer than the state. */
+function newest(
+  one: StateFloor | undefined,
+  other: StateFloor | undefined,
+): StateFloor | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  const later =
+    one.epoch > other.epoch || (one.epoch === other.epoch && one.revision > other.revision)
+      ? one
+      : other;
+  const { incarnation, revision, epoch } = later;
+  return { incarnation, revision, epoch };
+}

@@ -1,0 +1,70 @@
+// The layout of the data folder of an agent, and the lock that allows one process per folder.
+
+import { existsSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { HansaError } from '../../core/errors/error.ts';
+import { prepareFolders } from '../../core/plane/data-folders.ts';
+
+export interface AgentFolder {
+  readonly path: string;
+  /** Only this user can read it. */
+  readonly secrets: string;
+  /** The SVID of the agent, the bundle of the site, and the data for renewals (JoinFolder). */
+  readonly identity: string;
+  /** The newest state of the site. */
+  readonly stateFile: string;
+  /** The newest version and the time of the last contact. */
+  readonly contactFile: string;
+  /** SVIDs of workloads, sealed. */
+  readonly svidsFile: string;
+  /** The flags of earlier starts. */
+  readonly settingsFile: string;
+  /** For `hansa agent status`. */
+  readonly statusFile: string;
+  readonly lock: string;
+}
+
+export function agentFolderAt(path: string): AgentFolder {
+  const secrets = join(path, 'secrets');
+  return {
+    path,
+    secrets,
+    identity: join(secrets, 'identity'),
+    stateFile: join(secrets, 'agent-state'),
+    contactFile: join(secrets, 'agent-contact.json'),
+    svidsFile: join(secrets, 'agent-svids'),
+    settingsFile: join(path, 'agent-settings.json'),
+    statusFile: join(path, 'agent-status.json'),
+    lock: join(secrets, 'agent'),
+  };
+}
+
+/** Whether the folder is that of an agent that has joined a site. */
+export function hasJoined(path: string): boolean {
+  return existsSync(join(agentFolderAt(path).identity, 'join.json'));
+}
+
+/** Creates the folders. Throws HANSA_CONFIG_INVALID for the data folder of a site. */
+export function prepareAgentFolder(path: string): AgentFolder {
+  const folder = agentFolderAt(path);
+  if (existsSync(join(folder.secrets, 'store.db'))) {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot run an agent in ${path}: it is the data folder of a site. The site serves its own machine; for an agent, choose another --data-dir.`,
+    );
+  }
+  prepareFolders(path);
+  return folder;
+}
+
+/** Undefined where the file does not exist or does not contain a JSON object. */
+export function readJsonFile(path: string): Readonly<Record<string, unknown>> | undefined {
+  try {
+    const read: unknown = JSON.parse(readFileSync(path, 'utf8'));
+    return typeof read === 'object' && read !== null && !Array.isArray(read)
+      ? (read as Record<string, unknown>)
+      : undefined;
+  } catch {
+    return undefined;
+  }
+}

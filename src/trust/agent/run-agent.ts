@@ -1,0 +1,187 @@
+// Runs the agent of a machine in the foreground: takes the lock of its data folder, starts it, renews its
+// SVID, and writes its status, until it is interrupted or the site no longer accepts it.
+
+import { timestamp } from '../../api/object.ts';
+import type { AgentPart } from '../../core/agent/agent-part.ts';
+import { type Clock, type Random, sleep } from '../../core/clock/clock.ts';
+import { linkedSignal } from '../../core/clock/linked-signal.ts';
+import { fileProblem } from '../../core/command/file-problem.ts';
+import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
+import type { Log } from '../../core/log/log.ts';
+import type { Metrics } from '../../core/metrics/metrics.ts';
+import { registerProcessMetrics } from '../../core/metrics/process-metrics.ts';
+import { StoreLock } from '../../core/store/sqlite/lock.ts';
+import { JoinFolder } from '../client/join-folder.ts';
+import { keepFresh } from '../client/join-renewal.ts';
+import { type AgentFolder, prepareAgentFolder } from './agent-folder.ts';
+import { AgentProcess } from './agent-process.ts';
+import { writeStatus } from './agent-status.ts';
+import { attestationLoss } from './attestation-rights.ts';
+import { startMetricsServer } from './metrics-server.ts';
+import { sealerOf } from './svid-vault.ts';
+
+export interface RunAgentOptions {
+  readonly dataDir: string;
+  /** Where the site is now; undefined: where it was when the agent joined. */
+  readonly server: string | undefined;
+  /** Outside the data folder; undefined: keys of workloads stay in memory. */
+  readonly keyFile: string | undefined;
+  readonly metricsAddress: { readonly host: string; readonly port: number } | undefined;
+  readonly version: string;
+  readonly host: string;
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly parts: readonly AgentPart[];
+  /** Aborted by the first SIGINT or SIGTERM. */
+  readonly interruption: AbortSignal;
+  /** Called once, when the agent runs. */
+  readonly started: () => void;
+}
+
+const statusEveryMs = 10_000;
+/** A crash makes ext_authz count from this much earlier. */
+const contactEveryMs = 60_000;
+const renewalRetryMs = 60_000;
+
+/** Returns after an interruption. Rejects when the site no longer accepts the agent, and when it cannot start. */
+export async function runAgent(options: RunAgentOptions): Promise<void> {
+  const { clock, random, log, metrics, keyFile, metricsAddress } = options;
+  const folder = prepareAgentFolder(options.dataDir);
+  const lock = takeLock(folder);
+  try {
+    const loss = attestationLoss();
+    if (loss !== undefined) log.warn('the agent runs with reduced rights', { lost: loss });
+    const agent = await AgentProcess.start({
+      ...options,
+      folder,
+      identity: new JoinFolder(folder.identity),
+      sealer: keyFile === undefined ? undefined : await sealerOf(keyFile, folder.path, random),
+      problems: loss === undefined ? [] : [loss],
+    });
+    const own = registerProcessMetrics(metrics, clock, { version: options.version });
+    try {
+      const server =
+        metricsAddress &&
+        (await startMetricsServer(metricsAddress, { metrics, health: agent.health, clock }));
+      try {
+        await serve(options, folder, agent, server?.url);
+      } finally {
+        server?.stop();
+      }
+    } finally {
+      own.stop();
+      await agent.stop();
+    }
+  } finally {
+    lock.free();
+  }
+}
+
+async function serve(
+  options: RunAgentOptions,
+  folder: AgentFolder,
+  agent: AgentProcess,
+  metricsUrl: string | undefined,
+): Promise<void> {
+  const { clock, log, interruption } = options;
+  const over = new AbortController();
+  const { signal, unlink } = linkedSignal(interruption, over.signal);
+  const startedAt = timestamp(clock.now());
+  const tell = (): void => {
+    const status = agent.status();
+    const metrics = metricsUrl === undefined ? {} : { metrics: metricsUrl };
+    try {
+      writeStatus(folder.statusFile, {
+        ...status,
+        endpoints: { ...status.endpoints, ...metrics },
+        pid: process.pid,
+        startedAt,
+      });
+    } catch (error) {
+      log.warn('cannot write the status file', { why: fileProblem(error) });
+    }
+  };
+  const stopTelling = agent.link.onChange(tell);
+  tell();
+  options.started();
+  log.info('agent is running', { metrics: metricsUrl });
+  const work = [
+    agent.link.run(signal),
+    renewals(options, folder, agent, signal),
+    every(clock, statusEveryMs, tell, signal),
+    every(clock, contactEveryMs, () => agent.keepContact(), signal),
+  ];
+  try {
+    // All of them return after an interruption. The first that rejects ends the others.
+    await Promise.all(work);
+  } finally {
+    over.abort(new Error('the agent stops'));
+    await Promise.allSettled(work);
+    stopTelling();
+    unlink();
+    tell();
+    log.info('agent has stopped');
+  }
+}
+
+/** Renews the SVID of the agent. Rejects only where the site refuses to, or where it is too late. */
+async function renewals(
+  { clock, random, log, server }: RunAgentOptions,
+  folder: AgentFolder,
+  agent: AgentProcess,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    try {
+      await keepFresh(
+        {
+          io: { clock, random, interruption: () => signal },
+          folder: new JoinFolder(folder.identity),
+          server,
+        },
+        ({ notAfterMs }) => {
+          log.info('renewed the SVID of this agent', { notAfter: timestamp(notAfterMs) });
+          agent.renewed();
+        },
+        (text) => log.info(text),
+      );
+    } catch (caught) {
+      const error = toHansaError(caught);
+      agent.renewalFailed();
+      if (error.code === 'HANSA_FORBIDDEN') throw await agent.over(error);
+      if (error.code === 'HANSA_CERTIFICATE_INVALID') throw error;
+      // For example another server under the address of the site. It must not be able to stop the agent.
+      log.error('cannot renew the SVID of this agent', { error: error.message });
+      const delayMs = renewalRetryMs * (0.5 + random.unit() / 2);
+      await sleep(clock, delayMs, signal).catch(() => undefined);
+    }
+  }
+}
+
+async function every(
+  clock: Clock,
+  periodMs: number,
+  work: () => void,
+  signal: AbortSignal,
+): Promise<void> {
+  while (!signal.aborted) {
+    await sleep(clock, periodMs, signal).catch(() => undefined);
+    if (!signal.aborted) work();
+  }
+}
+
+/** The kernel frees it when the process ends for any reason. */
+function takeLock(folder: AgentFolder): StoreLock {
+  try {
+    return StoreLock.take(folder.lock);
+  } catch (cause) {
+    if (!hasCode(cause, 'HANSA_STORE_LOCKED')) throw cause;
+    throw new HansaError(
+      'HANSA_STORE_LOCKED',
+      `Cannot run an agent in ${folder.path}: another agent runs there. Stop it, or choose another --data-dir.`,
+      { cause },
+    );
+  }
+}

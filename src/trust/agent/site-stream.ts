@@ -1,0 +1,62 @@
+// Opens the channel of an agent to its site: one gRPC call on a connection of its own, with the SVID of
+// the agent as client certificate. The site must present its own SVID, verified against the bundle that
+// the agent got when it joined, or later from the site.
+
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import type { SiteStream } from '../../core/agent/agent-link.ts';
+import {
+  agentExporterBytes,
+  agentExporterLabel,
+  connectPath,
+  maxToAgentBytes,
+} from '../../core/agent/limits.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import { connectSite } from '../client/join-client.ts';
+import type { JoinFolder } from '../client/join-folder.ts';
+import { membershipOf } from '../client/join-renewal.ts';
+import { parseServer, readBundle } from '../client/join-server.ts';
+import { RpcClientCall } from '../client/rpc-client.ts';
+
+/** `moved`: where the site is now; undefined: where it was when the agent joined. */
+export async function openSiteStream(
+  folder: JoinFolder,
+  moved: string | undefined,
+  clock: Clock,
+  signal: AbortSignal,
+): Promise<SiteStream> {
+  const { server, trustDomain } = membershipOf(folder);
+  const url = parseServer(moved ?? server);
+  const bundle = readBundle(
+    folder.read('bundle.pem'),
+    TrustDomain.parse(trustDomain),
+    'bundle.pem',
+  );
+  const { socket } = await connectSite({
+    server: { url, bundle },
+    clock,
+    signal,
+    credential: {
+      certificateChain: folder.read('svid.pem'),
+      privateKey: folder.read('svid.key'),
+    },
+    purpose: 'connect to',
+  });
+  const exporter = socket.exportKeyingMaterial(
+    agentExporterBytes,
+    agentExporterLabel,
+    Buffer.alloc(0),
+  );
+  const call = new RpcClientCall(socket, url.host, connectPath, {
+    purpose: `connect to ${url.origin}`,
+    maxAnswerBytes: maxToAgentBytes,
+  });
+  return {
+    read: () => call.read(),
+    write: (message) => call.write(message),
+    get backlogBytes() {
+      return call.backlogBytes;
+    },
+    exporter,
+    close: () => call.close(),
+  };
+}
