@@ -10,7 +10,9 @@ import { spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { forgottenMembersLines } from './client/forgotten-members.ts';
+import { identitiesPart } from './agent/identities-part.ts';
 import { agentCommand } from './commands/agent.ts';
+import { agentRunCommands } from './commands/agent-run.ts';
 import { grantCheckCommand } from './commands/grant-check.ts';
 import { joinCommand } from './commands/join.ts';
 import { trustNames } from './commands/names.ts';
@@ -33,6 +35,7 @@ export const trustPlane: Plane<TrustSettings> = {
     svidCommand(kit),
     joinCommand(kit),
     agentCommand(kit),
+    agentRunCommands(kit),
     new Command('grant').addCommand(grantCheckCommand(kit)),
   ],
   names: trustNames,
@@ -63,6 +66,7 @@ export const trustPlane: Plane<TrustSettings> = {
       return names.length === 0 ? [] : forgottenMembersLines(client, names);
     },
   },
+  agentPart: identitiesPart,
   start: async (context, settings) => {
     const { startTrust } = await import('./start.ts');
     return startTrust(context, settings);

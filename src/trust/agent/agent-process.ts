@@ -54,6 +54,7 @@ export class AgentProcess {
   /** Before this process. */
   readonly #contactBeforeMs: number | undefined;
   readonly #startedFromCache: boolean;
+  readonly #serving = Promise.withResolvers<void>();
   #running: readonly RunningAgentPart[] | undefined;
 
   private constructor(
@@ -117,6 +118,11 @@ export class AgentProcess {
     const process = new AgentProcess(parts, cache, state, replica, lastContactMs);
     if (state.size > 0) await process.#startParts();
     return process;
+  }
+
+  /** Resolves when the parts run. */
+  get serving(): Promise<void> {
+    return this.#serving.promise;
   }
 
   /** Wall time; undefined: never. */
@@ -254,6 +260,7 @@ export class AgentProcess {
     for (const part of running) {
       for (const [name, check] of part.health ?? []) this.health.add(name, check);
     }
+    this.#serving.resolve();
   }
 
   #offlineSinceMs(): number | undefined {

@@ -15,7 +15,7 @@ import { JoinFolder } from '../client/join-folder.ts';
 import { keepFresh } from '../client/join-renewal.ts';
 import { type AgentFolder, prepareAgentFolder } from './agent-folder.ts';
 import { AgentProcess } from './agent-process.ts';
-import { writeStatus } from './agent-status.ts';
+import { type AgentStatus, writeStatus } from './agent-status.ts';
 import { attestationLoss } from './attestation-rights.ts';
 import { startMetricsServer } from './metrics-server.ts';
 import { sealerOf } from './svid-vault.ts';
@@ -38,6 +38,8 @@ export interface RunAgentOptions {
   readonly interruption: AbortSignal;
   /** Called once, when the agent runs. */
   readonly started: () => void;
+  /** Prints the message for the person who started the agent, when it serves workloads. */
+  readonly announce: (text: string) => void;
 }
 
 const statusEveryMs = 10_000;
@@ -106,7 +108,15 @@ async function serve(
   const stopTelling = agent.link.onChange(tell);
   tell();
   options.started();
-  log.info('agent is running', { metrics: metricsUrl });
+  const startedMs = clock.monotonic();
+  const greet = async (): Promise<void> => {
+    await agent.serving;
+    tell();
+    const status = agent.status();
+    log.info('agent is ready', { ...status.endpoints, metrics: metricsUrl });
+    options.announce(greeting(status, metricsUrl, folder.path, clock.monotonic() - startedMs));
+  };
+  void greet();
   const work = [
     agent.link.run(signal),
     renewals(options, folder, agent, signal),
@@ -124,6 +134,26 @@ async function serve(
     tell();
     log.info('agent has stopped');
   }
+}
+
+function greeting(
+  { spiffeId, server, endpoints }: Pick<AgentStatus, 'spiffeId' | 'server' | 'endpoints'>,
+  metricsUrl: string | undefined,
+  dataDir: string,
+  tookMs: number,
+): string {
+  const { workload } = endpoints;
+  const lines = [
+    ['site', server],
+    ...Object.entries(endpoints),
+    ...(metricsUrl === undefined ? [] : [['metrics', `${metricsUrl}/metrics`]]),
+  ];
+  return [
+    `${spiffeId} is ready (${(tookMs / 1000).toFixed(1)} s)`,
+    ...lines.map(([name = '', at = '']) => `  ${name.padEnd(11)} ${at}`),
+    ...(workload === undefined ? [] : [`  export SPIFFE_ENDPOINT_SOCKET=unix://${workload}`]),
+    `next: ./hansa agent status --data-dir ${dataDir}`,
+  ].join('\n');
 }
 
 /** Renews the SVID of the agent. Rejects only where the site refuses to, or where it is too late. */

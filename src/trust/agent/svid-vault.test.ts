@@ -15,7 +15,8 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
-import { type KeptSvid, SealedSvids, sealerOf } from './svid-vault.ts';
+import type { KeptSvid } from './agent-workloads.ts';
+import { SealedSvids, sealerOf } from './svid-vault.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'hansa-vault-'));
 after(() => rmSync(base, { recursive: true, force: true }));

@@ -11,25 +11,7 @@ import type { Log } from '../../core/log/log.ts';
 import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
 import { createSealer, type SealedPlace, type Sealer } from '../../core/store/sealing/sealer.ts';
 import { replaceFile } from './agent-cache.ts';
-
-/** One SVID of a workload. */
-export interface KeptSvid {
-  readonly entryUid: string;
-  readonly entryName: string;
-  /** DER, the leaf first. */
-  readonly chain: readonly Buffer[];
-  /** PKCS #8 in DER. */
-  readonly key: Buffer;
-  readonly authorityId: string;
-  readonly issuedAtMs: number;
-}
-
-export interface SvidVault {
-  /** What was saved last. Empty where nothing usable is there; never rejects. */
-  load(): Promise<readonly KeptSvid[]>;
-  /** Replaces everything, soon. */
-  save(svids: readonly KeptSvid[]): void;
-}
+import type { KeptSvid, SvidVault } from './agent-workloads.ts';
 
 const place: SealedPlace = {
   collection: 'agent.secrets',

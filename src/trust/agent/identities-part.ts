@@ -1,0 +1,60 @@
+// The trust plane's part on agents: serves workloads with the section `identities` of the state. Every
+// command imports this file, so it loads the services when they start.
+
+import type { AgentContext, AgentPart, RunningAgentPart } from '../../core/agent/agent-part.ts';
+import { parseSiteItem, siteCollection, siteName } from '../agents/site-item.ts';
+import { identityItemProblem } from './identity-items.ts';
+
+export const identitiesPart: AgentPart = {
+  section: 'identities',
+  problemOf: identityItemProblem,
+  // The own bundle of the site: the services need one for as long as they run.
+  survives: ({ collection }) => collection === siteCollection,
+  start: async (context) => {
+    const { agentFolderAt } = await import('./agent-folder.ts');
+    const { SealedSvids } = await import('./svid-vault.ts');
+    const { sealer, clock, log, dataDir } = context;
+    const file = agentFolderAt(dataDir).svidsFile;
+    const vault = sealer && new SealedSvids({ file, sealer, clock, log });
+    return await startServices(context, vault);
+  },
+};
+
+type Vault = InstanceType<typeof import('./svid-vault.ts')['SealedSvids']>;
+
+async function startServices(
+  context: AgentContext,
+  vault: Vault | undefined,
+): Promise<RunningAgentPart> {
+  const { startAgentWorkloads } = await import('./agent-workloads.ts');
+  const { link, offlineSinceMs, trustDomain, store } = context;
+  const workloads = await startAgentWorkloads({
+    ...context,
+    agentName: context.agent,
+    link: { sign: (build) => link.sign(build), offlineSinceMs },
+    kept: vault,
+  });
+  const unhook = link.onChange(() => {
+    if (offlineSinceMs() === undefined) workloads.refresh();
+  });
+  return {
+    health: workloads.health,
+    endpoints: { workload: workloads.socket },
+    report: () => workloads.report(),
+    deniesFromMs: () => {
+      const item = store.get(siteCollection, siteName);
+      const sinceMs = offlineSinceMs();
+      if (item === undefined || sinceMs === undefined) return undefined;
+      return sinceMs + parseSiteItem(item.value, trustDomain).maxOfflineSeconds * 1000;
+    },
+    revoke: async (isFinal) => {
+      if (isFinal) workloads.dropAll();
+      await vault?.drop();
+    },
+    stop: async () => {
+      unhook();
+      await workloads.stop();
+      await vault?.close();
+    },
+  };
+}

@@ -1,0 +1,191 @@
+// `hansa agent run` and `hansa agent status`: the agent of this machine.
+
+import { hostname } from 'node:os';
+import { resolve } from 'node:path';
+import { MessageChannel } from 'node:worker_threads';
+import { Command, Option } from 'commander';
+import { printable, renderColumns } from '../../core/command/columns.ts';
+import { usageError } from '../../core/command/usage-error.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import { agentFolderAt, hasJoined } from '../agent/agent-folder.ts';
+import { type AgentFlags, agentSettings } from '../agent/agent-settings.ts';
+import { type AgentStatus, isRunning, readStatus } from '../agent/agent-status.ts';
+import { addProofOptions, addServerOptions, type JoinFlags } from '../client/join-flags.ts';
+import { JoinFolder } from '../client/join-folder.ts';
+
+/** Merged into the group that commands/agent.ts describes. */
+export function agentRunCommands(kit: CommandKit): Command {
+  return new Command('agent').addCommand(runCommand(kit)).addCommand(statusCommand(kit));
+}
+
+interface RunOptions extends JoinFlags, AgentFlags {
+  readonly logLevel: 'debug' | 'info' | 'warn' | 'error';
+}
+
+function runCommand(kit: CommandKit): Command {
+  const run = addServerOptions(new Command('run'))
+    .description('run the agent of this machine in the foreground')
+    .option('--name <name>', 'the name of this agent');
+  return addProofOptions(run)
+    .option(
+      '--key-file <path>',
+      'keep sealed SVIDs of workloads for a restart without the site; the key, outside --data-dir',
+    )
+    .option('--metrics <address>', 'HOST:PORT of /metrics, /healthz and /readyz, or off (default)')
+    .addOption(
+      new Option('--log-level <level>', 'the least level of log lines')
+        .choices(['debug', 'info', 'warn', 'error'])
+        .default('info'),
+    )
+    .addHelpText(
+      'after',
+      `
+The first start in a data folder joins the site, as hansa join does. Later starts need only --data-dir;
+the agent keeps --key-file and --metrics. It serves the SPIFFE Workload API, SDS and ext_authz to the
+processes of this machine at DATA_DIR/workload.sock, with the entries that the site assigns to it. It
+needs no root, but without CAP_SYS_PTRACE it cannot attest the programs of other users by path or hash.
+
+While the site is not reachable, workloads keep their SVIDs until they expire, and ext_authz denies
+after the time that the site has set. When the site no longer accepts the agent, the workloads lose
+their SVIDs, and the command ends with exit code 6 or 7. Do not restart it then.
+
+Examples:
+  hansa agent run --data-dir ./agent --server https://lubeck.example:8443 \\
+    --trust-domain lubeck.example --bundle lubeck.json --token machines --name crane-1 \\
+    --secret-file ./secret
+  hansa agent run --data-dir ./agent`,
+    )
+    .action(async (options: RunOptions, command: Command) => {
+      const dataDir = folderOf(kit, command);
+      await joinFirst(kit, dataDir, options);
+      const { settings, store } = agentSettings(
+        agentFolderAt(dataDir).settingsFile,
+        options,
+        kit.io.cwd,
+      );
+      // Loaded here, so that other commands do not load the code of the daemon.
+      const { runAgent } = await import('../agent/run-agent.ts');
+      const { createLog } = await import('../../core/log/json-log.ts');
+      const { MetricsRegistry } = await import('../../core/metrics/registry.ts');
+      const { clock, random, stderr, interruption } = kit.io;
+      // The agent keeps running when the reader of its output has closed the pipe.
+      for (const stream of [kit.io.stdout, stderr]) {
+        stream.removeAllListeners('error').on('error', () => undefined);
+      }
+      // The timers of the clock do not keep the process alive between two attempts. This port does.
+      const { port1: anchor } = new MessageChannel();
+      anchor.on('message', () => undefined);
+      try {
+        await runAgent({
+          ...settings,
+          dataDir,
+          server: options.server,
+          version: kit.version,
+          host: hostname(),
+          clock,
+          random,
+          log: createLog({
+            clock,
+            sink: stderr,
+            level: options.logLevel,
+            format: stderr.isTTY === true ? 'text' : 'json',
+          }),
+          metrics: new MetricsRegistry(),
+          parts: kit.agentParts,
+          interruption: interruption(),
+          started: store,
+          announce: (text) => kit.print(text),
+        });
+      } finally {
+        anchor.close();
+      }
+    });
+}
+
+function folderOf(kit: CommandKit, command: Command): string {
+  return resolve(kit.io.cwd, kit.dataDir(command).path());
+}
+
+/** Joins where the folder has not joined yet. Otherwise the flags must fit the agent in the folder. */
+async function joinFirst(kit: CommandKit, dataDir: string, options: RunOptions): Promise<void> {
+  if (!hasJoined(dataDir)) {
+    if (options.server === undefined) {
+      throw usageError(
+        `${dataDir} is not the data folder of an agent. For the first start, set --server, --trust-domain, --bundle or --fingerprint, --token, --name and --secret-file (or --svid or --socket).`,
+      );
+    }
+    const { joinAgent } = await import('../agent/join-agent.ts');
+    const { id } = await joinAgent(kit.io, dataDir, options);
+    kit.note(printable(`Joined as ${id.toString()}.`));
+    return;
+  }
+  const { membership } = new JoinFolder(agentFolderAt(dataDir).identity);
+  const { trustDomain = membership?.trustDomain, name } = options;
+  const isOther =
+    trustDomain !== membership?.trustDomain ||
+    (name !== undefined && membership?.spiffeId !== `spiffe://${trustDomain}/hansa/agent/${name}`);
+  if (isOther) {
+    throw usageError(
+      `${dataDir} belongs to ${membership?.spiffeId ?? ''}. Choose another --data-dir.`,
+    );
+  }
+}
+
+function statusCommand(kit: CommandKit): Command {
+  return new Command('status')
+    .description('show the state of the agent of this machine')
+    .addOption(kit.outputOption(['json', 'yaml']))
+    .addHelpText(
+      'after',
+      `
+The command reads the data folder of the agent, not the site. It ends with exit code 10 if the agent
+does not run, or is not connected to its site.
+
+Examples:
+  hansa agent status --data-dir ./agent`,
+    )
+    .action(({ output }: { readonly output: OutputFormat }, command: Command) => {
+      const dataDir = folderOf(kit, command);
+      const status = readStatus(agentFolderAt(dataDir).statusFile);
+      if (status === undefined) {
+        throw new HansaError(
+          'HANSA_NOT_FOUND',
+          `No agent has run with the data folder ${dataDir}.`,
+        );
+      }
+      const running = isRunning(status);
+      kit.print(
+        kit.renderValue({ running, ...status }, output) ?? renderColumns(rows(status, running)),
+      );
+      if (!running || !status.connected) {
+        throw new HansaError(
+          'HANSA_UNHEALTHY',
+          running ? 'The agent is not connected to its site.' : 'The agent does not run.',
+        );
+      }
+    });
+}
+
+function rows(status: AgentStatus, running: boolean): string[][] {
+  const cells: [string, string | undefined][] = [
+    ['agent', status.spiffeId],
+    ['version', status.version],
+    ['process', running ? `${status.pid}, since ${status.startedAt}` : 'not running'],
+    ['site', status.server],
+    ['connected', `${status.connected && running ? 'yes' : 'no'}, since ${status.since}`],
+    ['last contact', status.lastContact],
+    ['last error', status.lastError],
+    ['next try', status.nextTry],
+    ['own SVID', `until ${status.svidNotAfter}`],
+    [
+      'ext_authz',
+      status.deniesAfter === undefined ? undefined : `denies from ${status.deniesAfter}`,
+    ],
+    ['entries', String(status.entries)],
+    ['workloads', String(status.workloads)],
+    ...Object.entries(status.endpoints).map(([name, at]): [string, string] => [name, at]),
+    ...status.problems.map((problem): [string, string] => ['problem', problem]),
+  ];
+  return cells.flatMap(([name, value]) => (value === undefined ? [] : [[name, printable(value)]]));
+}
