@@ -6,12 +6,12 @@ import { workloadEntryKind } from '../api/kinds/workload-entry.ts';
 import { siteAgentName } from '../api/values/agent-name.ts';
 import { Certificate } from '../core/identity/x509/certificate.ts';
 import { BundlePublisher } from '../core/identity/bundle/published-bundle.ts';
-import { HansaError } from '../core/errors/error.ts';
 import type { Log } from '../core/log/log.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { incarnationOf } from '../core/store/incarnation.ts';
 import { agentChannel } from './agents/agent-channel.ts';
 import { keepAgents } from './agents/agents.ts';
+import { agentIdentities } from './agents/agent-identities.ts';
 import { StoreAssignments } from './agents/store-assignments.ts';
 import { admitFederation } from './federation/admit-federation.ts';
 import { bundleRoutes } from './federation/bundle-endpoint.ts';
@@ -76,21 +76,23 @@ export async function startTrust(
     maxFederations,
   });
   const joins = joining({ ...context, federationState }, settings.reattestWithinSeconds);
-  const channel = agentChannel({
+  const { members } = joins;
+  const identities = agentIdentities({
     ...context,
-    incarnation,
-    members: joins.members,
-    sign: async () => {
-      throw new HansaError('HANSA_UNAVAILABLE', 'This site does not sign for agents.');
-    },
+    federationState,
+    assignments,
+    members,
+    siteNames,
+    jwtIssuer: issuer,
   });
   const agents = keepAgents({
     ...context,
     federationState,
     assignments,
-    members: joins.members,
+    members,
     workloads: workloads.connected,
   });
+  const channel = agentChannel({ ...context, incarnation, members, sign: identities.sign });
   return {
     controllers: [
       federationController(context, new FederationMetrics(metrics, maxFederations)),
@@ -142,6 +144,7 @@ export async function startTrust(
       agents.stop();
       unpublish();
       channel.stop();
+      identities.stop();
       web?.stop();
       return workloads.stop();
     },

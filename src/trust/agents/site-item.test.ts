@@ -4,7 +4,7 @@ import { systemClock, systemRandom } from '../../core/clock/system.ts';
 import { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { MemoryVault } from '../../core/identity/authority/test-vault.ts';
 import { encodeSiteItem, parseSiteItem } from './site-item.ts';
-import { lubeck } from './test-site-objects.ts';
+import { lubeck } from './state/test-site-objects.ts';
 
 const open = (): Promise<SiteAuthority> =>
   SiteAuthority.open({

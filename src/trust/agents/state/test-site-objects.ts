@@ -1,17 +1,17 @@
 // For tests only: a store of given objects, and the parts of a site or an agent that decide from it.
 
-import { TrustDomain } from '../../api/values/trust-domain.ts';
-import { Bundle } from '../../core/identity/bundle/bundle.ts';
-import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
-import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import type { Entry, Store } from '../../core/store/store.ts';
-import { StoreFederationState } from '../authorization/federation-state.ts';
-import { FederatedBundles } from '../federation/federated-bundles.ts';
+import { TrustDomain } from '../../../api/values/trust-domain.ts';
+import { Bundle } from '../../../core/identity/bundle/bundle.ts';
+import { encodeSpiffeBundle } from '../../../core/identity/bundle/spiffe-bundle.ts';
+import { forgeRoot } from '../../../core/identity/x509/test-forge.ts';
+import type { Entry, Store } from '../../../core/store/store.ts';
+import { StoreFederationState } from '../../authorization/federation-state.ts';
+import { FederatedBundles } from '../../federation/federated-bundles.ts';
 import {
   type UsableEntry,
   usableEntry,
   type WorkloadEntry,
-} from '../workload/entries/matching-entries.ts';
+} from '../../workload/entries/matching-entries.ts';
 
 export const lubeck = TrustDomain.parse('lubeck.example');
 export const ownRoot = forgeRoot('lubeck.example');

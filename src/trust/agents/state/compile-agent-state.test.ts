@@ -1,20 +1,20 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
-import { federationGrantKind } from '../../api/kinds/federation-grant.ts';
-import { federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { serviceOfferKind } from '../../api/kinds/service-offer.ts';
-import { peerLabel, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import { timestamp } from '../../api/object.ts';
-import { forgeRoot } from '../../core/identity/x509/test-forge.ts';
-import { decideAccess } from '../authorization/ext-authz.ts';
+import { federationGrantKind } from '../../../api/kinds/federation-grant.ts';
+import { federationPeerKind } from '../../../api/kinds/federation-peer.ts';
+import { serviceOfferKind } from '../../../api/kinds/service-offer.ts';
+import { peerLabel, spiffeFederationKind } from '../../../api/kinds/spiffe-federation.ts';
+import { timestamp } from '../../../api/object.ts';
+import { forgeRoot } from '../../../core/identity/x509/test-forge.ts';
+import { decideAccess } from '../../authorization/ext-authz.ts';
 import {
   liveSyncedAt,
   storedFederations,
   type StoredFederation,
-} from '../federation/federated-bundles.ts';
-import type { UsableEntry } from '../workload/entries/matching-entries.ts';
-import { givenBundles } from '../workload/given-bundles.ts';
+} from '../../federation/federated-bundles.ts';
+import type { UsableEntry } from '../../workload/entries/matching-entries.ts';
+import { givenBundles } from '../../workload/given-bundles.ts';
 import {
   compileAgentState,
   confirmationForAgents,

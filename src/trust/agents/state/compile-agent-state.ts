@@ -2,21 +2,21 @@
 // them. The agent keeps them in a store of its own, in the same collections, and the code that runs at
 // the site comes to the same decisions there. It learns nothing about relations of other entries. Pure.
 
-import { confirmedAtOf, sourceOf, staleAfterSecondsOf } from '../../api/bundle-life.ts';
-import { type FederationGrant, federationGrantKind } from '../../api/kinds/federation-grant.ts';
-import { type FederationPeer, federationPeerKind } from '../../api/kinds/federation-peer.ts';
-import { type ServiceOffer, serviceOfferKind } from '../../api/kinds/service-offer.ts';
-import { peerLabel, spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
-import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
-import { timestamp } from '../../api/object.ts';
-import { refreshAfterSeconds } from '../../api/values/refresh-hint.ts';
-import type { FederationState } from '../authorization/federation-state.ts';
-import { type StoredFederation, usableDocument } from '../federation/federated-bundles.ts';
+import { confirmedAtOf, sourceOf, staleAfterSecondsOf } from '../../../api/bundle-life.ts';
+import { type FederationGrant, federationGrantKind } from '../../../api/kinds/federation-grant.ts';
+import { type FederationPeer, federationPeerKind } from '../../../api/kinds/federation-peer.ts';
+import { type ServiceOffer, serviceOfferKind } from '../../../api/kinds/service-offer.ts';
+import { peerLabel, spiffeFederationKind } from '../../../api/kinds/spiffe-federation.ts';
+import { workloadEntryKind } from '../../../api/kinds/workload-entry.ts';
+import { timestamp } from '../../../api/object.ts';
+import { refreshAfterSeconds } from '../../../api/values/refresh-hint.ts';
+import type { FederationState } from '../../authorization/federation-state.ts';
+import { type StoredFederation, usableDocument } from '../../federation/federated-bundles.ts';
 import {
   askedTrustDomains,
   asksFor,
   type UsableEntry,
-} from '../workload/entries/matching-entries.ts';
+} from '../../workload/entries/matching-entries.ts';
 import type { Relations } from './relations.ts';
 
 export interface CompiledObject {

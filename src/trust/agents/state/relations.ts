@@ -1,10 +1,10 @@
 // An index of offers, grants and peers by SPIFFE ID, so that the state of an agent takes time for its
 // own relations only, and not for all relations of the site. Pure.
 
-import type { FederationGrant } from '../../api/kinds/federation-grant.ts';
-import type { ServiceOffer } from '../../api/kinds/service-offer.ts';
-import { isWithoutPeer } from '../authorization/entitlement.ts';
-import type { FederationState } from '../authorization/federation-state.ts';
+import type { FederationGrant } from '../../../api/kinds/federation-grant.ts';
+import type { ServiceOffer } from '../../../api/kinds/service-offer.ts';
+import { isWithoutPeer } from '../../authorization/entitlement.ts';
+import type { FederationState } from '../../authorization/federation-state.ts';
 
 export class Relations {
   readonly federationState: FederationState;
