@@ -1,5 +1,4 @@
-// Summarizes many objects for `hansa status`, `hansa doctor` and lists: how many are in which state, and
-// what the operator can do. Pure.
+// Counts objects by state, for `hansa status` and `hansa doctor`. Pure.
 
 export interface StateCounts {
   readonly total: number;
@@ -19,21 +18,4 @@ export function countsText({ total, states }: StateCounts): string {
   if (total === 0) return 'none';
   const parts = Object.entries(states).map(([state, number]) => `${number} ${state}`);
   return parts.length === 1 ? (parts[0] as string) : `${total} (${parts.join(', ')})`;
-}
-
-/** One line per remedy, with the names that it is for. In a merged one, `placeholder` stands for the name. */
-export function mergeTodos(
-  rows: readonly { readonly name: string; readonly todo: string }[],
-  placeholder: string,
-): string[] {
-  const alike = new Map<string, { readonly name: string; readonly todo: string }[]>();
-  for (const row of rows) {
-    if (row.todo === '') continue;
-    const words = row.todo.replaceAll(row.name, placeholder);
-    alike.set(words, [...(alike.get(words) ?? []), row]);
-  }
-  return [...alike].map(([words, [first, ...others]]) => {
-    const names = [first, ...others].map((row) => row?.name).join(', ');
-    return `${names}: ${others.length === 0 ? first?.todo : words}`;
-  });
 }

@@ -5,9 +5,9 @@ import { type Agent, agentKind } from '../api/kinds/agent.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
-import { agentRow, countAgents } from './agents/agent-rows.ts';
+import { agentRow, countAgents, troubleOf } from './agents/agent-rows.ts';
 import { ownFingerprint } from './client/site-bundle.ts';
-import { countsText, mergeTodos } from './state-counts.ts';
+import { countsText } from './state-counts.ts';
 import {
   countFederations,
   federationRow,
@@ -47,12 +47,13 @@ export async function trustStatus(client: SiteClient, nowMs: number): Promise<St
 }
 
 function agentLines(agents: readonly Agent[], nowMs: number): string[] {
-  const odd = agents.map((agent) => agentRow(agent, nowMs)).filter(({ todo }) => todo !== '');
+  const odd = agents.filter((agent) => troubleOf(agent, nowMs) !== undefined);
   const told = odd.slice(0, maxTold);
   const more = odd.length - told.length;
   return [
-    ...told.map(({ name, state, since, why }) => `agent ${name} is ${state} for ${since}: ${why}`),
-    ...mergeTodos(told, 'NAME'),
+    ...told
+      .map((agent) => agentRow(agent, nowMs))
+      .map(({ name, state, since, why }) => `agent ${name} is ${state} for ${since}: ${why}`),
     ...(more > 0 ? [`and ${more} more: hansa agent list`] : []),
   ];
 }

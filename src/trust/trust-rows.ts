@@ -5,7 +5,7 @@ import { humanDuration } from '../api/values/duration.ts';
 import { bundleLife, sourceOf } from '../api/bundle-life.ts';
 import type { SpiffeBundle } from '../core/identity/bundle/spiffe-bundle.ts';
 import { findCondition } from '../core/reconcile/conditions.ts';
-import { countStates, mergeTodos, type StateCounts } from './state-counts.ts';
+import { countStates, type StateCounts } from './state-counts.ts';
 
 export interface TrustRow {
   readonly trustDomain: string;
@@ -49,12 +49,18 @@ export function trustTable(rows: readonly TrustRow[], isWide: boolean): string[]
   ];
 }
 
-/** The remedies below the table. */
+/** The remedies below the table. Equal ones are merged. */
 export function todoLines(rows: readonly TrustRow[]): string[] {
-  return mergeTodos(
-    rows.map(({ trustDomain, todo }) => ({ name: trustDomain, todo })),
-    'TRUST-DOMAIN',
-  );
+  const alike = new Map<string, TrustRow[]>();
+  for (const row of rows) {
+    if (row.todo === '') continue;
+    const words = row.todo.replaceAll(row.trustDomain, 'TRUST-DOMAIN');
+    alike.set(words, [...(alike.get(words) ?? []), row]);
+  }
+  return [...alike].map(([words, [first, ...others]]) => {
+    const names = [first, ...others].map((row) => row?.trustDomain).join(', ');
+    return `${names}: ${others.length === 0 ? first?.todo : words}`;
+  });
 }
 
 const worstFirst = ['expired', 'stale', 'not ready'];

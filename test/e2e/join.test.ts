@@ -139,7 +139,7 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     const { spiffeId } = JSON.parse(stdout) as { readonly spiffeId: string };
     assert.equal(spiffeId, 'spiffe://lubeck.example/hansa/bot/ci');
     const listed = (await lubeck('join', 'list')).stdout;
-    assert.match(listed, /bot +ci +ci-runners +spiffe:\/\/bruges\.example\/ci\/runner/);
+    assert.match(listed, /ci +ci-runners +spiffe:\/\/bruges\.example\/ci\/runner/);
     const audited = (await lubeck('audit', 'list', '-o', 'json')).stdout;
     assert.match(audited, /"verb": ?"bot\.join"/);
   });
@@ -200,18 +200,21 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     const taken = await bySecret('crane-5', 'other');
     assert.equal(taken.code, 5);
     assert.match(taken.stderr, /There is an agent crane-5 already.*HANSA_ALREADY_EXISTS/s);
-    assert.equal((await lubeck('join', 'forget', 'crane-5', '--yes')).code, 0);
+    const asBot = await lubeck('join', 'forget', 'crane-5', '--yes');
+    assert.equal(asBot.code, 4);
+    assert.match(asBot.stderr, /crane-5 is an agent\..*hansa agent forget crane-5/);
+    assert.equal((await lubeck('agent', 'forget', 'crane-5', '--yes')).code, 0);
     assert.equal((await bySecret('crane-5', 'other')).code, 0);
     const renewal = await hansa(['join', 'renew', '--write', at('crane-5')]);
     assert.equal(renewal.code, 7);
-    assert.equal((await lubeck('join', 'forget', 'nobody', '--yes')).code, 4);
+    assert.equal((await lubeck('agent', 'forget', 'nobody', '--yes')).code, 4);
   });
 
   test('of a bot ends when the operator forgets the bot', async () => {
-    assert.equal((await lubeck('join', 'forget', 'ci', '--bot', '--yes')).code, 0);
+    assert.equal((await lubeck('join', 'forget', 'ci', '--yes')).code, 0);
     const renewal = await hansa(['join', 'renew', '--write', at('ci')]);
     assert.equal(renewal.code, 7, renewal.stderr);
-    assert.equal((await lubeck('join', 'forget', 'ci', '--bot', '--yes')).code, 4);
+    assert.equal((await lubeck('join', 'forget', 'ci', '--yes')).code, 4);
   });
 
   test('says nothing to a server that is not the site', async () => {

@@ -19,7 +19,6 @@ export function agentDetails(
     ['agent', row.name],
     ['state', row.since === '' ? row.state : `${row.state}, for ${row.since}`],
     ...optional('why', row.why),
-    ...optional('to do', row.todo),
     ...optional('host', row.host),
     ...optional('version', row.version),
     ...optional('last seen', row.lastSeen),

@@ -20,6 +20,7 @@ function agent(status: Agent['status'], labels?: Record<string, string>): Agent 
 const connected = agent(
   {
     state: 'Connected',
+    reason: 'Connected since some time.',
     since: at(-300),
     lastSeenAt: at(-8),
     svidExpiresAt: at(3000),
@@ -35,10 +36,10 @@ const connected = agent(
 );
 
 suite('the row of an agent', () => {
-  test('that is connected needs nothing', () => {
+  test('that is connected tells no reason', () => {
     const row = agentRow(connected, nowMs);
     assert.deepEqual(
-      [row.state, row.since, row.entries, row.workloads, row.lastSeen, row.svid, row.todo],
+      [row.state, row.since, row.entries, row.workloads, row.lastSeen, row.svid, row.why],
       ['Connected', '5m', '2', '3', 'now', 'for 50m', ''],
     );
     assert.equal(row.labels, 'zone=harbour');
@@ -46,7 +47,7 @@ suite('the row of an agent', () => {
 
   test('without a status is shown as unknown', () => {
     const row = agentRow(agent(undefined), nowMs);
-    assert.deepEqual([row.state, row.entries, row.lastSeen, row.todo], ['unknown', '0', '', '']);
+    assert.deepEqual([row.state, row.entries, row.lastSeen, row.why], ['unknown', '0', '', '']);
   });
 
   test('has version, host, token and labels in the wide table only', () => {
@@ -59,25 +60,29 @@ suite('the row of an agent', () => {
     );
   });
 
-  for (const [status, todo] of [
-    [{ state: 'Conflicted', reason: 'two processes answer' }, /agent reinstate crane-1.*forget/],
-    [{ state: 'Suspended', reason: 'its peer is suspended' }, /resume its peer/],
-    [{ state: 'Expired', reason: 'its SVID expired' }, /start the agent/],
-    [{ state: 'Disconnected', reason: 'no message' }, /network on its machine/],
-    [{ state: 'Connected', svidExpiresAt: at(600) }, /log of the agent/],
-    [{ state: 'Connected', problems: ['the cache is full'] }, /log of the agent/],
-  ] as const) {
-    test(`tells what to do about ${JSON.stringify(status)}`, () => {
-      const row = agentRow(agent(status), nowMs);
-      assert.match(row.todo, todo);
-      assert.notEqual(row.why, '');
+  test('that has joined only tells how to start it, which is no trouble', () => {
+    const joined = agent({ state: 'Joined', reason: 'Start hansa agent run.' });
+    assert.equal(agentRow(joined, nowMs).why, 'Start hansa agent run.');
+    assert.equal(troubleOf(joined, nowMs), undefined);
+  });
+
+  for (const state of ['Conflicted', 'Suspended', 'Expired', 'Disconnected'] as const) {
+    test(`that is ${state} tells the reason of the site`, () => {
+      const odd = agent({ state, reason: 'Do something.', svidExpiresAt: at(9000) });
+      assert.equal(agentRow(odd, nowMs).why, 'Do something.');
+      assert.equal(troubleOf(odd, nowMs), 'Do something.');
     });
   }
 
-  test('says when the SVID of an agent that is away ends', () => {
-    const away = agent({ state: 'Disconnected', reason: 'no message', svidExpiresAt: at(1800) });
-    assert.match(troubleOf(away, nowMs)?.why ?? '', /expires in 30m/);
-  });
+  for (const [status, why] of [
+    [{ state: 'Connected', svidExpiresAt: at(600) }, /SVID expires in 10m.*has not renewed/],
+    [{ state: 'Connected', svidExpiresAt: at(-600) }, /SVID expires in 0s/],
+    [{ state: 'Connected', problems: ['The cache is full.'] }, /^The cache is full\.$/],
+  ] as const) {
+    test(`that is connected and has ${JSON.stringify(status)} tells that`, () => {
+      assert.match(agentRow(agent(status), nowMs).why, why);
+    });
+  }
 
   test('never shows a negative time where the clocks differ', () => {
     const row = agentRow(

@@ -21,9 +21,8 @@ export interface AgentRow {
   readonly host: string;
   readonly token: string;
   readonly labels: string;
+  /** Why it is in this state, and what to do; empty if nothing is wrong. */
   readonly why: string;
-  /** The remedy for the operator; empty if none is needed. */
-  readonly todo: string;
 }
 
 const narrow = [
@@ -55,7 +54,6 @@ export function agentTable(rows: readonly AgentRow[], isWide: boolean): string[]
 export function agentRow(agent: Agent, nowMs: number): AgentRow {
   const { metadata, status = {} } = agent;
   const { state = 'unknown', since, lastSeenAt, svidExpiresAt } = status;
-  const trouble = troubleOf(agent, nowMs);
   return {
     name: metadata.name,
     state,
@@ -75,56 +73,19 @@ export function agentRow(agent: Agent, nowMs: number): AgentRow {
     labels: Object.entries(metadata.labels ?? {})
       .map(([key, value]) => `${key}=${value}`)
       .join(','),
-    why: trouble?.why ?? status.reason ?? '',
-    todo: trouble?.todo ?? '',
+    why: troubleOf(agent, nowMs) ?? (state === 'Connected' ? '' : (status.reason ?? '')),
   };
 }
 
-export interface AgentTrouble {
-  readonly why: string;
-  readonly todo: string;
-}
-
-/** What is wrong with an agent; undefined if nothing is. */
-export function troubleOf(agent: Agent, nowMs: number): AgentTrouble | undefined {
-  const { name } = agent.metadata;
-  const { state, reason = '', svidExpiresAt, problems = [] } = agent.status ?? {};
+/** What is wrong with an agent, and what to do; undefined if nothing is. */
+export function troubleOf({ status = {} }: Agent, nowMs: number): string | undefined {
+  const { state, reason = '', svidExpiresAt, problems = [] } = status;
+  if (state !== 'Connected' && state !== 'Joined' && state !== undefined) return reason;
   const left = svidExpiresAt === undefined ? undefined : Date.parse(svidExpiresAt) - nowMs;
-  switch (state) {
-    case 'Conflicted':
-      return {
-        why: reason,
-        todo: `find out which machine is the real one. Stop the other and run hansa agent reinstate ${name}, or run hansa agent forget ${name}.`,
-      };
-    case 'Suspended':
-      return { why: reason, todo: 'to trust it again, resume its peer.' };
-    case 'Expired':
-      return {
-        why: reason,
-        todo: `start the agent on its machine. If it cannot attest again, run hansa agent forget ${name}, and let it join with a token.`,
-      };
-    case 'Disconnected': {
-      const end =
-        left === undefined ? '' : ` Its SVID expires in ${humanDuration(Math.max(left, 0))}.`;
-      return {
-        why: `${reason}${end}`.trim(),
-        todo: 'check the agent and the network on its machine (hansa agent status there).',
-      };
-    }
-    case 'Connected':
-    case 'Joined':
-      if (left !== undefined && left < svidSoonMs) {
-        return {
-          why: `its SVID expires in ${humanDuration(Math.max(left, 0))}, and the agent has not renewed it`,
-          todo: 'see the log of the agent.',
-        };
-      }
-      break;
-    case undefined:
-      break;
+  if (state === 'Connected' && left !== undefined && left < svidSoonMs) {
+    return `Its SVID expires in ${humanDuration(Math.max(left, 0))}, and the agent has not renewed it. See the log of the agent.`;
   }
-  const [first] = problems;
-  return first === undefined ? undefined : { why: first, todo: 'see the log of the agent.' };
+  return problems[0];
 }
 
 export function countAgents(agents: readonly Agent[]): StateCounts {

@@ -32,7 +32,7 @@ test('a long list ends with how many more there are', async () => {
   const many = Array.from({ length: 25 }, (_, at) => agent(`crane-${at}`, 'bruges.example'));
   const lines = await forgottenMembersLines(answers(many), ['bruges.example']);
   assert.equal(lines.length, 22);
-  assert.equal(lines.at(-1), '  and 5 more: hansa join list');
+  assert.equal(lines.at(-1), '  and 5 more: hansa agent list and hansa join list');
 });
 
 test('a caller who may not list members is told that there may be some', async () => {

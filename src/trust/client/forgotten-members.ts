@@ -7,7 +7,7 @@ import type { SiteClient } from '../../core/plane/site-client.ts';
 import { printable } from '../../core/command/columns.ts';
 import { trustPaths } from '../paths.ts';
 
-/** Longer lists are in `hansa join list`. */
+/** Longer lists are in `hansa agent list` and `hansa join list`. */
 const shownNames = 20;
 
 /** Empty where there are none. */
@@ -45,6 +45,6 @@ function linesOf(peer: string, members: readonly MemberSummary[]): readonly stri
   return [
     `The site forgets these members, which joined with an SVID of ${printable(peer)}:`,
     ...names.slice(0, shownNames).map((name) => printable(`  ${name}`)),
-    ...(more > 0 ? [`  and ${more} more: hansa join list`] : []),
+    ...(more > 0 ? [`  and ${more} more: hansa agent list and hansa join list`] : []),
   ];
 }

@@ -10,8 +10,8 @@ import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import { agentDetails } from '../agents/agent-details.ts';
 import { agentRow, agentTable } from '../agents/agent-rows.ts';
 import { assignedTo } from '../agents/assignment.ts';
-import { mergeTodos } from '../state-counts.ts';
 import type { WorkloadEntry } from '../workload/entries/matching-entries.ts';
+import { forgetCommand, reinstateCommand } from './agent-forget.ts';
 import { installCommand, uninstallCommand } from './agent-install.ts';
 
 interface Output {
@@ -34,6 +34,8 @@ Examples:
     )
     .addCommand(listCommand(kit))
     .addCommand(showCommand(kit))
+    .addCommand(forgetCommand(kit))
+    .addCommand(reinstateCommand(kit))
     .addCommand(installCommand(kit))
     .addCommand(uninstallCommand(kit));
 }
@@ -55,7 +57,6 @@ function listCommand(kit: CommandKit): Command {
           const rows = agents.map((agent) => agentRow(agent, kit.io.clock.now()));
           const table = agentTable(rows, output.format === 'wide');
           kit.print(renderColumns(table.map((row) => row.map((cell) => printable(cell)))));
-          for (const line of mergeTodos(rows, 'NAME')) kit.note(printable(line));
           if (agents.every(({ metadata }) => metadata.name === siteAgentName)) {
             kit.note(
               'No other machine has joined. To create a token for one: hansa join token create',

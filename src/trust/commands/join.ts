@@ -1,8 +1,7 @@
-// `hansa join`: joins a site as an agent or a bot. Operators of the site list and forget members with it.
+// `hansa join`: joins a site as an agent or a bot. Operators of the site list and forget bots with it.
 
 import { resolve } from 'node:path';
 import { Command, Option } from 'commander';
-import type { MemberSummary } from '../join/join-routes.ts';
 import {
   addProofOptions,
   addServerOptions,
@@ -11,18 +10,16 @@ import {
 } from '../client/join-flags.ts';
 import { type JoinWish, joinSite, refuseMember } from '../client/join-site.ts';
 import { JoinFolder } from '../client/join-folder.ts';
+import { forgetCommand, listCommand } from './join-bots.ts';
 import { renewCommand, showJoined } from './join-renew.ts';
 import { tokenCommand } from './join-token.ts';
 import { findServer } from '../client/join-server.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
-import { printable, renderColumns } from '../../core/command/columns.ts';
-import { pathTo } from '../../core/plane/path-to.ts';
-import { trustPaths } from '../paths.ts';
 
 export function joinCommand(kit: CommandKit): Command {
   return new Command('join')
-    .description('join a site as an agent or a bot, and manage tokens and members')
+    .description('join a site as an agent or a bot, and manage join tokens and bots')
     .addCommand(runCommand(kit), { isDefault: true })
     .addCommand(renewCommand(kit))
     .addCommand(tokenCommand(kit))
@@ -93,84 +90,4 @@ function wishOf({ token, name = '', role }: RunOptions): JoinWish {
     throw usageError('The token sets the name of a bot: remove --name.');
   }
   return { token, role: chosen, name };
-}
-
-const headings = ['ROLE', 'NAME', 'TOKEN', 'PROVEN BY', 'GENERATION', 'RENEWED', 'UNTIL', 'WHY'];
-
-function listCommand(kit: CommandKit): Command {
-  return new Command('list')
-    .description('list agents, and bots whose SVID is valid')
-    .addOption(kit.outputOption(['json', 'yaml', 'name']))
-    .addHelpText('after', '\nExamples:\n  hansa join list')
-    .action((options: { readonly output: OutputFormat }, command: Command) =>
-      kit.withClient(command, async (client) => {
-        const { body } = await client.request({ path: trustPaths.members });
-        const { members } = body as { readonly members: readonly MemberSummary[] };
-        const rendered = kit.renderValue({ members }, options.output);
-        if (rendered !== undefined) {
-          kit.print(rendered);
-          return;
-        }
-        if (options.output.format === 'name') {
-          const names = new Set(members.map(({ role, name }) => `${role}/${name}`));
-          for (const name of names) kit.print(printable(name));
-          return;
-        }
-        if (members.length === 0) {
-          kit.note(
-            'There are no members. To create a join token, see: hansa join token create --help',
-          );
-          return;
-        }
-        const rows = members.map((each) =>
-          [
-            each.role,
-            each.name,
-            each.token,
-            each.provenBy,
-            String(each.generation),
-            each.renewedAt,
-            each.notAfter,
-            each.refused === undefined ? '' : `cannot renew: ${each.refused}`,
-          ].map((cell) => printable(cell)),
-        );
-        kit.print(renderColumns([headings, ...rows]));
-      }),
-    );
-}
-
-interface ForgetOptions {
-  readonly bot?: boolean;
-  readonly output: OutputFormat;
-}
-
-function forgetCommand(kit: CommandKit): Command {
-  return new Command('forget')
-    .description('forget an agent or a bot, so that it can no longer renew')
-    .argument('<name>', 'the name of the agent or bot')
-    .option('--bot', 'forget a bot: all instances with this name')
-    .addOption(kit.outputOption(['json', 'yaml']))
-    .addHelpText(
-      'after',
-      `
-Its current SVID stays valid until it expires, at most one hour. The name of an agent becomes free. A
-member can join again while its token admits it. To prevent that, delete the token first, or create a
-new secret for it.
-
-Examples:
-  hansa join forget crane-1
-  hansa join forget ci --bot`,
-    )
-    .action((name: string, { bot = false, output }: ForgetOptions, command: Command) =>
-      kit.withClient(command, async (client) => {
-        const what = bot ? 'bot' : 'agent';
-        await kit.confirm(command, `Forget the ${what} ${printable(name)}?`);
-        const path = pathTo(trustPaths[what], { name });
-        await client.request({ method: 'DELETE', path });
-        kit.print(
-          kit.renderValue({ role: what, name, forgotten: true }, output) ??
-            printable(`Forgot the ${what} ${name}.`),
-        );
-      }),
-    );
 }

@@ -14,6 +14,8 @@ export const trustNames: NameLists = new Map(
     'join token secret': 'get jointokens',
     'join forget': 'join list',
     'agent show': 'agent list',
+    'agent forget': 'agent list',
+    'agent reinstate': 'agent list',
     'grant check --offer': 'get serviceoffers',
   }),
 );

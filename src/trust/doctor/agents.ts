@@ -42,9 +42,9 @@ export function judgeAgents(
     .toSorted((a, b) => rank(a.agent) - rank(b.agent));
   const told = troubled.slice(0, maxTold).map(({ agent, trouble }) => {
     const { state = 'unknown' } = agent.status ?? {};
-    const text = `${agent.metadata.name} is ${state}: ${trouble?.why}`;
-    const remedy = capitalized(trouble?.todo ?? '');
-    return (state === 'Conflicted' ? problem : warning)(check, printable(text), printable(remedy));
+    const text = `${agent.metadata.name} is ${state}`;
+    const level = state === 'Conflicted' ? problem : warning;
+    return level(check, printable(text), printable(trouble ?? ''));
   });
   const more = troubled.length - told.length;
   return [
@@ -74,8 +74,4 @@ function lostEntries(agents: readonly Agent[], entries: readonly WorkloadEntry[]
 
 function rank({ status }: Agent): number {
   return status?.state === 'Conflicted' ? 0 : status?.state === 'Disconnected' ? 2 : 1;
-}
-
-function capitalized(text: string): string {
-  return text.charAt(0).toUpperCase() + text.slice(1);
 }
