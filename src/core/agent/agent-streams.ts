@@ -40,8 +40,10 @@ export interface AgentStreamsParts {
   readonly sign: SignForAgent;
 }
 
-/** Longest computation before other tasks run. */
-const atOnceMs = 5;
+/** Longest computation before other tasks run, without the writing that follows it. */
+const atOnceMs = 3;
+/** Most streams before other tasks run: each of them then encodes and writes a message. */
+const mostAtOnce = 16;
 /** The stream pings before that. It is only reached where the stream itself has failed. */
 const messageWithinMs = pingAfterMs + pongWithinMs + 5_000;
 
@@ -205,6 +207,7 @@ export class AgentStreams {
     // Changes of one moment make one step.
     await yieldToEventLoop();
     let untilMs = clock.monotonic() + atOnceMs;
+    let count = 0;
     for (const stream of this.#due) {
       this.#due.delete(stream);
       try {
@@ -216,9 +219,10 @@ export class AgentStreams {
         });
         stream.end(toHansaError(error));
       }
-      if (clock.monotonic() < untilMs) continue;
+      if (++count < mostAtOnce && clock.monotonic() < untilMs) continue;
       await yieldToEventLoop();
       untilMs = clock.monotonic() + atOnceMs;
+      count = 0;
     }
     this.#isAdvancing = false;
   }

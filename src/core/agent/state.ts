@@ -17,6 +17,7 @@ export class AgentItem implements ItemName {
   readonly name: string;
   readonly value: Buffer;
   #digest: Buffer | undefined;
+  #key: string | undefined;
 
   constructor(section: string, collection: string, name: string, value: Buffer) {
     this.section = section;
@@ -29,6 +30,11 @@ export class AgentItem implements ItemName {
   get digest(): Buffer {
     this.#digest ??= hash('sha256', this.value, 'buffer');
     return this.#digest;
+  }
+
+  get key(): string {
+    this.#key ??= joined(this);
+    return this.#key;
   }
 }
 
@@ -47,22 +53,30 @@ export interface StateVersion {
 }
 
 /** Unique for an item, and sorts by section, collection and name. None of them contains a NUL. */
-export function keyOf({ section, collection, name }: ItemName): string {
+export function keyOf(item: ItemName): string {
+  return item instanceof AgentItem ? item.key : joined(item);
+}
+
+function joined({ section, collection, name }: ItemName): string {
   return `${section}\0${collection}\0${name}`;
 }
 
-/** SHA-256 over the keys and digests of all items, in order of keys. */
+/** SHA-256 over the keys and digests of all items, in order of keys. Each key follows its length in four bytes. */
 export function hashState(items: Iterable<HeldItem>): Buffer {
-  const rows = [...items].map((item) => ({ key: keyOf(item), digest: item.digest }));
+  const rows = Array.from(items, (item) => ({ key: keyOf(item), digest: item.digest }));
   rows.sort((a, b) => (a.key < b.key ? -1 : 1));
-  const parts: Uint8Array[] = [];
+  const size = rows.reduce(
+    (sum, { key, digest }) => sum + 4 + Buffer.byteLength(key) + digest.byteLength,
+    0,
+  );
+  const bytes = Buffer.allocUnsafe(size);
+  let at = 0;
   for (const { key, digest } of rows) {
-    const text = Buffer.from(key);
-    const length = Buffer.alloc(4);
-    length.writeUInt32BE(text.byteLength);
-    parts.push(length, text, digest);
+    const length = bytes.write(key, at + 4);
+    at = bytes.writeUInt32BE(length, at) + length;
+    at += digest.copy(bytes, at);
   }
-  return hash('sha256', Buffer.concat(parts), 'buffer');
+  return hash('sha256', bytes, 'buffer');
 }
 
 export interface Difference {

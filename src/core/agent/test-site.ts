@@ -10,7 +10,14 @@ import {
 import { HansaError } from '../errors/error.ts';
 import type { Log } from '../log/log.ts';
 import type { SiteStream } from './agent-link.ts';
-import { AgentItem, difference, hashState, keyOf, type StateVersion } from './state.ts';
+import {
+  AgentItem,
+  difference,
+  hashState,
+  type ItemName,
+  keyOf,
+  type StateVersion,
+} from './state.ts';
 
 export const silentLog: Log = {
   debug: () => undefined,
@@ -211,7 +218,7 @@ export function wireVersion({ incarnation, revision, epoch, hash }: StateVersion
   return { incarnation, revision: BigInt(revision), epoch: BigInt(epoch), hash };
 }
 
-function wireName({ section, collection, name }: Omit<AgentItem, 'value' | 'digest'>) {
+function wireName({ section, collection, name }: ItemName) {
   return { section, collection, name };
 }
 
