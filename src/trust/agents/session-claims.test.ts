@@ -222,6 +222,34 @@ suite('two live processes with one identity', () => {
     assert.equal(parts.conflicted.size, 0);
   });
 
+  test('are no conflict where the second one is dead when the site reads its hello', async () => {
+    const parts = await site();
+    const first = await connect(parts.one, 'a');
+    const dead = new TestAgent(new AgentMemory(), { session: 'b' });
+    dead.answersPings = false;
+    const ended = parts.one.serve(dead);
+    dead.hello();
+    await quiet();
+    assert.equal(sessionsReader.get(parts.one.store, 'crane')?.contender, undefined);
+    await parts.clock.advance(3_001);
+    assert.equal((await ended).code, 'HANSA_TIMEOUT');
+    assert.equal(first.state.ended, undefined);
+    assert.equal(parts.conflicted.size, 0);
+  });
+
+  test('are no conflict where the second one ends before the first has answered', async () => {
+    const parts = await site();
+    const first = await connect(parts.one, 'a');
+    const second = await connect(parts.two, 'b');
+    assert.equal(sessionsReader.get(parts.two.store, 'crane')?.contender?.replica, 'two');
+    second.agent.abort();
+    await quiet();
+    await exchange(parts);
+    assert.equal(sessionsReader.get(parts.one.store, 'crane')?.contender, undefined);
+    assert.equal(first.state.ended, undefined);
+    assert.equal(parts.conflicted.size, 0);
+  });
+
   test('are no conflict where the second gave up and the first reconnects', async () => {
     const parts = await site();
     const first = await connect(parts.one, 'a');

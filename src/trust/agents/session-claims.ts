@@ -131,18 +131,28 @@ export class SessionClaims implements AgentSessions {
         `Two other processes use the identity of agent ${agent}, and the site is checking which one is alive. Try again.`,
       );
     }
+    // A busy replica may read the hello of a process that is already dead.
+    if (!(await stream.probe())) {
+      throw new HansaError('HANSA_TIMEOUT', 'The agent did not answer a ping after its hello.');
+    }
     const mine = { ...claimant, sinceMs: clock.now() };
     if (!(await this.#write(agent, revision, { holder, contender: mine }))) return;
     const untilMs = clock.monotonic() + takeOverAfterMs;
-    while (clock.monotonic() < untilMs) {
-      await this.#changeOf(agent, untilMs - clock.monotonic(), signal);
-      signal.throwIfAborted();
-      const { record } = this.#read(agent);
+    for (;;) {
+      const { record, revision: now } = this.#read(agent);
       if (record?.contender?.stream !== claimant.stream) return;
+      if (signal.aborted) {
+        // The holder must not be judged by a process that is gone.
+        if (await this.#write(agent, now, { holder: record.holder })) return;
+        continue;
+      }
+      if (clock.monotonic() < untilMs) {
+        await this.#changeOf(agent, untilMs - clock.monotonic(), signal);
+        continue;
+      }
+      // Neither the holder nor its replica has answered.
+      if (await this.#write(agent, now, undefined)) return;
     }
-    // Neither the holder nor its replica has answered.
-    const { record, revision: now } = this.#read(agent);
-    if (record?.contender?.stream === claimant.stream) await this.#write(agent, now, undefined);
   }
 
   /** Resolves at the next change of the record, after `withinMs`, or when the stream ends. */
