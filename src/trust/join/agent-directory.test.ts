@@ -17,8 +17,13 @@ import { putObject } from './test-join-site.ts';
 
 const trustDomain = TrustDomain.parse('lubeck.example');
 const crane = 'spiffe://lubeck.example/hansa/agent/crane';
-const svid = (id: string, serialHex = '02', key = 'another key'): ValidatedSvid =>
-  ({ id: SpiffeId.parse(id), serialHex, leaf: { spki: Buffer.from(key) } }) as ValidatedSvid;
+const svid = (id: string, serialHex = '02', key = 'another key', notBeforeMs = 0): ValidatedSvid =>
+  ({
+    id: SpiffeId.parse(id),
+    serialHex,
+    leaf: { spki: Buffer.from(key) },
+    notBeforeMs,
+  }) as ValidatedSvid;
 
 async function scene(t: TestContext, more: Partial<Member> = {}) {
   const clock = new VirtualClock();
@@ -159,6 +164,34 @@ suite('an agent', () => {
     });
     assert.equal(members.get('agent/crane')?.revision, revision);
   });
+
+  for (const [what, shown] of [
+    ['joined', 'spiffe://lubeck.example/hansa/agent/other'],
+    ['renewed', crane],
+  ] as const) {
+    test(`that ${what} at another replica a moment ago is told to try again`, async (t) => {
+      const { directory, store, clock } = await scene(t);
+      const refuse = (wasAdmitted: boolean) =>
+        directory.refuse(
+          {
+            path: '',
+            address: undefined,
+            peerChain: [],
+            svid: svid(shown, '00', 'a key', issuedAtMs - 60_000),
+            wasAdmitted,
+          },
+          'so',
+        );
+      const issuedAtMs = clock.now();
+      await clock.advance(9_000);
+      assert.equal(refuse(false).code, 'HANSA_UNAVAILABLE');
+      await clock.advance(0);
+      assert.equal(store.count('trust.member-refusals'), 0);
+      assert.notEqual(refuse(true).code, 'HANSA_UNAVAILABLE');
+      await clock.advance(1_000);
+      assert.notEqual(refuse(false).code, 'HANSA_UNAVAILABLE');
+    });
+  }
 
   test('whose open stream has become older is not reported: it renewed itself', async (t) => {
     const { directory, store, clock } = await scene(t);

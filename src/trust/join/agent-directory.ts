@@ -6,6 +6,7 @@ import { spiffeFederationKind } from '../../api/kinds/spiffe-federation.ts';
 import { siteAgentName } from '../../api/values/agent-name.ts';
 import type { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { clockSkewMs } from '../../core/identity/authority/phases.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -27,6 +28,9 @@ export interface AgentDirectoryParts {
   readonly log: Pick<Log, 'warn'>;
 }
 
+/** How long after a join or a renewal a replica may not know of it. */
+const replicaLagMs = 10_000;
+
 /** A change in these collections can end the trust in the peer that vouched for agents. */
 const trustCollections = [federationPeerKind.plural, spiffeFederationKind.plural];
 
@@ -35,6 +39,12 @@ export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
   return {
     find: (svid) => findAgent(parts, svid),
     refuse: ({ svid, address, wasAdmitted }, reason) => {
+      if (wasAdmitted !== true && isNewHere(parts, svid)) {
+        return new HansaError(
+          'HANSA_UNAVAILABLE',
+          'This replica of the site does not know this new SVID yet. Try again.',
+        );
+      }
       // An open stream of the agent itself becomes older than its two newest SVIDs, too.
       if (wasAdmitted !== true) reportOlder(parts, svid, address);
       return refusalOf(parts, svid, reason);
@@ -98,6 +108,19 @@ function ageOf(
   const key = hash('sha256', leaf.spki, 'hex');
   if (key === member.key) return 'newest';
   return key === member.previousKey ? 'previous' : 'older';
+}
+
+/** Whether another replica may just have issued the SVID: it is newer than what this one knows. */
+function isNewHere(
+  { trustDomain, members, clock }: AgentDirectoryParts,
+  svid: ValidatedSvid | undefined,
+): boolean {
+  if (svid === undefined || !svid.id.memberOf(trustDomain)) return false;
+  if (clock.now() - (svid.notBeforeMs + clockSkewMs) >= replicaLagMs) return false;
+  const instance = svid.id.path.replace(/^\/hansa\//, '');
+  if (agentOf(instance) === undefined) return false;
+  const member = members.get(instance)?.member;
+  return member === undefined || ageOf(svid, member) === 'older';
 }
 
 /** Records an SVID of an agent that newer ones have replaced: its data folder may have been copied. */
