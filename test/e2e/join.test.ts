@@ -172,6 +172,41 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     assert.equal(stolen.code, 7);
     assert.match(stolen.stderr, /The site rejected the join/);
     assert.equal((await hansa(['join', 'renew', '--write', at('crane-2')])).code, 0);
+    // The operator sees it on the Agent.
+    const told = ['agents', 'crane-2', '--for', 'condition=OldSVIDRefused', '--timeout', '30s'];
+    const waited = await lubeck('wait', ...told);
+    assert.equal(waited.code, 0, waited.stderr);
+    const shown = (await lubeck('get', 'agents', 'crane-2', '-o', 'json')).stdout;
+    assert.match(shown, /generation 1 tried to renew, and generation 2 is the newest/);
+  });
+
+  test('by a token for one machine admits that machine once, with its labels', async () => {
+    const flags = ['--single-use', '--agent-name', 'barge-1', '--label', 'quay=north'];
+    const made = await lubeck('join', 'token', 'create', 'barge', ...flags);
+    assert.equal(made.code, 0, made.stderr);
+    writeFileSync(at('barge-secret'), made.stdout);
+    const joinBarge = (name: string, into: string) =>
+      joinAs(
+        ...['--bundle', at('lubeck.json'), '--token', 'barge', '--name', name],
+        ...['--secret-file', at('barge-secret'), '--write', at(into)],
+      );
+    const other = await joinBarge('barge-2', 'barge-2');
+    assert.equal(other.code, 7);
+    assert.match(other.stderr, /^The site rejected the join\./);
+    const first = await joinBarge('barge-1', 'barge-1');
+    assert.equal(first.code, 0, first.stderr);
+    const second = await joinBarge('barge-1', 'barge-again');
+    assert.equal(second.code, 7);
+    assert.match(second.stderr, /the token barge is single-use, and it was used at /);
+    assert.ok(!existsSync(at('barge-again')));
+    const used = ['jointokens', 'barge', '--for', 'condition=Ready=False', '--timeout', '30s'];
+    assert.equal((await lubeck('wait', ...used)).code, 0);
+    const token = (await lubeck('get', 'jointokens', 'barge', '-o', 'json')).stdout;
+    assert.match(token, /is single-use, and agent\/barge-1 used it at /);
+    assert.equal((await lubeck('wait', 'agents', 'barge-1', '--for', 'create')).code, 0);
+    const agent = (await lubeck('get', 'agents', 'barge-1', '-o', 'json')).stdout;
+    const { metadata } = JSON.parse(agent) as { metadata: { labels: object } };
+    assert.deepEqual(metadata.labels, { quay: 'north' });
   });
 
   test('goes on where it was cut off between two files', async () => {
