@@ -350,8 +350,8 @@ export type RenewSVIDInitialRequest = Message<"hansa.join.v1.RenewSVIDInitialReq
   intermediates: Uint8Array[];
 
   /**
-   * The key to be certified: a new one for each renewal. Keep it before you ask: after an answer that did not arrive, the SVID
-   * before it is renewed once more, with this key only.
+   * The key to be certified: a new one for each renewal. Keep it before you ask: after an answer that
+   * did not arrive, the SVID before it is renewed once more, with this key only.
    *
    * @generated from field: bytes public_key = 5;
    */

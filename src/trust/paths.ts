@@ -16,7 +16,6 @@ export const trustPaths = {
   grantCheck: '/hansa/v1/grants/check',
   members: '/hansa/v1/join/members',
   joinSecret: '/hansa/v1/join/secrets/{name}',
-  agent: '/hansa/v1/join/agents/{name}',
   agentReinstate: '/hansa/v1/join/agents/{name}/reinstate',
   bot: '/hansa/v1/join/bots/{name}',
 } as const;

@@ -185,11 +185,9 @@ spec: {spiffeID: "spiffe://bruges.example/ci/runner", selectors: ["unix:uid:${pr
     const made = await lubeck('join', 'token', 'create', 'barge', ...flags);
     assert.equal(made.code, 0, made.stderr);
     writeFileSync(at('barge-secret'), made.stdout);
+    const proof = ['--bundle', at('lubeck.json'), '--secret-file', at('barge-secret')];
     const joinBarge = (name: string, into: string) =>
-      joinAs(
-        ...['--bundle', at('lubeck.json'), '--token', 'barge', '--name', name],
-        ...['--secret-file', at('barge-secret'), '--write', at(into)],
-      );
+      joinAs(...proof, '--token', 'barge', '--name', name, '--write', at(into));
     const other = await joinBarge('barge-2', 'barge-2');
     assert.equal(other.code, 7);
     assert.match(other.stderr, /^The site rejected the join\./);

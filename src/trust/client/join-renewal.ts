@@ -126,7 +126,7 @@ export async function keepFresh(
       }
       if (!isPassing(error)) throw error;
       if (isTooLate(folder, leaf.notAfterMs, clock.now(), error)) {
-        throw tooLate(leaf.notAfterMs, error);
+        throw tooLate(membershipOf(folder), leaf.notAfterMs, error);
       }
       if (clock.now() > leaf.notAfterMs) failuresAfterExpiry++;
       const againMs = retryDelayMs(failuresAfterExpiry, random);
@@ -147,9 +147,18 @@ function isTooLate(
   return nowMs > notAfterMs + reattestSeconds * 1000 && code !== 'HANSA_UNAVAILABLE';
 }
 
-function tooLate(notAfterMs: number, { message }: HansaError): HansaError {
+function tooLate(
+  { instance }: Membership,
+  notAfterMs: number,
+  { message }: HansaError,
+): HansaError {
+  const [role, name = ''] = instance.split('/');
+  const next =
+    role === 'agent'
+      ? `Ask the operator to forget the agent (hansa agent forget ${name}), and join again.`
+      : 'Join again.';
   return new HansaError(
     'HANSA_CERTIFICATE_INVALID',
-    `Cannot renew: the SVID expired at ${timestamp(notAfterMs)}, and the time in which its key can renew it is over. Ask the operator to forget the agent (hansa agent forget NAME), and join again. ${message}`,
+    `Cannot renew: the SVID expired at ${timestamp(notAfterMs)}, and the time in which its key can renew it is over. ${next} ${message}`,
   );
 }

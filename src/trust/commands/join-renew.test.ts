@@ -149,7 +149,7 @@ suite('hansa join renew --watch', () => {
     writeFileSync(path, JSON.stringify({ ...old, server: 'https://127.0.0.1:1' }));
     const { code, printed } = await watch(into, 61 * 60_000, 99);
     assert.equal(code, 11);
-    assert.match(printed.at(-1) ?? '', /hansa agent forget NAME/);
+    assert.match(printed.at(-1) ?? '', /expired at .* is over\. Join again\. /);
   });
 
   test('keeps the bundle fresh meanwhile, so that a rotation does not lock it out', async () => {

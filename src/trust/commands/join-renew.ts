@@ -31,8 +31,9 @@ export function renewCommand(kit: CommandKit): Command {
     .addHelpText(
       'after',
       `
-Each SVID can be renewed once, before it expires. Use --watch, which also keeps bundle.pem current, or
-run the command every half hour. If no answer arrives, repeat the same command.
+Each SVID can be renewed once. Use --watch, which also keeps bundle.pem current, or run the command
+every half hour. If no answer arrives, repeat the same command. After an SVID has expired, the site
+accepts its key for some time, seven days by default.
 
 Examples:
   hansa join renew --write ./identity

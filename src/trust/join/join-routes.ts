@@ -1,5 +1,5 @@
-// Routes for operators: create the secret of a token, list members, and forget an agent or a bot. They
-// need rights on JoinToken.
+// Routes for operators: create the secret of a token, list members, forget a bot, and reinstate an agent.
+// Operators forget an agent by deleting its Agent object.
 
 import { createPublicKey } from 'node:crypto';
 import { agentKind } from '../../api/kinds/agent.ts';
@@ -81,14 +81,6 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
     }),
     route({
       listener: 'api',
-      method: 'DELETE',
-      path: trustPaths.agent,
-      allow: 'rights',
-      rights: [{ verb: 'delete', kind: joinTokenKind }],
-      handle: async (request) => json(await forget(parts, request)),
-    }),
-    route({
-      listener: 'api',
       method: 'POST',
       path: trustPaths.agentReinstate,
       allow: 'rights',
@@ -155,24 +147,6 @@ async function makeSecret(
     ],
   });
   return { token: name, secret: encodeSecret(seed), expiresAt: timestamp(token.expiresAtMs) };
-}
-
-async function forget(
-  { members, audit }: JoinRoutesParts,
-  { params: { name }, caller, address }: Named,
-): Promise<{ readonly name: string; readonly forgotten: true }> {
-  const row = audit.record(
-    changeDraft(caller, address === undefined ? {} : { address }, {
-      verb: 'agent.forget',
-      kind: 'SVID',
-      name,
-      reason: 'its name is free, and its SVID cannot renew',
-    }),
-  );
-  if (!(await members.forget(`agent/${name}`, [row]))) {
-    throw new HansaError('HANSA_NOT_FOUND', `No agent ${JSON.stringify(name)} has joined.`);
-  }
-  return { name, forgotten: true };
 }
 
 /** The site signs for the agent again. */

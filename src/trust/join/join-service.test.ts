@@ -230,8 +230,7 @@ suite('joining', () => {
       const first = await parts();
       const wish = { token: 'ci-runners', role: 'agent', name: 'crane-3' };
       const joined = await joinBySvid(first, wish, svid);
-      const route = site.routes.find(({ path }) => path.endsWith('/agents/{name}'));
-      await route?.handle({ params: { name: 'crane-3' }, caller: socketOwner } as never);
+      assert.equal(await site.members.forget('agent/crane-3', []), true);
       await assert.rejects(
         renewSvid(await parts(), joined, { chain: joined.chain, key: first.key }),
         {
