@@ -4,6 +4,7 @@
 
 import { fork } from 'node:child_process';
 import { availableParallelism } from 'node:os';
+import { agentsScenario } from './agents-scenario.ts';
 import { leaseScenario } from './lease-scenario.ts';
 import { reconcileScenario } from './reconcile-scenario.ts';
 import { rotationScenario } from './rotation-scenario.ts';
@@ -17,6 +18,7 @@ const scenarios = [
   reconcileScenario,
   threadScenario,
   rotationScenario,
+  agentsScenario,
 ];
 
 const environment = {

@@ -15,6 +15,7 @@ import (
 	mathrand "math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,6 +37,10 @@ const (
 	connectWithin   = 2 * time.Minute
 	// As many at once: a machine that starts has one, and a site serves all of them.
 	connectAtOnce = 64
+	firstRetry    = time.Second
+	mostRetry     = 30 * time.Second
+	leastRetry    = 50 * time.Millisecond
+	goodStream    = 30 * time.Second
 )
 
 // identities is the file that bench/agent-fleet.ts writes.
@@ -181,36 +186,35 @@ func (f *hansaFleet) lost() (<-chan time.Time, int, error) {
 	return returned, f.started, nil
 }
 
-// run connects again whenever the stream ends, with a wait that doubles and that is random.
+// run connects again whenever the stream ends, with the backoff of an agent (core/agent/agent-link.ts).
 func (a *hansaAgent) run() {
-	wait := a.fleet.given.firstWait
-	for {
+	for attempt := 0; ; attempt++ {
+		began := time.Now()
 		err := a.follow()
 		code := status.Code(err)
 		if code == codes.PermissionDenied || code == codes.Unauthenticated || code == codes.InvalidArgument {
 			fmt.Fprintf(os.Stderr, "%s was refused: %v\n", a.name, err)
 			os.Exit(1)
 		}
-		if a.forget() {
-			wait = a.fleet.given.firstWait
+		a.forget()
+		if time.Since(began) >= goodStream {
+			attempt = 0
 		}
-		time.Sleep(time.Duration(mathrand.Int64N(int64(wait))) + wait/2)
-		wait = min(2*wait, a.fleet.given.longestWait)
+		most := min(mostRetry, firstRetry<<min(attempt, 10))
+		time.Sleep(leastRetry + time.Duration(mathrand.Int64N(int64(most-leastRetry))))
 	}
 }
 
-// forget ends what waits for the stream, and says whether the stream had a state.
-func (a *hansaAgent) forget() bool {
+// forget ends what waits for the stream.
+func (a *hansaAgent) forget() {
 	a.lock.Lock()
 	defer a.lock.Unlock()
-	was := a.isReady
 	a.isReady = false
 	a.stream = nil
 	for id, waiting := range a.waiting {
 		delete(a.waiting, id)
 		close(waiting)
 	}
-	return was
 }
 
 func (a *hansaAgent) follow() error {
@@ -436,13 +440,16 @@ func (a *hansaAgent) answered(message []byte) {
 	}
 }
 
-// transcript is what the key of a workload signs.
-func transcript(exporter []byte, entry string, publicKey []byte) []byte {
+// transcript is what the key of a workload signs (src/trust/agents/sign-transcript.ts).
+func (a *hansaAgent) transcript(exporter []byte, request uint64, entry string, publicKey []byte) []byte {
 	signed := []byte(strings.Repeat(" ", 64) + "hansa agent sign v1\x00")
 	for _, part := range [][]byte{
+		[]byte("trust-domain"), []byte(a.fleet.given.trustDomain),
+		[]byte("agent"), []byte(a.name),
+		[]byte("tls-exporter"), exporter,
+		[]byte("request"), strconv.AppendUint(nil, request, 10),
 		[]byte("entry"), []byte(entry),
 		[]byte("public-key"), publicKey,
-		[]byte("tls-exporter"), exporter,
 	} {
 		signed = binary.BigEndian.AppendUint32(signed, uint32(len(part)))
 		signed = append(signed, part...)
@@ -467,7 +474,7 @@ func (f *hansaFleet) sign(i, batch int) (int, error) {
 	for n := range batch {
 		used[n] = f.keys[nextKey.Add(1)%differentKeys]
 		uid := uids[n%len(uids)]
-		digest := sha256.Sum256(transcript(exporter, uid, used[n].spki))
+		digest := sha256.Sum256(a.transcript(exporter, id, uid, used[n].spki))
 		proof, err := ecdsa.SignASN1(rand.Reader, used[n].private, digest[:])
 		if err != nil {
 			return 0, err

@@ -46,7 +46,6 @@ type fleet interface {
 
 type options struct {
 	address, trustDomain, identities, socket string
-	firstWait, longestWait                   time.Duration
 }
 
 func main() {
@@ -56,8 +55,6 @@ func main() {
 	flag.StringVar(&given.trustDomain, "trust-domain", "", "of the site or SPIRE server")
 	flag.StringVar(&given.identities, "identities", "", "a file with the identities of the agents")
 	flag.StringVar(&given.socket, "socket", "", "of the SPIRE server's API for administrators")
-	flag.DurationVar(&given.firstWait, "first-wait", 100*time.Millisecond, "before the first reconnect")
-	flag.DurationVar(&given.longestWait, "longest-wait", 5*time.Second, "between reconnects")
 	flag.Parse()
 	var agents fleet
 	var err error
