@@ -27,10 +27,17 @@ async function startServices(
   vault: Vault | undefined,
 ): Promise<RunningAgentPart> {
   const { startAgentWorkloads } = await import('./agent-workloads.ts');
-  const { link, offlineSinceMs, trustDomain, store } = context;
+  const { link, offlineSinceMs, trustDomain, store, clock, random, log, metrics } = context;
+  // Not the whole context: `agent` would limit the entries to those of an Agent object in the store.
   const workloads = await startAgentWorkloads({
-    ...context,
+    trustDomain,
     agentName: context.agent,
+    store,
+    clock,
+    random,
+    log,
+    metrics,
+    dataDir: context.dataDir,
     link: { sign: (build) => link.sign(build), offlineSinceMs },
     kept: vault,
   });

@@ -42,7 +42,8 @@ export interface RunAgentOptions {
   readonly announce: (text: string) => void;
 }
 
-const statusEveryMs = 10_000;
+/** It is written only where it has changed. */
+const statusEveryMs = 2_000;
 /** A crash makes ext_authz count from this much earlier. */
 const contactEveryMs = 60_000;
 const renewalRetryMs = 60_000;
@@ -91,16 +92,22 @@ async function serve(
   const over = new AbortController();
   const { signal, unlink } = linkedSignal(interruption, over.signal);
   const startedAt = timestamp(clock.now());
+  let told = '';
   const tell = (): void => {
     const status = agent.status();
     const metrics = metricsUrl === undefined ? {} : { metrics: metricsUrl };
+    const next: AgentStatus = {
+      ...status,
+      endpoints: { ...status.endpoints, ...metrics },
+      pid: process.pid,
+      startedAt,
+    };
+    // The time of the last contact changes all the time, and matters only without one.
+    const text = JSON.stringify({ ...next, lastContact: status.connected || next.lastContact });
+    if (text === told) return;
+    told = text;
     try {
-      writeStatus(folder.statusFile, {
-        ...status,
-        endpoints: { ...status.endpoints, ...metrics },
-        pid: process.pid,
-        startedAt,
-      });
+      writeStatus(folder.statusFile, next);
     } catch (error) {
       log.warn('cannot write the status file', { why: fileProblem(error) });
     }
