@@ -35,17 +35,35 @@ function serverOf({ folder, server: moved }: RenewalParts): JoinServer {
   };
 }
 
-export async function renewOnce(parts: RenewalParts): Promise<Joined> {
+/** By folder. Two renewals at once would both use the newest SVID, and the site would refuse one of them. */
+const running = new Map<string, Promise<Joined>>();
+
+/** Calls for the same folder at the same time share one renewal. */
+export function renewOnce(parts: RenewalParts): Promise<Joined> {
+  const { path } = parts.folder;
+  let renewal = running.get(path);
+  if (renewal === undefined) {
+    renewal = renew(parts).finally(() => running.delete(path));
+    running.set(path, renewal);
+  }
+  return renewal;
+}
+
+async function renew(parts: RenewalParts): Promise<Joined> {
   const { folder } = parts;
   const { clock, random, interruption } = parts.io;
-  const membership = membershipOf(folder);
-  const server = serverOf(parts);
   const { renewSvid } = await import('./join-client.ts');
+  // Checks the folder before it creates a key there.
+  membershipOf(folder);
   const key = await folder.nextKey(random);
+  // Read together, because another process may renew meanwhile.
+  const { instance, generation } = membershipOf(folder);
+  const server = serverOf(parts);
+  const credential = { chain: chainOf(folder), key: createPrivateKey(folder.read('svid.key')) };
   const joined = await renewSvid(
     { server, clock, random, key, signal: interruption() },
-    { instance: membership.instance, generation: BigInt(membership.generation) },
-    { chain: chainOf(folder), key: createPrivateKey(folder.read('svid.key')) },
+    { instance, generation: BigInt(generation) },
+    credential,
   );
   folder.keep(joined, server.url);
   return joined;
