@@ -5,13 +5,16 @@ import { shrinkWhenIdle } from './shrink-when-idle.ts';
 
 function scene() {
   const clock = new VirtualClock();
-  const state = { cpuMs: 0, heapBytes: 25 * 1024 ** 2, collections: 0 };
+  const state = { cpuMs: 0, heapBytes: 25 * 1024 ** 2, collections: 0, releases: 0 };
   const shrinking = shrinkWhenIdle(clock, {
     cpuMs: () => state.cpuMs,
     heapBytes: () => state.heapBytes,
     collect: () => {
       state.collections++;
       state.cpuMs += 5_000;
+    },
+    releaseProgram: () => {
+      state.releases++;
     },
   });
   return {
@@ -63,11 +66,12 @@ suite('an idle process', () => {
     assert.equal(state.collections, 2);
   });
 
-  test('with a large heap is left alone', async () => {
+  test('with a large heap is not collected, and only returns pages of its program', async () => {
     const { state, pass } = scene();
     state.heapBytes = 41 * 1024 ** 2;
     await pass(20, 0);
     assert.equal(state.collections, 0);
+    assert.equal(state.releases, 1);
   });
 
   test('is left alone after stop', async () => {

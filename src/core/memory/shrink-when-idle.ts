@@ -1,10 +1,11 @@
 // Returns memory to the system when a process becomes idle. V8 keeps its young generation and free
 // pages after the start, or after load, for as long as the process allocates little: 20 MB of an idle
-// site. A collection that reduces memory stops the process: for 50 ms with a heap of 30 MiB, for
+// site. Pages of program files take another 35 MB (release-program-pages.ts). A collection that reduces memory stops the process: for 50 ms with a heap of 30 MiB, for
 // 115 ms with 56 MiB. So it runs only after a minute without load, on a small heap, and not again
 // within an hour: a caller that alternates load and silence cannot cause one pause after another.
 
 import type { Clock, Timer } from '../clock/clock.ts';
+import { releaseProgramPages } from './release-program-pages.ts';
 
 const everyMs = 10_000;
 
@@ -25,6 +26,8 @@ export interface Process {
   heapBytes(): number;
   /** Collects everything, and returns free pages to the system. */
   collect(): void;
+  /** Returns the pages of program files. Takes a few milliseconds, whatever the heap holds. */
+  releaseProgram(): void;
 }
 
 /** Without a process, does nothing: Node runs without --expose-gc, which the launcher sets. */
@@ -47,8 +50,9 @@ export function shrinkWhenIdle(
     isDue ||= isBusy;
     const isEarly =
       collectedAtMs !== undefined && clock.monotonic() - collectedAtMs < notAgainWithinMs;
-    if (isDue && quiet >= quietPeriods && !isEarly && process.heapBytes() <= maxHeapBytes) {
-      process.collect();
+    if (isDue && quiet >= quietPeriods && !isEarly) {
+      if (process.heapBytes() <= maxHeapBytes) process.collect();
+      process.releaseProgram();
       isDue = false;
       collectedAtMs = clock.monotonic();
     }
@@ -69,5 +73,7 @@ function thisProcess(): Process | undefined {
     },
     heapBytes: () => process.memoryUsage().heapUsed,
     collect: () => gc({ type: 'major', flavor: 'last-resort', execution: 'sync' }),
+    // Without koffi, the pages stay.
+    releaseProgram: () => void releaseProgramPages().catch(() => undefined),
   };
 }

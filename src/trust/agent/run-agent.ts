@@ -9,6 +9,7 @@ import { fileProblem } from '../../core/command/file-problem.ts';
 import { HansaError, hasCode, toHansaError } from '../../core/errors/error.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
+import { shrinkWhenIdle } from '../../core/memory/shrink-when-idle.ts';
 import { registerProcessMetrics } from '../../core/metrics/process-metrics.ts';
 import { StoreLock } from '../../core/store/sqlite/lock.ts';
 import { JoinFolder } from '../client/join-folder.ts';
@@ -64,6 +65,7 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
       problems: loss === undefined ? [] : [loss],
     });
     const own = registerProcessMetrics(metrics, clock, { version: options.version });
+    const shrinking = shrinkWhenIdle(clock);
     try {
       const server =
         metricsAddress &&
@@ -74,6 +76,7 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
         server?.stop();
       }
     } finally {
+      shrinking.stop();
       own.stop();
       await agent.stop();
     }
