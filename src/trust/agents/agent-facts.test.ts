@@ -100,5 +100,10 @@ suite('the facts of an agent', () => {
     agent.seen();
     facts.stop();
     assert.equal(read()?.['lastSeenAt'], '2026-01-01T00:00:05Z');
+    await clock.advance(5_000);
+    agent.seen();
+    agent.disconnected();
+    await clock.advance(60_000);
+    assert.equal(read()?.['lastSeenAt'], '2026-01-01T00:00:05Z');
   });
 });

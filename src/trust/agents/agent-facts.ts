@@ -26,6 +26,7 @@ export class AgentFacts implements AgentPresence {
   /** The number of streams of each connected agent. */
   readonly #connected = new Map<string, number>();
   #timer: Timer | undefined;
+  #isStopped = false;
 
   constructor(parts: AgentFactsParts) {
     this.#parts = parts;
@@ -51,11 +52,11 @@ export class AgentFacts implements AgentPresence {
     };
   }
 
-  /** Writes the rest. */
+  /** Writes the rest. Streams that end later change nothing. */
   stop(): void {
-    this.#timer?.cancel();
-    this.#connected.clear();
     this.#writeAll();
+    this.#isStopped = true;
+    this.#timer?.cancel();
   }
 
   #note(agent: string, facts: Readonly<Record<string, unknown>>): void {
@@ -64,6 +65,7 @@ export class AgentFacts implements AgentPresence {
   }
 
   #arm(): void {
+    if (this.#isStopped) return;
     this.#timer ??= this.#parts.clock.timer(writeEveryMs, () => {
       this.#timer = undefined;
       this.#writeAll();
@@ -76,7 +78,7 @@ export class AgentFacts implements AgentPresence {
 
   #write(agent: string): void {
     const facts = this.#due.get(agent);
-    if (facts === undefined) return;
+    if (facts === undefined || this.#isStopped) return;
     const uid = this.#parts.uidOf(agent);
     if (uid !== undefined) this.#parts.store.facts.merge(collection, agent, { uid, ...facts });
     // The object of an agent that has just joined may follow in a moment. A forgotten one has no facts.
