@@ -60,6 +60,9 @@ suite('after its SVID expired', () => {
   };
   const memberOf = ({ joined }: Held) => site.members.get(joined.instance)?.member;
 
+  /** Commits are written in order: a report that the site did not wait for is written before this one. */
+  const written = () => putObject(site.store, 'test.turns', { metadata: { name: 'turn' } });
+
   for (const role of ['agent', 'bot'] as const) {
     test(`the key of ${role === 'agent' ? 'an agent' : 'a bot'} renews it for seven days, and then not`, async () => {
       const held = await join(role);
@@ -92,6 +95,7 @@ suite('after its SVID expired', () => {
     const stamp = site.members.get(held.joined.instance)?.revision;
     await assert.rejects(renew(held), uniform);
     assert.match(site.denials.at(-1)?.reason ?? '', /generation 2 is the newest/);
+    await written();
     const report = refusedSvid(site.store, held.joined.instance);
     assert.equal(report?.serial, held.proof.chain[0]?.serialHex);
     assert.equal(report?.address, '127.0.0.1');
@@ -106,12 +110,15 @@ suite('after its SVID expired', () => {
     await renew(held);
     const revision = () => site.store.get('trust.member-refusals', held.joined.instance)?.revision;
     await assert.rejects(renew(held), uniform);
+    await written();
     const first = revision();
     assert.ok(first !== undefined);
     for (let at = 0; at < 5; at++) await assert.rejects(renew(held), uniform);
+    await written();
     assert.equal(revision(), first);
     await site.pass(60_000);
     await assert.rejects(renew(held), uniform);
+    await written();
     assert.notEqual(revision(), first);
   });
 
@@ -124,8 +131,33 @@ suite('after its SVID expired', () => {
     });
     const proof = { chain: [forged.certificate], key: forged.key };
     await assert.rejects(renew({ joined: held.joined, proof }), uniform);
+    await written();
     assert.equal(refusedSvid(site.store, held.joined.instance), undefined);
     await renew(held);
+  });
+
+  test('every refusal verifies the same signatures, so that its time tells nothing', async () => {
+    const { forgeLeaf, forgeRoot } = await import('../../core/identity/x509/test-forge.ts');
+    const [held, gone] = [await join(), await join()];
+    const renewed = await renew(held);
+    await site.members.forget(gone.joined.instance, []);
+    const forged = forgeLeaf(forgeRoot('lubeck.example'), held.joined.id.toString());
+    const byForged = { chain: [forged.certificate], key: forged.key };
+    const checksOf = async (refused: Held): Promise<string> => {
+      site.checks.length = 0;
+      await assert.rejects(renew(refused), uniform);
+      return site.checks.join(', ');
+    };
+    const found = [
+      await checksOf(held),
+      await checksOf(gone),
+      await checksOf({ joined: renewed.joined, proof: byForged }),
+      await checksOf({ joined: renewed.joined, proof: gone.proof }),
+      await checksOf({ joined: { ...renewed.joined, instance: 'agent/none' }, proof: held.proof }),
+    ];
+    await site.pass(2 * hourMs);
+    found.push(await checksOf(held), await checksOf(gone));
+    assert.equal(new Set(found).size, 1, found.join('\n'));
   });
 
   test('the answer to a re-attestation may be lost, and the same key asks again', async () => {
