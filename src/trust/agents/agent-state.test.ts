@@ -58,6 +58,10 @@ suite('the state of an agent', () => {
     }
   });
 
+  test('has a reason that fits into the status', () => {
+    assert.equal(judge({ signingProblem: 'x'.repeat(5000) }).reason.length, 1024);
+  });
+
   test('is Conflicted before all else, in a sentence', () => {
     const { state, reason } = judge({
       signingProblem: 'two processes use it. Run hansa agent reinstate crane-1',

@@ -64,7 +64,10 @@ export function judgeAgent(known: AgentKnowledge, nowMs: number): JudgedAgent {
   return { state: 'Disconnected', reason, changesAtMs: notAfterMs };
 }
 
+/** As much as the status takes, with room for the full stop. */
+const maxReasonLength = 1023;
+
 function sentence(clause: string): string {
-  const text = `${clause.slice(0, 1).toUpperCase()}${clause.slice(1)}`;
+  const text = `${clause.slice(0, 1).toUpperCase()}${clause.slice(1, maxReasonLength)}`;
   return text.endsWith('.') ? text : `${text}.`;
 }

@@ -92,6 +92,7 @@ test('the index agrees with the definition after any changes', () => {
             .filter(([, each]) => assignedTo(each, { name: agent, labels: held }))
             .map(([each]) => each);
           assert.deepEqual(index.entriesOf(agent), expected.toSorted());
+          assert.equal(index.countOf(agent), expected.length);
         }
         for (const [each, definition] of entries) {
           const expected = [...agents]
@@ -103,6 +104,7 @@ test('the index agrees with the definition after any changes', () => {
       }
       for (const absent of names.filter((one) => !agents.has(one))) {
         assert.deepEqual(index.entriesOf(absent), []);
+        assert.equal(index.countOf(absent), 0);
       }
     }),
     { numRuns: 500 },

@@ -63,7 +63,10 @@ interface IndexedEntry {
  */
 export class AssignmentIndex {
   readonly #entries = new Map<string, IndexedEntry>();
+  /** The label pairs of each agent. */
   readonly #agents = new Map<string, ReadonlySet<string>>();
+  /** The number of entries of each agent. */
+  readonly #counts = new Map<string, number>();
   /** Entries by the name of an agent. */
   readonly #byAgent = new Map<string, Set<string>>();
   /** Entries with a selector, each under one of its label pairs. */
@@ -77,8 +80,10 @@ export class AssignmentIndex {
     const pair = 'pairs' in assignment ? this.#rarest(assignment.pairs) : undefined;
     this.#entries.set(name, { assignment, pair });
     if (pair !== undefined) add(this.#byPair, pair, name);
-    if ('names' in assignment)
+    if ('names' in assignment) {
       for (const agent of assignment.names) add(this.#byAgent, agent, name);
+    }
+    this.#count(assignment, 1);
   }
 
   deleteEntry(name: string): void {
@@ -86,6 +91,7 @@ export class AssignmentIndex {
     if (known === undefined) return;
     this.#entries.delete(name);
     const { assignment, pair } = known;
+    this.#count(assignment, -1);
     if (pair !== undefined) remove(this.#byPair, pair, name);
     if ('names' in assignment) {
       for (const agent of assignment.names) remove(this.#byAgent, agent, name);
@@ -97,15 +103,18 @@ export class AssignmentIndex {
     const pairs = new Set(pairsOf(labels));
     this.#agents.set(name, pairs);
     for (const pair of pairs) add(this.#holders, pair, name);
+    this.#counts.set(name, this.entriesOf(name).length);
   }
 
   deleteAgent(name: string): void {
     for (const pair of this.#agents.get(name) ?? []) remove(this.#holders, pair, name);
     this.#agents.delete(name);
+    this.#counts.delete(name);
   }
 
-  hasAgent(name: string): boolean {
-    return this.#agents.has(name);
+  /** The number of entries of an agent. O(1). */
+  countOf(agent: string): number {
+    return this.#counts.get(agent) ?? 0;
   }
 
   /** The names of the entries of an agent, sorted. Empty if there is no such agent. */
@@ -126,24 +135,31 @@ export class AssignmentIndex {
 
   /** The names of the agents of an entry that exist, sorted. */
   agentsOf(entry: string): readonly string[] {
-    return this.#holdersOf(this.#entries.get(entry)?.assignment ?? nowhere);
+    const assignment = this.#entries.get(entry)?.assignment ?? nowhere;
+    return this.#holdersOf(assignment).toSorted(byCodeUnits);
   }
 
   /** The same for an entry that need not be in the index. */
   agentsFor(entry: AssignedEntry): readonly string[] {
-    return this.#holdersOf(assignmentOf(entry));
+    return this.#holdersOf(assignmentOf(entry)).toSorted(byCodeUnits);
+  }
+
+  #count(assignment: Assignment, by: number): void {
+    for (const agent of this.#holdersOf(assignment)) {
+      this.#counts.set(agent, (this.#counts.get(agent) ?? 0) + by);
+    }
   }
 
   #holdersOf(assignment: Assignment): readonly string[] {
     if ('names' in assignment) {
-      return assignment.names.filter((name) => this.#agents.has(name)).toSorted(byCodeUnits);
+      return assignment.names.filter((name) => this.#agents.has(name));
     }
     const { pairs } = assignment;
     const holders = pairs.map((pair) => this.#holders.get(pair) ?? none);
     const fewest = holders.reduce((a, b) => (b.size < a.size ? b : a));
-    return [...fewest]
-      .filter((name) => pairs.every((pair) => this.#agents.get(name)?.has(pair) === true))
-      .toSorted(byCodeUnits);
+    return [...fewest].filter((name) =>
+      pairs.every((pair) => this.#agents.get(name)?.has(pair) === true),
+    );
   }
 
   /** Spreads entries over their labels: many may share `zone=harbour`, and few share `host=crane-1`. */

@@ -31,8 +31,7 @@ export function countEntries({ store, clock, log, assignments }: EntryCountsPart
     for (const name of due) {
       const entry = store.get(agentsReader.collection, name);
       if (entry === undefined) continue;
-      const entries = assignments.entriesOf(name).length;
-      keepFacts(store, agentsReader.once(entry), { entries });
+      keepFacts(store, agentsReader.once(entry), { entries: assignments.countOf(name) });
     }
     due.clear();
   };

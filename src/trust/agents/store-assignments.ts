@@ -32,6 +32,12 @@ export class StoreAssignments {
     return this.#index.entriesOf(agent);
   }
 
+  /** The number of entries of an agent. */
+  countOf(agent: string): number {
+    this.follow();
+    return this.#index.countOf(agent);
+  }
+
   /** The names of the agents of an entry, sorted. */
   agentsOf(entry: string): readonly string[] {
     this.follow();

@@ -28,6 +28,12 @@ suite('the Agent of a machine', () => {
     assert.equal((await site.client.get('crane_2'))?.metadata.labels, undefined);
   });
 
+  test('that cannot be created is an error, which is retried and logged', async (t) => {
+    const site = await agentsSite(t);
+    await site.join('crane-1', { labels: { 'not a label': '' } });
+    await assert.rejects(site.reconcile('crane-1'), (error) => hasCode(error, 'HANSA_INVALID'));
+  });
+
   test('keeps the labels of an operator when the machine renews its SVID', async (t) => {
     const site = await agentsSite(t);
     await site.join('crane-1', { labels: { zone: 'harbour' } });

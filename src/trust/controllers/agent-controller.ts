@@ -61,6 +61,8 @@ export function agentController(parts: AgentControllerParts): Controller {
   return {
     name: controllerName,
     lease: leaseName,
+    // All agents reconnect when the site restarts: their status changes share commits.
+    parallelism: 16,
     sources: [
       changeSource(() => () => undefined, [siteAgentName]),
       new StoreSource({ store, clock, collection: agentKind.plural }),
@@ -212,7 +214,7 @@ async function writeStatus(
 
 /** Creates the Agent, with the labels of the token, if the machine is still the one that joined. */
 async function create(
-  { resources }: AgentControllerParts,
+  { resources, members }: AgentControllerParts,
   name: string,
   kept: KeptMember | undefined,
   as: WriteAs,
@@ -231,7 +233,7 @@ async function create(
     // It renewed or was forgotten: that change triggers the next run.
     if (hasCode(error, 'HANSA_CONFLICT') || hasCode(error, 'HANSA_ALREADY_EXISTS')) return;
     // It was forgotten before the first check.
-    if (hasCode(error, 'HANSA_INVALID') && kept !== undefined) return;
+    if (kept !== undefined && members.get(kept.instance) === undefined) return;
     throw error;
   }
 }
