@@ -132,7 +132,11 @@ export class TestSite {
   }
 
   set(name: string, value: string, section = 'identities'): void {
-    const item = new AgentItem(section, 'things', name, Buffer.from(value));
+    this.setItem(section, 'things', name, Buffer.from(value));
+  }
+
+  setItem(section: string, collection: string, name: string, value: Buffer): void {
+    const item = new AgentItem(section, collection, name, value);
     this.#items.set(keyOf(item), item);
     this.revision++;
   }

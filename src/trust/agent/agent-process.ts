@@ -3,7 +3,7 @@
 
 import { timestamp } from '../../api/object.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
-import { AgentLink, type AgentReport } from '../../core/agent/agent-link.ts';
+import { AgentLink, type AgentReport, type SiteStream } from '../../core/agent/agent-link.ts';
 import type { AgentPart, RunningAgentPart } from '../../core/agent/agent-part.ts';
 import { HeldState, type NextState } from '../../core/agent/held-state.ts';
 import { ReplicaStore } from '../../core/agent/replica-store.ts';
@@ -15,13 +15,12 @@ import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { JoinFolder } from '../client/join-folder.ts';
-import { isPassing, membershipOf, renewOnce } from '../client/join-renewal.ts';
+import { membershipOf } from '../client/join-renewal.ts';
 import { parseSiteItem, siteCollection } from '../agents/site-item.ts';
 import { AgentCache } from './agent-cache.ts';
 import type { AgentFolder } from './agent-folder.ts';
 import { type AgentCounters, agentMetrics } from './agent-metrics.ts';
 import { type AgentStatus, linkFields } from './agent-status.ts';
-import { openSiteStream } from './site-stream.ts';
 import { ownLeaf } from './own-svid.ts';
 
 export interface AgentProcessParts {
@@ -33,8 +32,10 @@ export interface AgentProcessParts {
   readonly host: string;
   readonly folder: AgentFolder;
   readonly identity: JoinFolder;
-  /** Where the site is now; undefined: where it was when the agent joined. */
-  readonly server: string | undefined;
+  /** Opens a stream to the verified site. */
+  readonly connect: (signal: AbortSignal) => Promise<SiteStream>;
+  /** Gets a new SVID from the site. */
+  readonly renew: () => Promise<unknown>;
   readonly parts: readonly AgentPart[];
   /** Undefined where the sealing key would be in the data folder. */
   readonly sealer: Sealer | undefined;
@@ -79,7 +80,7 @@ export class AgentProcess {
       version,
       host,
       state,
-      connect: (signal) => openSiteStream(identity, parts.server, clock, signal),
+      connect: parts.connect,
       problemOf: (items) => this.#problemOf(items),
       apply: (next) => this.#apply(next),
       keep: () => this.#keep(),
@@ -164,6 +165,11 @@ export class AgentProcess {
       ...this.report(),
       endpoints: Object.assign({}, ...(this.#running ?? []).map(({ endpoints }) => endpoints)),
     };
+  }
+
+  /** Resolves when the newest state is on the disk. */
+  written(): Promise<void> {
+    return this.#cache.close();
   }
 
   /** The SVID of the agent was renewed: the stream ends with the certificate that it was opened with. */
@@ -289,27 +295,17 @@ export class AgentProcess {
     // The site does not know this agent (any more).
     if (error.code === 'HANSA_UNAUTHENTICATED') throw await this.over(error);
     try {
-      await this.renew();
+      await this.#parts.renew();
+      this.#counters.renewed('ok');
       log.info('the site refused the SVID of this agent, and gave it a new one');
     } catch (caught) {
       const refusal = toHansaError(caught);
       this.renewalFailed();
       if (refusal.code === 'HANSA_FORBIDDEN') throw await this.over(refusal);
       log.error('the site refuses this agent for now', { error: refusal.message });
-      // The refusal counts, unless the site cannot be asked about it.
-      if (!isPassing(refusal) || refusal.code === 'HANSA_UNAVAILABLE') await this.revoke(false);
+      // Its peer is suspended, for example. A site that cannot be reached or verified has not decided.
+      if (refusal.code === 'HANSA_UNAVAILABLE') await this.revoke(false);
     }
-  }
-
-  async renew(): Promise<void> {
-    const { clock, random, identity } = this.#parts;
-    const signal = new AbortController().signal;
-    await renewOnce({
-      io: { clock, random, interruption: () => signal },
-      folder: identity,
-      server: this.#parts.server,
-    });
-    this.#counters.renewed('ok');
   }
 
   /** The error with which the agent ends, after it has withdrawn everything. */

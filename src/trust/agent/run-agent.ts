@@ -13,12 +13,13 @@ import { shrinkWhenIdle } from '../../core/memory/shrink-when-idle.ts';
 import { registerProcessMetrics } from '../../core/metrics/process-metrics.ts';
 import { StoreLock } from '../../core/store/sqlite/lock.ts';
 import { JoinFolder } from '../client/join-folder.ts';
-import { keepFresh } from '../client/join-renewal.ts';
+import { keepFresh, renewOnce } from '../client/join-renewal.ts';
 import { type AgentFolder, prepareAgentFolder } from './agent-folder.ts';
 import { AgentProcess } from './agent-process.ts';
 import { type AgentStatus, writeStatus } from './agent-status.ts';
 import { attestationLoss } from './attestation-rights.ts';
 import { startMetricsServer } from './metrics-server.ts';
+import { openSiteStream } from './site-stream.ts';
 import { sealerOf } from './svid-vault.ts';
 
 export interface RunAgentOptions {
@@ -51,29 +52,33 @@ const renewalRetryMs = 60_000;
 
 /** Returns after an interruption. Rejects when the site no longer accepts the agent, and when it cannot start. */
 export async function runAgent(options: RunAgentOptions): Promise<void> {
-  const { clock, random, log, metrics, keyFile, metricsAddress } = options;
+  const { clock, random, log, metrics, keyFile, metricsAddress, server } = options;
   const folder = prepareAgentFolder(options.dataDir);
   const lock = takeLock(folder);
   try {
     const loss = attestationLoss();
     if (loss !== undefined) log.warn('the agent runs with reduced rights', { lost: loss });
+    const identity = new JoinFolder(folder.identity);
+    const io = { clock, random, interruption: () => options.interruption };
     const agent = await AgentProcess.start({
       ...options,
       folder,
-      identity: new JoinFolder(folder.identity),
+      identity,
+      connect: (signal) => openSiteStream(identity, server, clock, signal),
+      renew: () => renewOnce({ io, folder: identity, server }),
       sealer: keyFile === undefined ? undefined : await sealerOf(keyFile, folder.path, random),
       problems: loss === undefined ? [] : [loss],
     });
     const own = registerProcessMetrics(metrics, clock, { version: options.version });
     const shrinking = shrinkWhenIdle(clock);
     try {
-      const server =
+      const listener =
         metricsAddress &&
         (await startMetricsServer(metricsAddress, { metrics, health: agent.health, clock }));
       try {
-        await serve(options, folder, agent, server?.url);
+        await serve(options, folder, agent, listener?.url);
       } finally {
-        server?.stop();
+        listener?.stop();
       }
     } finally {
       shrinking.stop();

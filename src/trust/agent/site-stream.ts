@@ -11,6 +11,7 @@ import {
   maxToAgentBytes,
 } from '../../core/agent/limits.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { connectSite } from '../client/join-client.ts';
 import type { JoinFolder } from '../client/join-folder.ts';
 import { membershipOf } from '../client/join-renewal.ts';
@@ -40,6 +41,13 @@ export async function openSiteStream(
       privateKey: folder.read('svid.key'),
     },
     purpose: 'connect to',
+  }).catch((cause: unknown) => {
+    if (!hasCode(cause, 'HANSA_PEER_UNTRUSTED')) throw cause;
+    throw new HansaError(
+      'HANSA_PEER_UNTRUSTED',
+      `${cause.message} If the site replaced its authorities while this agent was away, get its new bundle from its operator and run: hansa join renew --write ${folder.path} --bundle FILE`,
+      { cause },
+    );
   });
   const exporter = socket.exportKeyingMaterial(
     agentExporterBytes,

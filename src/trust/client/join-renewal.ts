@@ -85,6 +85,8 @@ export function isPassing(error: unknown): boolean {
   return passing.has(toHansaError(error).code);
 }
 
+/** Renewals of members that joined together drift apart by this share of the half-life. */
+const jitter = 0.1;
 const retryMs = 15_000;
 /** After the expiry nothing is urgent, and many members may wait for one site. */
 const maxRetryMs = 300_000;
@@ -113,10 +115,12 @@ export async function keepFresh(
   let bundleAtMs = startedMs;
   let told = false;
   let failuresAfterExpiry = 0;
+  let spread = random.unit();
   while (!signal.aborted) {
     const [leaf] = chainOf(folder);
     if (leaf === undefined) throw usageError(`${folder.path}/svid.pem contains no certificate.`);
-    const halfLifeMs = leaf.notBeforeMs + (leaf.notAfterMs - leaf.notBeforeMs) / 2;
+    const lifeMs = leaf.notAfterMs - leaf.notBeforeMs;
+    const halfLifeMs = Math.round(leaf.notBeforeMs + (lifeMs / 2) * (1 - jitter * spread));
     // Else half an hour would pass without a word.
     if (!told && halfLifeMs > startedMs) note(`The next renewal is at ${timestamp(halfLifeMs)}.`);
     told = true;
@@ -128,6 +132,7 @@ export async function keepFresh(
       if (renews) {
         renewed(await renewOnce(parts));
         failuresAfterExpiry = 0;
+        spread = random.unit();
       } else {
         const fresh = await refreshBundle(io, serverOf(parts));
         folder.keepBundle(fresh.bundle);
