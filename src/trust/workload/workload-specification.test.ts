@@ -3,7 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { createPrivateKey, createPublicKey, X509Certificate } from 'node:crypto';
-import { describe, type TestContext, test } from 'node:test';
+import { type TestContext, test } from 'node:test';
 import { Metadata, status } from '@grpc/grpc-js';
 import { X509SVIDResponseSchema } from '../../../proto/gen/workload_pb.ts';
 import { parseChain } from '../../core/identity/x509/svid-validator.ts';
@@ -14,23 +14,17 @@ import {
   putEntry,
   putFederation,
   remove,
-  startTestSite,
   TestStream,
 } from './test-workload-site.ts';
+import { onSiteAndAgent } from '../agent/test-agent-workloads.ts';
 import { workloadApiDefinition } from './workload-api.ts';
-
-async function site(t: TestContext) {
-  const started = await startTestSite();
-  t.after(started.stop);
-  return started;
-}
 
 function opened<S extends { close(): void }>(t: TestContext, stream: S): S {
   t.after(() => stream.close());
   return stream;
 }
 
-describe('the service SpiffeWorkloadAPI', () => {
+onSiteAndAgent('the service SpiffeWorkloadAPI', (host) => {
   test('has the calls of both mandatory profiles and none of our own', () => {
     assert.deepEqual(
       Object.values(workloadApiDefinition)
@@ -48,7 +42,7 @@ describe('the service SpiffeWorkloadAPI', () => {
 
   for (const call of ['FetchWITSVID', 'FetchWITBundles', 'FetchNothing']) {
     test(`answers ${call} with UNIMPLEMENTED`, async (t) => {
-      const { store, socket } = await site(t);
+      const { store, socket } = await host.site(t);
       await putEntry(store, 'web');
       const refusal = await opened(t, new TestStream(socket, call, X509SVIDResponseSchema)).end();
       assert.equal(refusal.code, status.UNIMPLEMENTED);
@@ -57,7 +51,7 @@ describe('the service SpiffeWorkloadAPI', () => {
 
   for (const call of Object.keys(workloadApiDefinition)) {
     test(`refuses ${call} without the security header`, async (t) => {
-      const { store, socket } = await site(t);
+      const { store, socket } = await host.site(t);
       await putEntry(store, 'web');
       const stream = new TestStream(socket, call, X509SVIDResponseSchema, new Metadata());
       assert.equal((await opened(t, stream).end()).code, status.INVALID_ARGUMENT);
@@ -65,9 +59,9 @@ describe('the service SpiffeWorkloadAPI', () => {
   }
 });
 
-describe('a message of FetchX509SVID', () => {
+onSiteAndAgent('a message of FetchX509SVID', (host) => {
   test('has every mandatory field, the leaf first and a key in the clear that is the leaf’s', async (t) => {
-    const { store, socket, authority } = await site(t);
+    const { store, socket, authority } = await host.site(t);
     await putEntry(store, 'web');
     const { svids, crl } = await opened(t, fetchSvids(socket)).next();
     const [svid] = svids;
@@ -87,7 +81,7 @@ describe('a message of FetchX509SVID', () => {
   });
 
   test('repeats everything, whatever changed, and leaves out what is gone', async (t) => {
-    const { store, socket, clock } = await site(t);
+    const { store, socket, clock } = await host.site(t);
     await putFederation(store, await openAuthority('bruges.example', clock));
     await putEntry(store, 'a', { federatesWith: ['bruges.example'] });
     await putEntry(store, 'b');
@@ -104,7 +98,7 @@ describe('a message of FetchX509SVID', () => {
   });
 
   test('has no hint twice, also where entries share their identity', async (t) => {
-    const { store, socket } = await site(t);
+    const { store, socket } = await host.site(t);
     const spiffeID = 'spiffe://lubeck.example/web';
     for (const [name, hint] of [['a'], ['b', 'internal'], ['c', 'internal'], ['d', 'a']]) {
       const spec = { spiffeID, selectors: [ownSelector], ...(hint !== undefined && { hint }) };

@@ -26,6 +26,6 @@ export function noIdentity({ description }: WorkloadProcess): HansaError {
 export function noSvidNow(): HansaError {
   return new HansaError(
     'HANSA_UNAVAILABLE',
-    'The site cannot issue an SVID now. Try again later. The log of the site has the reason.',
+    'No SVID can be issued now. Try again later. The log of the server behind this socket has the reason.',
   );
 }

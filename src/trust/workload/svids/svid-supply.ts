@@ -118,14 +118,21 @@ export class SvidSupply {
     this.#retries.clear();
   }
 
-  /** The time at which the first SVID is due, without those that were requested already. O(entries). */
+  /**
+   * The next time at which an SVID is due or a failed request is repeated. An SVID whose renewal is under
+   * way, or failed, counts with its expiry. O(entries).
+   */
   get nextRenewalMs(): number | undefined {
     const nowMs = this.#options.clock.now();
     let next = this.#retries.nextMs(nowMs);
-    for (const { entryName, shape, renewAtMs } of this.#held.values()) {
-      if (this.#pending.has(entryName) || this.#ahead.has(entryName)) continue;
-      if (this.#retries.isWaiting(entryName, shape, nowMs)) continue;
-      if (next === undefined || renewAtMs < next) next = renewAtMs;
+    for (const { entryName, shape, renewAtMs, svid } of this.#held.values()) {
+      const isAwaited =
+        this.#pending.has(entryName) ||
+        this.#ahead.has(entryName) ||
+        this.#retries.isWaiting(entryName, shape, nowMs);
+      const atMs = isAwaited ? svid.notAfterMs : renewAtMs;
+      if (isAwaited && atMs <= nowMs) continue;
+      if (next === undefined || atMs < next) next = atMs;
     }
     return next;
   }
@@ -149,12 +156,13 @@ export class SvidSupply {
     this.#hold(entry, svid, issuedAtMs);
   }
 
-  /** Drops the SVIDs of deleted entries, and of unused entries when their renewal is due. */
+  /** Drops expired SVIDs, those of deleted entries, and those of unused entries when their renewal is due. */
   keep(existing: Pick<ReadonlySet<string>, 'has'>, used: Pick<ReadonlySet<string>, 'has'>): void {
     const nowMs = this.#options.clock.now();
     const before = this.#held.size;
-    for (const [name, { renewAtMs }] of this.#held) {
-      if (!existing.has(name) || (!used.has(name) && nowMs >= renewAtMs)) this.#held.delete(name);
+    for (const [name, { renewAtMs, svid }] of this.#held) {
+      const untilMs = used.has(name) ? svid.notAfterMs : renewAtMs;
+      if (!existing.has(name) || nowMs >= untilMs) this.#held.delete(name);
     }
     if (this.#held.size < before) this.#options.changed?.();
     this.#retries.keep((name) => existing.has(name) && (used.has(name) || this.#held.has(name)));
