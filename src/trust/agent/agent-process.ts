@@ -14,7 +14,7 @@ import { Health } from '../../core/metrics/health.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { Metrics } from '../../core/metrics/metrics.ts';
 import type { Sealer } from '../../core/store/sealing/sealer.ts';
-import type { JoinFolder } from '../client/join-folder.ts';
+import type { JoinFolder, Membership } from '../client/join-folder.ts';
 import { membershipOf } from '../client/join-renewal.ts';
 import { parseSiteItem, siteCollection } from '../agents/site-item.ts';
 import { AgentCache } from './agent-cache.ts';
@@ -47,6 +47,7 @@ export class AgentProcess {
   readonly health = new Health();
   readonly link: AgentLink;
   readonly #parts: AgentProcessParts;
+  readonly #membership: Membership;
   readonly #trustDomain: TrustDomain;
   readonly #cache: AgentCache;
   readonly #state: HeldState;
@@ -57,6 +58,7 @@ export class AgentProcess {
   readonly #startedFromCache: boolean;
   readonly #serving = Promise.withResolvers<void>();
   #running: readonly RunningAgentPart[] | undefined;
+  #svidNotAfterMs: number;
 
   private constructor(
     parts: AgentProcessParts,
@@ -67,7 +69,9 @@ export class AgentProcess {
   ) {
     const { clock, random, log, version, host, identity, metrics } = parts;
     this.#parts = parts;
-    this.#trustDomain = TrustDomain.parse(membershipOf(identity).trustDomain);
+    this.#membership = membershipOf(identity);
+    this.#trustDomain = TrustDomain.parse(this.#membership.trustDomain);
+    this.#svidNotAfterMs = ownLeaf(identity).notAfterMs;
     this.#cache = cache;
     this.#state = state;
     this.#replica = replica;
@@ -90,7 +94,7 @@ export class AgentProcess {
     this.#counters = agentMetrics(metrics, {
       connected: () => this.link.status.connected,
       lastContactMs: () => this.lastContactMs,
-      svidNotAfterMs: () => ownLeaf(identity).notAfterMs,
+      svidNotAfterMs: () => this.#svidNotAfterMs,
       keepsSvids: parts.sealer !== undefined,
     });
     this.link.onChange(() => this.#changed());
@@ -149,8 +153,8 @@ export class AgentProcess {
   }
 
   status(): Omit<AgentStatus, 'pid' | 'startedAt'> {
-    const { identity, version } = this.#parts;
-    const { spiffeId, server } = membershipOf(identity);
+    const { version } = this.#parts;
+    const { spiffeId, server } = this.#membership;
     const { status } = this.link;
     const denies = status.connected
       ? []
@@ -160,7 +164,7 @@ export class AgentProcess {
       spiffeId,
       server,
       ...linkFields(status, this.lastContactMs),
-      svidNotAfter: timestamp(ownLeaf(identity).notAfterMs),
+      svidNotAfter: timestamp(this.#svidNotAfterMs),
       ...(denies.length === 0 ? {} : { deniesAfter: timestamp(Math.min(...denies)) }),
       ...this.report(),
       endpoints: Object.assign({}, ...(this.#running ?? []).map(({ endpoints }) => endpoints)),
@@ -174,7 +178,7 @@ export class AgentProcess {
 
   /** The SVID of the agent was renewed: the stream ends with the certificate that it was opened with. */
   renewed(): void {
-    this.#counters.renewed('ok');
+    this.#hasRenewed();
     this.link.reconnect();
   }
 
@@ -240,8 +244,8 @@ export class AgentProcess {
   }
 
   async #startParts(): Promise<void> {
-    const { clock, random, log, metrics, version, folder, identity, sealer } = this.#parts;
-    const { spiffeId } = membershipOf(identity);
+    const { clock, random, log, metrics, version, folder, sealer } = this.#parts;
+    const { spiffeId } = this.#membership;
     const running: RunningAgentPart[] = [];
     for (const part of this.#parts.parts) {
       running.push(
@@ -289,6 +293,11 @@ export class AgentProcess {
     }
   }
 
+  #hasRenewed(): void {
+    this.#counters.renewed('ok');
+    this.#svidNotAfterMs = ownLeaf(this.#parts.identity).notAfterMs;
+  }
+
   /** Only an answer of the verified site comes here. */
   async #denied(error: HansaError): Promise<void> {
     const { log } = this.#parts;
@@ -296,7 +305,7 @@ export class AgentProcess {
     if (error.code === 'HANSA_UNAUTHENTICATED') throw await this.over(error);
     try {
       await this.#parts.renew();
-      this.#counters.renewed('ok');
+      this.#hasRenewed();
       log.info('the site refused the SVID of this agent, and gave it a new one');
     } catch (caught) {
       const refusal = toHansaError(caught);
@@ -311,8 +320,8 @@ export class AgentProcess {
   /** The error with which the agent ends, after it has withdrawn everything. */
   async over(error: HansaError): Promise<HansaError> {
     await this.revoke(true);
-    const { folder, identity } = this.#parts;
-    const { spiffeId, server, trustDomain } = membershipOf(identity);
+    const { folder } = this.#parts;
+    const { spiffeId, server, trustDomain } = this.#membership;
     return new HansaError(
       error.general,
       `${trustDomain} (${server}) no longer accepts ${spiffeId}: ${error.message} The agent withdrew the SVIDs of its workloads and stopped. To join again, remove ${folder.path} and start with a new token.`,

@@ -53,11 +53,10 @@ export function readStatus(path: string): AgentStatus | undefined {
 }
 
 /** Whether the process that wrote the status runs. */
-export function isRunning({ pid, startedAt }: Pick<AgentStatus, 'pid' | 'startedAt'>): boolean {
+export function isRunning({ pid }: Pick<AgentStatus, 'pid'>): boolean {
   try {
     // Another process may have the same number later.
-    const line = readFileSync(`/proc/${pid}/cmdline`, 'latin1');
-    return startedAt !== '' && line.includes('agent\0run');
+    return readFileSync(`/proc/${pid}/cmdline`, 'latin1').includes('agent\0run');
   } catch {
     return false;
   }

@@ -185,6 +185,7 @@ async function renewals(
           io: { clock, random, interruption: () => signal },
           folder: new JoinFolder(folder.identity),
           server,
+          hasCurrentBundle: true,
         },
         ({ notAfterMs }) => {
           log.info('renewed the SVID of this agent', { notAfter: timestamp(notAfterMs) });

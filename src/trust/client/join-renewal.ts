@@ -19,6 +19,8 @@ export interface RenewalParts {
   readonly folder: JoinFolder;
   /** Where the site is now; undefined: where it was when the member joined. */
   readonly server: string | undefined;
+  /** Whether something else keeps the bundle current, such as the channel of an agent. */
+  readonly hasCurrentBundle?: boolean;
 }
 
 export function membershipOf(folder: JoinFolder): Membership {
@@ -112,7 +114,7 @@ export async function keepFresh(
   const { clock, random, interruption } = io;
   const signal = interruption();
   const startedMs = clock.now();
-  let bundleAtMs = startedMs;
+  let bundleAtMs = parts.hasCurrentBundle === true ? Number.POSITIVE_INFINITY : startedMs;
   let told = false;
   let failuresAfterExpiry = 0;
   let spread = random.unit();

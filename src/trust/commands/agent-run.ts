@@ -30,7 +30,7 @@ function runCommand(kit: CommandKit): Command {
   return addProofOptions(run)
     .option(
       '--key-file <path>',
-      'keep sealed SVIDs of workloads for a restart without the site; the key, outside --data-dir',
+      'keep sealed SVIDs of workloads for a restart without the site: the file of the key, outside --data-dir, or off (default)',
     )
     .option('--metrics <address>', 'HOST:PORT of /metrics, /healthz and /readyz, or off (default)')
     .addOption(
