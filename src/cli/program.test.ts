@@ -49,6 +49,7 @@ suite('help', () => {
   /** They print something of a format of its own, or nothing that a program would read. */
   const unformatted = new Map([
     ['server', 'it runs until it is stopped'],
+    ['agent run', 'it runs until it is stopped'],
     ['describe', 'it is for people; get has the formats'],
     ['explain', 'it is for people'],
     ['completion', 'it prints a script'],

@@ -4,18 +4,22 @@
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import {
+  chmodSync,
   existsSync,
   lstatSync,
   mkdirSync,
   readdirSync,
   readFileSync,
   readlinkSync,
+  realpathSync,
   rmSync,
   writeFileSync,
 } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { execute, hansa, temporaryFolder } from './daemon.ts';
+import { type AgentProcess, startAgent } from './agent-process.ts';
+import { type Daemon, execute, hansa, type Ran, startDaemon, temporaryFolder } from './daemon.ts';
+import { until } from './until.ts';
 
 const folder = temporaryFolder();
 after(() => rmSync(folder, { recursive: true, force: true }));
@@ -106,6 +110,9 @@ suite('hansa agent install --root', { skip: withoutRoot }, () => {
     const data = lstatSync(join(image, 'var/lib/hansa-agent'));
     assert.equal(data.mode & 0o777, 0o711);
     assert.equal(String(data.uid), line?.split(':')[2]);
+    const key = lstatSync(join(image, 'etc/hansa-agent.key'));
+    assert.equal(key.mode & 0o777, 0o600);
+    assert.equal(key.uid, data.uid);
   });
 
   test('uninstall leaves nothing behind, also what the agent wrote since', async () => {
@@ -130,7 +137,12 @@ suite('hansa agent install --root', { skip: withoutRoot }, () => {
     const original = treeOf(image);
     const { code, stdout } = await uninstall(image, '--dry-run');
     assert.equal(code, 0);
-    for (const what of ['/var/lib/hansa-agent', 'the user hansa-agent', `/${unit}`]) {
+    for (const what of [
+      '/var/lib/hansa-agent',
+      '/etc/hansa-agent.key',
+      'the user hansa-agent',
+      `/${unit}`,
+    ]) {
       assert.ok(stdout.includes(what), stdout);
     }
     assert.deepEqual(treeOf(image), original);
@@ -161,6 +173,15 @@ suite('hansa agent install --root', { skip: withoutRoot }, () => {
     assert.equal(code, 4, stderr);
   });
 
+  test('the data folder of a site stays untouched', async () => {
+    const image = makeImage('site');
+    mkdirSync(join(image, 'srv/lubeck/secrets'), { recursive: true });
+    writeFileSync(join(image, 'srv/lubeck/secrets/store.db'), 'a store');
+    const { code, stderr } = await install(image, '--yes', '--data-dir', '/srv/lubeck');
+    assert.equal(code, 5, stderr);
+    assert.equal(readFileSync(join(image, 'srv/lubeck/secrets/store.db'), 'utf8'), 'a store');
+  });
+
   for (const user of ['root', 'Crane', 'a b', '']) {
     test(`the user ${JSON.stringify(user)} is refused`, async () => {
       const { code, stderr } = await install(makeImage(`user-${user}`), '--yes', '--user', user);
@@ -168,3 +189,118 @@ suite('hansa agent install --root', { skip: withoutRoot }, () => {
     });
   }
 });
+
+suite(
+  'an installed agent',
+  { skip: withoutRoot || (has('setpriv') ? false : 'no setpriv') },
+  () => {
+    const image = join(folder, 'machine');
+    const data = join(image, 'var/lib/hansa-agent');
+    let site: Daemon;
+    const lubeck = (...args: string[]) => hansa([...args, '--data-dir', join(folder, 'lubeck')]);
+    const succeeds = async (ran: Promise<Ran>): Promise<string> => {
+      const { code, stdout, stderr } = await ran;
+      assert.equal(code, 0, stderr);
+      return stdout;
+    };
+    const joinFlags = (token: string) => [
+      `--server=${site.endpoints.federation}`,
+      '--trust-domain=lubeck.example',
+      `--bundle=${join(folder, 'lubeck/ca.pem')}`,
+      `--token=${token}`,
+      '--name=crane-1',
+      `--secret-file=${join(folder, 'secret')}`,
+    ];
+
+    before(async () => {
+      site = await startDaemon(join(folder, 'lubeck'));
+      writeFileSync(
+        join(folder, 'secret'),
+        await succeeds(lubeck('join', 'token', 'create', 'crane')),
+      );
+      // The user of the agent must reach its folder.
+      chmodSync(folder, 0o711);
+      mkdirSync(join(image, 'etc'), { recursive: true });
+      for (const file of ['passwd', 'group']) writeFileSync(join(image, 'etc', file), '');
+      const entry = {
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'WorkloadEntry',
+        metadata: { name: 'program' },
+        spec: {
+          spiffeID: 'spiffe://lubeck.example/program',
+          selectors: [`unix:path:${realpathSync(process.execPath)}`],
+          agents: { names: ['crane-1'] },
+        },
+      };
+      const stdin = JSON.stringify(entry);
+      await succeeds(hansa(['apply', '-f', '-', '--data-dir', join(folder, 'lubeck')], { stdin }));
+    });
+    after(() => site.signal('SIGTERM'));
+
+    test('is not installed where the site refuses it', async () => {
+      const install = ['agent', 'install', '--root', image, '--yes', ...joinFlags('unknown')];
+      const { code, stderr } = await hansa(install);
+      assert.equal(code, 7, stderr);
+      assert.ok(!existsSync(join(image, 'etc/systemd')));
+      assert.equal(readFileSync(join(image, 'etc/passwd'), 'utf8'), '');
+    });
+
+    test('joins as root, and its user gets the folder', async () => {
+      await succeeds(hansa(['agent', 'install', '--root', image, '--yes', ...joinFlags('crane')]));
+      const identity = lstatSync(join(data, 'secrets/identity/join.json'));
+      assert.notEqual(identity.uid, 0);
+      assert.equal(identity.uid, lstatSync(data).uid);
+      assert.equal(identity.mode & 0o077, 0);
+    });
+
+    /** As systemd starts the unit: the user and the capabilities, and nothing else. */
+    const startAs = async (capabilities: string): Promise<AgentProcess> => {
+      const { uid, gid } = lstatSync(data);
+      const ids = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--no-new-privs'];
+      const caps = ['inh-caps', 'ambient-caps', 'bounding-set'].map(
+        (set) => `--${set}=-all${capabilities}`,
+      );
+      return await startAgent(data, undefined, {
+        within: ['setpriv', ...ids, ...caps],
+        flags: [`--key-file=${join(image, 'etc/hansa-agent.key')}`],
+        env: { NODE_COMPILE_CACHE: '' },
+      });
+    };
+    const fetch = () =>
+      hansa(['svid', 'fetch', '--socket', join(data, 'workload.sock'), '-o', 'json']);
+
+    test('with its capabilities recognizes the programs of other users by path', async () => {
+      const agent = await startAs(',+sys_ptrace,+dac_read_search');
+      try {
+        assert.match(await succeeds(fetch()), /spiffe:\/\/lubeck\.example\/program/);
+        assert.doesNotMatch(agent.log(), /reduced rights/);
+      } finally {
+        await agent.signal('SIGTERM');
+      }
+    });
+
+    test('without capabilities runs too, and says what is lost', async () => {
+      const agent = await startAs('');
+      try {
+        const { code, stderr } = await fetch();
+        assert.equal(code, 7, stderr);
+        assert.match(
+          agent.log(),
+          /Without CAP_SYS_PTRACE, the selectors unix:path and unix:sha256/,
+        );
+        const show = (): Promise<string> => succeeds(lubeck('agent', 'show', 'crane-1'));
+        await until(async () => /^problem +Without CAP_SYS_PTRACE/m.test(await show()));
+      } finally {
+        assert.equal(await agent.signal('SIGTERM'), 0);
+      }
+    });
+
+    test('leaves nothing behind when it is uninstalled', async () => {
+      await succeeds(hansa(['agent', 'uninstall', '--root', image, '--yes']));
+      const left = Object.keys(treeOf(image)).toSorted();
+      assert.deepEqual(left, ['etc/group', 'etc/passwd']);
+      assert.equal(readFileSync(join(image, 'etc/passwd'), 'utf8'), '');
+      assert.equal(readFileSync(join(image, 'etc/group'), 'utf8'), '');
+    });
+  },
+);

@@ -14,30 +14,34 @@ import {
 } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { promisify } from 'node:util';
+import type { Random } from '../../core/clock/clock.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { writeNewFile } from '../../core/command/new-file.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import { loadOrCreateKey } from '../../core/store/sealing/key-file.ts';
 import { type Act, type FoundMachine, type Step, unitPath } from '../install/install-plan.ts';
 
 /** Other users can reach the socket in it, but cannot list it. */
 const dataDirMode = 0o711;
 
 export class ServiceMachine {
+  readonly #random: Random;
   readonly #root: string | undefined;
 
   /** `root` is the root folder of an image, absolute. */
-  constructor(root?: string) {
+  constructor(random: Random, root?: string) {
+    this.#random = random;
     this.#root = root;
   }
 
   /** The content of the unit file; undefined if there is none. */
   get unit(): string | undefined {
-    const path = this.#at(unitPath);
+    const path = this.at(unitPath);
     return existsSync(path) ? readFileSync(path, 'utf8') : undefined;
   }
 
   look(dataDir: string, user: string, hasJoined: (folder: string) => boolean): FoundMachine {
-    const folder = this.#at(dataDir);
+    const folder = this.at(dataDir);
     const found = lstatSync(folder, { throwIfNoEntry: false });
     if (found !== undefined && !found.isDirectory()) {
       throw new HansaError('HANSA_CONFLICT', `${folder} is not a folder.`);
@@ -48,12 +52,12 @@ export class ServiceMachine {
       // sd_booted(3)
       runsSystemd: existsSync('/run/systemd/system'),
       unit: this.unit,
-      hasDropIns: existsSync(this.#at(`${unitPath}.d`)),
+      hasDropIns: existsSync(this.at(`${unitPath}.d`)),
       userId: this.#idOf('passwd', user),
       hasGroup: this.#idOf('group', user) !== undefined,
       dataDir: found && {
         ownerId: found.uid,
-        isEmpty: readdirSync(folder).length === 0,
+        isEmpty: holdsOnly(folder, 'secrets') && holdsOnly(join(folder, 'secrets'), 'identity'),
         hasJoined: hasJoined(folder),
       },
     };
@@ -77,26 +81,28 @@ export class ServiceMachine {
     if (act.kind === 'run') {
       await promisify(execFile)(act.program, [...act.args]);
     } else if (act.kind === 'write') {
-      const path = this.#at(act.path);
+      const path = this.at(act.path);
       mkdirSync(dirname(path), { recursive: true });
       writeNewFile(`${path}.new`, act.content, 0o644);
       renameSync(`${path}.new`, path);
     } else if (act.kind === 'remove') {
-      rmSync(this.#at(act.path), { recursive: true, force: true });
+      rmSync(this.at(act.path), { recursive: true, force: true });
     } else {
       const user = this.#idOf('passwd', act.owner);
       const group = this.#idOf('group', act.owner);
       if (user === undefined || group === undefined) {
         throw new Error(`There is no user or no group ${act.owner}.`);
       }
-      mkdirSync(dirname(this.#at(act.path)), { recursive: true });
-      mkdirSync(this.#at(act.path), { recursive: true, mode: dataDirMode });
-      handOver(this.#at(act.path), user, group);
+      const path = this.at(act.path);
+      mkdirSync(dirname(path), { recursive: true });
+      if (act.kind === 'folder') mkdirSync(path, { recursive: true, mode: dataDirMode });
+      else if (!existsSync(path)) await loadOrCreateKey(path, this.#random);
+      handOver(path, user, group);
     }
   }
 
   #idOf(file: 'passwd' | 'group', name: string): number | undefined {
-    const path = this.#at(`/etc/${file}`);
+    const path = this.at(`/etc/${file}`);
     if (!existsSync(path)) return undefined;
     const line = readFileSync(path, 'utf8')
       .split('\n')
@@ -105,7 +111,8 @@ export class ServiceMachine {
     return /^\d{1,10}$/.test(id) ? Number(id) : undefined;
   }
 
-  #at(path: string): string {
+  /** Where a path of the machine is, for the running system. */
+  at(path: string): string {
     return this.#root === undefined ? path : join(this.#root, path);
   }
 }
@@ -119,4 +126,9 @@ function handOver(path: string, user: number, group: number): void {
   if (found.uid === 0 && (found.isDirectory() || found.nlink === 1)) {
     lchownSync(path, user, group);
   }
+}
+
+/** Also where there is no such folder. */
+function holdsOnly(folder: string, name: string): boolean {
+  return !existsSync(folder) || readdirSync(folder).every((each) => each === name);
 }

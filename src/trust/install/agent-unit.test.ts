@@ -7,6 +7,7 @@ import { agentUnit, readUnit, type UnitSettings } from './agent-unit.ts';
 const settings: UnitSettings = {
   launcher: '/opt/hansa/hansa',
   dataDir: '/var/lib/hansa-agent',
+  keyFile: '/etc/hansa-agent.key',
   user: 'hansa-agent',
   capabilities: true,
   createsUser: true,
@@ -26,7 +27,7 @@ suite('the systemd unit of the agent', () => {
   test('runs the agent with its data folder, as its user', () => {
     const unit = agentUnit(settings);
     assert.deepEqual(values(unit, 'ExecStart'), [
-      '/opt/hansa/hansa agent run --data-dir /var/lib/hansa-agent',
+      '/opt/hansa/hansa agent run --data-dir /var/lib/hansa-agent --key-file /etc/hansa-agent.key',
     ]);
     assert.deepEqual(values(unit, 'User').slice(0, 1), ['hansa-agent']);
     assert.deepEqual(values(unit, 'ReadWritePaths'), ['/var/lib/hansa-agent']);
@@ -57,7 +58,7 @@ suite('the systemd unit of the agent', () => {
   test('passes paths with spaces, quotes, percent and dollar signs unchanged', () => {
     const unit = agentUnit({ ...settings, dataDir: '/srv/my "agent"/100%/$HOME' });
     assert.deepEqual(values(unit, 'ExecStart'), [
-      String.raw`/opt/hansa/hansa agent run --data-dir "/srv/my \"agent\"/100%%/$$HOME"`,
+      String.raw`/opt/hansa/hansa agent run --data-dir "/srv/my \"agent\"/100%%/$$HOME" --key-file /etc/hansa-agent.key`,
     ]);
   });
 });
@@ -65,7 +66,7 @@ suite('the systemd unit of the agent', () => {
 suite('the unit that is installed', () => {
   for (const createsUser of [true, false]) {
     test(`tells its folder and user, and that it created it: ${createsUser}`, () => {
-      const wanted = { dataDir: '/srv/a = b/%$', user: 'spiffe', createsUser };
+      const wanted = { dataDir: '/srv/a = b/%$', keyFile: '/etc/k', user: 'spiffe', createsUser };
       assert.deepEqual(readUnit(agentUnit({ ...settings, ...wanted })), wanted);
     });
   }
@@ -73,8 +74,9 @@ suite('the unit that is installed', () => {
   for (const [why, text] of [
     ['empty', ''],
     ['of another program', '[Service]\nExecStart=/bin/true\n'],
-    ['without the folder', '[X-Hansa]\nUser=a\nCreatesUser=yes\n'],
-    ['without the user', '[X-Hansa]\nDataDir=/srv/a\nCreatesUser=yes\n'],
+    ['without the folder', '[X-Hansa]\nKeyFile=/etc/k\nUser=a\nCreatesUser=yes\n'],
+    ['without the key', '[X-Hansa]\nDataDir=/srv/a\nUser=a\nCreatesUser=yes\n'],
+    ['without the user', '[X-Hansa]\nDataDir=/srv/a\nKeyFile=/etc/k\nCreatesUser=yes\n'],
     ['only a comment', '# [X-Hansa]\n'],
   ] as const) {
     test(`is not recognized where it is ${why}`, () => {

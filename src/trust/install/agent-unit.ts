@@ -18,6 +18,8 @@ export interface UnitSettings {
   readonly launcher: string;
   /** Absolute. */
   readonly dataDir: string;
+  /** Absolute, outside of the data folder: seals the keys of workloads in the cache. */
+  readonly keyFile: string;
   readonly user: string;
   /** Whether the agent may see the programs of all users. */
   readonly capabilities: boolean;
@@ -26,11 +28,12 @@ export interface UnitSettings {
 }
 
 /** What `hansa agent uninstall` needs to know. */
-export type InstalledUnit = Pick<UnitSettings, 'dataDir' | 'user' | 'createsUser'>;
+export type InstalledUnit = Pick<UnitSettings, 'dataDir' | 'keyFile' | 'user' | 'createsUser'>;
 
 /** Deterministic. */
 export function agentUnit(settings: UnitSettings): string {
-  const { launcher, dataDir, user, createsUser } = settings;
+  const { launcher, dataDir, keyFile, user, createsUser } = settings;
+  const flags = `--data-dir ${quoted(dataDir)} --key-file ${quoted(keyFile)}`;
   return `# The Hansa agent: serves the SPIFFE Workload API on this machine.
 # Written by hansa agent install. To change it, use: systemctl edit ${unitName}
 
@@ -43,7 +46,7 @@ StartLimitIntervalSec=0
 
 [Service]
 Type=exec
-ExecStart=${quoted(launcher)} agent run --data-dir ${quoted(dataDir)}
+ExecStart=${quoted(launcher)} agent run ${flags}
 User=${user}
 Group=${user}
 Restart=on-failure
@@ -103,6 +106,7 @@ WantedBy=multi-user.target
 # For hansa agent uninstall.
 [X-Hansa]
 DataDir=${dataDir}
+KeyFile=${keyFile}
 User=${user}
 CreatesUser=${createsUser ? 'yes' : 'no'}
 `;
@@ -142,7 +146,9 @@ export function readUnit(text: string): InstalledUnit | undefined {
       .split('\n')
       .map((line) => [line.slice(0, line.indexOf('=')), line.slice(line.indexOf('=') + 1)]),
   );
-  const [dataDir, user, creates] = ['DataDir', 'User', 'CreatesUser'].map((key) => fields.get(key));
-  if (dataDir === undefined || user === undefined || creates === undefined) return undefined;
-  return { dataDir, user, createsUser: creates === 'yes' };
+  const dataDir = fields.get('DataDir');
+  const keyFile = fields.get('KeyFile');
+  const user = fields.get('User');
+  if (dataDir === undefined || keyFile === undefined || user === undefined) return undefined;
+  return { dataDir, keyFile, user, createsUser: fields.get('CreatesUser') === 'yes' };
 }

@@ -4,6 +4,7 @@ import { agentUnit } from './agent-unit.ts';
 import {
   type FoundMachine,
   type InstallWish,
+  newUnit,
   planInstall,
   planUninstall,
   type Step,
@@ -23,7 +24,7 @@ const wish: InstallWish = {
 };
 const installed: FoundMachine = {
   ...fresh,
-  unit: agentUnit({ ...wish, createsUser: true }),
+  unit: newUnit(wish),
   userId: 990,
   hasGroup: true,
   dataDir: { ownerId: 990, isEmpty: false, hasJoined: true },
@@ -42,6 +43,7 @@ suite('installing the agent', () => {
       'groupadd --system hansa-agent',
       'useradd --system --gid hansa-agent --home-dir /var/lib/hansa-agent --no-create-home --shell /usr/sbin/nologin --comment Hansa agent hansa-agent',
       'folder /var/lib/hansa-agent',
+      'key /etc/hansa-agent.key',
       'write /etc/systemd/system/hansa-agent.service',
       'systemctl daemon-reload',
       'systemctl enable hansa-agent.service',
@@ -52,6 +54,7 @@ suite('installing the agent', () => {
     const dataDir = { ownerId: 0, isEmpty: false, hasJoined: true };
     const steps = told(planInstall({ ...fresh, dataDir }, wish));
     assert.equal(steps.at(-1), 'systemctl restart hansa-agent.service');
+    assert.deepEqual(told(planInstall(fresh, wish, true)).slice(-1), steps.slice(-1));
   });
 
   test('again writes the unit, and still knows that it created the user', () => {
@@ -117,6 +120,7 @@ suite('uninstalling the agent', () => {
     assert.deepEqual(told(planUninstall({ ...installed, hasDropIns: true })), [
       'systemctl disable --now hansa-agent.service',
       'remove /var/lib/hansa-agent',
+      'remove /etc/hansa-agent.key',
       'userdel hansa-agent',
       'groupdel --force hansa-agent',
       'remove /etc/systemd/system/hansa-agent.service.d',
@@ -126,7 +130,7 @@ suite('uninstalling the agent', () => {
   });
 
   test('keeps a user that it did not create', () => {
-    const unit = agentUnit({ ...wish, createsUser: false });
+    const unit = agentUnit({ ...wish, keyFile: '/etc/hansa-agent.key', createsUser: false });
     const steps = told(planUninstall({ ...installed, unit }));
     assert.ok(!steps.some((step) => /userdel|groupdel/.test(step)));
   });
@@ -135,6 +139,7 @@ suite('uninstalling the agent', () => {
     const { userId: _user, dataDir: _folder, ...rest } = installed;
     assert.deepEqual(told(planUninstall({ ...rest, hasGroup: false })), [
       'systemctl disable --now hansa-agent.service',
+      'remove /etc/hansa-agent.key',
       'remove /etc/systemd/system/hansa-agent.service',
       'systemctl daemon-reload',
     ]);
@@ -146,7 +151,7 @@ suite('uninstalling the agent', () => {
     ['another program has the unit', { ...installed, unit: '[Service]\n' }, 'HANSA_CONFLICT'],
     [
       'the unit names a folder of the system',
-      { ...installed, unit: agentUnit({ ...wish, dataDir: '/var', createsUser: true }) },
+      { ...installed, unit: newUnit({ ...wish, dataDir: '/var' }) },
       'HANSA_USAGE',
     ],
   ] as const) {

@@ -12,6 +12,7 @@ import {
 
 export const defaultDataDir = '/var/lib/hansa-agent';
 export const defaultUser = 'hansa-agent';
+const keyFile = '/etc/hansa-agent.key';
 export const unitPath = `/etc/systemd/system/${unitName}`;
 /** Changes that `systemctl edit` keeps. */
 const dropInsPath = `${unitPath}.d`;
@@ -30,7 +31,12 @@ export interface FoundMachine {
   readonly hasGroup: boolean;
   /** Undefined if it does not exist. */
   readonly dataDir?:
-    | { readonly ownerId: number; readonly isEmpty: boolean; readonly hasJoined: boolean }
+    | {
+        readonly ownerId: number;
+        /** Except for what an interrupted join leaves. */
+        readonly isEmpty: boolean;
+        readonly hasJoined: boolean;
+      }
     | undefined;
 }
 
@@ -38,6 +44,8 @@ export type Act =
   | { readonly kind: 'run'; readonly program: string; readonly args: readonly string[] }
   /** Creates the folder, and gives it and the files of root in it to the user. */
   | { readonly kind: 'folder'; readonly path: string; readonly owner: string }
+  /** Creates a key file of the user, unless there is one. */
+  | { readonly kind: 'key'; readonly path: string; readonly owner: string }
   | { readonly kind: 'write'; readonly path: string; readonly content: string }
   /** With everything in it. */
   | { readonly kind: 'remove'; readonly path: string };
@@ -48,10 +56,19 @@ export interface Step {
   readonly act: Act;
 }
 
-export type InstallWish = Omit<UnitSettings, 'createsUser'>;
+export type InstallWish = Omit<UnitSettings, 'createsUser' | 'keyFile'>;
 
-/** Throws where the machine does not allow it. */
-export function planInstall(found: FoundMachine, wish: InstallWish): readonly Step[] {
+/** The unit for a machine on which nothing is installed. */
+export function newUnit(wish: InstallWish): string {
+  return agentUnit({ ...wish, keyFile, createsUser: true });
+}
+
+/** `joins` says that the agent joins before the first step. Throws where the machine does not allow it. */
+export function planInstall(
+  found: FoundMachine,
+  wish: InstallWish,
+  joins = false,
+): readonly Step[] {
   const what = 'install the agent';
   checkCaller(found, what);
   checkPath(wish.dataDir, what);
@@ -64,8 +81,8 @@ export function planInstall(found: FoundMachine, wish: InstallWish): readonly St
   }
   checkDataDir(found, wish, what);
   const { user, dataDir } = wish;
-  const settings = { ...wish, createsUser: before?.createsUser ?? found.userId === undefined };
-  const hasJoined = found.dataDir?.hasJoined === true;
+  const createsUser = before?.createsUser ?? found.userId === undefined;
+  const hasJoined = joins || found.dataDir?.hasJoined === true;
   return [
     ...(found.hasGroup || found.userId !== undefined
       ? []
@@ -76,8 +93,16 @@ export function planInstall(found: FoundMachine, wish: InstallWish): readonly St
       act: { kind: 'folder', path: dataDir, owner: user },
     },
     {
+      text: `Create the key file ${keyFile}, which seals the cached keys of workloads`,
+      act: { kind: 'key', path: keyFile, owner: user },
+    },
+    {
       text: `Write ${unitPath}`,
-      act: { kind: 'write', path: unitPath, content: agentUnit(settings) },
+      act: {
+        kind: 'write',
+        path: unitPath,
+        content: agentUnit({ ...wish, keyFile, createsUser }),
+      },
     },
     ...reload(found),
     run(`Enable ${unitName}`, 'systemctl', ...rootFlag(found), 'enable', unitName),
@@ -98,7 +123,7 @@ export function planUninstall(found: FoundMachine): readonly Step[] {
       `Cannot ${what}: there is no ${join(found.root ?? '/', unitPath)}.`,
     );
   }
-  const { user, dataDir, createsUser } = installed;
+  const { user, dataDir, keyFile: sealing, createsUser } = installed;
   checkPath(dataDir, what);
   const now = found.root === undefined ? ['--now'] : [];
   return [
@@ -113,6 +138,7 @@ export function planUninstall(found: FoundMachine): readonly Step[] {
     ...(found.dataDir === undefined
       ? []
       : [remove(dataDir, ', with the keys, the cache and the sockets of the agent')]),
+    remove(sealing),
     ...(createsUser && found.userId !== undefined
       ? [run(`Remove the user ${user}`, 'userdel', ...prefix(found), user)]
       : []),
