@@ -1,6 +1,7 @@
 // The list of all fuzz targets.
 
 import type { Target } from './target.ts';
+import { agentTargets } from './targets/agents.ts';
 import { envoyTargets } from './targets/envoy.ts';
 import { identityTargets } from './targets/identity.ts';
 import { judgementTargets } from './targets/join-judgement.ts';
@@ -11,6 +12,7 @@ import { webTargets } from './targets/web.ts';
 import { workloadTargets } from './targets/workloads.ts';
 
 export const targets: readonly Target[] = [
+  ...agentTargets,
   ...envoyTargets,
   ...identityTargets,
   ...joinTargets,

@@ -89,8 +89,6 @@ suite('a message that breaks the protocol ends the stream', () => {
       'an acknowledgement without a version',
       (agent) => agent.say({ case: 'acknowledge', value: {} }),
     ],
-    ['an empty message', (agent) => agent.sayBytes(Buffer.alloc(0))],
-    ['a message of an unknown kind', (agent) => agent.sayBytes(Buffer.from([0x7a, 0x00]))],
     ['bytes that are no message', (agent) => agent.sayBytes(Buffer.from([0xff, 0xff, 0xff]))],
     [
       'a nonce that is too long',
@@ -151,6 +149,21 @@ suite('a message that exceeds a limit ends the stream', () => {
     const { agent, ended } = await connected(await testReplica());
     for (let at = 0; at <= messageBurst; at++) agent.say({ case: 'ping', value: {} });
     assert.equal((await ended).code, 'HANSA_TOO_MANY_REQUESTS');
+  });
+
+  test('a flood of messages that the site does not know', async () => {
+    const { agent, ended } = await connected(await testReplica());
+    for (let at = 0; at <= messageBurst; at++) agent.sayBytes(Buffer.from([0x7a, 0x00]));
+    assert.equal((await ended).code, 'HANSA_TOO_MANY_REQUESTS');
+  });
+
+  test('a message that only newer sites know is ignored', async () => {
+    const replica = await testReplica();
+    const { agent } = await connected(replica);
+    agent.sayBytes(Buffer.from([0x7a, 0x00]));
+    await put(replica.store, 'crane', 'a', '1');
+    await quiet();
+    assert.deepEqual(agent.memory.names, ['a']);
   });
 
   test('many messages over a long time are no flood', async () => {

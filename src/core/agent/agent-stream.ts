@@ -205,6 +205,8 @@ export class AgentStream {
         const value = create(PongSchema, { nonce: message.nonce });
         return this.#outbox.pong(encodeToAgent({ case: 'pong', value }));
       }
+      case 'unknown':
+        return this.#spend();
       case 'report':
         this.#spend();
         return this.#presence.reported(message.report);

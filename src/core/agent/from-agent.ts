@@ -50,7 +50,9 @@ export type FromAgentMessage =
   | { readonly kind: 'acknowledge'; readonly version: StateVersion; readonly refused: string }
   | { readonly kind: 'sign'; readonly request: SignRequest }
   | { readonly kind: 'report'; readonly report: AgentReport }
-  | { readonly kind: 'ping' | 'pong'; readonly nonce: Buffer };
+  | { readonly kind: 'ping' | 'pong'; readonly nonce: Buffer }
+  /** A message that only newer sites know. */
+  | { readonly kind: 'unknown' };
 
 const digestBytes = 32;
 /** Most bytes of one part of the name of an item. */
@@ -96,7 +98,7 @@ export function parseFromAgent(bytes: Uint8Array): FromAgentMessage {
       }
       return { kind: message.case, nonce: Buffer.from(message.value.nonce) };
     case undefined:
-      throw bad('a message is empty, or of a kind that this site does not know');
+      return { kind: 'unknown' };
   }
 }
 

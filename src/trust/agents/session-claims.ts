@@ -233,7 +233,7 @@ export class SessionClaims implements AgentSessions {
       );
       return;
     }
-    const why = `${whereOf(contender)} connected with its identity while the process ${whereOf(claimant)} was connected`;
+    const why = `a process ${whereOf(contender)} connected with its identity while the process ${whereOf(claimant)} was connected`;
     await conflicts.mark(agent, why, [audit.record(this.#denial(agent, contender, why))]);
     await this.#write(agent, revision, { holder: record.holder });
   }
