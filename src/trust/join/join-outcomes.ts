@@ -92,9 +92,23 @@ export class JoinOutcomes {
   }
 
   /** The client retries, and succeeds after an operator has reinstated the agent. */
-  conflicted({ instance, member }: KeptMember, why: string, actor: AuditActor): HansaError {
+  conflicted(member: KeptMember, why: string, actor: AuditActor): HansaError {
+    return this.#forNow('conflicted', member, why, actor);
+  }
+
+  /** The client retries, and succeeds after the agent has reconnected. */
+  notYet(member: KeptMember, why: string, actor: AuditActor): HansaError {
+    return this.#forNow('not-reconnected', member, why, actor);
+  }
+
+  #forNow(
+    result: string,
+    { instance, member }: KeptMember,
+    why: string,
+    actor: AuditActor,
+  ): HansaError {
     const code = 'HANSA_UNAVAILABLE';
-    this.#denyRenewal('conflicted', member.role, instance, { code, reason: why }, actor);
+    this.#denyRenewal(result, member.role, instance, { code, reason: why }, actor);
     return new HansaError(code, `Cannot renew: ${why}.`);
   }
 

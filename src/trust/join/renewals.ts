@@ -15,6 +15,7 @@ import type { JoinServiceParts } from './join-service.ts';
 import { judgeSvid, type SvidJudgement } from './judge-join.ts';
 import type { KeptMember, Member, MemberRole } from './members.ts';
 import { recordRefusedSvid } from './refused-svids.ts';
+import { conflictOf, liveStream, reconnectFirst } from './second-process.ts';
 import type { RenewalRate } from './limits/renewal-rate.ts';
 import { credentialDigest, renewTranscript } from './transcript.ts';
 import { judgeVouching, untrustedPeer, type Vouching } from './vouching.ts';
@@ -110,7 +111,8 @@ export class Renewals {
       ...withoutReattestFrom(member),
       ...renewal.next,
       ...(peerUid === undefined ? {} : { peerUid }),
-      renewedAtMs: nowMs,
+      // The holder of the previous key can repeat its renewal for ever.
+      renewedAtMs: renewal.repeats ? member.renewedAtMs : nowMs,
       serial: issued.serialHex,
       key: key.key.fingerprint,
       notAfterMs: issued.notAfterMs,
@@ -134,6 +136,9 @@ export class Renewals {
     if (reattests && (nowMs > untilMs || members.reattestWithinMs === 0)) {
       throw this.#outcomes.tooLate(before, { untilMs, nowMs }, actor);
     }
+    const stream = repeats ? undefined : liveStream(this.#parts.store, member, nowMs);
+    const outdated = reconnectFirst(member, stream);
+    if (outdated !== undefined) throw this.#outcomes.notYet(before, outdated, actor);
     if (vouching.state !== 'trusted') {
       await members.postponeEnd(before);
       throw this.#outcomes.paused(member.role, instance, vouching.why, actor);
@@ -175,14 +180,32 @@ export class Renewals {
     address: string | undefined,
   ): void {
     if (older === undefined) return;
+    const { store, clock, members, audit, log } = this.#parts;
+    const serial = older.leaf.serialHex;
     const refusal = {
-      serial: older.leaf.serialHex,
+      serial,
       why: `generation ${generation} tried to renew, and generation ${member.generation} is the newest`,
       ...(address === undefined ? {} : { address }),
     };
     recordRefusedSvid(this.#parts, instance, refusal).catch((error: unknown) =>
-      this.#parts.log.warn('cannot record a refused SVID', { error, member: instance }),
+      log.warn('cannot record a refused SVID', { error, member: instance }),
     );
+    const nowMs = clock.now();
+    const conflict = conflictOf(member, liveStream(store, member, nowMs), serial, nowMs);
+    if (conflict === undefined) return;
+    const row = audit.record({
+      actor: svidActor(older, address),
+      verb: 'agent.conflict',
+      kind: 'SVID',
+      name: member.name,
+      outcome: 'deny',
+      reason: conflict,
+    });
+    members
+      .markConflicted(instance, conflict, [row])
+      .catch((error: unknown) =>
+        log.error('cannot mark an agent as conflicted', { error, agent: member.name }),
+      );
   }
 }
 
