@@ -2,10 +2,18 @@
 // server in its place, and an agent that the site forgets.
 
 import assert from 'node:assert/strict';
-import { existsSync, readFileSync, statSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  chownSync,
+  existsSync,
+  mkdirSync,
+  readFileSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
-import { type AgentProcess, spawnAgent, startAgent } from './agent-process.ts';
+import { type AgentProcess, joinFlags, spawnAgent, startAgent } from './agent-process.ts';
 import { type Daemon, Follower, hansa, startDaemon, temporaryFolder } from './daemon.ts';
 import { until } from './until.ts';
 
@@ -251,6 +259,42 @@ suite('hansa agent run', () => {
     await impostor.signal('SIGKILL');
     site = await startSite();
     await connectedTo(agent);
+  });
+
+  test('without root it attests users, and says which selectors it cannot attest', async (t) => {
+    if (process.getuid?.() !== 0) {
+      t.skip('only root can start a process as another user');
+      return;
+    }
+    const nobody = 65_534;
+    const dataDir = at('crane-2');
+    chmodSync(folder, 0o711);
+    mkdirSync(dataDir);
+    chownSync(dataDir, nobody, nobody);
+    await entry('by-user', ['crane-2']);
+    const joining = await newJoining('crane-2');
+    const caFile = at('lubeck.pem');
+    writeFileSync(caFile, readFileSync(joining.caFile));
+    const flags = joinFlags(dataDir, { ...joining, caFile });
+    chownSync(`${dataDir}.secret`, nobody, nobody);
+    const within = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups'];
+    const second = await startAgent(dataDir, undefined, { flags, within });
+    t.after(() => second.signal('SIGKILL'));
+    await connectedTo(second);
+    await until(
+      async () => (await idsFrom(second.socket)).length === 1,
+      () => second.log(),
+    );
+    assert.deepEqual(await idsFrom(second.socket), ['by-user']);
+    assert.match(
+      second.log(),
+      /CAP_SYS_PTRACE, the selectors unix:path and unix:sha256 match only/,
+    );
+    const path = join(second.dataDir, 'secrets');
+    assert.equal(statSync(path).uid, nobody);
+    assert.equal(statSync(path).mode & 0o777, 0o700);
+    const { problems } = await statusOf(dataDir);
+    assert.match(problems.join(), /CAP_SYS_PTRACE/);
   });
 
   test('forgotten by the site, it withdraws all SVIDs and ends with an exit code that says so', async () => {

@@ -69,7 +69,9 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
       sealer: keyFile === undefined ? undefined : await sealerOf(keyFile, folder.path, random),
       problems: loss === undefined ? [] : [loss],
     });
-    const own = registerProcessMetrics(metrics, clock, { version: options.version });
+    // It wakes the process often, so not without a listener.
+    const own =
+      metricsAddress && registerProcessMetrics(metrics, clock, { version: options.version });
     const shrinking = shrinkWhenIdle(clock);
     try {
       const listener =
@@ -82,7 +84,7 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
       }
     } finally {
       shrinking.stop();
-      own.stop();
+      own?.stop();
       await agent.stop();
     }
   } finally {

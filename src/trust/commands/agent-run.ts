@@ -174,7 +174,7 @@ function rows(status: AgentStatus, running: boolean): string[][] {
     ['process', running ? `${status.pid}, since ${status.startedAt}` : 'not running'],
     ['site', status.server],
     ['connected', `${status.connected && running ? 'yes' : 'no'}, since ${status.since}`],
-    ['last contact', status.lastContact],
+    ['last contact', status.connected && running ? 'now' : status.lastContact],
     ['last error', status.lastError],
     ['next try', status.nextTry],
     ['own SVID', `until ${status.svidNotAfter}`],
