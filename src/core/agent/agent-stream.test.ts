@@ -347,7 +347,48 @@ suite('signing requests', () => {
   });
 });
 
+suite('a stream that has ended', () => {
+  test('writes nothing more: no answer and no state', async () => {
+    const { asked, sign } = slowSigner();
+    const replica = await testReplica({ sign });
+    const { agent, ended } = await connected(replica);
+    ask(agent, 1);
+    await quiet();
+    agent.hello();
+    assert.equal((await ended).code, 'HANSA_BAD_REQUEST');
+    asked[0]?.answer();
+    await put(replica.store, 'crane', 'a', '1');
+    await replica.clock.advance(60_000);
+    assert.equal(agent.lateWrites, 0);
+    assert.equal(agent.responses.length, 0);
+  });
+
+  test('writes nothing more after a slow agent reads again', async () => {
+    const replica = await testReplica();
+    const { agent, ended } = await connected(replica);
+    agent.pause();
+    for (const name of ['a', 'b', 'c']) {
+      await put(replica.store, 'crane', name, 'x'.repeat(600 * 1024));
+    }
+    await quiet();
+    agent.hello();
+    assert.equal((await ended).code, 'HANSA_BAD_REQUEST');
+    agent.resume();
+    await quiet();
+    assert.equal(agent.lateWrites, 0);
+  });
+});
+
 suite('a report', () => {
+  test('of a process that does not hold the claim counts for nothing', async () => {
+    const sessions = () => ({ claim: () => new Promise<never>(() => undefined) });
+    const replica = await testReplica({ sessions });
+    const { agent } = await connected(replica);
+    agent.say({ case: 'report', value: { workloads: 9 } });
+    await quiet();
+    assert.deepEqual(replica.reports, []);
+  });
+
   test('is passed on, with long and unprintable texts cut', async () => {
     const replica = await testReplica();
     const { agent } = await connected(replica);

@@ -68,7 +68,8 @@ export class AgentStream {
   readonly #parts: AgentStreamParts;
   readonly #call: AgentCall;
   readonly #outbox: Outbox;
-  readonly #presence: PresentAgent;
+  /** Undefined until the stream holds the claim: another process must not speak for the agent. */
+  #presence: PresentAgent | undefined;
   readonly #caller: SigningAgent;
   readonly #exporter: Buffer;
   readonly #budget: TokenBuckets<number>;
@@ -91,10 +92,9 @@ export class AgentStream {
   #isOver = false;
   readonly #timers = new Map<'idle' | 'acknowledge', Timer>();
 
-  constructor(parts: AgentStreamParts, call: AgentCall, presence: PresentAgent) {
+  constructor(parts: AgentStreamParts, call: AgentCall) {
     this.#parts = parts;
     this.#call = call;
-    this.#presence = presence;
     this.agent = call.agent.name;
     this.#caller = {
       name: this.agent,
@@ -122,6 +122,7 @@ export class AgentStream {
       await Promise.race([this.#read(), this.#outbox.run(), this.#over.promise]);
     } finally {
       this.#isOver = true;
+      this.#outbox.stop();
       for (const timer of this.#timers.values()) timer.cancel();
       this.#ping?.settle(false);
       this.#ready.reject(new Error('the stream has ended'));
@@ -129,7 +130,8 @@ export class AgentStream {
   }
 
   /** Starts to send states: the claim is held, and the store has reached the agent's revision. */
-  begin(held: HeldState | undefined): void {
+  begin(held: HeldState | undefined, presence: PresentAgent): void {
+    this.#presence = presence;
     this.#held = held;
     this.#isReady = true;
     this.#ready.resolve();
@@ -185,7 +187,7 @@ export class AgentStream {
   async #read(): Promise<void> {
     for (let next = await this.#call.read(); next !== undefined; next = await this.#call.read()) {
       this.#heardMs = this.#parts.clock.monotonic();
-      this.#presence.seen();
+      this.#presence?.seen();
       this.#handle(next);
     }
   }
@@ -209,7 +211,7 @@ export class AgentStream {
         return this.#spend();
       case 'report':
         this.#spend();
-        return this.#presence.reported(message.report);
+        return this.#presence?.reported(message.report);
       case 'sign':
         this.#spend();
         return this.#sign(message.request);

@@ -111,23 +111,16 @@ export class AgentStreams {
 
   async handle(call: AgentCall): Promise<void> {
     const hello = await this.#hello(call);
-    const presence = this.#parts.presence.connected(call.agent.name, {
-      version: hello.version,
-      host: hello.host,
-      address: call.address,
-    });
     const ended = new AbortController();
+    const stream = new AgentStream(this.#streamParts, call);
+    this.#add(stream);
     try {
-      const stream = new AgentStream(this.#streamParts, call, presence);
-      this.#add(stream);
-      const running = stream.run().finally(() => {
-        ended.abort(new Error('the stream has ended'));
-        this.#remove(stream);
-      });
+      const running = stream.run();
       void this.#prepare(stream, call, hello, ended.signal);
       await running;
     } finally {
-      presence.disconnected();
+      ended.abort(new Error('the stream has ended'));
+      this.#remove(stream);
     }
   }
 
@@ -177,7 +170,14 @@ export class AgentStreams {
       const isOurs = hello.held?.version.incarnation === this.#parts.incarnation;
       const held = isOurs ? hello.held : undefined;
       if (held !== undefined) await this.#catchUp.reach(held.version, ended);
-      stream.begin(held);
+      if (ended.aborted) return;
+      const presence = this.#parts.presence.connected(stream.agent, {
+        version: hello.version,
+        host: hello.host,
+        address: call.address,
+      });
+      ended.addEventListener('abort', () => presence.disconnected(), { once: true });
+      stream.begin(held, presence);
     } catch (error) {
       stream.end(toHansaError(error));
     }

@@ -12,6 +12,7 @@ export class Outbox {
   #state: Iterator<StateMessage, void> | undefined;
   #pong: Uint8Array | undefined;
   #wake: (() => void) | undefined;
+  #isStopped = false;
 
   /** `sent` is told the size of each message. */
   constructor(call: Pick<AgentCall, 'write' | 'signal'>, sent: (bytes: number) => void) {
@@ -42,11 +43,17 @@ export class Outbox {
     return this.#state !== undefined;
   }
 
-  /** Writes until the call ends, and then rejects with the reason. */
-  async run(): Promise<never> {
+  /** Nothing is written after the status of the call. */
+  stop(): void {
+    this.#isStopped = true;
+    this.#wake?.();
+  }
+
+  /** Writes until `stop`. Rejects when the call ends. */
+  async run(): Promise<void> {
     const { signal } = this.#call;
     signal.addEventListener('abort', () => this.#wake?.(), { once: true });
-    for (;;) {
+    while (!this.#isStopped) {
       signal.throwIfAborted();
       const next = this.#next();
       if (next === undefined) {

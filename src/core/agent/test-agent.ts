@@ -55,6 +55,9 @@ export class TestAgent {
   /** Whether it reads: if not, the site's writes wait. */
   #reads = true;
   readonly #waitingWrites: (() => void)[] = [];
+  /** Set after the site has answered with a status: a write then is a defect. */
+  isAnswered = false;
+  lateWrites = 0;
   readonly #over = new AbortController();
   readonly #inbox: (Buffer | undefined)[] = [];
   readonly #session: Buffer;
@@ -158,6 +161,7 @@ export class TestAgent {
 
   async #write(message: Uint8Array): Promise<void> {
     this.#over.signal.throwIfAborted();
+    if (this.isAnswered) this.lateWrites++;
     this.#receive(message);
     if (!this.#reads) await new Promise<void>((resolve) => this.#waitingWrites.push(resolve));
     this.#over.signal.throwIfAborted();

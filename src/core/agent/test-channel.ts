@@ -116,6 +116,8 @@ export async function testReplica(options: TestReplicaOptions = {}) {
     } catch (caught) {
       const { code, message } = toHansaError(caught);
       return { code, message };
+    } finally {
+      agent.isAnswered = true;
     }
   };
   return { clock, database, store, sections, metrics, reports, site, streams, serve, unregister };
