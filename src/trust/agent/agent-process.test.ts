@@ -11,7 +11,7 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { settle, VirtualClock } from '../../core/clock/virtual.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';
-import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
+import { type Forged, forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { encodeSiteItem, siteCollection, siteName } from '../agents/site-item.ts';
 import { JoinFolder } from '../client/join-folder.ts';
@@ -29,8 +29,12 @@ let count = 0;
 
 async function joined(path: string): Promise<JoinFolder> {
   const folder = new JoinFolder(path);
+  await keepSvid(folder, leaf);
+  return folder;
+}
+
+async function keepSvid(folder: JoinFolder, { certificate }: Forged): Promise<void> {
   await folder.nextKey(new SeededRandom('key'));
-  const { certificate } = leaf;
   folder.keep(
     {
       id,
@@ -43,7 +47,6 @@ async function joined(path: string): Promise<JoinFolder> {
     },
     new URL('https://lubeck.example:8443'),
   );
-  return folder;
 }
 
 /** An agent with one part, at a site in memory. */
@@ -220,6 +223,20 @@ suite('an agent', () => {
     await settled();
     assert.deepEqual(events, ['start', 'renew']);
     assert.deepEqual(names(), ['web']);
+    assert.equal(agent.link.status.connected, true);
+    await stop();
+  });
+
+  test('connects again where its folder has a newer SVID than its stream, and the site does not renew', async () => {
+    const { site, identity, settled, agent, stop } = await scene();
+    await settled();
+    agent.renewalFailed();
+    await settled();
+    assert.equal(site.streams.length, 1);
+    await keepSvid(identity, forgeLeaf(root, id.toString(), { serial: Buffer.of(9) }));
+    agent.renewalFailed();
+    await settled();
+    assert.equal(site.streams.length, 2);
     assert.equal(agent.link.status.connected, true);
     await stop();
   });

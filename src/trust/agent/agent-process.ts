@@ -59,6 +59,8 @@ export class AgentProcess {
   readonly #serving = Promise.withResolvers<void>();
   #running: readonly RunningAgentPart[] | undefined;
   #svidNotAfterMs: number;
+  /** The SVID with which the stream was opened. */
+  #streamSerial: string | undefined;
 
   private constructor(
     parts: AgentProcessParts,
@@ -84,7 +86,10 @@ export class AgentProcess {
       version,
       host,
       state,
-      connect: parts.connect,
+      connect: (signal) => {
+        this.#streamSerial = ownLeaf(identity).serialHex;
+        return parts.connect(signal);
+      },
       problemOf: (items) => this.#problemOf(items),
       apply: (next) => this.#apply(next),
       keep: () => this.#keep(),
@@ -182,8 +187,13 @@ export class AgentProcess {
     this.link.reconnect();
   }
 
+  /**
+   * The site renews only for the SVID of the stream. `hansa join renew` may have stored a newer one in
+   * the folder of this agent.
+   */
   renewalFailed(): void {
     this.#counters.renewed('failed');
+    if (ownLeaf(this.#parts.identity).serialHex !== this.#streamSerial) this.link.reconnect();
   }
 
   /** Stores the time of the last contact, for a restart. */

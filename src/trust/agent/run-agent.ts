@@ -188,6 +188,7 @@ async function renewals(
           folder: new JoinFolder(folder.identity),
           server,
           hasCurrentBundle: true,
+          failed: () => agent.renewalFailed(),
         },
         ({ notAfterMs }) => {
           log.info('renewed the SVID of this agent', { notAfter: timestamp(notAfterMs) });

@@ -21,6 +21,8 @@ export interface RenewalParts {
   readonly server: string | undefined;
   /** Whether something else keeps the bundle current, such as the channel of an agent. */
   readonly hasCurrentBundle?: boolean;
+  /** Called after a renewal that is tried again. */
+  readonly failed?: () => void;
 }
 
 export function membershipOf(folder: JoinFolder): Membership {
@@ -153,6 +155,7 @@ export async function keepFresh(
       if (isTooLate(folder, leaf.notAfterMs, clock.now(), error)) {
         throw tooLate(membershipOf(folder), leaf.notAfterMs, error);
       }
+      parts.failed?.();
       if (clock.now() > leaf.notAfterMs) failuresAfterExpiry++;
       const againMs = retryDelayMs(failuresAfterExpiry, random);
       note(`${error.message} Trying again in ${Math.round(againMs / 1000)} s.`);
