@@ -3,9 +3,10 @@ import { suite, type TestContext, test } from 'node:test';
 import { agentKind } from '../../../api/kinds/agent.ts';
 import { peerLabel } from '../../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../../api/object.ts';
-import type { AgentItem } from '../../../core/agent/state.ts';
+import { type AgentItem, hashState } from '../../../core/agent/state.ts';
 import { VirtualClock } from '../../../core/clock/virtual.ts';
 import type { Log } from '../../../core/log/log.ts';
+import { MemoryDatabase } from '../../../core/store/memory/driver.ts';
 import { openStore } from '../../../core/store/open.ts';
 import { StoreFederationState } from '../../authorization/federation-state.ts';
 import { FederatedBundles } from '../../federation/federated-bundles.ts';
@@ -25,9 +26,8 @@ const silent: Log = {
   with: () => silent,
 };
 
-async function scene(t: TestContext) {
-  const clock = new VirtualClock();
-  const store = await openStore({ driver: 'memory' }, { clock });
+async function scene(t: TestContext, database = new MemoryDatabase(), clock = new VirtualClock()) {
+  const store = await openStore({ driver: 'memory', database }, { clock });
   t.after(() => store.close());
   const authority = await openAuthority('lubeck.example', clock);
   const bundles = new FederatedBundles(store, authority, clock);
@@ -337,6 +337,28 @@ suite('the section identities', () => {
     assert.deepEqual(await site.toldOf(entry('three')), []);
     assert.equal(site.itemsOf('a').size, 4);
     assert.deepEqual(await site.toldOf(entry('four')), ['a']);
+  });
+
+  test('gives the same bytes at every replica of the site', async (t) => {
+    const database = new MemoryDatabase();
+    const one = await scene(t, database);
+    await one.putAgent('a', { zone: 'north' });
+    await putWeb(one, 'bruges.example', { syncedAt: timestamp(one.clock.now()) });
+    await putEntry(one.store, 'web', {
+      agents: { selector: { matchLabels: { zone: 'north' } } },
+      federatesWith: ['*'],
+    });
+    await one.clock.advance(1000);
+    const other = await scene(t, database, one.clock);
+    const [ours, theirs] = [one, other].map(({ itemsOf }) =>
+      // Each test site has an authority of its own.
+      hashState(
+        itemsOf('a')
+          .values()
+          .filter(({ collection }) => collection !== 'trust.site'),
+      ),
+    );
+    assert.deepEqual(theirs, ours);
   });
 
   test('encodes nothing twice for a thousand agents with the same entry', async (t) => {
