@@ -315,6 +315,26 @@ suite('signing requests', () => {
     });
   }
 
+  test('are refused where the authority of the agent is revoked, also while the site signs', async () => {
+    const { asked, sign } = slowSigner();
+    const { agent } = await connected(await testReplica({ sign }));
+    ask(agent, 1);
+    await quiet();
+    agent.isRevoked = true;
+    ask(agent, 2);
+    await quiet();
+    assert.equal(asked.length, 1);
+    asked[0]?.answer();
+    await quiet();
+    assert.deepEqual(
+      agent.responses.map(({ x509 }) => [x509[0]?.authority, x509[0]?.refusal?.code]),
+      [
+        ['', 'HANSA_FORBIDDEN'],
+        ['', 'HANSA_FORBIDDEN'],
+      ],
+    );
+  });
+
   test('wait until the stream holds the claim of its session', async () => {
     const claim = Promise.withResolvers<() => void>();
     const { asked, sign } = slowSigner();

@@ -80,7 +80,13 @@ export class AgentStream {
   #held: { readonly version: StateVersion; readonly items: readonly HeldItem[] } | undefined;
   /** Sent, and not acknowledged. */
   #sent:
-    | { readonly version: StateVersion; readonly items: readonly AgentItem[]; whole: boolean }
+    | {
+        readonly version: StateVersion;
+        readonly items: readonly AgentItem[];
+        readonly whole: boolean;
+        /** Whether the stream ends with it. */
+        readonly isLast: boolean;
+      }
     | undefined;
   /** Whether the agent has confirmed a state on this stream. */
   #isConfirmed = false;
@@ -160,7 +166,8 @@ export class AgentStream {
     const version = { ...now, hash: hashState(items) };
     if (this.#isConfirmed && isSame && held.version.hash.equals(version.hash)) return;
     const step = held === undefined ? { put: items, delete: [] } : difference(held.items, items);
-    this.#sent = { version, items, whole: held === undefined };
+    const isLast = this.#call.isRevoked === true;
+    this.#sent = { version, items, whole: held === undefined, isLast };
     this.#parts.metrics.sentState(held === undefined ? 'whole' : 'change');
     this.#outbox.state(stateMessages({ ...step, version, base: held?.version.hash }));
     this.#after('acknowledge', acknowledgeWithinMs, () =>
@@ -237,6 +244,7 @@ export class AgentStream {
     if (refused === '') {
       this.#held = { version: sent.version, items: sent.items };
       this.#isConfirmed = true;
+      if (sent.isLast) throw revoked();
     } else {
       this.#parts.metrics.refusedState();
       this.#parts.log.warn('an agent refused a state', { agent: this.agent, refused, revision });
@@ -279,7 +287,10 @@ export class AgentStream {
   async #responseTo(request: SignRequest): Promise<SignResponse> {
     try {
       await this.#ready.promise;
-      return { ...(await this.#parts.sign(this.#caller, request, this.#exporter)), id: request.id };
+      this.#refuseRevoked();
+      const signed = await this.#parts.sign(this.#caller, request, this.#exporter);
+      this.#refuseRevoked();
+      return { ...signed, id: request.id };
     } catch (caught) {
       const error = toHansaError(caught);
       if (error.code === 'HANSA_INTERNAL' && !this.#isOver) {
@@ -290,6 +301,11 @@ export class AgentStream {
       }
       return refuseAll(request, error);
     }
+  }
+
+  /** Whoever has the key of a revoked authority must not get SVIDs of the next one. */
+  #refuseRevoked(): void {
+    if (this.#call.isRevoked === true) throw revoked();
   }
 
   #sendPing(): Ping {
@@ -336,6 +352,14 @@ export class AgentStream {
     this.#timers.get(name)?.cancel();
     this.#timers.delete(name);
   }
+}
+
+/** The agent can still prove its identity with its registered key. */
+function revoked(): HansaError {
+  return new HansaError(
+    'HANSA_FORBIDDEN',
+    'The site revoked the authority that signed this SVID. Renew it, and connect again.',
+  );
 }
 
 function outOfOrder(what: string): HansaError {

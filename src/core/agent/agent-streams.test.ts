@@ -288,6 +288,32 @@ suite('a connected agent', () => {
     assert.deepEqual(other.memory.names, ['a']);
   });
 
+  test('whose authority was revoked gets the newest state, and is disconnected when it has it', async () => {
+    const replica = await testReplica();
+    const { agent, ended } = await connected(replica);
+    agent.isRevoked = true;
+    await put(replica.store, 'crane', 'bundle', 'new');
+    await quiet();
+    assert.deepEqual(agent.memory.names, ['bundle']);
+    const { code } = await ended;
+    assert.equal(code, 'HANSA_FORBIDDEN');
+  });
+
+  test('whose authority was revoked stays for a state that was sent after it, not for one before', async () => {
+    const replica = await testReplica();
+    const { agent, ended } = await connected(replica);
+    agent.acknowledges = false;
+    await put(replica.store, 'crane', 'a', '1');
+    await quiet();
+    agent.isRevoked = true;
+    agent.acknowledges = true;
+    agent.acknowledge(agent.states.at(-1)?.version);
+    await put(replica.store, 'crane', 'bundle', 'new');
+    await quiet();
+    assert.deepEqual(agent.memory.names, ['a', 'bundle']);
+    assert.equal((await ended).code, 'HANSA_FORBIDDEN');
+  });
+
   test('is counted while it is connected', async () => {
     const replica = await testReplica();
     const { agent, ended } = await connected(replica);

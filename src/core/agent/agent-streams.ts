@@ -18,6 +18,7 @@ import { type Hello, parseFromAgent } from './from-agent.ts';
 import {
   connectPath,
   helloWithinMs,
+  lastStateWithinMs,
   maxFromAgentBytes,
   pingAfterMs,
   pongWithinMs,
@@ -86,6 +87,7 @@ export class AgentStreams {
       maxMessageBytes: maxFromAgentBytes,
       messageWithinMs,
       idleMs: messageWithinMs,
+      graceMs: lastStateWithinMs,
       handle: (call) => this.handle(call),
     };
   }

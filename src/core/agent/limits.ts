@@ -53,6 +53,8 @@ export const pongWithinMs = 10_000;
 export const maxNonceBytes = 64;
 /** Time for an agent to apply a state, which takes milliseconds. Then the stream ends. */
 export const acknowledgeWithinMs = 30_000;
+/** Time for an agent to get the new bundle of the site after the authority of its SVID was revoked. */
+export const lastStateWithinMs = 10_000;
 /**
  * Time for a replica to reach the state that the agent holds from another replica. Agents ping after 15 s
  * of silence, so they wait for it.

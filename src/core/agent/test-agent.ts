@@ -49,6 +49,8 @@ export class TestAgent {
   readonly call: AgentCall;
   /** What the agent does by itself. */
   acknowledges = true;
+  /** Whether the authority of its SVID is revoked. */
+  isRevoked = false;
   answersPings = true;
   /** The text with which it refuses the next state. */
   refuses: string | undefined;
@@ -68,8 +70,12 @@ export class TestAgent {
     const { name = 'crane', session = 'one', address = '192.0.2.1', serial = '0a' } = options;
     this.memory = memory;
     this.#session = hash('sha256', session, 'buffer').subarray(0, 16);
+    const isRevoked = (): boolean => this.isRevoked;
     this.call = {
       agent: { name },
+      get isRevoked() {
+        return isRevoked();
+      },
       address,
       svid: { serialHex: serial } as never,
       signal: this.#over.signal,

@@ -26,6 +26,8 @@ export interface PeerCall extends PlaneCall {
 
 export interface AgentCall extends PlaneCall {
   readonly agent: JoinedAgent;
+  /** Whether the authority of the agent's SVID was revoked: see `graceMs`. Whoever stole its key may be the caller. */
+  readonly isRevoked?: boolean;
 }
 
 interface RpcBase {
@@ -52,7 +54,15 @@ export type PlaneRpc =
       readonly scope?: GrantScope;
       handle(call: PeerCall): Promise<void>;
     })
-  | (RpcBase & { readonly allow: 'agent'; handle(call: AgentCall): Promise<void> });
+  | (RpcBase & {
+      readonly allow: 'agent';
+      /**
+       * How long an open call continues after the authority of the agent's SVID was revoked, so that the
+       * agent can still get the new bundle. Without that bundle, it could never reach the site again.
+       */
+      readonly graceMs?: number;
+      handle(call: AgentCall): Promise<void>;
+    });
 
 /**
  * A gRPC method on the admin socket, which only the owner can open. The plane gets the stream of a POST

@@ -14,6 +14,8 @@ import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
 
 export interface RpcCallParts
   extends Pick<PlaneRpc, 'path' | 'maxMessageBytes' | 'messageWithinMs' | 'idleMs'> {
+  /** As in PlaneRpc. */
+  readonly graceMs?: number;
   readonly clock: Clock;
   /** Aborted with the error that the call ends with. */
   readonly over: AbortController;
@@ -35,6 +37,9 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
   /** Pending waits for the caller. The end of the call rejects them. */
   readonly #waiting = new Set<(reason: unknown) => void>();
   #admitted: Admitted | undefined;
+  #lastSvid: ValidatedSvid | undefined;
+  /** Set when the authority of the SVID was revoked. */
+  #graceEnd: { readonly atMs: number; readonly timer: Timer } | undefined;
   #idle: Timer;
   #lastMessageMs: number;
 
@@ -61,7 +66,28 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
   }
 
   get svid(): ValidatedSvid | undefined {
-    return this.#parts.svid();
+    const svid = this.#parts.svid();
+    if (svid !== undefined) this.#lastSvid = svid;
+    return svid ?? this.#revokedSvid();
+  }
+
+  get isRevoked(): boolean {
+    // The authorities may have changed since the last check.
+    void this.svid;
+    return this.#graceEnd !== undefined;
+  }
+
+  /** The last valid SVID of an open call, during the grace after its authority was revoked. */
+  #revokedSvid(): ValidatedSvid | undefined {
+    const { clock, graceMs = 0 } = this.#parts;
+    const last = this.#lastSvid;
+    if (graceMs === 0 || !this.wasAdmitted || last === undefined) return undefined;
+    if (clock.now() > last.notAfterMs) return undefined;
+    this.#graceEnd ??= {
+      atMs: clock.monotonic() + graceMs,
+      timer: clock.timer(graceMs, () => this.judge()),
+    };
+    return clock.monotonic() < this.#graceEnd.atMs ? last : undefined;
   }
 
   get peerChain(): readonly Certificate[] {
@@ -104,6 +130,7 @@ export class RpcCall implements PeerCall, AgentCall, Refused {
   /** The call is over. */
   stop(): void {
     this.#idle.cancel();
+    this.#graceEnd?.timer.cancel();
   }
 
   exportKeyingMaterial(label: string, length: number): Buffer {

@@ -2,251 +2,24 @@
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import {
-  type ClientHttp2Session,
-  type ClientHttp2Stream,
-  connect,
-  createSecureServer,
-} from 'node:http2';
-import type { AddressInfo } from 'node:net';
 import { after, suite, test } from 'node:test';
-import { systemClock, systemRandom } from '../../core/clock/system.ts';
-import { VirtualClock } from '../../core/clock/virtual.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
+import { encodeFrame } from '../../core/rpc/frames.ts';
 import {
-  BundleTable,
-  credentialOf,
-  type Forged,
-  forgeLeaf,
-  forgeRoot,
-} from '../../core/identity/x509/test-forge.ts';
-import { guardServer, svidServerOptions } from '../../core/identity/tls/server.ts';
-import type { Log } from '../../core/log/log.ts';
-import { MetricsRegistry } from '../../core/metrics/registry.ts';
-import type { PeerDirectory } from '../../core/plane/route.ts';
-import type { PlaneRpc } from '../../core/plane/stream.ts';
-import { encodeFrame, FrameReader } from '../../core/rpc/frames.ts';
-import { FederationDispatcher } from '../listeners/federation-listener.ts';
-import { OpenStreams } from '../listeners/stranger-limits.ts';
-import { Limits } from './limits.ts';
+  agent,
+  bruges,
+  closeAll,
+  minuteMs,
+  much,
+  open,
+  otherAgent,
+  otherPeer,
+  peer,
+  rpcs,
+  scene,
+} from './test-rpc-scene.ts';
 
-const minuteMs = 60_000;
-const lubeck = forgeRoot('lubeck.example');
-const bruges = forgeRoot('bruges.example');
-const reval = forgeRoot('reval.example');
-const site = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/site');
-const peer = forgeLeaf(bruges, 'spiffe://bruges.example/hansa/site');
-const otherPeer = forgeLeaf(reval, 'spiffe://reval.example/hansa/site');
-const agent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/crane');
-const otherAgent = forgeLeaf(lubeck, 'spiffe://lubeck.example/hansa/agent/hoist');
-
-const silent: Log = {
-  debug: () => undefined,
-  info: () => undefined,
-  warn: () => undefined,
-  error: () => undefined,
-  with: () => silent,
-};
-
-const times = { maxMessageBytes: 100_000, messageWithinMs: 10 * minuteMs, idleMs: 5 * minuteMs };
-
-const much = { isOver: false };
-
-const rpcs: readonly PlaneRpc[] = [
-  {
-    path: '/test.Stream/Peer',
-    allow: 'peer',
-    ...times,
-    handle: async (call) => {
-      for (let one = await call.read(); one !== undefined; one = await call.read()) {
-        await call.write(Buffer.from(`${call.peer.name} ${one.toString()}`));
-      }
-    },
-  },
-  {
-    path: '/test.Stream/Scope',
-    allow: 'peer',
-    scope: 'write',
-    ...times,
-    handle: (call) => call.write(Buffer.from(call.peer.name)),
-  },
-  {
-    path: '/test.Stream/Agent',
-    allow: 'agent',
-    ...times,
-    handle: (call) => call.write(Buffer.from(call.agent.name)),
-  },
-  {
-    path: '/test.Stream/AgentEcho',
-    allow: 'agent',
-    ...times,
-    handle: async (call) => {
-      for (let one = await call.read(); one !== undefined; one = await call.read()) {
-        await call.write(Buffer.from(`${call.agent.name} ${one.toString()}`));
-      }
-    },
-  },
-  {
-    path: '/test.Stream/Public',
-    allow: 'public',
-    ...times,
-    handle: (call) => call.write(Buffer.from(call.svid?.id.toString() ?? 'a stranger')),
-  },
-  {
-    path: '/test.Stream/Much',
-    allow: 'peer',
-    ...times,
-    messageWithinMs: minuteMs,
-    handle: async (call) => {
-      try {
-        for (let i = 0; i < 100; i++) await call.write(Buffer.alloc(50_000));
-      } finally {
-        much.isOver = true;
-      }
-    },
-  },
-];
-
-const closing: (() => void)[] = [];
-after(() => {
-  for (const close of closing.toReversed()) close();
-});
-
-async function scene({ strangersCount = false, methods = rpcs } = {}) {
-  const clock = new VirtualClock(Math.floor(systemClock.now() / 1000) * 1000);
-  const bundles = new BundleTable()
-    .set('lubeck.example', lubeck)
-    .set('bruges.example', bruges)
-    .set('reval.example', reval);
-  const live = new Set(['bruges.example', 'reval.example']);
-  const granted = new Set<string>();
-  const changed = new Set<() => void>();
-  const changedAgents = new Set<(agents: readonly string[] | undefined) => void>();
-  const peers: PeerDirectory = {
-    find: (svid) => {
-      const name = svid?.id.trustDomain.name ?? '';
-      return svid !== undefined && live.has(name)
-        ? { name, uid: name, trustDomain: svid.id.trustDomain }
-        : 'it is no peer';
-    },
-    lacks: ({ name }) => (granted.has(name) ? undefined : 'no grant'),
-    refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
-    onChange: (listener) => {
-      changed.add(listener);
-      return () => changed.delete(listener);
-    },
-  };
-  const forgotten = new Set<string>();
-  /** The agents that were looked up, in order. */
-  const found: string[] = [];
-  const denials: string[] = [];
-  const limits = new Limits(
-    { maxConcurrentRequests: 20, maxWatches: 6, requestsPerSecond: 0 },
-    clock,
-  );
-  const dispatcher = new FederationDispatcher({
-    clock,
-    random: systemRandom,
-    log: silent,
-    metrics: new MetricsRegistry(),
-    limits,
-    bodyWithinMs: minuteMs,
-    bundles,
-    routes: [],
-    rpcs: methods,
-    directories: {
-      peers,
-      agents: {
-        find: (svid) => {
-          const [, role, name = ''] = svid?.id.segments ?? [];
-          found.push(name);
-          return role === 'agent' && !forgotten.has(name) ? { name } : 'no agent has this identity';
-        },
-        refuse: (_request, reason) => new HansaError('HANSA_FORBIDDEN', `Refused: ${reason}.`),
-        onChange: (listener) => {
-          changedAgents.add(listener);
-          return () => changedAgents.delete(listener);
-        },
-      },
-    },
-    denied: (who, { code }, { route }) => denials.push(`${who} ${code} ${route}`),
-  });
-  const strangers = new OpenStreams(clock, { each: 3, all: 3, staleMs: minuteMs / 2 });
-  const server = createSecureServer(
-    { ...svidServerOptions(credentialOf(site)), allowHTTP1: true },
-    strangersCount ? strangers.before(dispatcher.listener) : dispatcher.listener,
-  );
-  guardServer(server);
-  server.listen(0, '127.0.0.1');
-  await once(server, 'listening');
-  closing.push(() => server.close());
-  const { port } = server.address() as AddressInfo;
-  const dial = (who: Forged | undefined): ClientHttp2Session => {
-    const credential = who && credentialOf(who);
-    const session = connect(`https://127.0.0.1:${port}`, {
-      rejectUnauthorized: false,
-      ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
-    });
-    session.on('error', () => undefined);
-    closing.push(() => session.destroy());
-    return session;
-  };
-  return {
-    clock,
-    bundles,
-    live,
-    granted,
-    changed,
-    changedAgents,
-    forgotten,
-    found,
-    limits,
-    dispatcher,
-    dial,
-    denials,
-    strangers,
-  };
-}
-
-/** A stream, with what it answers and how it ends. */
-function open(session: ClientHttp2Session, method: string) {
-  const stream: ClientHttp2Stream = session.request({
-    ':method': 'POST',
-    ':path': `/test.Stream/${method}`,
-    'content-type': 'application/grpc',
-    te: 'trailers',
-  });
-  stream.on('error', () => undefined);
-  const reader = new FrameReader(100_000);
-  const ended = new Promise<{ readonly status: string; readonly message: string }>((resolve) => {
-    stream.on('trailers', (got) =>
-      resolve({
-        status: String(got['grpc-status']),
-        message: decodeURIComponent(String(got['grpc-message'] ?? '')),
-      }),
-    );
-  });
-  stream.on('data', (chunk: Buffer) => reader.push(chunk));
-  const say = async (text: string): Promise<string> => {
-    stream.write(encodeFrame(Buffer.from(text)));
-    let message = reader.take();
-    while (message === undefined) {
-      await once(stream, 'data');
-      message = reader.take();
-    }
-    return message.toString();
-  };
-  const first = async (): Promise<string> => {
-    stream.end();
-    let message = reader.take();
-    while (message === undefined) {
-      await once(stream, 'data');
-      message = reader.take();
-    }
-    return message.toString();
-  };
-  return { stream, ended, say, first };
-}
+after(closeAll);
 
 suite('a stream of a known caller', () => {
   test('carries the identity of its caller', async () => {
@@ -396,6 +169,51 @@ suite('a stream of a known caller', () => {
     for (const name of ['crane', 'hoist']) forgotten.add(name);
     for (const listener of changedAgents) listener(undefined);
     for (const { ended } of streams) assert.equal((await ended).status, '7');
+  });
+
+  test('of an agent ends at once where its authority is revoked', async () => {
+    const { dial, bundles, changedAgents } = await scene();
+    const { say, ended } = open(dial(agent), 'AgentEcho');
+    await say('one');
+    bundles.set('lubeck.example', forgeRoot('lubeck.example'));
+    for (const listener of changedAgents) listener(undefined);
+    assert.equal((await ended).status, '7');
+  });
+
+  test('of an agent with a grace continues after its authority was revoked, and says so', async () => {
+    const { dial, bundles, changedAgents, clock } = await scene();
+    const session = dial(agent);
+    const { say, ended } = open(session, 'AgentGrace');
+    assert.equal(await say('x'), 'crane false');
+    bundles.set('lubeck.example', forgeRoot('lubeck.example'));
+    for (const listener of changedAgents) listener(undefined);
+    assert.equal(await say('x'), 'crane true');
+    // A new one gets no grace, also on the same connection.
+    assert.equal((await open(session, 'AgentGrace').ended).status, '7');
+    await clock.advance(9_999);
+    assert.equal(await say('x'), 'crane true');
+    await clock.advance(1);
+    assert.equal((await ended).status, '7');
+  });
+
+  test('of an agent has no grace where the agent is forgotten, or its SVID expires', async () => {
+    for (const end of ['forget', 'expire'] as const) {
+      const { dial, bundles, changedAgents, clock, forgotten } = await scene();
+      const { say, ended } = open(dial(agent), 'AgentGrace');
+      await say('x');
+      if (end === 'expire') clock.jumpWall(agent.certificate.notAfterMs - clock.now() - 5000);
+      bundles.set('lubeck.example', forgeRoot('lubeck.example'));
+      for (const listener of changedAgents) listener(undefined);
+      assert.equal(await say('x'), 'crane true');
+      if (end === 'expire') {
+        clock.jumpWall(6000);
+        for (const listener of changedAgents) listener(undefined);
+      } else {
+        forgotten.add('crane');
+        for (const listener of changedAgents) listener(['crane']);
+      }
+      assert.equal((await ended).status, '7', end);
+    }
   });
 
   test('of an agent counts against the limit of long streams, with a few places for one agent', async () => {
