@@ -103,7 +103,7 @@ export class AssignmentIndex {
     const pairs = new Set(pairsOf(labels));
     this.#agents.set(name, pairs);
     for (const pair of pairs) add(this.#holders, pair, name);
-    this.#counts.set(name, this.entriesOf(name).length);
+    this.#counts.set(name, this.anyOrderOf(name).length);
   }
 
   deleteAgent(name: string): void {
@@ -119,6 +119,11 @@ export class AssignmentIndex {
 
   /** The names of the entries of an agent, sorted. Empty if there is no such agent. */
   entriesOf(agent: string): readonly string[] {
+    return this.anyOrderOf(agent).toSorted(byCodeUnits);
+  }
+
+  /** The same in any order: sorting is most of the cost. */
+  anyOrderOf(agent: string): readonly string[] {
     const held = this.#agents.get(agent);
     if (held === undefined) return [];
     const found = [...(this.#byAgent.get(agent) ?? [])];
@@ -130,7 +135,7 @@ export class AssignmentIndex {
         }
       }
     }
-    return found.toSorted(byCodeUnits);
+    return found;
   }
 
   /** The names of the agents of an entry that exist, sorted. */

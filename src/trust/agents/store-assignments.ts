@@ -80,7 +80,7 @@ export class StoreAssignments {
     const concerned = new Set<string>();
     const moved = new Set<string>();
     const noteMoved = (name: string): void => {
-      if (this.#entryListeners.size > 0) note(moved, index.entriesOf(name));
+      if (this.#entryListeners.size > 0) note(moved, index.anyOrderOf(name));
     };
     this.#agents.follow(now, {
       versionOf: (entry) => {
