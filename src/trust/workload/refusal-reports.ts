@@ -45,7 +45,7 @@ export function refusalReports(clock: Clock, log: Log, deny: (draft: AuditDraft)
         kind: 'WorkloadEntry',
         outcome: 'deny',
         code: 'HANSA_FORBIDDEN',
-        reason: `no entry matches ${process.description}; its selectors are ${selectors}`,
+        reason: `no entry on this machine matches ${process.description}; its selectors are ${selectors}`,
       });
     },
     rejected: ({ process }: WorkloadConnection, why: string): void =>

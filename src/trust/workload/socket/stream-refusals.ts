@@ -19,7 +19,7 @@ export function anotherProcess(): HansaError {
 export function noIdentity({ description }: WorkloadProcess): HansaError {
   return new HansaError(
     'HANSA_FORBIDDEN',
-    `No identity is registered for this process (${description}). Create a WorkloadEntry whose selectors all match it.`,
+    `No identity is registered for this process (${description}). Create a WorkloadEntry whose selectors all match it, and that applies on this machine (spec.agents).`,
   );
 }
 
