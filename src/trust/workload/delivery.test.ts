@@ -53,6 +53,30 @@ test('a process is not judged before its program is hashed', async () => {
   );
 });
 
+test('an open stream follows the labels of the Agent of its machine', async () => {
+  const { store, clock, delivery, push } = await scene({ agent: 'site' });
+  delivery.start();
+  const label = (labels?: Record<string, string>): Promise<void> =>
+    put(store, 'agents', 'site', { spec: {} }, labels);
+  await label();
+  await putEntry(store, 'web', { selectors: ['unix:uid:1'] });
+  await putEntry(store, 'crane', {
+    selectors: ['unix:uid:1'],
+    agents: { selector: { matchLabels: { zone: 'harbour' } } },
+  });
+  const first = push();
+  const states = told(delivery, processOf(1, unhashed));
+  await first;
+  for (const labels of [{ zone: 'harbour' }, { zone: 'gate' }]) {
+    const next = push();
+    await label(labels);
+    await clock.advance(1);
+    await next;
+  }
+  const names = states.map(({ entries }) => entries.map(({ name }) => name));
+  assert.deepEqual(names, [['web'], ['crane', 'web'], ['web']]);
+});
+
 test('rests where an SVID is due that nobody streams any more', async (t) => {
   const { store, clock, delivery } = await scene();
   delivery.start();

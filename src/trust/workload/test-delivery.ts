@@ -55,7 +55,9 @@ export class Gate {
   }
 }
 
-export async function scene(options: { readonly entriesAhead?: number } = {}) {
+export async function scene(
+  options: { readonly entriesAhead?: number; readonly agent?: string } = {},
+) {
   const clock = new VirtualClock();
   const store = await openStore({ driver: 'memory' }, { clock });
   const authority = await openAuthority('lubeck.example', clock);
