@@ -65,12 +65,12 @@ export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess
 }
 
 /** JSON.parse for untrusted input. Also throws a SyntaxError for JSON that is too deep or has too many values. */
-export function parseBoundedJson(text: Uint8Array): unknown {
-  const excess = jsonExcess(text);
+export function parseBoundedJson(text: Uint8Array, maxValues = MAX_VALUES): unknown {
+  const excess = jsonExcess(text, maxValues);
   if (excess !== undefined) {
     throw new SyntaxError(
       excess === 'values'
-        ? `more than ${MAX_VALUES} fields and items`
+        ? `more than ${maxValues} fields and items`
         : `nested deeper than ${MAX_DEPTH} levels`,
     );
   }

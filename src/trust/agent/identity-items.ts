@@ -133,6 +133,9 @@ const checks: ReadonlyMap<string, Check> = new Map([
   [serviceOfferKind.plural, objectOf({ metadata, spec: objectOf({ spiffeID: text }) })],
 ]);
 
+/** An entry lists the federations that its selector matches, and a large site has ten thousand. */
+const maxValues = 50_000;
+
 /** Why the agent cannot use the item; undefined where it can. Collections that it does not read are ignored. */
 export function identityItemProblem(
   { collection, name, value }: Pick<AgentItem, 'collection' | 'name' | 'value'>,
@@ -146,7 +149,7 @@ export function identityItemProblem(
     }
     const check = checks.get(collection);
     if (check === undefined) return undefined;
-    const object = parseBoundedJson(value);
+    const object = parseBoundedJson(value, maxValues);
     const problem = check(object, '');
     if (problem !== undefined) return refuse(problem);
     const named = (object as { readonly metadata: { readonly name: string } }).metadata.name;

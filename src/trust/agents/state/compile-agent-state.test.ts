@@ -7,7 +7,9 @@ import { serviceOfferKind } from '../../../api/kinds/service-offer.ts';
 import { peerLabel, spiffeFederationKind } from '../../../api/kinds/spiffe-federation.ts';
 import { timestamp } from '../../../api/object.ts';
 import { forgeRoot } from '../../../core/identity/x509/test-forge.ts';
+import { identityItemProblem } from '../../agent/identity-items.ts';
 import { decideAccess } from '../../authorization/ext-authz.ts';
+import type { FederationState } from '../../authorization/federation-state.ts';
 import {
   liveSyncedAt,
   storedFederations,
@@ -25,6 +27,7 @@ import { Relations } from './relations.ts';
 import {
   decidersOf,
   documentOf,
+  lubeck,
   ownRoot,
   type SiteObject,
   storeOf,
@@ -366,6 +369,34 @@ suite('the state of an agent', () => {
       }),
     );
     assert.ok(differed);
+  });
+
+  test('is accepted by the agent, also where the site has stored values of older versions', () => {
+    fc.assert(
+      fc.property(site, (made) => {
+        for (const { collection, name, object } of compiled(made).objects) {
+          const value = Buffer.from(JSON.stringify(object));
+          assert.equal(identityItemProblem({ collection, name, value }, lubeck), undefined);
+        }
+      }),
+    );
+  });
+
+  test('is accepted by the agent where a selector matches ten thousand federations', () => {
+    const federations = Array.from({ length: 10_000 }, (_, at) => `site-${at}.example`);
+    const labels = new Map(federations.map((name) => [name, { tier: 'gold' }]));
+    const state = { federations, labels } as unknown as FederationState;
+    const spec = {
+      spiffeID: ids[0],
+      selectors: ['unix:uid:1'],
+      federatesWith: [],
+      ttlSeconds: 3600,
+      federatesWithSelector: { matchLabels: { tier: 'gold' } },
+    };
+    const many = usable({ metadata: { name: 'web', uid: 'uid-web' }, spec });
+    const { collection, name, object } = reducedEntry(many, state);
+    const value = Buffer.from(JSON.stringify(object));
+    assert.equal(identityItemProblem({ collection, name, value }, lubeck), undefined);
   });
 
   test('contains no name or identity of a relation that none of its entries has', () => {

@@ -3,6 +3,7 @@
 // the site comes to the same decisions there. It learns nothing about relations of other entries. Pure.
 
 import { confirmedAtOf, sourceOf, staleAfterSecondsOf } from '../../../api/bundle-life.ts';
+import { knownScopes } from '../../../api/grants.ts';
 import { type FederationGrant, federationGrantKind } from '../../../api/kinds/federation-grant.ts';
 import { type FederationPeer, federationPeerKind } from '../../../api/kinds/federation-peer.ts';
 import { type ServiceOffer, serviceOfferKind } from '../../../api/kinds/service-offer.ts';
@@ -138,7 +139,7 @@ function reducedOffer({ metadata: { name }, spec }: ServiceOffer): CompiledObjec
 
 function reducedGrant(grant: FederationGrant, served: ReadonlySet<string>): CompiledObject {
   const { name } = grant.metadata;
-  const { peer, scopes, offers, nodeInstances, networks, sourceCIDRs, expiresAt } = grant.spec;
+  const { peer, offers, nodeInstances, networks, sourceCIDRs, expiresAt } = grant.spec;
   return {
     collection: federationGrantKind.plural,
     name,
@@ -146,7 +147,8 @@ function reducedGrant(grant: FederationGrant, served: ReadonlySet<string>): Comp
       metadata: { name },
       spec: {
         peer,
-        scopes,
+        // Older versions stored other values.
+        scopes: knownScopes(grant),
         offers: offers?.filter((offer) => served.has(offer)),
         nodeInstances,
         networks: { unrestricted: networks?.unrestricted },
