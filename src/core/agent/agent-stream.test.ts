@@ -14,6 +14,7 @@ import type { SignForAgent } from './agent-signer.ts';
 import {
   agentExporterBytes,
   agentExporterLabel,
+  connectBurst,
   maxLaterMessageBytes,
   maxSignBatch,
   maxUnansweredSignRequests,
@@ -101,9 +102,15 @@ suite('a message that breaks the protocol ends the stream', () => {
     ],
   ] as readonly (readonly [string, (agent: TestAgent) => void])[]) {
     test(what, async () => {
-      const { agent, ended } = await connected(await testReplica());
+      const replica = await testReplica();
+      const { agent, ended } = await connected(replica);
       say(agent);
-      assert.equal((await ended).code, 'HANSA_BAD_REQUEST');
+      const { code, message } = await ended;
+      assert.equal(code, 'HANSA_BAD_REQUEST');
+      assert.match(message, /^The agent broke the protocol: /);
+      const [denial] = replica.audit.denials;
+      assert.equal(denial?.name, 'crane');
+      assert.equal(denial.reason, message);
     });
   }
 
@@ -149,6 +156,21 @@ suite('a message that exceeds a limit ends the stream', () => {
     const { agent, ended } = await connected(await testReplica());
     for (let at = 0; at <= messageBurst; at++) agent.say({ case: 'ping', value: {} });
     assert.equal((await ended).code, 'HANSA_TOO_MANY_REQUESTS');
+  });
+
+  test('a flood of streams', async () => {
+    const replica = await testReplica();
+    const ends = async (): Promise<string> => {
+      const agent = new TestAgent();
+      const ended = replica.serve(agent);
+      agent.hello();
+      agent.close();
+      return (await ended).code;
+    };
+    for (let at = 0; at < connectBurst; at++) assert.equal(await ends(), 'OK');
+    assert.equal(await ends(), 'HANSA_TOO_MANY_REQUESTS');
+    await replica.clock.advance(1000);
+    assert.equal(await ends(), 'OK');
   });
 
   test('a flood of messages that the site does not know', async () => {

@@ -20,7 +20,7 @@ import type { AgentCall } from '../plane/stream.ts';
 import type { PresentAgent } from './agent-sessions.ts';
 import type { SignForAgent, SigningAgent } from './agent-signer.ts';
 import type { ChannelMetrics } from './channel-metrics.ts';
-import { type HeldState, parseFromAgent } from './from-agent.ts';
+import { type HeldState, parseFromAgent, ProtocolError } from './from-agent.ts';
 import {
   acknowledgeWithinMs,
   agentExporterBytes,
@@ -363,10 +363,7 @@ function revoked(): HansaError {
 }
 
 function outOfOrder(what: string): HansaError {
-  return new HansaError(
-    'HANSA_BAD_REQUEST',
-    `The agent broke the protocol: it sent ${what} that the site did not expect.`,
-  );
+  return new ProtocolError(`it sent ${what} that the site did not expect`);
 }
 
 function refuseAll({ id, x509, jwt }: SignRequest, { code, message }: HansaError): SignResponse {

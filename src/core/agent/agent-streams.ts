@@ -2,9 +2,11 @@
 // state that concerns it. Any replica can serve any agent: an agent says what it holds, and claims and
 // states are in the store.
 
+import type { Audit } from '../audit/log.ts';
 import type { Clock } from '../clock/clock.ts';
 import { yieldToEventLoop } from '../clock/yield-to-event-loop.ts';
 import { HansaError, toHansaError } from '../errors/error.ts';
+import { TokenBuckets } from '../limits/token-buckets.ts';
 import type { Log } from '../log/log.ts';
 import type { Metrics } from '../metrics/metrics.ts';
 import type { AgentCall, PlaneRpc } from '../plane/stream.ts';
@@ -14,9 +16,11 @@ import type { SignForAgent } from './agent-signer.ts';
 import { AgentStream, type AgentStreamParts } from './agent-stream.ts';
 import { CatchUp } from './catch-up.ts';
 import { ChannelMetrics } from './channel-metrics.ts';
-import { type Hello, parseFromAgent } from './from-agent.ts';
+import { type Hello, parseFromAgent, ProtocolError } from './from-agent.ts';
 import {
+  connectBurst,
   connectPath,
+  connectsPerSecond,
   helloWithinMs,
   lastStateWithinMs,
   maxFromAgentBytes,
@@ -39,12 +43,15 @@ export interface AgentStreamsParts {
   readonly sessions: AgentSessions;
   readonly presence: AgentPresence;
   readonly sign: SignForAgent;
+  readonly audit: Pick<Audit, 'deny'>;
 }
 
 /** Longest computation before other tasks run, without the writing that follows it. */
 const atOnceMs = 3;
 /** Most streams before other tasks run: each of them then encodes and writes a message. */
 const mostAtOnce = 16;
+/** Above the number of agents that a site can have. */
+const maxAgents = 65_536;
 /** The stream pings before that. It is only reached where the stream itself has failed. */
 const messageWithinMs = pingAfterMs + pongWithinMs + 5_000;
 
@@ -56,6 +63,7 @@ export class AgentStreams {
   readonly #streams = new Map<string, Set<AgentStream>>();
   /** Streams that need a new state, in order. */
   readonly #due = new Set<AgentStream>();
+  readonly #connects: TokenBuckets;
   readonly #stopListening: () => void;
   #isAdvancing = false;
 
@@ -67,6 +75,12 @@ export class AgentStreams {
       incarnation,
       revision: store.revision,
       epoch: epoch(),
+    });
+    this.#connects = new TokenBuckets({
+      clock: parts.clock,
+      burst: connectBurst,
+      perSecond: connectsPerSecond,
+      maxKeys: maxAgents,
     });
     this.#catchUp = new CatchUp({ ...parts, now });
     this.#streamParts = {
@@ -112,6 +126,42 @@ export class AgentStreams {
   }
 
   async handle(call: AgentCall): Promise<void> {
+    const waitSeconds = this.#connects.take(call.agent.name);
+    if (waitSeconds !== undefined) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `The agent connects too often. Try again in ${waitSeconds} s.`,
+        { details: { retryAfterSeconds: waitSeconds } },
+      );
+    }
+    try {
+      await this.#serve(call);
+    } catch (error) {
+      if (error instanceof ProtocolError) this.#record(call, error);
+      throw error;
+    }
+  }
+
+  /** The dispatcher records callers that exceed a limit, but a malformed message is not a denial to it. */
+  #record(call: AgentCall, { code, message }: HansaError): void {
+    this.#parts.audit.deny({
+      actor: {
+        user: call.svid?.id.toString() ?? '',
+        groups: [],
+        via: 'certificate',
+        ...(call.svid === undefined ? {} : { credential: call.svid.serialHex }),
+        ...(call.address === undefined ? {} : { address: call.address }),
+      },
+      verb: 'agent.connect',
+      kind: 'Agent',
+      name: call.agent.name,
+      outcome: 'deny',
+      code,
+      reason: message,
+    });
+  }
+
+  async #serve(call: AgentCall): Promise<void> {
     const hello = await this.#hello(call);
     const ended = new AbortController();
     const stream = new AgentStream(this.#streamParts, call);
@@ -140,10 +190,7 @@ export class AgentStreams {
       const first = await Promise.race([call.read(), late.promise]);
       const message = first && parseFromAgent(first);
       if (message?.kind === 'hello') return message.hello;
-      throw new HansaError(
-        'HANSA_BAD_REQUEST',
-        'The agent broke the protocol: its first message is not a hello.',
-      );
+      throw new ProtocolError('its first message is not a hello');
     } finally {
       timer.cancel();
     }

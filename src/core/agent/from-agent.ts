@@ -54,6 +54,17 @@ export type FromAgentMessage =
   /** A message that only newer sites know. */
   | { readonly kind: 'unknown' };
 
+/** A message that no correct agent sends. */
+export class ProtocolError extends HansaError {
+  constructor(what: string, cause?: unknown) {
+    super(
+      'HANSA_BAD_REQUEST',
+      `The agent broke the protocol: ${what}.`,
+      cause === undefined ? {} : { cause },
+    );
+  }
+}
+
 const digestBytes = 32;
 /** Most bytes of one part of the name of an item. */
 const maxNameBytes = 512;
@@ -199,9 +210,5 @@ function cut(text: string, mostBytes: number): string {
 }
 
 function bad(what: string, cause?: unknown): HansaError {
-  return new HansaError(
-    'HANSA_BAD_REQUEST',
-    `The agent broke the protocol: ${what}.`,
-    cause === undefined ? {} : { cause },
-  );
+  return new ProtocolError(what, cause);
 }

@@ -43,6 +43,13 @@ export const maxSignBatch = 256;
 export const messageBurst = 500;
 export const messagesPerSecond = 100;
 
+/**
+ * New streams of one agent: each costs a TLS handshake and two commits. An agent connects again after a
+ * failure with increasing delays, and after each renewal of its SVID.
+ */
+export const connectBurst = 60;
+export const connectsPerSecond = 1;
+
 /** Time for the hello to arrive after the stream was opened. */
 export const helloWithinMs = 10_000;
 /** Silence after which the site pings the agent. */

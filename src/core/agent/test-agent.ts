@@ -77,7 +77,7 @@ export class TestAgent {
         return isRevoked();
       },
       address,
-      svid: { serialHex: serial } as never,
+      svid: { serialHex: serial, id: `spiffe://lubeck.example/hansa/agent/${name}` } as never,
       signal: this.#over.signal,
       exportKeyingMaterial: (label, length) => Buffer.alloc(length, label),
       read: () => this.#read(),

@@ -89,6 +89,7 @@ export async function testReplica(options: TestReplicaOptions = {}) {
   const unregister = sections.register(recordSection(store, agents));
   const metrics = new MetricsRegistry();
   const reports: unknown[] = [];
+  const audit = testAudit();
   const site = { epoch: 1 };
   const streams = new AgentStreams({
     clock,
@@ -106,6 +107,7 @@ export async function testReplica(options: TestReplicaOptions = {}) {
         disconnected: () => reports.push('disconnected'),
       }),
     },
+    audit,
     sign: options.sign ?? (() => Promise.reject(new Error('no signer'))),
   });
   /** Serves the stream of the agent; resolves to how it ended. */
@@ -120,7 +122,19 @@ export async function testReplica(options: TestReplicaOptions = {}) {
       agent.isAnswered = true;
     }
   };
-  return { clock, database, store, sections, metrics, reports, site, streams, serve, unregister };
+  return {
+    clock,
+    database,
+    store,
+    sections,
+    metrics,
+    reports,
+    audit,
+    site,
+    streams,
+    serve,
+    unregister,
+  };
 }
 
 export type TestReplica = Awaited<ReturnType<typeof testReplica>>;

@@ -49,7 +49,11 @@ export interface RpcDispatcherParts {
 }
 
 const noMethod = 'none';
-const limits: ReadonlySet<string> = new Set(['HANSA_TOO_MANY_REQUESTS', 'HANSA_TIMEOUT']);
+const limits: ReadonlySet<string> = new Set([
+  'HANSA_TOO_MANY_REQUESTS',
+  'HANSA_TOO_LARGE',
+  'HANSA_TIMEOUT',
+]);
 const lingerMs = 1_000;
 /** Trust can end with time, and wall time can jump, so the site checks callers at least this often. */
 const judgeEveryMs = 60_000;

@@ -231,7 +231,7 @@ suite('the channel on the federation listener', () => {
   }
 
   test('refuses a message of 10 MB by its head, and other agents go on', async (t) => {
-    const { store, dial } = await site(t);
+    const { store, dial, denials } = await site(t);
     const loud = open(dial(leafOf('crane')));
     const other = open(dial(leafOf('hoist')));
     await Promise.all([loud, other].map(({ until, received }) => until(() => received.length > 0)));
@@ -239,6 +239,7 @@ suite('the channel on the federation listener', () => {
     const { status, message } = await loud.ended;
     assert.equal(status, 8);
     assert.match(message, /too large/);
+    assert.deepEqual(denials, ['spiffe://lubeck.example/hansa/agent/crane HANSA_TOO_LARGE']);
     await put(store, 'hoist', 'a', '1');
     await other.until(() => other.names().includes('a'));
   });
