@@ -260,6 +260,26 @@ suite('pings', () => {
     assert.equal(replica.reports.length, 20);
   });
 
+  test('keep an agent connected that receives a large state slowly', async () => {
+    const replica = await testReplica();
+    const { agent, ended } = await connected(replica);
+    agent.pause();
+    for (const name of ['a', 'b', 'c']) {
+      await put(replica.store, 'crane', name, 'x'.repeat(600 * 1024));
+    }
+    for (let at = 0; at < 3; at++) {
+      await replica.clock.advance(34_000);
+      agent.resume();
+      agent.pause();
+      await quiet();
+    }
+    agent.resume();
+    await quiet();
+    assert.deepEqual(agent.memory.names, ['a', 'b', 'c']);
+    agent.close();
+    assert.equal((await ended).code, 'OK');
+  });
+
   test('do not stand in for acknowledgements', async () => {
     const replica = await testReplica();
     const { agent, ended } = await connected(replica);
@@ -403,6 +423,16 @@ suite('a stream that has ended', () => {
     await replica.clock.advance(60_000);
     assert.equal(agent.lateWrites, 0);
     assert.equal(agent.responses.length, 0);
+  });
+
+  test('signs nothing more', async () => {
+    const { asked, sign } = slowSigner();
+    const { agent, ended } = await connected(await testReplica({ sign }));
+    agent.hello();
+    await ended;
+    ask(agent, 1);
+    await quiet();
+    assert.equal(asked.length, 0);
   });
 
   test('writes nothing more after a slow agent reads again', async () => {

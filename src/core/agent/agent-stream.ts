@@ -169,7 +169,14 @@ export class AgentStream {
     const isLast = this.#call.isRevoked === true;
     this.#sent = { version, items, whole: held === undefined, isLast };
     this.#parts.metrics.sentState(held === undefined ? 'whole' : 'change');
-    this.#outbox.state(stateMessages({ ...step, version, base: held?.version.hash }));
+    const messages = stateMessages({ ...step, version, base: held?.version.hash });
+    this.#outbox.state(messages, () => this.#awaitAcknowledgement(version));
+  }
+
+  /** Counts from the last message: a large state may take long on a slow connection. */
+  #awaitAcknowledgement(version: StateVersion): void {
+    // The agent may have been faster than the event that the message was written.
+    if (this.#sent?.version !== version) return;
     this.#after('acknowledge', acknowledgeWithinMs, () =>
       this.end(
         new HansaError(
@@ -193,6 +200,7 @@ export class AgentStream {
 
   async #read(): Promise<void> {
     for (let next = await this.#call.read(); next !== undefined; next = await this.#call.read()) {
+      if (this.#isOver) return;
       this.#heardMs = this.#parts.clock.monotonic();
       this.#presence?.seen();
       this.#handle(next);
@@ -313,8 +321,18 @@ export class AgentStream {
     const nonce = Buffer.alloc(8);
     nonce.writeUInt32BE(++this.#pings, 4);
     const { promise: answered, resolve: settle } = Promise.withResolvers<boolean>();
-    this.#ping = { nonce, answered, settle };
-    this.#outbox.urgent(encodeToAgent({ case: 'ping', value: create(PingSchema, { nonce }) }));
+    const ping: Ping = { nonce, answered, settle };
+    this.#ping = ping;
+    this.#cancel('idle');
+    const message = encodeToAgent({ case: 'ping', value: create(PingSchema, { nonce }) });
+    // Counts from when it was written: it may wait behind a large message.
+    this.#outbox.urgent(message, () => {
+      if (this.#ping === ping) this.#awaitPong();
+    });
+    return ping;
+  }
+
+  #awaitPong(): void {
     this.#after('idle', pongWithinMs, () =>
       this.end(
         new HansaError(
@@ -323,7 +341,6 @@ export class AgentStream {
         ),
       ),
     );
-    return this.#ping;
   }
 
   #ponged(nonce: Buffer): void {

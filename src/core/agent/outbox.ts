@@ -10,6 +10,7 @@ export class Outbox {
   /** Bounded by its users: one ping, one pong, and the unanswered signing requests. */
   readonly #urgent: { readonly message: Uint8Array; readonly written: () => void }[] = [];
   #state: Iterator<StateMessage, void> | undefined;
+  #stateWritten: () => void = () => undefined;
   #pong: Uint8Array | undefined;
   #wake: (() => void) | undefined;
   #isStopped = false;
@@ -32,9 +33,10 @@ export class Outbox {
     this.#wake?.();
   }
 
-  /** The messages of a step. The one before must be sent completely. */
-  state(messages: Iterator<StateMessage, void>): void {
+  /** The messages of a step. The one before must be sent completely. `written` is called after the last. */
+  state(messages: Iterator<StateMessage, void>, written: () => void): void {
     this.#state = messages;
+    this.#stateWritten = written;
     this.#wake?.();
   }
 
@@ -80,7 +82,8 @@ export class Outbox {
   #nextOfState() {
     const next = this.#state?.next();
     if (next?.done !== false) return undefined;
-    if (next.value.isLast) this.#state = undefined;
-    return { message: next.value.message, written: () => undefined };
+    if (!next.value.isLast) return { message: next.value.message, written: () => undefined };
+    this.#state = undefined;
+    return { message: next.value.message, written: this.#stateWritten };
   }
 }
