@@ -3,6 +3,7 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { isDeepStrictEqual } from 'node:util';
 import {
   create,
   type DescMessage,
@@ -37,6 +38,7 @@ import { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { encodeSpiffeBundle } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { FederatedBundles } from '../federation/federated-bundles.ts';
 import { StoreFederationState } from '../authorization/federation-state.ts';
+import { valueOf } from '../../core/store/reader.ts';
 import { MemoryVault } from '../../core/identity/authority/test-vault.ts';
 import { EnforcementPoints } from '../../core/plane/enforcement.ts';
 import type { Log } from '../../core/log/log.ts';
@@ -174,6 +176,11 @@ export async function streamsExceed(metrics: MetricsRegistry, count: number): Pr
   while (!(open() > count)) await yieldToEventLoop();
 }
 
+interface Put {
+  readonly metadata?: { readonly generation?: number };
+  readonly spec?: unknown;
+}
+
 export async function put(
   store: Store,
   collection: string,
@@ -181,6 +188,9 @@ export async function put(
   object: { readonly spec: unknown; readonly status?: unknown },
   labels?: Readonly<Record<string, string>>,
 ): Promise<void> {
+  const before = store.get(collection, name);
+  const { metadata, spec } = before === undefined ? {} : (valueOf(before) as Put);
+  const { generation = 0 } = metadata ?? {};
   await store.commit({
     put: [
       {
@@ -193,7 +203,8 @@ export async function put(
                 name,
                 uid: `uid-${name}`,
                 resourceVersion: String(revision),
-                generation: revision,
+                // As the API counts it: changes of the spec.
+                generation: isDeepStrictEqual(spec, object.spec) ? generation : generation + 1,
                 labels,
               },
               ...object,
