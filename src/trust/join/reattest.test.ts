@@ -293,6 +293,28 @@ suite('after its SVID expired', () => {
     }
   });
 
+  test('a renewal at one replica cannot bring back an agent that another forgets', async () => {
+    const other = await joinSite({ replicaOf: site });
+    try {
+      for (let round = 0; round < 5; round++) {
+        const held = await join();
+        const { instance } = held.joined;
+        const there = { ...(await parts()), server: serverOf(other) };
+        const [, forgotten] = await Promise.allSettled([
+          renew(held, there),
+          site.members.forget(instance, []),
+        ]);
+        assert.equal(forgotten.status, 'fulfilled');
+        await putObject(other.store, 'test.turns', { metadata: { name: 'turn' } });
+        await written();
+        for (const { members } of [site, other]) assert.equal(members.get(instance), undefined);
+        await assert.rejects(renew(held), uniform);
+      }
+    } finally {
+      await other.stop();
+    }
+  });
+
   const serverOf = (replica: TestJoinSite) => ({
     url: replica.url,
     bundle: replica.authority.bundle,
