@@ -1,10 +1,8 @@
-// For tests only: the workload services of an agent, with its site behind a signing link in the same
-// process. Tests of the Workload API run on both a site and an agent.
+// For tests only: the workload services of an agent, with a signing link that can misbehave.
 
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { describe, type TestContext } from 'node:test';
 import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import type { Clock } from '../../core/clock/clock.ts';
@@ -17,8 +15,9 @@ import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import { encodeSiteItem, siteCollection, siteName } from '../agents/site-item.ts';
 import { defaultLimits, type WorkloadLimits } from '../workload/socket/workload-connections.ts';
-import { MovableClock, openAuthority, startTestSite } from '../workload/test-workload-site.ts';
+import { openAuthority } from '../workload/test-workload-site.ts';
 import { startAgentWorkloads, type SvidVault } from './agent-workloads.ts';
+import type { SigningLink } from './signing-link.ts';
 import { testAgent, TestSigningLink } from './test-signing-link.ts';
 
 const entries = kindReader(workloadEntryKind);
@@ -37,18 +36,6 @@ export async function testAgentState<C extends Clock>(clock: C): Promise<TestAge
   return { clock, store, authority: await openAuthority('lubeck.example', clock) };
 }
 
-export async function startTestAgent(limits: Partial<WorkloadLimits> = {}) {
-  const state = await testAgentState(new MovableClock());
-  const started = await startAgentWith(state, { limits });
-  return {
-    ...started,
-    stop: async () => {
-      await started.stop();
-      await state.store.close();
-    },
-  };
-}
-
 /** `stop` does not close the store. */
 export async function startAgentWith<C extends Clock>(
   { clock, store, authority }: TestAgentState<C>,
@@ -58,6 +45,9 @@ export async function startAgentWith<C extends Clock>(
     readonly darkSinceMs?: number;
     /** Whether the site has sent a state. Default: true. */
     readonly hasState?: boolean;
+    /** Instead of a site that only signs. It sends the state, too. */
+    readonly link?: SigningLink;
+    readonly name?: string;
   } = {},
 ) {
   const dataDir = mkdtempSync(join(tmpdir(), 'hansa-agent-'));
@@ -65,7 +55,7 @@ export async function startAgentWith<C extends Clock>(
   const logged: string[] = [];
   let maxOfflineSeconds = 60;
   const describeSite = async (): Promise<void> => {
-    if (link.darkSinceMs !== undefined) return;
+    if (link.darkSinceMs !== undefined || options.link !== undefined) return;
     const encode = () => encodeSiteItem(authority, maxOfflineSeconds);
     await store.commit({ put: [{ collection: siteCollection, name: siteName, encode }] });
   };
@@ -81,14 +71,14 @@ export async function startAgentWith<C extends Clock>(
   const services = await startAgentWorkloads(
     {
       trustDomain: authority.trustDomain,
-      agentName: testAgent,
+      agentName: options.name ?? testAgent,
       store,
       clock,
       random: systemRandom,
       log: logInto(logged),
       metrics,
       dataDir,
-      link,
+      link: options.link ?? link,
       kept: options.kept,
     },
     { ...defaultLimits, ...options.limits },
@@ -126,40 +116,4 @@ function logInto(lines: string[]): Log {
   };
   const log: Log = { debug: write, info: write, warn: write, error: write, with: () => log };
   return log;
-}
-
-/** What a test uses of either. */
-export interface StartedHost extends TestAgentState<MovableClock> {
-  readonly metrics: MetricsRegistry;
-  readonly denials: readonly AuditDraft[];
-  readonly issued: readonly AuditDraft[];
-  readonly socket: string;
-  readonly services: { refresh(): void };
-  stop(): Promise<void>;
-}
-
-export interface WorkloadHost {
-  /** Whether it has an audit log. */
-  readonly audits: boolean;
-  /** Started for one test. */
-  site(t: TestContext, limits?: Partial<WorkloadLimits>): Promise<StartedHost>;
-}
-
-/** The same tests for the workload services of a site and of an agent. */
-export function onSiteAndAgent(what: string, tests: (host: WorkloadHost) => void): void {
-  for (const { name, audits, start } of [
-    { name: 'a site', audits: true, start: startTestSite },
-    { name: 'an agent', audits: false, start: startTestAgent },
-  ]) {
-    void describe(`${what} on ${name}`, () => {
-      tests({
-        audits,
-        site: async (t, limits) => {
-          const started = await start(limits);
-          t.after(started.stop);
-          return started;
-        },
-      });
-    });
-  }
 }

@@ -15,7 +15,7 @@ import {
   putFederation,
   remove,
 } from '../workload/test-workload-site.ts';
-import { onSiteAndAgent, type WorkloadHost } from '../agent/test-agent-workloads.ts';
+import { onSiteAndAgent, type WorkloadHost } from '../agent/test-workload-hosts.ts';
 
 const web = 'spiffe://bruges.example/web';
 

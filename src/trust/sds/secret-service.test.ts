@@ -16,7 +16,7 @@ import {
   DiscoveryResponseSchema,
 } from '../../../proto/gen/sds_pb.ts';
 import { fetchSvids, putEntry, streamsAre, streamsExceed } from '../workload/test-workload-site.ts';
-import { onSiteAndAgent } from '../agent/test-agent-workloads.ts';
+import { onSiteAndAgent } from '../agent/test-workload-hosts.ts';
 
 const path = '/envoy.service.secret.v3.SecretDiscoveryService/StreamSecrets';
 type Init = MessageInitShape<typeof DiscoveryRequestSchema>;

@@ -32,7 +32,7 @@ import {
   remove,
   TestStream,
 } from './test-workload-site.ts';
-import { onSiteAndAgent, type StartedHost } from '../agent/test-agent-workloads.ts';
+import { onSiteAndAgent, type StartedHost } from '../agent/test-workload-hosts.ts';
 import { jwtProfile, type JwtProfileOptions } from './jwt-profile.ts';
 import { siteIssuer } from './svids/issuer.ts';
 import { JwtSupply } from './svids/jwt-supply.ts';

@@ -101,10 +101,19 @@ async function fetchSvids(
   const wanted = spiffeId === '' ? undefined : SpiffeId.parse(spiffeId);
   for (;;) {
     const entries = entriesOf(options, connection);
-    const svids = await signedFor(options, connection, entries, wanted, audience);
-    const now = new Set(options.delivery.entriesOf(connection.process));
+    const isCurrent = (): boolean => {
+      const now = new Set(options.delivery.entriesOf(connection.process));
+      return entries.every((entry) => now.has(entry));
+    };
+    const svids = await signedFor(options, connection, entries, wanted, audience).catch(
+      (error: unknown) => {
+        if (isCurrent()) throw error;
+        // The site of an agent refuses to sign for an entry that is gone.
+        return [];
+      },
+    );
     // Where one of them is gone, or another, since: those that there are then.
-    if (!entries.every((entry) => now.has(entry))) continue;
+    if (!isCurrent()) continue;
     return toBinary(JWTSVIDResponseSchema, create(JWTSVIDResponseSchema, { svids }));
   }
 }

@@ -22,7 +22,7 @@ import {
   streamsAre,
   streamsExceed,
 } from './test-workload-site.ts';
-import { onSiteAndAgent } from '../agent/test-agent-workloads.ts';
+import { onSiteAndAgent } from '../agent/test-workload-hosts.ts';
 import type { WorkloadLimits } from './socket/workload-connections.ts';
 
 async function site(t: TestContext, limits: Partial<WorkloadLimits> = {}) {

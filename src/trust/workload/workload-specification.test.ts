@@ -16,7 +16,7 @@ import {
   remove,
   TestStream,
 } from './test-workload-site.ts';
-import { onSiteAndAgent } from '../agent/test-agent-workloads.ts';
+import { onSiteAndAgent } from '../agent/test-workload-hosts.ts';
 import { workloadApiDefinition } from './workload-api.ts';
 
 function opened<S extends { close(): void }>(t: TestContext, stream: S): S {
