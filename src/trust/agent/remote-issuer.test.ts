@@ -2,6 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { create } from '@bufbuild/protobuf';
 import { SignResponseSchema } from '../../../proto/gen/agent_pb.ts';
+import { messageBurst, messagesPerSecond } from '../../core/agent/limits.ts';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { settle } from '../../core/clock/virtual.ts';
@@ -348,4 +349,52 @@ test('an audience that no site accepts is not sent', async () => {
     await assert.rejects(jwt(audience), { code: 'HANSA_BAD_REQUEST' });
   }
   assert.deepEqual(link.batches, []);
+});
+
+suite('a workload that requests very many tokens', () => {
+  test('is refused beyond a rate, and another one is not', async () => {
+    const { issuer, jwt, settled, clock } = await scene();
+    const other = { ...web, uid: 'uid-other', id: SpiffeId.parse('spiffe://lubeck.example/other') };
+    const wanted = Array.from({ length: 520 }, (_, at) => issuer.issueJwt(web, [`a${at}`]));
+    const results = await settled(Promise.allSettled(wanted));
+    const refusals = results.flatMap((one) => (one.status === 'rejected' ? [one.reason] : []));
+    assert.deepEqual(
+      refusals.map((error: HansaError) => error.code),
+      Array.from({ length: 20 }, () => 'HANSA_TOO_MANY_REQUESTS'),
+    );
+    await jwt(['db'], other);
+    await clock.advance(1_000);
+    await jwt(['later']);
+  });
+
+  test('does not make the agent send more messages than the site allows', async () => {
+    const { issuer, link, clock } = await scene();
+    link.jwt = () => ({ token: 'nothing' });
+    const startMs = clock.monotonic();
+    let at = 0;
+    // Forty workloads, each as fast as it may.
+    while (clock.monotonic() - startMs < 20_000) {
+      const uid = `uid-w${at++ % 40}`;
+      const token = issuer.issueJwt({ ...web, uid }, [`a${at}`]);
+      token.catch(() => undefined);
+      await clock.advance(2);
+    }
+    const seconds = (clock.monotonic() - startMs) / 1000;
+    const allowed = messageBurst + seconds * messagesPerSecond;
+    assert.ok(link.batches.length < allowed * 0.6, `${link.batches.length} of ${allowed}`);
+    assert.ok(link.batches.length > 1_000);
+  });
+
+  test('delays no renewal of certificates', async () => {
+    const { issuer, link, random, clock } = await scene();
+    let open = (): void => undefined;
+    link.gate = new Promise((resolve) => (open = resolve));
+    for (let at = 0; at < 400; at++) issuer.issueJwt(web, [`a${at}`]).catch(() => undefined);
+    await clock.advance(1);
+    const svid = issuer.issue(web, await generateP256(random));
+    await clock.advance(1);
+    open();
+    await svid;
+    assert.deepEqual(link.certificates.slice(0, 5), [0, 0, 0, 0, 1]);
+  });
 });

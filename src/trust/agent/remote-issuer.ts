@@ -3,6 +3,7 @@
 
 import type { KeyObject } from 'node:crypto';
 import type { SignResponse } from '../../../proto/gen/agent_pb.ts';
+import { messageBurst, messagesPerSecond } from '../../core/agent/limits.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { IssuedSvid } from '../../core/identity/authority/authority.ts';
@@ -10,6 +11,7 @@ import { brokenJwtRule } from '../../core/identity/jwt/rules.ts';
 import { checkJwtRequest, type IssuedJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
 import { PublicKey } from '../../core/identity/x509/keys.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import { signingTranscript } from '../agents/sign-transcript.ts';
 import { signTranscript } from '../join/proof.ts';
 import type { UsableEntry } from '../workload/entries/matching-entries.ts';
@@ -31,6 +33,18 @@ export interface RemoteIssuerOptions {
 const maxBatch = 50;
 /** Unanswered messages. Requests that come meanwhile form the next batches. */
 const maxInFlight = 4;
+/**
+ * Messages to the site, half of what it allows (`messagesPerSecond`). Workloads decide how often they ask
+ * for tokens, and a workload must not be able to end the stream of the agent. Above this rate, batches grow.
+ */
+const messageRate = { burst: messageBurst / 2, perSecond: messagesPerSecond / 2 } as const;
+/**
+ * New JWT-SVIDs of one entry. Its workload chooses the audiences, and must leave something of the
+ * agent's quota at the site to the others.
+ */
+const jwtRate = { burst: 500, perSecond: 20 } as const;
+/** Above the number of entries of an agent. */
+const maxEntries = 10_000;
 /** An SVID of a new authority may arrive before the bundle that has the authority. */
 const bundleWithinMs = 1_000;
 
@@ -49,31 +63,41 @@ interface JwtAsk extends Ask<IssuedJwtSvid> {
   readonly audience: readonly string[];
 }
 
-type AnyAsk = X509Ask | JwtAsk;
-
 export class RemoteIssuer implements SvidIssuer {
   readonly #options: RemoteIssuerOptions;
-  readonly #waiting: AnyAsk[] = [];
+  readonly #x509: X509Ask[] = [];
+  readonly #jwt: JwtAsk[] = [];
+  readonly #messages: TokenBuckets;
+  readonly #tokens: TokenBuckets;
   #inFlight = 0;
   #isFlushing = false;
   #revoked: HansaError | undefined;
 
   constructor(options: RemoteIssuerOptions) {
     this.#options = options;
+    const { clock } = options;
+    this.#messages = new TokenBuckets({ clock, ...messageRate, maxKeys: 1 });
+    this.#tokens = new TokenBuckets({ clock, ...jwtRate, maxKeys: maxEntries });
   }
 
   issue(entry: UsableEntry, key: KeyObject): Promise<IssuedSvid> {
     const publicKey = PublicKey.of(key);
     return new Promise((resolve, reject) => {
-      this.#add({ entry, key, publicKey, resolve, reject });
+      this.#add(this.#x509, { entry, key, publicKey, resolve, reject });
     });
   }
 
   async issueJwt(entry: UsableEntry, audience: readonly string[]): Promise<IssuedJwtSvid> {
     // Before sending, because the workload chooses it, and a message that is too large ends the stream.
     checkJwtRequest(entry.id, audience, entry.jwtTtlSeconds);
+    if (this.#tokens.take(entry.uid) !== undefined) {
+      throw new HansaError(
+        'HANSA_TOO_MANY_REQUESTS',
+        `Cannot issue a JWT-SVID for ${entry.id.toString()}: more than ${jwtRate.perSecond} new ones per second. Request the same audience again, or fewer audiences.`,
+      );
+    }
     return new Promise((resolve, reject) => {
-      this.#add({ entry, audience, resolve, reject });
+      this.#add(this.#jwt, { entry, audience, resolve, reject });
     });
   }
 
@@ -84,33 +108,42 @@ export class RemoteIssuer implements SvidIssuer {
   /** Rejects every request from now on, also those that are under way. */
   revoke(error: HansaError): void {
     this.#revoked = error;
-    for (const ask of this.#waiting.splice(0)) ask.reject(error);
+    for (const ask of [...this.#x509.splice(0), ...this.#jwt.splice(0)]) ask.reject(error);
   }
 
-  #add(ask: AnyAsk): void {
+  #add<A extends Pick<X509Ask, 'reject'>>(queue: A[], ask: A): void {
     if (this.#revoked !== undefined) {
       ask.reject(this.#revoked);
       return;
     }
-    this.#waiting.push(ask);
+    queue.push(ask);
     // Deferred, so that requests of one turn form a batch.
+    this.#flushAfter(0);
+  }
+
+  #flushAfter(delayMs: number): void {
     if (this.#isFlushing) return;
     this.#isFlushing = true;
-    this.#options.clock.timer(0, () => {
+    this.#options.clock.timer(delayMs, () => {
       this.#isFlushing = false;
       this.#flush();
     });
   }
 
   #flush(): void {
-    while (this.#waiting.length > 0 && this.#inFlight < maxInFlight) {
-      void this.#send(this.#waiting.splice(0, maxBatch));
+    while (this.#x509.length + this.#jwt.length > 0 && this.#inFlight < maxInFlight) {
+      const waitSeconds = this.#messages.take('');
+      if (waitSeconds !== undefined) {
+        this.#flushAfter(waitSeconds * 1000);
+        return;
+      }
+      // Certificates first: a workload that asks for many tokens delays no renewal.
+      const x509 = this.#x509.splice(0, maxBatch);
+      void this.#send(x509, this.#jwt.splice(0, maxBatch - x509.length));
     }
   }
 
-  async #send(batch: readonly AnyAsk[]): Promise<void> {
-    const x509 = batch.filter((ask) => 'key' in ask);
-    const jwt = batch.filter((ask) => 'audience' in ask);
+  async #send(x509: readonly X509Ask[], jwt: readonly JwtAsk[]): Promise<void> {
     this.#inFlight++;
     try {
       const response = await this.#options.link.sign((binding) =>
@@ -118,7 +151,7 @@ export class RemoteIssuer implements SvidIssuer {
       );
       this.#receive(x509, jwt, response);
     } catch (error) {
-      for (const ask of batch) ask.reject(error);
+      for (const ask of [...x509, ...jwt]) ask.reject(error);
     } finally {
       this.#inFlight--;
       this.#flush();

@@ -40,6 +40,8 @@ export class TestSigningLink implements SigningLink {
   #request = 0n;
   /** The number of requests in each message, in order. */
   readonly batches: number[] = [];
+  /** Those for X.509-SVIDs alone. */
+  readonly certificates: number[] = [];
   inFlight = 0;
   mostInFlight = 0;
   /** Wall time; undefined: the site answers. */
@@ -70,6 +72,7 @@ export class TestSigningLink implements SigningLink {
     const request = ++this.#request;
     const { x509, jwt } = build({ exporter, request });
     this.batches.push(x509.length + jwt.length);
+    this.certificates.push(x509.length);
     this.inFlight++;
     this.mostInFlight = Math.max(this.mostInFlight, this.inFlight);
     try {
