@@ -39,7 +39,11 @@ export function docsCommand(cli: Cli): Command {
 }
 
 /** Starts a site, because its parts declare metrics and routes when they start. */
-async function lookAtSite(cli: Cli): Promise<Pick<ReferenceSources, 'metrics' | 'routes'>> {
+async function lookAtSite(
+  cli: Cli,
+): Promise<Pick<ReferenceSources, 'metrics' | 'agentMetrics' | 'routes'>> {
+  const ofAgents = new MetricsRegistry();
+  for (const part of cli.agentParts) await part.declareMetrics?.(ofAgents);
   const { startSite } = await import('../../server/site.ts');
   const dataDir = mkdtempSync(join(tmpdir(), 'hansa-docs-'));
   const loopback = '127.0.0.1:0';
@@ -68,7 +72,7 @@ async function lookAtSite(cli: Cli): Promise<Pick<ReferenceSources, 'metrics' | 
     const { routes } = site;
     const text = metrics.expose();
     await site.stop();
-    return { metrics: text, routes };
+    return { metrics: text, agentMetrics: ofAgents.expose(), routes };
   } finally {
     rmSync(dataDir, { recursive: true, force: true });
   }

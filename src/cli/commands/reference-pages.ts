@@ -23,6 +23,8 @@ export interface ReferenceSources {
   readonly planes: readonly Plane[];
   /** The text of /metrics of a running site. */
   readonly metrics: string;
+  /** The same of those that only agents have. */
+  readonly agentMetrics: string;
   /** All routes of a running site. */
   readonly routes: readonly RouteRow[];
 }
@@ -42,7 +44,7 @@ export function referencePages(sources: ReferenceSources): Map<string, string> {
   add('roles.md', rolesPage(sources));
   add('configuration.md', configurationPage(sources.planes));
   add('errors.md', errorPage(sources.planes));
-  add('metrics.md', metricsPage(sources.metrics));
+  add('metrics.md', metricsPage(sources.metrics, sources.agentMetrics));
   add('routes.md', routesPage(sources.routes));
   return pages;
 }
@@ -213,21 +215,31 @@ function routesPage(routes: readonly RouteRow[]): string {
   ].join('\n');
 }
 
-function metricsPage(exposition: string): string {
-  const types = new Map<string, string>();
-  for (const [, name = '', type = ''] of exposition.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
-    types.set(name, type);
-  }
-  const rows = [...exposition.matchAll(/^# HELP (\S+) (.*)$/gm)]
-    .map(([, name = '', help = '']) => [`\`${name}\``, types.get(name) ?? '', cell(help)])
-    .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
+function metricsPage(ofSites: string, ofAgents: string): string {
+  const head = ['name', 'type', 'meaning'];
   return [
     '# Metrics',
     '',
     'The metrics listener serves these metrics at `/metrics`, in the Prometheus text format.',
     '',
-    ...table(['name', 'type', 'meaning'], rows),
+    ...table(head, metricRows(ofSites)),
+    '',
+    '## Agents',
+    '',
+    'An agent (`hansa agent run --metrics`) serves those of the process and of the Workload API (`hansa_workload_…`), and these:',
+    '',
+    ...table(head, metricRows(ofAgents)),
   ].join('\n');
+}
+
+function metricRows(exposition: string): readonly (readonly string[])[] {
+  const types = new Map<string, string>();
+  for (const [, name = '', type = ''] of exposition.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
+    types.set(name, type);
+  }
+  return [...exposition.matchAll(/^# HELP (\S+) (.*)$/gm)]
+    .map(([, name = '', help = '']) => [`\`${name}\``, types.get(name) ?? '', cell(help)])
+    .toSorted(([a = ''], [b = '']) => (a < b ? -1 : 1));
 }
 
 function table(head: readonly string[], rows: readonly (readonly string[])[]): string[] {

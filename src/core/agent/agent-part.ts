@@ -57,6 +57,8 @@ export interface AgentPart {
   problemOf?(item: AgentItem, trustDomain: TrustDomain): string | undefined;
   /** Whether the item stays in the store when the site no longer trusts this agent. */
   survives?(item: AgentItem): boolean;
+  /** Declares the metrics that only agents have, for the reference. */
+  declareMetrics?(metrics: Metrics): Promise<void>;
   /** Called when the store holds a state for the first time, from the site or from the cache. */
   start(context: AgentContext): Promise<RunningAgentPart>;
 }

@@ -10,6 +10,15 @@ export const identitiesPart: AgentPart = {
   problemOf: identityItemProblem,
   // The own bundle of the site: the services need one for as long as they run.
   survives: ({ collection }) => collection === siteCollection,
+  declareMetrics: async (metrics) => {
+    const { agentMetrics } = await import('./agent-metrics.ts');
+    agentMetrics(metrics, {
+      connected: () => true,
+      lastContactMs: () => 0,
+      svidNotAfterMs: () => 0,
+      keepsSvids: false,
+    });
+  },
   start: async (context) => {
     const { agentFolderAt } = await import('./agent-folder.ts');
     const { SealedSvids } = await import('./svid-vault.ts');
