@@ -2,18 +2,9 @@
 // signing requests, and pings. Nothing that other replicas need lives here.
 
 import { create } from '@bufbuild/protobuf';
-import {
-  PingSchema,
-  PongSchema,
-  RefusalSchema,
-  JwtResultSchema,
-  type SignRequest,
-  type SignResponse,
-  SignResponseSchema,
-  X509ResultSchema,
-} from '../../../proto/gen/agent_pb.ts';
+import { PongSchema, type SignRequest, type SignResponse } from '../../../proto/gen/agent_pb.ts';
 import type { Clock, Timer } from '../clock/clock.ts';
-import { HansaError, toHansaError } from '../errors/error.ts';
+import { HansaError } from '../errors/error.ts';
 import { TokenBuckets } from '../limits/token-buckets.ts';
 import type { Log } from '../log/log.ts';
 import type { AgentCall } from '../plane/stream.ts';
@@ -25,14 +16,11 @@ import {
   acknowledgeWithinMs,
   agentExporterBytes,
   agentExporterLabel,
-  maxSignBatch,
-  maxUnansweredSignRequests,
   messageBurst,
   messagesPerSecond,
-  pingAfterMs,
-  pongWithinMs,
 } from './limits.ts';
 import { Outbox } from './outbox.ts';
+import { SignAnswers } from './sign-answers.ts';
 import {
   difference,
   hashState,
@@ -41,9 +29,7 @@ import {
   type StateVersion,
 } from './state.ts';
 import { encodeToAgent, stateMessages } from './state-messages.ts';
-
-/** Time for an agent to answer a ping that decides between two sessions: a live one needs a round trip. */
-const probeWithinMs = 3_000;
+import { StreamPings } from './stream-pings.ts';
 
 export interface AgentStreamParts {
   readonly clock: Clock;
@@ -57,17 +43,13 @@ export interface AgentStreamParts {
   readonly schedule: (stream: AgentStream) => void;
 }
 
-interface Ping {
-  readonly nonce: Buffer;
-  readonly answered: Promise<boolean>;
-  readonly settle: (answered: boolean) => void;
-}
-
 export class AgentStream {
   readonly agent: string;
   readonly #parts: AgentStreamParts;
   readonly #call: AgentCall;
   readonly #outbox: Outbox;
+  readonly #pings: StreamPings;
+  readonly #signs: SignAnswers;
   /** Undefined until the stream holds the claim: another process must not speak for the agent. */
   #presence: PresentAgent | undefined;
   readonly #caller: SigningAgent;
@@ -91,12 +73,8 @@ export class AgentStream {
   /** Whether the agent has confirmed a state on this stream. */
   #isConfirmed = false;
   #isDirty = false;
-  #unanswered = 0;
-  #pings = 0;
-  #ping: Ping | undefined;
-  #heardMs: number;
   #isOver = false;
-  readonly #timers = new Map<'idle' | 'acknowledge', Timer>();
+  #acknowledgeTimer: Timer | undefined;
 
   constructor(parts: AgentStreamParts, call: AgentCall) {
     this.#parts = parts;
@@ -116,22 +94,27 @@ export class AgentStream {
       perSecond: messagesPerSecond,
       maxKeys: 1,
     });
-    this.#heardMs = clock.monotonic();
+    const outbox = this.#outbox;
+    this.#pings = new StreamPings({ clock, outbox, lost: (error) => this.end(error) });
+    this.#signs = new SignAnswers({
+      log: parts.log.with({ agent: this.agent }),
+      outbox,
+      sign: (request) => this.#sign(request),
+    });
     // Whoever waits for them may have gone.
     for (const { promise } of [this.#over, this.#ready]) promise.catch(() => undefined);
   }
 
   /** Serves the stream until the agent closes it or something ends it. */
   async run(): Promise<void> {
-    this.#watchIdle(pingAfterMs);
     try {
       await Promise.race([this.#read(), this.#outbox.run(), this.#over.promise]);
     } finally {
       this.#isOver = true;
       this.#outbox.stop();
-      for (const timer of this.#timers.values()) timer.cancel();
-      this.#ping?.settle(false);
-      this.#ready.reject(new Error('the stream has ended'));
+      this.#pings.stop();
+      this.#acknowledgeTimer?.cancel();
+      this.#ready.reject(new HansaError('HANSA_UNAVAILABLE', 'The stream has ended.'));
     }
   }
 
@@ -176,8 +159,8 @@ export class AgentStream {
   /** Counts from the last message: a large state may take long on a slow connection. */
   #awaitAcknowledgement(version: StateVersion): void {
     // The agent may have been faster than the event that the message was written.
-    if (this.#sent?.version !== version) return;
-    this.#after('acknowledge', acknowledgeWithinMs, () =>
+    if (this.#sent?.version !== version || this.#isOver) return;
+    this.#acknowledgeTimer = this.#parts.clock.timer(acknowledgeWithinMs, () =>
       this.end(
         new HansaError(
           'HANSA_TIMEOUT',
@@ -187,21 +170,14 @@ export class AgentStream {
     );
   }
 
-  async probe(): Promise<boolean> {
-    const { answered } = this.#sendPing();
-    const late = Promise.withResolvers<boolean>();
-    const timer = this.#parts.clock.timer(probeWithinMs, () => late.resolve(false));
-    try {
-      return await Promise.race([answered, late.promise]);
-    } finally {
-      timer.cancel();
-    }
+  probe(): Promise<boolean> {
+    return this.#pings.probe();
   }
 
   async #read(): Promise<void> {
     for (let next = await this.#call.read(); next !== undefined; next = await this.#call.read()) {
       if (this.#isOver) return;
-      this.#heardMs = this.#parts.clock.monotonic();
+      this.#pings.heard();
       this.#presence?.seen();
       this.#handle(next);
     }
@@ -216,7 +192,7 @@ export class AgentStream {
       case 'acknowledge':
         return this.#acknowledged(message.version, message.refused);
       case 'pong':
-        return this.#ponged(message.nonce);
+        return this.#pings.ponged(message.nonce);
       case 'ping': {
         this.#spend();
         const value = create(PongSchema, { nonce: message.nonce });
@@ -229,7 +205,8 @@ export class AgentStream {
         return this.#presence?.reported(message.report);
       case 'sign':
         this.#spend();
-        return this.#sign(message.request);
+        this.#parts.metrics.signRequest();
+        return this.#signs.ask(message.request);
     }
   }
 
@@ -247,7 +224,7 @@ export class AgentStream {
     if (sent.version.revision !== revision || !sent.version.hash.equals(hash)) {
       throw outOfOrder(`an acknowledgement of revision ${revision}`);
     }
-    this.#cancel('acknowledge');
+    this.#acknowledgeTimer?.cancel();
     this.#sent = undefined;
     if (refused === '') {
       this.#held = { version: sent.version, items: sent.items };
@@ -265,109 +242,17 @@ export class AgentStream {
     if (this.#isDirty) this.changed();
   }
 
-  #sign(request: SignRequest): void {
-    const count = request.x509.length + request.jwt.length;
-    if (count > maxSignBatch) {
-      throw new HansaError(
-        'HANSA_TOO_LARGE',
-        `A signing request has ${count} parts: the limit is ${maxSignBatch}.`,
-      );
-    }
-    if (this.#unanswered >= maxUnansweredSignRequests) {
-      throw new HansaError(
-        'HANSA_TOO_MANY_REQUESTS',
-        `The agent has more than ${maxUnansweredSignRequests} unanswered signing requests.`,
-      );
-    }
-    this.#unanswered++;
-    this.#parts.metrics.signRequest();
-    void this.#answer(request);
-  }
-
-  /** Never rejects. */
-  async #answer(request: SignRequest): Promise<void> {
-    const message = encodeToAgent({ case: 'signed', value: await this.#responseTo(request) });
-    // It counts until the agent has read it, so that answers cannot pile up.
-    this.#outbox.urgent(message, () => this.#unanswered--);
-  }
-
-  /** Never rejects. */
-  async #responseTo(request: SignRequest): Promise<SignResponse> {
-    try {
-      await this.#ready.promise;
-      this.#refuseRevoked();
-      const signed = await this.#parts.sign(this.#caller, request, this.#exporter);
-      this.#refuseRevoked();
-      return { ...signed, id: request.id };
-    } catch (caught) {
-      const error = toHansaError(caught);
-      if (error.code === 'HANSA_INTERNAL' && !this.#isOver) {
-        this.#parts.log.error('cannot sign for an agent', {
-          agent: this.agent,
-          error: error.cause,
-        });
-      }
-      return refuseAll(request, error);
-    }
+  async #sign(request: SignRequest): Promise<SignResponse> {
+    await this.#ready.promise;
+    this.#refuseRevoked();
+    const signed = await this.#parts.sign(this.#caller, request, this.#exporter);
+    this.#refuseRevoked();
+    return signed;
   }
 
   /** Whoever has the key of a revoked authority must not get SVIDs of the next one. */
   #refuseRevoked(): void {
     if (this.#call.isRevoked === true) throw revoked();
-  }
-
-  #sendPing(): Ping {
-    if (this.#ping !== undefined) return this.#ping;
-    const nonce = Buffer.alloc(8);
-    nonce.writeUInt32BE(++this.#pings, 4);
-    const { promise: answered, resolve: settle } = Promise.withResolvers<boolean>();
-    const ping: Ping = { nonce, answered, settle };
-    this.#ping = ping;
-    this.#cancel('idle');
-    const message = encodeToAgent({ case: 'ping', value: create(PingSchema, { nonce }) });
-    // Counts from when it was written: it may wait behind a large message.
-    this.#outbox.urgent(message, () => {
-      if (this.#ping === ping) this.#awaitPong();
-    });
-    return ping;
-  }
-
-  #awaitPong(): void {
-    this.#after('idle', pongWithinMs, () =>
-      this.end(
-        new HansaError(
-          'HANSA_TIMEOUT',
-          `The agent did not answer a ping within ${pongWithinMs / 1000} seconds.`,
-        ),
-      ),
-    );
-  }
-
-  #ponged(nonce: Buffer): void {
-    const ping = this.#ping;
-    if (ping === undefined || !ping.nonce.equals(nonce)) throw outOfOrder('a pong');
-    this.#ping = undefined;
-    ping.settle(true);
-    this.#watchIdle(pingAfterMs);
-  }
-
-  /** One timer for the stream: it restarts with the remaining time, not with each message. */
-  #watchIdle(inMs: number): void {
-    this.#after('idle', inMs, () => {
-      const leftMs = this.#heardMs + pingAfterMs - this.#parts.clock.monotonic();
-      if (leftMs > 0) this.#watchIdle(leftMs);
-      else this.#sendPing();
-    });
-  }
-
-  #after(name: 'idle' | 'acknowledge', delayMs: number, fire: () => void): void {
-    this.#cancel(name);
-    if (!this.#isOver) this.#timers.set(name, this.#parts.clock.timer(delayMs, fire));
-  }
-
-  #cancel(name: 'idle' | 'acknowledge'): void {
-    this.#timers.get(name)?.cancel();
-    this.#timers.delete(name);
   }
 }
 
@@ -381,13 +266,4 @@ function revoked(): HansaError {
 
 function outOfOrder(what: string): HansaError {
   return new ProtocolError(`it sent ${what} that the site did not expect`);
-}
-
-function refuseAll({ id, x509, jwt }: SignRequest, { code, message }: HansaError): SignResponse {
-  const refusal = create(RefusalSchema, { code, message });
-  return create(SignResponseSchema, {
-    id,
-    x509: x509.map(() => create(X509ResultSchema, { refusal })),
-    jwt: jwt.map(() => create(JwtResultSchema, { refusal })),
-  });
 }
