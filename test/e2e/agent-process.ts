@@ -1,8 +1,8 @@
 // Runs `hansa agent run` as a user does, in a process of its own. Tests and benchmarks use it.
 
-import { mkdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { launcher, type Program, startProgram } from './daemon.ts';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { launcher, type Program, startProgram, temporaryFolder } from './daemon.ts';
 
 export interface AgentProcess extends Program {
   readonly dataDir: string;
@@ -27,10 +27,9 @@ export interface AgentOptions {
   readonly env?: Readonly<Record<string, string>>;
 }
 
-/** The flags of a first start. The secret is written beside the data folder. */
-export function joinFlags(dataDir: string, joining: Joining): readonly string[] {
-  const secretFile = `${dataDir}.secret`;
-  mkdirSync(dirname(secretFile), { recursive: true });
+/** The flags of a first start. */
+export function joinFlags(joining: Joining): readonly string[] {
+  const secretFile = join(temporaryFolder(), 'secret');
   writeFileSync(secretFile, joining.secret, { mode: 0o600 });
   return [
     `--server=${joining.url}`,
@@ -54,7 +53,7 @@ export function spawnAgent(
     'agent',
     'run',
     `--data-dir=${dataDir}`,
-    ...(joining === undefined ? [] : joinFlags(dataDir, joining)),
+    ...(joining === undefined ? [] : joinFlags(joining)),
     ...flags,
   ];
   const program = startProgram(command, args, env);

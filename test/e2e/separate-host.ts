@@ -1,0 +1,134 @@
+// A separate host on this machine: its own network, mount, PID and user namespaces, and a cable (a veth
+// pair) to this machine. It ends with the process that holds the namespaces.
+
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process';
+import { randomInt } from 'node:crypto';
+import { once } from 'node:events';
+import { existsSync, readFileSync } from 'node:fs';
+import { execute, type Ran } from './daemon.ts';
+
+/** Of the new namespaces; the process inside is PID 1 there. */
+const unshare = [
+  '--user',
+  '--map-root-user',
+  '--net',
+  '--mount',
+  '--pid',
+  '--fork',
+  '--mount-proc',
+  '--kill-child',
+];
+/** A folder of this machine over which each host mounts its own memory. */
+const privateFolder = '/mnt';
+
+const running = new Set<ChildProcess>();
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL');
+});
+
+/** For node:test's `skip`: why there can be no such host here, or false. */
+export function whyNoHosts(): string | false {
+  if (process.getuid?.() !== 0) return 'SKIPPED: only root can lay a cable between namespaces';
+  for (const program of ['unshare', 'nsenter', 'ip']) {
+    if (spawnSync(program, ['--version']).error !== undefined) return `SKIPPED: no ${program} here`;
+  }
+  if (!existsSync(privateFolder)) return `SKIPPED: there is no ${privateFolder} to mount on`;
+  const tried = spawnSync('unshare', [...unshare, 'ip', 'link', 'add', 'type', 'veth']);
+  return tried.status === 0
+    ? false
+    : `SKIPPED: the kernel refuses the namespaces: ${tried.stderr.toString().trim()}`;
+}
+
+export class SeparateHost {
+  readonly name: string;
+  /** Of this machine, on the cable to the host. */
+  readonly gateway: string;
+  /** Of the host. */
+  readonly address: string;
+  readonly #holder: ChildProcess;
+  readonly #pid: number;
+  readonly #cable: string;
+
+  private constructor(name: string, holder: ChildProcess, pid: number, network: string) {
+    this.name = name;
+    this.#holder = holder;
+    this.#pid = pid;
+    this.gateway = `${network}.1`;
+    this.address = `${network}.2`;
+    this.#cable = `hansa${pid}`;
+  }
+
+  static async start(name: string): Promise<SeparateHost> {
+    const inside = `mount -t tmpfs tmpfs ${privateFolder} && echo ready && exec sleep infinity`;
+    const holder = spawn('unshare', [...unshare, 'sh', '-c', inside], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    running.add(holder);
+    holder.once('close', () => running.delete(holder));
+    await Promise.race([
+      once(holder.stdout, 'data'),
+      once(holder, 'close').then(() => {
+        throw new Error('the namespaces could not be made');
+      }),
+    ]);
+    // RFC 2544: a range for tests, which nothing else here uses.
+    const network = `198.${randomInt(18, 20)}.${randomInt(256)}`;
+    const host = new SeparateHost(name, holder, childOf(holder.pid as number), network);
+    try {
+      host.#connect();
+    } catch (error) {
+      await host.stop();
+      throw error;
+    }
+    return host;
+  }
+
+  #connect(): void {
+    const here = (...args: readonly string[]): unknown => execFileSync('ip', args);
+    const there = (...args: readonly string[]): unknown =>
+      execFileSync('nsenter', [`--target=${this.#pid}`, '--net', 'ip', ...args]);
+    const peer = ['peer', 'name', 'eth0', 'netns', String(this.#pid)];
+    here('link', 'add', this.#cable, 'type', 'veth', ...peer);
+    here('address', 'add', `${this.gateway}/24`, 'dev', this.#cable);
+    here('link', 'set', this.#cable, 'up');
+    there('address', 'add', `${this.address}/24`, 'dev', 'eth0');
+    there('link', 'set', 'lo', 'up');
+    there('link', 'set', 'eth0', 'up');
+    there('route', 'add', 'default', 'via', this.gateway);
+  }
+
+  /** A folder that only processes of this host see. */
+  get folder(): string {
+    return `${privateFolder}/${this.name}`;
+  }
+
+  /** The words before a command that runs it in this host. */
+  get within(): readonly string[] {
+    const kinds = ['--user', '--net', '--mount', '--pid', '--preserve-credentials'];
+    return ['nsenter', `--target=${this.#pid}`, ...kinds, '--'];
+  }
+
+  run(command: string, args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
+    const [nsenter = '', ...words] = this.within;
+    return execute(nsenter, [...words, command, ...args], { env });
+  }
+
+  /** Unplugs the cable, or plugs it in again. */
+  setCable(state: 'up' | 'down'): void {
+    execFileSync('ip', ['link', 'set', this.#cable, state]);
+  }
+
+  /** Everything that runs in the host ends with it, and so does the cable. */
+  async stop(): Promise<void> {
+    if (this.#holder.exitCode !== null || this.#holder.signalCode !== null) return;
+    const ended = once(this.#holder, 'close');
+    this.#holder.kill('SIGKILL');
+    await ended;
+  }
+}
+
+/** nsenter and unshare stay, and the program is their child. */
+export function childOf(pid: number): number {
+  const [child = ''] = readFileSync(`/proc/${pid}/task/${pid}/children`, 'utf8').trim().split(' ');
+  return Number(child);
+}
