@@ -3,6 +3,7 @@
 
 import assert from 'node:assert/strict';
 import { type ChildProcess, spawn } from 'node:child_process';
+import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { missingTools, requireTool } from '../interop/tool.ts';
 import { LineReader } from '../interop/workload-site.ts';
@@ -97,7 +98,9 @@ suite('agents on separate hosts', { skip }, () => {
     for (const host of hosts) {
       const { name, within } = host;
       const joining = await joiningAt(lubeck, name, { place: name });
-      machines.push({ host, agent: await startAgent(host.folder, joining, { within }) });
+      const secretFile = join(folder, `${name}.secret`);
+      const agent = await startAgent(host.folder, joining, { within, secretFile });
+      machines.push({ host, agent });
     }
     await entry('first', { names: ['crane-1'] });
     await entry('second', { selector: { matchLabels: { place: 'crane-2' } } });
@@ -163,7 +166,10 @@ suite('agents on separate hosts', { skip }, () => {
   test('a killed agent serves again after it was started with its data folder alone', async () => {
     assert.equal(await kill(machine(0), 'SIGKILL'), 'SIGKILL');
     const { host } = machine(0);
-    machines[0] = { host, agent: await startAgent(host.folder, undefined, host) };
+    machines[0] = {
+      host,
+      agent: await startAgent(host.folder, undefined, { within: host.within }),
+    };
     await untilIds(machine(0), 'first', 'later');
   });
 

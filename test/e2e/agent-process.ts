@@ -1,8 +1,8 @@
 // Runs `hansa agent run` as a user does, in a process of its own. Tests and benchmarks use it.
 
-import { writeFileSync } from 'node:fs';
-import { join } from 'node:path';
-import { launcher, type Program, startProgram, temporaryFolder } from './daemon.ts';
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { launcher, type Program, startProgram } from './daemon.ts';
 
 export interface AgentProcess extends Program {
   readonly dataDir: string;
@@ -25,11 +25,17 @@ export interface AgentOptions {
   /** Words before the program, such as those that start it in a network namespace. */
   readonly within?: readonly string[];
   readonly env?: Readonly<Record<string, string>>;
+  /** Where the secret is written, for a data folder that only the agent sees. */
+  readonly secretFile?: string;
 }
 
-/** The flags of a first start. */
-export function joinFlags(joining: Joining): readonly string[] {
-  const secretFile = join(temporaryFolder(), 'secret');
+/** The flags of a first start. The secret is written beside the data folder unless told. */
+export function joinFlags(
+  dataDir: string,
+  joining: Joining,
+  secretFile = `${dataDir}.secret`,
+): readonly string[] {
+  mkdirSync(dirname(secretFile), { recursive: true });
   writeFileSync(secretFile, joining.secret, { mode: 0o600 });
   return [
     `--server=${joining.url}`,
@@ -45,7 +51,7 @@ export function joinFlags(joining: Joining): readonly string[] {
 export function spawnAgent(
   dataDir: string,
   joining?: Joining,
-  { flags = [], within = [], env = {} }: AgentOptions = {},
+  { flags = [], within = [], env = {}, secretFile }: AgentOptions = {},
 ): AgentProcess {
   const [command = launcher, ...args] = [
     ...within,
@@ -53,7 +59,7 @@ export function spawnAgent(
     'agent',
     'run',
     `--data-dir=${dataDir}`,
-    ...(joining === undefined ? [] : joinFlags(joining)),
+    ...(joining === undefined ? [] : joinFlags(dataDir, joining, secretFile)),
     ...flags,
   ];
   const program = startProgram(command, args, env);

@@ -21,11 +21,6 @@ const unshare = [
 /** A folder of this machine over which each host mounts its own memory. */
 const privateFolder = '/mnt';
 
-const running = new Set<ChildProcess>();
-process.once('exit', () => {
-  for (const child of running) child.kill('SIGKILL');
-});
-
 /** For node:test's `skip`: why there can be no such host here, or false. */
 export function whyNoHosts(): string | false {
   if (process.getuid?.() !== 0) return 'SKIPPED: only root can lay a cable between namespaces';
@@ -59,12 +54,11 @@ export class SeparateHost {
   }
 
   static async start(name: string): Promise<SeparateHost> {
-    const inside = `mount -t tmpfs tmpfs ${privateFolder} && echo ready && exec sleep infinity`;
+    // It ends with its input, and so with this process, however that ends.
+    const inside = `mount -t tmpfs tmpfs ${privateFolder} && echo ready && exec cat`;
     const holder = spawn('unshare', [...unshare, 'sh', '-c', inside], {
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['pipe', 'pipe', 'inherit'],
     });
-    running.add(holder);
-    holder.once('close', () => running.delete(holder));
     await Promise.race([
       once(holder.stdout, 'data'),
       once(holder, 'close').then(() => {
