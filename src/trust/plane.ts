@@ -29,7 +29,16 @@ export const trustPlane: Plane<TrustSettings> = {
   name: 'trust',
   kinds: [spiffeFederationKind, workloadEntryKind, joinTokenKind, agentKind],
   settings: trustSettings,
-  guide: ['authorities', 'envoy', 'federation', 'join', 'jwt-svids', 'web-listener', 'workloads'],
+  guide: [
+    'agents',
+    'authorities',
+    'envoy',
+    'federation',
+    'join',
+    'jwt-svids',
+    'web-listener',
+    'workloads',
+  ],
   commands: (kit) => [
     trustCommand(kit),
     svidCommand(kit),

@@ -9,6 +9,7 @@ import { SpiffeId } from '../../src/api/values/spiffe-id.ts';
 import { TrustDomain } from '../../src/api/values/trust-domain.ts';
 import { parseSpiffeBundle } from '../../src/core/identity/bundle/spiffe-bundle.ts';
 import type { RotationStatus } from '../../src/trust/rotation/rotation.ts';
+import { type AgentProcess, spawnAgent } from './agent-process.ts';
 import { adminClient, type ApiClient, resources } from './api-client.ts';
 import { ensureTool } from '../tools/build.ts';
 import {
@@ -33,6 +34,7 @@ if (keep) {
 const manifests = join(repository, 'examples', 'two-sites');
 const dbId = 'spiffe://lubeck.example/db';
 const webId = 'spiffe://bruges.example/web';
+const hoistId = 'spiffe://lubeck.example/hoist';
 
 interface DemoSite {
   readonly name: string;
@@ -153,8 +155,9 @@ async function stateAt(site: DemoSite, peer: DemoSite): Promise<string> {
   return (answer.body.status as { readonly state?: string } | undefined)?.state ?? 'unknown';
 }
 
-/** The service, while it runs. */
+/** The service and the agent, while they run. */
 let db: Follower | undefined;
+let agent: AgentProcess | undefined;
 
 async function tour(
   lubeck: DemoSite,
@@ -238,9 +241,50 @@ async function tour(
     return `bruges confirms the new one before it signs, after ${seconds(performance.now() - started)}; calls continue`;
   });
 
+  // Starts while the next step waits for the silence of bruges.
+  const started = startCrane(lubeck);
+  started.catch(() => undefined);
   await crash(lubeck, bruges, () => callsEnd(clients, url, ({ status }) => status === 200));
+  await secondMachine(lubeck, started);
   await shown(lubeck, bruges);
   await audits(lubeck, bruges);
+}
+
+const crane = 'crane-1';
+
+/** On this machine, with a data folder of its own. */
+async function startCrane(lubeck: DemoSite): Promise<AgentProcess> {
+  const create = ['join', 'token', 'create', crane, '--agent-name', crane, '--single-use'];
+  const secret = await succeeds(lubeck.run(...create));
+  const { url, trustDomain, dataDir } = lubeck;
+  agent = spawnAgent(join(folder, crane), {
+    url,
+    trustDomain,
+    caFile: join(dataDir, 'ca.pem'),
+    token: crane,
+    name: crane,
+    secret,
+  });
+  await agent.greeted;
+  return agent;
+}
+
+async function secondMachine(lubeck: DemoSite, started: Promise<AgentProcess>): Promise<void> {
+  await tell('an agent of lubeck serves another machine', async () => {
+    const { socket } = await started;
+    await lubeck.apply('crane-1.yaml');
+    const fetch = (path: string) => hansa(['svid', 'fetch', '--socket', path, '-o', 'json']);
+    const ms = await until(async () => (await fetch(socket)).code === 0, 'the SVID on the agent');
+    const [served, atSite, list] = await Promise.all([
+      succeeds(fetch(socket)),
+      fetch(join(lubeck.dataDir, 'workload.sock')),
+      succeeds(lubeck.run('agent', 'list')),
+    ]);
+    expect(served.includes(hoistId), `the agent does not serve ${hoistId} on ${socket}`);
+    expect(!atSite.stdout.includes(hoistId), 'the site serves the identity of the agent');
+    expect(/^crane-1 +Connected/m.test(list), list);
+    return `${hoistId} on its socket only, ${seconds(ms)} after the entry`;
+  });
 }
 
 async function invitation(lubeck: DemoSite, bruges: DemoSite): Promise<void> {
@@ -370,7 +414,7 @@ try {
   process.exitCode = 1;
   process.stderr.write(whyUntrue(error));
 } finally {
-  await db?.interrupt();
+  await Promise.all([db?.interrupt(), agent?.signal('SIGTERM')]);
   for (const { admin } of sites) admin.close();
   await Promise.all(sites.map(({ daemon }) => daemon.signal('SIGTERM')));
 }

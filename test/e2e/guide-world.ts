@@ -115,8 +115,8 @@ class Shell {
       await until(() => existsSync(done));
       return { code: 0, printed: printed() };
     }
-    // A site in the background says when it is ready, and its reader waits for that.
-    if (/\bhansa server\b[^]*&\s*$/.test(text)) {
+    // A site or an agent in the background says when it is ready, and its reader waits for that.
+    if (/\bhansa (?:server|agent run)\b[^]*&\s*$/.test(text)) {
       await until(
         () => / is ready \(/.test(printed()) || / is ready \(/.test(this.#log(text)),
         () => `${text}\nprinted\n${printed()}${this.#log(text)}`,
