@@ -4,7 +4,7 @@
 export const siteParts = ['store', 'audit', 'identity', 'thread'] as const;
 
 /** Compared with SPIRE. */
-export const trustParts = ['bundle', 'mint', 'streams', 'federations'] as const;
+export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents'] as const;
 
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
@@ -12,6 +12,7 @@ export const benchTools = [
   'kube-apiserver',
   'mint',
   'streams',
+  'agent-load',
   'spire-server',
   'spire-agent',
 ] as const;

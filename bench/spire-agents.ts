@@ -28,11 +28,16 @@ export class SpireAgents {
   readonly #workload: WorkloadStream;
   #round = 0;
 
-  private constructor(server: SpireServer, agent: SpireAgent, fleet: Fleet) {
+  private constructor(
+    server: SpireServer,
+    agent: SpireAgent,
+    fleet: Fleet,
+    workload: WorkloadStream,
+  ) {
     this.#server = server;
     this.#agent = agent;
     this.#fleet = fleet;
-    this.#workload = new WorkloadStream(agent.socket);
+    this.#workload = workload;
   }
 
   /** With `entries` entries that all of `count` agents may ask for, and one for this process. */
@@ -57,9 +62,8 @@ export class SpireAgents {
         `-socket=${server.socket}`,
       );
       await fleet.connect(count);
-      const started = new SpireAgents(server, agent, fleet);
-      await started.#workload.untilSvid(`spiffe://${trustDomain}/web`);
-      return started;
+      const workload = await WorkloadStream.first(agent.socket);
+      return new SpireAgents(server, agent, fleet, workload);
     } catch (error) {
       await fleet?.close();
       await agent?.stop();
