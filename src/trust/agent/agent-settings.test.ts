@@ -15,7 +15,7 @@ beforeEach(() => {
 });
 
 function start(flags: AgentFlags) {
-  const { settings, store } = agentSettings(file, flags, '/work');
+  const { settings, store } = agentSettings(file, flags, '/srv');
   store();
   return settings;
 }
@@ -28,7 +28,7 @@ suite('the settings of an agent', () => {
   test('are remembered for the next start, with absolute paths', () => {
     start({ keyFile: 'keys/agent', metrics: '127.0.0.1:9465' });
     assert.deepEqual(start({}), {
-      keyFile: '/work/keys/agent',
+      keyFile: '/srv/keys/agent',
       metricsAddress: { host: '127.0.0.1', port: 9465 },
     });
   });
