@@ -140,12 +140,16 @@ export function startProgram(
 }
 
 /** On ports that the system chooses; resolves when the site says that it is ready. */
-export async function startDaemon(dataDir: string, flags: readonly string[] = []): Promise<Daemon> {
+export async function startDaemon(
+  dataDir: string,
+  flags: readonly string[] = [],
+  env: Readonly<Record<string, string>> = {},
+): Promise<Daemon> {
   const args = ['server', '--data-dir', dataDir, '--trust-domain', 'lubeck.example'];
   for (const listener of ['api', 'federation', 'metrics'])
     args.push(`--${listener}`, '127.0.0.1:0');
   const started = performance.now();
-  const program = startProgram(launcher, [...args, ...flags]);
+  const program = startProgram(launcher, [...args, ...flags], env);
   const greeting = await program.greeted;
   const readyMs = performance.now() - started;
   const endpoints = JSON.parse(readFileSync(join(dataDir, 'endpoints.json'), 'utf8')) as Endpoints;
