@@ -82,8 +82,40 @@ function treeOf(root: string, below = ''): Record<string, string> {
   return Object.fromEntries(entries);
 }
 
+const unitFile = 'etc/systemd/system/hansa-agent.service';
+
+/** The system calls of a group, also of the groups in it. */
+async function callsOf(group: string): Promise<readonly string[]> {
+  const { stdout } = await execute('systemd-analyze', ['syscall-filter', group]);
+  const names = stdout
+    .split('\n')
+    .slice(1)
+    .map((line) => line.trim());
+  const found = names
+    .filter((name) => name !== '' && !name.startsWith('#'))
+    .map(async (name) => (name.startsWith('@') ? await callsOf(name) : [name]));
+  return (await Promise.all(found)).flat();
+}
+
+/** What the lines SystemCallFilter of a unit leave: each adds, or removes with ~. */
+async function allowedCalls(unit: string): Promise<ReadonlySet<string>> {
+  const allowed = new Set<string>();
+  for (const [, removes, list = ''] of unit.matchAll(/^SystemCallFilter=(~?)(.*)$/gm)) {
+    for (const item of list.split(' ')) {
+      const calls = item.startsWith('@') ? await callsOf(item) : [item];
+      for (const call of calls) {
+        if (removes === '~') allowed.delete(call);
+        else allowed.add(call);
+      }
+    }
+  }
+  // systemd always allows these.
+  for (const call of await callsOf('@default')) allowed.add(call);
+  return allowed;
+}
+
 suite('hansa agent install --root', { skip: withoutRoot }, () => {
-  const unit = 'etc/systemd/system/hansa-agent.service';
+  const unit = unitFile;
   const makeImage = (name: string): string => {
     const image = join(folder, name);
     mkdirSync(join(image, 'etc'), { recursive: true });
@@ -254,14 +286,14 @@ suite(
     });
 
     /** As systemd starts the unit: the user and the capabilities, and nothing else. */
-    const startAs = async (capabilities: string): Promise<AgentProcess> => {
+    const startAs = async (capabilities: string, ...within: string[]): Promise<AgentProcess> => {
       const { uid, gid } = lstatSync(data);
       const ids = [`--reuid=${uid}`, `--regid=${gid}`, '--clear-groups', '--no-new-privs'];
       const caps = ['inh-caps', 'ambient-caps', 'bounding-set'].map(
         (set) => `--${set}=-all${capabilities}`,
       );
       return await startAgent(data, undefined, {
-        within: ['setpriv', ...ids, ...caps],
+        within: ['setpriv', ...ids, ...caps, ...within],
         flags: [`--key-file=${join(image, 'etc/hansa-agent.key')}`],
         env: { NODE_COMPILE_CACHE: '' },
       });
@@ -293,6 +325,23 @@ suite(
       } finally {
         assert.equal(await agent.signal('SIGTERM'), 0);
       }
+    });
+
+    const withoutStrace = has('strace') ? withoutAnalyze : 'strace is not installed';
+    test('makes only system calls that its unit allows', { skip: withoutStrace }, async () => {
+      const counts = join(data, 'calls');
+      const agent = await startAs(',+sys_ptrace,+dac_read_search', 'strace', '-fco', counts);
+      await succeeds(fetch());
+      // To the agent itself: strace ends with it, and then writes its table.
+      const children = readFileSync(`/proc/${agent.pid}/task/${agent.pid}/children`, 'utf8');
+      process.kill(Number(children.trim().split(' ')[0]), 'SIGTERM');
+      await agent.ended;
+      const table = readFileSync(counts, 'utf8').split('\n').slice(2);
+      const made = table.flatMap((line) => /^ *\d.* (\w+)$/.exec(line)?.[1] ?? []);
+      assert.ok(made.includes('openat') && made.includes('accept4'), made.join(' '));
+      const allowed = await allowedCalls(readFileSync(join(image, unitFile), 'utf8'));
+      const denied = made.filter((call) => call !== 'total' && !allowed.has(call));
+      assert.deepEqual(denied, []);
     });
 
     test('leaves nothing behind when it is uninstalled', async () => {
