@@ -88,9 +88,9 @@ test('asks ahead for entries that nobody uses yet, up to the limit, and renews t
     ['a', 'b'],
   );
   await clock.advance(310_000);
-  await settle();
+  // Signatures are made in real time.
+  while (supply.held.some(({ svid }) => first.includes(svid.serialHex))) await settle();
   assert.equal(supply.held.length, 2);
-  for (const { svid } of supply.held) assert.ok(!first.includes(svid.serialHex));
   await remove(store, 'workloadentries', 'a');
   await clock.advance(1);
   while (supply.held.length < 2) await settle();
