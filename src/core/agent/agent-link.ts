@@ -92,6 +92,8 @@ export class AgentLink {
   /** A planned reconnect is under way: requests wait for the next stream. */
   #resuming = false;
   #status: LinkStatus;
+  /** Monotonic time of the last contact; undefined: not since the start. */
+  #contactAt: number | undefined;
 
   constructor(parts: AgentLinkParts) {
     this.#parts = parts;
@@ -112,6 +114,12 @@ export class AgentLink {
   get status(): LinkStatus {
     const lastContactMs = this.#stream?.contactMs ?? this.#status.lastContactMs;
     return { ...this.#status, lastContactMs };
+  }
+
+  /** How long ago the site was last heard while connected; undefined: not since the start. */
+  get silentMs(): number | undefined {
+    const at = this.#stream?.contactAt ?? this.#contactAt;
+    return at === undefined ? undefined : this.#parts.clock.monotonic() - at;
   }
 
   /** Calls `listener` when the link connects or disconnects. Returns how to stop. */
@@ -220,6 +228,7 @@ export class AgentLink {
   #ended(error: HansaError): void {
     const { clock } = this.#parts;
     const lastContactMs = this.status.lastContactMs;
+    this.#contactAt = this.#stream?.contactAt ?? this.#contactAt;
     this.#stream?.end();
     this.#stream = undefined;
     this.#signing.failSent(

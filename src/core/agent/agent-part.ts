@@ -23,8 +23,11 @@ export interface AgentContext {
   /** The items of all sections that this agent knows. Only the site changes it. */
   readonly store: Store;
   readonly link: Pick<AgentLink, 'sign' | 'onChange'>;
-  /** Wall time since which the site is not reachable, also before a restart; undefined: it is connected. */
-  readonly offlineSinceMs: () => number | undefined;
+  /**
+   * How long the site has not been reachable, also before a restart; undefined: it is connected.
+   * Infinity where nobody knows. A clock that is set back does not shorten it.
+   */
+  readonly offlineMs: () => number | undefined;
   /** The absolute path of the data folder, for sockets. */
   readonly dataDir: string;
   /** The absolute path of a folder that only this user can read. */

@@ -41,6 +41,8 @@ export class OpenStream {
   #isOver = false;
   #refusals = 0;
   #contactMs: number | undefined;
+  /** The same in monotonic time. */
+  #contactAt: number | undefined;
   /** Monotonic. */
   #heardAt: number;
   #pinged: Buffer | undefined;
@@ -63,6 +65,11 @@ export class OpenStream {
   /** Wall time of the last message while the agent had accepted the state; undefined before the first one. */
   get contactMs(): number | undefined {
     return this.#contactMs;
+  }
+
+  /** The same in monotonic time. */
+  get contactAt(): number | undefined {
+    return this.#contactAt;
   }
 
   hello(session: Uint8Array): void {
@@ -95,7 +102,7 @@ export class OpenStream {
         throw this.#failure ?? error;
       }
       this.#heardAt = this.#parts.clock.monotonic();
-      if (this.#isSynced) this.#contactMs = this.#parts.clock.now();
+      if (this.#isSynced) this.#contact();
       const message = readToAgent(bytes);
       switch (message.case) {
         case 'state': {
@@ -167,10 +174,15 @@ export class OpenStream {
     void this.#acknowledge(step.version);
     if (this.#isSynced || this.#isOver) return;
     this.#isSynced = true;
-    this.#contactMs = this.#parts.clock.now();
+    this.#contact();
     this.#timers.get('state')?.cancel();
     this.#report();
     this.#synced();
+  }
+
+  #contact(): void {
+    this.#contactMs = this.#parts.clock.now();
+    this.#contactAt = this.#parts.clock.monotonic();
   }
 
   /** Does not delay the next message, which may be a signature that a workload waits for. */

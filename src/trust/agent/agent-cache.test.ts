@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import {
   appendFileSync,
+  mkdirSync,
   mkdtempSync,
   readdirSync,
   readFileSync,
@@ -49,7 +50,7 @@ suite('the cache of an agent', () => {
   test('is empty at first, without an error', () => {
     assert.deepEqual(cache().load(), {
       floor: undefined,
-      lastContactMs: undefined,
+      contact: { lastContactMs: undefined, offlineMs: undefined },
       state: undefined,
     });
     assert.deepEqual(errors, []);
@@ -58,10 +59,10 @@ suite('the cache of an agent', () => {
   test('returns the state and the last contact after a restart, and no other user can read it', async () => {
     const first = cache();
     await first.keep(state(7, { a: '1', b: '2' }));
-    first.contact(1_000);
-    const { floor, lastContactMs, state: read } = cache().load();
+    first.contact({ lastContactMs: 1_000, offlineMs: 70_000.4 });
+    const { floor, contact, state: read } = cache().load();
     assert.deepEqual(floor, { incarnation: 'one', revision: 7, epoch: 3 });
-    assert.equal(lastContactMs, 1_000);
+    assert.deepEqual(contact, { lastContactMs: 1_000, offlineMs: 70_000 });
     assert.deepEqual(
       read?.items.map(({ name, value }) => [name, value.toString()]),
       [
@@ -86,6 +87,39 @@ suite('the cache of an agent', () => {
     assert.equal(cache().load().floor?.revision, 9);
   });
 
+  test('an older state than the newest accepted one is not used', async () => {
+    const first = cache();
+    await first.keep(state(7, { a: '1' }));
+    const older = readFileSync(folder.stateFile);
+    await first.keep(state(8, {}));
+    first.contact({ lastContactMs: 5, offlineMs: undefined });
+    writeFileSync(folder.stateFile, older);
+    const { state: read, floor } = cache().load();
+    assert.equal(read, undefined);
+    assert.equal(floor?.revision, 8);
+    assert.match(errors[0] ?? '', /the agent has accepted a newer state/);
+  });
+
+  test('a state that cannot be written removes the older one, which would bring back deleted items', async () => {
+    const first = cache();
+    await first.keep(state(7, { a: '1' }));
+    // Stands in the way of the next write.
+    mkdirSync(join(`${folder.stateFile}.next`, 'x'), { recursive: true });
+    await first.keep(state(8, {}));
+    assert.match(first.problem ?? '', /cannot write/);
+    assert.equal(cache().load().state, undefined);
+    rmSync(`${folder.stateFile}.next`, { recursive: true });
+  });
+
+  test('a crash between two states leaves the one that is on the disk usable', async () => {
+    const first = cache();
+    await first.keep(state(7, { a: '1' }));
+    const kept = first.keep(state(8, {}));
+    first.contact({ lastContactMs: 5, offlineMs: undefined });
+    assert.equal(cache().load().state?.version.revision, 7);
+    await kept;
+  });
+
   test('the state of another agent is not used', async () => {
     await cache('spiffe://lubeck.example/hansa/agent/other').keep(state(7, { a: '1' }));
     const { state: read, floor } = cache().load();
@@ -103,7 +137,7 @@ suite('the cache of an agent', () => {
     test(`${name} is refused, and the newest version still counts`, async () => {
       const first = cache();
       await first.keep(state(7, { a: '1'.repeat(100) }));
-      first.contact(5);
+      first.contact({ lastContactMs: 5, offlineMs: undefined });
       writeFileSync(folder.stateFile, damage(readFileSync(folder.stateFile)));
       const { state: read, floor } = cache().load();
       assert.equal(read, undefined);
@@ -127,20 +161,20 @@ suite('the cache of an agent', () => {
       '{"lastContactMs":"x"}',
     ]) {
       writeFileSync(folder.contactFile, text);
-      const { floor, lastContactMs } = cache().load();
+      const { floor, contact } = cache().load();
       assert.equal(floor, undefined);
-      assert.equal(lastContactMs, undefined);
+      assert.equal(contact.lastContactMs, undefined);
     }
   });
 
   test('forgets the items and not the newest version when it is dropped', async () => {
     const first = cache();
     void first.keep(state(7, { a: '1' }));
-    await first.drop(9);
-    const { state: read, floor, lastContactMs } = cache().load();
+    await first.drop({ lastContactMs: 9, offlineMs: 0 });
+    const { state: read, floor, contact } = cache().load();
     assert.equal(read, undefined);
     assert.deepEqual(floor, { incarnation: 'one', revision: 7, epoch: 3 });
-    assert.equal(lastContactMs, 9);
+    assert.deepEqual(contact, { lastContactMs: 9, offlineMs: 0 });
   });
 
   test('a disk that cannot be written is reported, and the agent goes on', async () => {

@@ -20,10 +20,18 @@ export interface KeptState {
   readonly items: readonly AgentItem[];
 }
 
+/** Undefined where it is unknown. */
+export interface KeptContact {
+  /** Wall time. */
+  readonly lastContactMs: number | undefined;
+  /** How long the agent had been without contact when it wrote this; undefined: it was connected. */
+  readonly offlineMs: number | undefined;
+}
+
 /** What the agent knows of the site when it starts. */
 export interface Kept {
   readonly floor: StateFloor | undefined;
-  readonly lastContactMs: number | undefined;
+  readonly contact: KeptContact;
   readonly state: KeptState | undefined;
 }
 
@@ -41,7 +49,10 @@ export interface AgentCacheParts {
 
 export class AgentCache {
   readonly #parts: AgentCacheParts;
+  /** Of the newest state. */
   #floor: StateFloor | undefined;
+  /** Of the state on the disk: a state that is older than the stored floor is not used. */
+  #written: StateFloor | undefined;
   #newest: KeptState | undefined;
   /** The write that has not begun yet. */
   #next: Promise<void> | undefined;
@@ -59,11 +70,12 @@ export class AgentCache {
 
   /** A damaged or foreign file counts as absent, and the log says so. */
   load(): Kept {
-    const contact = readContact(this.#parts.folder.contactFile);
-    const state = this.#loadState();
-    const floor = newest(contact.floor, state?.version);
+    const { floor: known, contact } = readContact(this.#parts.folder.contactFile);
+    const state = this.#loadState(known);
+    const floor = newest(known, state?.version);
     this.#floor = floor;
-    return { floor, lastContactMs: contact.lastContactMs, state };
+    this.#written = floor;
+    return { floor, contact, state };
   }
 
   /**
@@ -79,10 +91,13 @@ export class AgentCache {
   }
 
   /** Stores the time of the last contact, with the newest version. */
-  contact(lastContactMs: number | undefined): void {
+  contact({ lastContactMs, offlineMs }: KeptContact): void {
     const path = this.#parts.folder.contactFile;
+    // Infinity becomes null, and so unknown.
+    const rounded = offlineMs === undefined ? undefined : Math.round(offlineMs);
+    const content = { ...this.#written, lastContactMs, offlineMs: rounded };
     try {
-      writeNewFile(`${path}.next`, JSON.stringify({ ...this.#floor, lastContactMs }), fileMode);
+      writeNewFile(`${path}.next`, JSON.stringify(content), fileMode);
       renameSync(`${path}.next`, path);
     } catch (error) {
       this.#failed(path, error);
@@ -90,10 +105,11 @@ export class AgentCache {
   }
 
   /** Removes the state, not the newest version. */
-  async drop(lastContactMs: number | undefined): Promise<void> {
+  async drop(contact: KeptContact): Promise<void> {
     this.#newest = undefined;
     await this.close();
-    this.contact(lastContactMs);
+    this.#written = this.#floor;
+    this.contact(contact);
     await rm(this.#parts.folder.stateFile, { force: true });
   }
 
@@ -103,13 +119,15 @@ export class AgentCache {
     await this.#writing;
   }
 
-  #loadState(): KeptState | undefined {
+  #loadState(floor: StateFloor | undefined): KeptState | undefined {
     const { folder, owner, log } = this.#parts;
     try {
       if (statSync(folder.stateFile).size > maxStateBytes + maxHeaderBytes) {
         throw new Error('it is too large');
       }
-      return parseState(readFileSync(folder.stateFile), owner);
+      const state = parseState(readFileSync(folder.stateFile), owner);
+      if (isOlder(state.version, floor)) throw new Error('the agent has accepted a newer state');
+      return state;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'ENOENT') {
         log.error('cannot use the cached state; the agent starts without it', {
@@ -133,7 +151,11 @@ export class AgentCache {
       this.#problem = undefined;
     } catch (error) {
       this.#failed(folder.stateFile, error);
+      // An older state would bring back what the site has withdrawn. Removing it needs no space.
+      await rm(folder.stateFile, { force: true }).catch(() => undefined);
     }
+    const { incarnation, revision, epoch } = state.version;
+    this.#written = { incarnation, revision, epoch };
   }
 
   #failed(path: string, error: unknown): void {
@@ -192,20 +214,31 @@ function parseState(bytes: Buffer, owner: string): KeptState {
   return { version: read.version, items: read.put };
 }
 
-function readContact(path: string): Pick<Kept, 'floor' | 'lastContactMs'> {
+function readContact(path: string): Pick<Kept, 'floor' | 'contact'> {
   const read = readJsonFile(path) ?? {};
-  const { incarnation, revision, epoch, lastContactMs } = read;
+  const { incarnation, revision, epoch, lastContactMs, offlineMs } = read;
   return {
     floor:
       typeof incarnation === 'string' && isCount(revision) && isCount(epoch)
         ? { incarnation, revision, epoch }
         : undefined,
-    lastContactMs: isCount(lastContactMs) ? lastContactMs : undefined,
+    contact: {
+      // Without a known length, as after a start without it, the time is worth nothing.
+      lastContactMs: isCount(lastContactMs) && offlineMs !== null ? lastContactMs : undefined,
+      offlineMs: isCount(offlineMs) ? offlineMs : undefined,
+    },
   };
 }
 
 function isCount(value: unknown): value is number {
   return Number.isSafeInteger(value) && (value as number) >= 0;
+}
+
+/** The rules by which an agent refuses a state of the site. */
+function isOlder(version: StateVersion, floor: StateFloor | undefined): boolean {
+  if (floor === undefined) return false;
+  if (version.epoch < floor.epoch) return true;
+  return version.incarnation === floor.incarnation && version.revision < floor.revision;
 }
 
 /** The file of the contact may be older or newer than the state. */

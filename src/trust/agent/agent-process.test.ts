@@ -50,10 +50,10 @@ async function keepSvid(folder: JoinFolder, { certificate }: Forged): Promise<vo
 }
 
 /** An agent with one part, at a site in memory. */
-async function scene(options: { dataDir?: string; site?: TestSite } = {}) {
+async function scene(options: { dataDir?: string; site?: TestSite; startMs?: number } = {}) {
   const dataDir = options.dataDir ?? join(base, String(count++));
   const site = options.site ?? new TestSite();
-  const clock = new VirtualClock();
+  const clock = new VirtualClock(options.startMs);
   const folder = prepareAgentFolder(dataDir);
   const identity = existsSync(join(folder.identity, 'join.json'))
     ? new JoinFolder(folder.identity)
@@ -163,10 +163,56 @@ suite('an agent', () => {
     assert.deepEqual(second.events, ['start']);
     assert.deepEqual(second.names(), ['web']);
     await second.clock.advance(10_000);
-    assert.equal(second.context()?.offlineSinceMs(), contactMs);
+    assert.equal(second.context()?.offlineMs(), second.clock.now() - contactMs);
     assert.match(second.agent.report().problems.join(), /keys of workloads only in memory/);
     assert.equal(second.agent.status().connected, false);
     await second.stop();
+  });
+
+  test('counts the time without its site on when its clock is set back, and after restarts', async () => {
+    const away = new HansaError('HANSA_UNREACHABLE', 'Cannot connect.');
+    const first = await scene();
+    first.site.set('web', '1');
+    await first.settled();
+    first.site.away = away;
+    first.site.cut(away);
+    await first.clock.advance(100_000);
+    first.clock.jumpWall(-90_000);
+    assert.equal(first.context()?.offlineMs(), 100_000);
+    const stoppedMs = first.clock.now();
+    await first.stop();
+    const { site, dataDir } = first;
+    const second = await scene({ dataDir, site, startMs: stoppedMs });
+    await second.clock.advance(5_000);
+    assert.equal(second.context()?.offlineMs(), 105_000);
+    await second.stop();
+    const third = await scene({ dataDir, site, startMs: stoppedMs - 3_600_000 });
+    assert.equal(third.context()?.offlineMs(), Infinity);
+    await third.stop();
+    // Also when the clock is right again: the time in between was not counted.
+    const fourth = await scene({ dataDir, site, startMs: stoppedMs });
+    assert.equal(fourth.context()?.offlineMs(), Infinity);
+    site.away = undefined;
+    await fourth.clock.advance(31_000);
+    await fourth.settled();
+    assert.equal(fourth.context()?.offlineMs(), undefined);
+    await fourth.stop();
+  });
+
+  test('knows the time of the last contact after a crash, and never assumes one', async () => {
+    const first = await scene();
+    first.site.set('web', '1');
+    await first.settled();
+    const contactMs = first.clock.now();
+    // Without stopping: only what is on the disk counts.
+    const site = new TestSite();
+    site.away = new HansaError('HANSA_UNREACHABLE', 'Cannot connect.');
+    const second = await scene({ dataDir: first.dataDir, site, startMs: contactMs + 50_000 });
+    assert.equal(second.context()?.offlineMs(), 50_000);
+    rmSync(join(first.dataDir, 'secrets', 'agent-contact.json'));
+    const third = await scene({ dataDir: first.dataDir, site, startMs: contactMs });
+    assert.equal(third.context()?.offlineMs(), Infinity);
+    for (const one of [first, second, third]) await one.stop();
   });
 
   test('does not start from a cache with an item that its parts cannot use', async () => {

@@ -17,7 +17,7 @@ import type { Sealer } from '../../core/store/sealing/sealer.ts';
 import type { JoinFolder, Membership } from '../client/join-folder.ts';
 import { membershipOf } from '../client/join-renewal.ts';
 import { parseSiteItem, siteCollection } from '../agents/site-item.ts';
-import { AgentCache } from './agent-cache.ts';
+import { AgentCache, type KeptContact } from './agent-cache.ts';
 import type { AgentFolder } from './agent-folder.ts';
 import { type AgentCounters, agentMetrics } from './agent-metrics.ts';
 import { type AgentStatus, linkFields } from './agent-status.ts';
@@ -54,7 +54,9 @@ export class AgentProcess {
   readonly #replica: ReplicaStore;
   readonly #counters: AgentCounters;
   /** Before this process. */
-  readonly #contactBeforeMs: number | undefined;
+  readonly #before: KeptContact;
+  /** Monotonic. */
+  readonly #startedAt: number;
   readonly #startedFromCache: boolean;
   readonly #serving = Promise.withResolvers<void>();
   #running: readonly RunningAgentPart[] | undefined;
@@ -67,7 +69,7 @@ export class AgentProcess {
     cache: AgentCache,
     state: HeldState,
     replica: ReplicaStore,
-    lastContactMs: number | undefined,
+    before: KeptContact,
   ) {
     const { clock, random, log, version, host, identity, metrics } = parts;
     this.#parts = parts;
@@ -77,7 +79,8 @@ export class AgentProcess {
     this.#cache = cache;
     this.#state = state;
     this.#replica = replica;
-    this.#contactBeforeMs = lastContactMs;
+    this.#before = before;
+    this.#startedAt = clock.monotonic();
     this.#startedFromCache = state.size > 0;
     this.link = new AgentLink({
       clock,
@@ -113,7 +116,7 @@ export class AgentProcess {
     const { clock, log, folder, identity } = parts;
     const owner = membershipOf(identity).spiffeId;
     const cache = new AgentCache({ folder, log, owner });
-    const { floor, lastContactMs, state: kept } = cache.load();
+    const { floor, contact, state: kept } = cache.load();
     const trustDomain = TrustDomain.parse(membershipOf(identity).trustDomain);
     const problem = kept && itemProblem(parts.parts, kept.items, trustDomain);
     if (problem !== undefined) {
@@ -125,7 +128,7 @@ export class AgentProcess {
     );
     const sections = parts.parts.map(({ section }) => section);
     const replica = await ReplicaStore.open(clock, sections, state.items);
-    const process = new AgentProcess(parts, cache, state, replica, lastContactMs);
+    const process = new AgentProcess(parts, cache, state, replica, contact);
     if (state.size > 0) await process.#startParts();
     return process;
   }
@@ -137,7 +140,7 @@ export class AgentProcess {
 
   /** Wall time; undefined: never. */
   get lastContactMs(): number | undefined {
-    return this.link.status.lastContactMs ?? this.#contactBeforeMs;
+    return this.link.status.lastContactMs ?? this.#before.lastContactMs;
   }
 
   report(): AgentReport {
@@ -198,7 +201,7 @@ export class AgentProcess {
 
   /** Stores the time of the last contact, for a restart. */
   keepContact(): void {
-    this.#cache.contact(this.lastContactMs);
+    this.#cache.contact(this.#contact);
   }
 
   /** The site no longer accepts this agent: its workloads lose their SVIDs at once. */
@@ -210,7 +213,7 @@ export class AgentProcess {
     this.#state.drop();
     await this.#replica.apply({ put: [], delete: gone });
     for (const part of this.#running ?? []) await part.revoke(isFinal);
-    await this.#cache.drop(this.lastContactMs);
+    await this.#cache.drop(this.#contact);
     if (gone.length > 0) log.error('the SVIDs of all workloads were withdrawn');
   }
 
@@ -269,7 +272,7 @@ export class AgentProcess {
           metrics,
           store: this.#replica.store,
           link: this.link,
-          offlineSinceMs: () => this.#offlineSinceMs(),
+          offlineMs: () => this.#offlineMs(),
           dataDir: folder.path,
           secretsDir: folder.secrets,
           sealer,
@@ -283,9 +286,24 @@ export class AgentProcess {
     this.#serving.resolve();
   }
 
-  #offlineSinceMs(): number | undefined {
+  get #contact(): KeptContact {
+    return { lastContactMs: this.lastContactMs, offlineMs: this.#offlineMs() };
+  }
+
+  /** Wall time can be set back, and monotonic time stops while the machine is suspended: the longer one counts. */
+  #offlineMs(): number | undefined {
     if (this.link.status.connected) return undefined;
-    return this.lastContactMs ?? this.link.status.sinceMs;
+    const { clock } = this.#parts;
+    const { silentMs } = this.link;
+    const countedMs = silentMs ?? this.#offlineBeforeMs() + clock.monotonic() - this.#startedAt;
+    return Math.max(countedMs, clock.now() - (this.lastContactMs ?? clock.now()));
+  }
+
+  /** Before this process. A state from the cache says nothing about the time of the last contact. */
+  #offlineBeforeMs(): number {
+    const { lastContactMs, offlineMs = 0 } = this.#before;
+    if (lastContactMs === undefined) return this.#startedFromCache ? Infinity : 0;
+    return this.#parts.clock.now() + clockStepMs < lastContactMs ? Infinity : offlineMs;
   }
 
   /** After a restart without the site, and without kept keys. */
@@ -297,10 +315,8 @@ export class AgentProcess {
 
   #changed(): void {
     if (this.link.status.connected) this.#counters.connected();
-    else {
-      this.#counters.disconnected();
-      this.keepContact();
-    }
+    else this.#counters.disconnected();
+    this.keepContact();
   }
 
   #hasRenewed(): void {
@@ -339,6 +355,9 @@ export class AgentProcess {
     );
   }
 }
+
+/** Clocks are corrected by so much. A clock further in the past is wrong. */
+const clockStepMs = 60_000;
 
 const withoutKeys =
   'The site was not reachable when this agent started, and the agent keeps keys of workloads only in memory. It serves bundles, but no SVIDs, until it reaches the site. To keep sealed SVIDs for a restart, set --key-file to a path outside the data folder.';

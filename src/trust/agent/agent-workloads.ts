@@ -144,15 +144,18 @@ export async function startAgentWorkloads(
 
 /** Why ext_authz may not decide any more; undefined where it may. */
 function offlineTooLong(contact: {
-  readonly link: Pick<SigningLink, 'offlineSinceMs'>;
+  readonly link: Pick<SigningLink, 'offlineMs'>;
   readonly site: Pick<SiteView, 'maxOfflineSeconds'>;
   readonly clock: Clock;
 }): string | undefined {
-  const sinceMs = contact.link.offlineSinceMs();
-  if (sinceMs === undefined) return undefined;
+  const forMs = contact.link.offlineMs();
+  if (forMs === undefined) return undefined;
   const { maxOfflineSeconds } = contact.site;
-  if (contact.clock.now() - sinceMs < maxOfflineSeconds * 1000) return undefined;
-  return `this agent has had no contact with its site since ${timestamp(sinceMs)}, and access is denied after ${maxOfflineSeconds} seconds without contact; check the network and the site`;
+  if (forMs < maxOfflineSeconds * 1000) return undefined;
+  const since = Number.isFinite(forMs)
+    ? `since ${timestamp(contact.clock.now() - forMs)}`
+    : 'since its start, and the time of the last one is unknown';
+  return `this agent has had no contact with its site ${since}, and access is denied after ${maxOfflineSeconds} seconds without contact; check the network and the site`;
 }
 
 /** The kept SVIDs of entries that still exist, each verified as if the site sent it now. */

@@ -36,7 +36,7 @@ async function startServices(
   vault: Vault | undefined,
 ): Promise<RunningAgentPart> {
   const { startAgentWorkloads } = await import('./agent-workloads.ts');
-  const { link, offlineSinceMs, trustDomain, store, clock, random, log, metrics } = context;
+  const { link, offlineMs, trustDomain, store, clock, random, log, metrics } = context;
   // Not the whole context: `agent` would limit the entries to those of an Agent object in the store.
   const workloads = await startAgentWorkloads({
     trustDomain,
@@ -47,11 +47,11 @@ async function startServices(
     log,
     metrics,
     dataDir: context.dataDir,
-    link: { sign: (build) => link.sign(build), offlineSinceMs },
+    link: { sign: (build) => link.sign(build), offlineMs },
     kept: vault,
   });
   const unhook = link.onChange(() => {
-    if (offlineSinceMs() === undefined) workloads.refresh();
+    if (offlineMs() === undefined) workloads.refresh();
   });
   return {
     health: workloads.health,
@@ -59,9 +59,10 @@ async function startServices(
     report: () => workloads.report(),
     deniesFromMs: () => {
       const item = store.get(siteCollection, siteName);
-      const sinceMs = offlineSinceMs();
-      if (item === undefined || sinceMs === undefined) return undefined;
-      return sinceMs + parseSiteItem(item.value, trustDomain).maxOfflineSeconds * 1000;
+      const forMs = offlineMs();
+      if (item === undefined || forMs === undefined) return undefined;
+      const mostMs = parseSiteItem(item.value, trustDomain).maxOfflineSeconds * 1000;
+      return clock.now() + mostMs - (Number.isFinite(forMs) ? forMs : mostMs);
     },
     revoke: async (isFinal) => {
       if (isFinal) workloads.dropAll();

@@ -1,5 +1,5 @@
-// The part of the channel that issuing needs: sends signing requests to the site, and says since when the
-// site cannot be reached.
+// The part of the channel that issuing needs: sends signing requests to the site, and says how long the
+// site has not been reachable.
 
 import type { MessageInitShape } from '@bufbuild/protobuf';
 import type {
@@ -27,6 +27,6 @@ export interface SigningLink {
    * connection, when the connection ends, or when no response comes in time. Does not retry.
    */
   sign(build: (binding: SignBinding) => SignContent): Promise<SignResponse>;
-  /** Since when the agent has had no contact with the site, in wall time; undefined where it has. */
-  offlineSinceMs(): number | undefined;
+  /** How long the agent has had no contact with the site; undefined: it has. See AgentContext. */
+  offlineMs(): number | undefined;
 }

@@ -70,7 +70,7 @@ export async function startAgentOfSite(limits: Partial<WorkloadLimits> = {}) {
   const unfollow = sections.onChange(() => void bring());
   let request = 0n;
   const link: SigningLink = {
-    offlineSinceMs: () => undefined,
+    offlineMs: () => undefined,
     sign: (build) => {
       const id = ++request;
       const asked = create(SignRequestSchema, { id, ...build({ exporter, request: id }) });

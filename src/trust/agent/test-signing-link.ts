@@ -63,8 +63,8 @@ export class TestSigningLink implements SigningLink {
     this.#entryOf = entryOf;
   }
 
-  offlineSinceMs(): number | undefined {
-    return this.darkSinceMs;
+  offlineMs(): number | undefined {
+    return this.darkSinceMs === undefined ? undefined : this.#clock.now() - this.darkSinceMs;
   }
 
   async sign(build: (binding: SignBinding) => SignContent): Promise<SignResponse> {
