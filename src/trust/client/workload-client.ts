@@ -196,7 +196,7 @@ function readFailure(socket: string, error: unknown): unknown {
   if (code !== status.UNAVAILABLE) return errorOfStatus({ code, details });
   return new HansaError(
     'HANSA_UNREACHABLE',
-    `The workload socket ${socket} does not answer. Start the site with \`hansa server\`, or name its socket or --data-dir.`,
+    `The workload socket ${socket} does not answer. Start the site (hansa server) or the agent (hansa agent run), or name its socket or --data-dir.`,
     { cause: error },
   );
 }
