@@ -5,7 +5,7 @@ import { type Agent, agentKind } from '../api/kinds/agent.ts';
 import { type SPIFFEFederation, spiffeFederationKind } from '../api/kinds/spiffe-federation.ts';
 import type { StatusPart } from '../core/plane/command-line.ts';
 import type { SiteClient } from '../core/plane/site-client.ts';
-import { agentRow, countAgents, troubleOf } from './agents/agent-rows.ts';
+import { countAgents, troubleLines } from './agents/agent-rows.ts';
 import { ownFingerprint } from './client/site-bundle.ts';
 import { countsText } from './state-counts.ts';
 import {
@@ -42,23 +42,11 @@ export async function trustStatus(client: SiteClient, nowMs: number): Promise<St
       ['agents', countsText(countAgents(agents))],
     ],
     ...(table === undefined ? {} : { table }),
-    lines: [...lines, ...agentLines(agents, nowMs)],
+    lines: [...lines, ...troubleLines(agents, nowMs, maxTold)],
   };
 }
 
-function agentLines(agents: readonly Agent[], nowMs: number): string[] {
-  const odd = agents.filter((agent) => troubleOf(agent, nowMs) !== undefined);
-  const told = odd.slice(0, maxTold);
-  const more = odd.length - told.length;
-  return [
-    ...told
-      .map((agent) => agentRow(agent, nowMs))
-      .map(({ name, state, since, why }) => `agent ${name} is ${state} for ${since}: ${why}`),
-    ...(more > 0 ? [`and ${more} more: hansa agent list`] : []),
-  ];
-}
-
-/** More would hide the other parts of the status; `hansa trust status` has them all. */
+/** More would hide the other parts of the status; `hansa trust status` and `hansa agent list` have them all. */
 const maxTold = 5;
 
 function troublesOf(odd: readonly TrustRow[]): Pick<StatusPart, 'table' | 'lines'> {

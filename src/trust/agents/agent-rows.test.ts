@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import type { Agent } from '../../api/kinds/agent.ts';
 import { agentDetails, forgetEffects } from './agent-details.ts';
-import { agentRow, agentTable, countAgents, troubleOf } from './agent-rows.ts';
+import { agentRow, agentTable, countAgents, troubleLines, troubleOf } from './agent-rows.ts';
 
 const nowMs = Date.UTC(2026, 0);
 const at = (seconds: number): string => new Date(nowMs + seconds * 1000).toISOString();
@@ -128,4 +128,20 @@ test('agents are counted by state', () => {
     total: 3,
     states: { connected: 2, disconnected: 1 },
   });
+});
+
+test('only agents in trouble have lines in the status, and only some of many', () => {
+  const away = agent({ state: 'Disconnected', since: at(-60), reason: 'Check it.' });
+  assert.deepEqual(troubleLines([connected], nowMs, 5), []);
+  assert.deepEqual(troubleLines([connected, away], nowMs, 5), [
+    'agent crane-1 is Disconnected for 60s: Check it.',
+  ]);
+  assert.deepEqual(
+    troubleLines(
+      Array.from({ length: 9 }, () => away),
+      nowMs,
+      5,
+    ).slice(-1),
+    ['and 4 more: hansa agent list'],
+  );
 });

@@ -88,6 +88,17 @@ export function troubleOf({ status = {} }: Agent, nowMs: number): string | undef
   return problems[0];
 }
 
+/** One line per agent in trouble, at most `max` of them. */
+export function troubleLines(agents: readonly Agent[], nowMs: number, max: number): string[] {
+  const odd = agents.filter((agent) => troubleOf(agent, nowMs) !== undefined);
+  const lines = odd.slice(0, max).map((agent) => {
+    const { name, state, since, why } = agentRow(agent, nowMs);
+    return `agent ${name} is ${state}${since === '' ? '' : ` for ${since}`}: ${why}`;
+  });
+  const more = odd.length - lines.length;
+  return more > 0 ? [...lines, `and ${more} more: hansa agent list`] : lines;
+}
+
 export function countAgents(agents: readonly Agent[]): StateCounts {
   return countStates(agents.map(({ status }) => (status?.state ?? 'unknown').toLowerCase()));
 }
