@@ -60,6 +60,8 @@ export interface Kind<
 export type GuardedField = {
   /** As `spec.advertiseURL`, `metadata.labels` or `metadata.labels[hansa.dev/peer]`. */
   readonly field: string;
+  /** Only for objects that have this field, before the change. */
+  readonly ifSet?: string;
 } & (
   | {
       /** The verb `update` on this subresource: what a role lists in `subresources`. No path serves it. */

@@ -32,7 +32,11 @@ export const joinTokenKind = defineKind({
   names: 'dns-subdomain',
   specRequired: true,
   auditName: 'join.token',
-  guardedFields: [{ field: 'spec.labels', writes: workloadEntryKind.plural }],
+  guardedFields: [
+    { field: 'spec.labels', writes: workloadEntryKind.plural },
+    // Whoever decides who may join with such a token gives its labels away.
+    { field: 'spec', ifSet: 'spec.labels', writes: workloadEntryKind.plural },
+  ],
   spec: s.object({
     description: 'Who may join, and in which role.',
     fields: {
@@ -74,7 +78,7 @@ export const joinTokenKind = defineKind({
       labels: optional(
         s.map({
           description:
-            'Labels of the Agents that join with this token. They decide which WorkloadEntries an agent gets, so setting them needs the verbs create and update on all WorkloadEntries. A later change affects only agents that join later.',
+            'Labels of the Agents that join with this token. They decide which WorkloadEntries an agent gets, so setting them needs the verbs create and update on all WorkloadEntries, and so does everything that decides who joins with a token that has labels: changing its spec, and creating its secret. A later change affects only agents that join later.',
           maxProperties: 16,
           values: s.string({
             description: 'The value of the label.',

@@ -93,7 +93,8 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
         'subresource' in one
           ? `the verb \`update\` on \`${plural}/${one.subresource}\``
           : `the verbs \`create\` and \`update\` on all \`${one.writes}\``;
-      return `- \`${one.field}\` of ${kind} needs ${right}, which only \`admin\` has.`;
+      const where = one.ifSet === undefined ? kind : `${kind} with \`${one.ifSet}\``;
+      return `- \`${one.field}\` of ${where} needs ${right}, which only \`admin\` has.`;
     }),
   );
   return [

@@ -28,7 +28,8 @@ export function checkGuardedFields(
   const { plural } = kind;
   const { name = '' } = next.metadata;
   for (const guarded of kind.guardedFields) {
-    const { field } = guarded;
+    const { field, ifSet } = guarded;
+    if (ifSet !== undefined && valueAt(live, ifSet) === undefined) continue;
     if (isDeepStrictEqual(valueAt(next, field), valueAt(live, field))) continue;
     const rights = rightsFor(guarded, plural, name);
     if (rights.every((right) => authorizer.authorize(caller, right).allowed)) continue;

@@ -55,9 +55,10 @@ export function apiCheck(
 function checkRight(
   authorizer: Pick<Authorizer, 'authorize'>,
   caller: Caller,
-  { verb, kind, subresource, nameFrom, name }: Right,
+  { verb, kind, subresource, nameFrom, name, only }: Right,
   params: Readonly<Record<string, string>>,
 ): void {
+  if (only?.needed(params) === false) return;
   const object = nameFrom === undefined ? name : params[nameFrom];
   const asked = {
     verb,

@@ -77,6 +77,11 @@ export interface Right<P extends string = string> {
   readonly nameFrom?: ParamNames<P>;
   /** The object: always this one. */
   readonly name?: string;
+  /** Whether this request needs the right, and when, in words. Undefined: every request does. */
+  readonly only?: {
+    readonly needed: (params: Readonly<Record<ParamNames<P>, string>>) => boolean;
+    readonly when: string;
+  };
 }
 
 /** Who may call a route on the api listener and the admin socket. */

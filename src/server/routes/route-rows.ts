@@ -84,10 +84,11 @@ export function whoMayCall(access: RouteRow['access']): string {
       return 'callers who may `get` the path';
     case 'rights':
       return access.rights
-        .map(({ verb, kind, subresource, nameFrom, name }) => {
+        .map(({ verb, kind, subresource, nameFrom, name, only }) => {
           const what = subresource === undefined ? kind.kind : `${kind.kind}/${subresource}`;
           const which = nameFrom === undefined ? (name ?? '') : `{${nameFrom}}`;
-          return `\`${[verb, what, which].filter((word) => word !== '').join(' ')}\``;
+          const right = `\`${[verb, what, which].filter((word) => word !== '').join(' ')}\``;
+          return only === undefined ? right : `${right} (${only.when})`;
         })
         .join(' and ');
   }

@@ -22,6 +22,30 @@ const guarded: readonly (readonly [Kind, string, never, never])[] = [
 ];
 
 suite('what decides which machine gets an identity', () => {
+  test('who may join with a token that has labels is decided by who may set them', async () => {
+    const { authorizer, role, bind } = await openScene();
+    await role('tokens', [{ kinds: ['JoinToken'], verbs: ['*'] }]);
+    await bind('tokens', { role: 'tokens', subjects: [{ kind: 'User', name: 'bob' }] });
+    const rule = (spiffeID: string) => ({ spiffe: { allow: [{ spiffeID }] } });
+    const ours = rule('spiffe://lubeck.example/cranes/*');
+    const bobs = rule('spiffe://lubeck.example/bob');
+    const change = (next: object, live: object): void =>
+      checkGuardedFields(
+        authorizer,
+        person('bob'),
+        joinTokenKind,
+        object({}, next),
+        object({}, live),
+      );
+    assert.throws(
+      () => change({ labels, ...bobs }, { labels, ...ours }),
+      (error) => hasCode(error, 'HANSA_FORBIDDEN') && error.message.includes('cannot change spec'),
+    );
+    change({ labels, ...ours }, { labels, ...ours });
+    change(bobs, ours);
+    change({ labels: {}, ...bobs }, { labels: {}, ...ours });
+  });
+
   for (const [kind, field, set, unset] of guarded) {
     test(`${field} of ${kind.kind} needs the right to write all WorkloadEntries`, async () => {
       const { authorizer, role, bind } = await openScene();

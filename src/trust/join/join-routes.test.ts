@@ -1,8 +1,10 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
+import type { Attributes } from '../../core/access/authorizer.ts';
 import { personCaller, socketOwner } from '../../core/access/identity.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneRoute } from '../../core/plane/route.ts';
+import { apiCheck } from '../../core/plane/route-access.ts';
 import { callRoute, type TestCall } from '../../core/plane/test-request.ts';
 import { timestamp } from '../../api/object.ts';
 import { admitToken } from './admit-token.ts';
@@ -46,6 +48,34 @@ suite('what operators do about joining', () => {
         await assert.rejects(ask(method, end, { params: { name: 'machines' }, caller }), { code });
       }
     }
+  });
+
+  test('the secret of a token with labels needs the rights to set them', async () => {
+    await site.createToken('labelled', {
+      method: 'secret',
+      roles: ['agent'],
+      labels: { zone: 'harbour' },
+      expiresAt: '2099-01-01T00:00:00Z',
+    });
+    const bob = personCaller('bob', '02');
+    const route = site.routes.find(({ path }) => path.endsWith('/secrets/{name}'));
+    const needs = (name: string): readonly string[] => {
+      const asked: string[] = [];
+      const authorize = (_: unknown, { verb, plural, name: object }: Attributes) => {
+        asked.push([verb, plural, object].join(' ').trim());
+        return { allowed: true, reason: '' };
+      };
+      const authorizer = { authorize, authorizePath: () => ({ allowed: true, reason: '' }) };
+      assert.ok(route?.listener === 'api');
+      apiCheck(route, authorizer)(bob, { name }, route.path);
+      return asked;
+    };
+    assert.deepEqual(needs('machines'), ['update jointokens machines']);
+    assert.deepEqual(needs('labelled'), [
+      'update jointokens labelled',
+      'create workloadentries',
+      'update workloadentries',
+    ]);
   });
 
   test('a secret is made for a token that has one, and told once', async () => {

@@ -3,6 +3,7 @@
 
 import { createPublicKey } from 'node:crypto';
 import { agentKind } from '../../api/kinds/agent.ts';
+import { workloadEntryKind } from '../../api/kinds/workload-entry.ts';
 import { joinTokenKind } from '../../api/kinds/join-token.ts';
 import { timestamp } from '../../api/object.ts';
 import { changeDraft } from '../../core/access/audit-draft.ts';
@@ -62,13 +63,22 @@ export type JoinRoutesParts = Pick<
 type Named = Pick<ApiRequest<'{name}'>, 'params' | 'caller' | 'address'>;
 
 export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
+  const labelled = {
+    needed: ({ name }: { readonly name: string }) =>
+      Object.keys(parts.tokens.token(name)?.labels ?? {}).length > 0,
+    when: 'if the token has labels',
+  };
   return [
     route({
       listener: 'api',
       method: 'POST',
       path: trustPaths.joinSecret,
       allow: 'rights',
-      rights: [{ verb: 'update', kind: joinTokenKind, nameFrom: 'name' }],
+      rights: [
+        { verb: 'update', kind: joinTokenKind, nameFrom: 'name' },
+        // As for setting the labels: whoever has the secret gets them.
+        ...['create', 'update'].map((verb) => ({ verb, kind: workloadEntryKind, only: labelled })),
+      ],
       handle: async (request) => json(await makeSecret(parts, request)),
     }),
     route({
