@@ -187,9 +187,8 @@ function printGrowth(all: readonly Size[]): void {
       unit,
       anchor: `for each of ${middle.count} agents`,
       anchorValue: rounded(few),
-      ratio: rounded(few / many),
-      // Linear, with room for what a measurement of memory is off.
-      atLeast: 0.8,
+      // A few agents can need less than the measurement is off. At most linear, with room for that.
+      ...(few > 0 && many > 0 && { ratio: rounded(few / many), atLeast: 0.8 }),
     });
   }
   print({

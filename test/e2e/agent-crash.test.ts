@@ -2,13 +2,18 @@
 // again whenever it ends, as systemd does, and must serve its workload without help of an operator.
 
 import assert from 'node:assert/strict';
-import { existsSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { after, before, suite, type TestContext, test } from 'node:test';
+import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
+import { trustPlane } from '../../src/trust/plane.ts';
+import { joiningOf } from '../interop/site-agent.ts';
 import { missingTools, requireTool } from '../interop/tool.ts';
-import { type AgentProcess, type Joining, spawnAgent } from './agent-process.ts';
+import { startWorkloadSite } from '../interop/workload-site.ts';
+import { type AgentProcess, type Joining, spawnAgent, startAgent } from './agent-process.ts';
 import { applyTo, asAdmin, joiningAt } from './agent-site.ts';
 import { execute, temporaryFolder } from './daemon.ts';
+import { MovableClock } from './movable-clock.ts';
 import { PeeringSite } from './peering-pair.ts';
 import { until } from './until.ts';
 
@@ -188,5 +193,51 @@ suite('a crash', { skip }, () => {
     });
     await lubeck.start();
     await untilServed(agent);
+  });
+});
+
+suite('a crash of an agent while it renews its SVID', { skip }, () => {
+  test('leaves an agent that renews again', async (t) => {
+    // The clock of the site is slow, so the SVID of the agent is past its half-life from the beginning.
+    const behindMs = 45 * 60_000;
+    const clock = new MovableClock();
+    clock.move(-behindMs);
+    const site = await startWorkloadSite('lubeck.example', [trustPlane], {}, clock);
+    t.after(() => site.stop());
+    const program = await requireTool('go-spiffe');
+    const made = await site.apply(workloadEntryKind, 'worker', {
+      spiffeID: worker,
+      selectors: [`unix:path:${program}`],
+      agents: { names: ['crane-1'] },
+    });
+    assert.equal(made.status, 201, made.text);
+    const folder = temporaryFolder();
+    const joining = await joiningOf(site, 'crane-1');
+    const first = spawnAgent(join(folder, 'crane-1'), joining);
+    t.after(() => first.signal('SIGKILL'));
+    const identity = join(first.dataDir, 'secrets', 'identity');
+    const generation = (): string | undefined => {
+      const file = join(identity, 'join.json');
+      if (!existsSync(file)) return undefined;
+      return (JSON.parse(readFileSync(file, 'utf8')) as { readonly generation: string }).generation;
+    };
+    await until(
+      () => generation() !== undefined && existsSync(join(identity, 'svid.key.next')),
+      () => `it does not renew: ${first.log()}`,
+    );
+    const killedAt = Number(generation());
+    await first.signal('SIGKILL');
+    const again = await startAgent(first.dataDir);
+    t.after(() => again.signal('SIGKILL'));
+    await until(
+      () => Number(generation()) > killedAt,
+      () => `it does not renew again: ${again.log()}`,
+    );
+    clock.move(behindMs);
+    const env = { SPIFFE_ENDPOINT_SOCKET: `unix://${again.socket}` };
+    await until(
+      async () => (await execute(program, ['fetch'], { env })).stdout.includes(worker),
+      () => again.log(),
+    );
   });
 });

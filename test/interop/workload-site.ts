@@ -34,12 +34,12 @@ export async function startWorkloadSite(
   planes: readonly Plane[] = [trustPlane],
   /** Variables of its configuration, such as HANSA_LIMITS_MAX_WATCHES. */
   settings: Readonly<Record<string, string>> = {},
+  clock = new MovableClock(),
 ) {
   const folder = mkdtempSync(join(tmpdir(), 'hansa-workloads-'));
   // mkdtemp makes it for its owner alone; workloads of other users must come through.
   chmodSync(folder, 0o711);
   const dataDir = join(folder, 'site');
-  const clock = new MovableClock();
   const logged: string[] = [];
   const metrics = new MetricsRegistry();
   const { config } = loadConfig({

