@@ -11,7 +11,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
 import { after, test } from 'node:test';
 import { hasCode } from '../core/errors/error.ts';
 import { replaceFile } from '../core/plane/data-folders.ts';
@@ -48,6 +48,19 @@ test('a folder of another user is refused', {
   chownSync(path, 65_534, 65_534);
   assert.throws(() => prepareDataFolder(path), refused);
   assert.equal(existsSync(join(path, 'secrets')), false);
+});
+
+test('a site does not start in the data folder of an agent', () => {
+  for (const file of ['secrets/identity/join.json', 'agent-status.json']) {
+    const path = mkdtempSync(join(base, 'agent-'));
+    mkdirSync(dirname(join(path, file)), { recursive: true });
+    writeFileSync(join(path, file), '{}');
+    assert.throws(() => prepareDataFolder(path), {
+      code: 'HANSA_CONFIG_INVALID',
+      message: /is the data folder of an agent.*hansa agent run --data-dir/,
+    });
+    assert.ok(!existsSync(join(path, 'secrets', 'store.db')));
+  }
 });
 
 test('a file is replaced as a whole, and never written through a link', () => {

@@ -1,7 +1,8 @@
 // The layout of the data folder of a site.
 
 import { join } from 'node:path';
-import { prepareFolders } from '../core/plane/data-folders.ts';
+import { HansaError } from '../core/errors/error.ts';
+import { prepareFolders, userOfFolder } from '../core/plane/data-folders.ts';
 
 export interface DataFolder {
   readonly path: string;
@@ -23,7 +24,14 @@ export function dataFolderAt(path: string): DataFolder {
   };
 }
 
+/** Creates the folders. Throws HANSA_CONFIG_INVALID for the data folder of an agent. */
 export function prepareDataFolder(path: string): DataFolder {
+  if (userOfFolder(path) === 'agent') {
+    throw new HansaError(
+      'HANSA_CONFIG_INVALID',
+      `Cannot run a site in ${path}: it is the data folder of an agent. For a site, choose another --data-dir; to start the agent: hansa agent run --data-dir ${path}`,
+    );
+  }
   prepareFolders(path);
   return dataFolderAt(path);
 }

@@ -2,7 +2,9 @@
 
 import { statSync } from 'node:fs';
 import { Command } from 'commander';
+import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { userOfFolder } from '../../core/plane/data-folders.ts';
 import { type Cli, globalOptions } from '../cli.ts';
 import { type Connection, resolveConnection } from '../site/connection.ts';
 import type { Finding } from '../../core/plane/doctor.ts';
@@ -73,6 +75,11 @@ async function findingsOf(
   const named = connection?.context === undefined ? undefined : connection.dataDir;
   const { config, settings } = loadServerConfig(cli, command, named);
   refuseStranger(config.dataDir);
+  if (userOfFolder(config.dataDir) === 'agent') {
+    throw usageError(
+      `${config.dataDir} is the data folder of an agent. To check the agent: hansa agent status --data-dir ${config.dataDir}`,
+    );
+  }
   const socket = { via: 'socket', dataDir: config.dataDir } as const;
   return cli.withConnection(socket, async (client) => {
     const running = await client.text('/readyz').then(

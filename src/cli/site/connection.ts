@@ -10,13 +10,14 @@ import {
   request as httpsRequest,
   type RequestOptions,
 } from 'node:https';
-import { join, resolve } from 'node:path';
+import { dirname, join, resolve } from 'node:path';
 import type { Duplex } from 'node:stream';
 import { humanDuration } from '../../api/values/duration.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { dial } from '../../core/identity/tls/dial.ts';
 import { longestSocketPathBytes } from '../../core/config/config-values.ts';
+import { userOfFolder } from '../../core/plane/data-folders.ts';
 import { Contexts, type NamedContext } from './contexts.ts';
 import { readCredential } from './credential-cache.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
@@ -280,6 +281,9 @@ function socketProblem(socketPath: string, cause: NodeJS.ErrnoException): string
   const where = `Cannot reach the site at ${socketPath}`;
   switch (cause.code) {
     case 'ENOENT':
+      if (userOfFolder(dirname(socketPath)) === 'agent') {
+        return `${where}: ${dirname(socketPath)} is the data folder of an agent. For its state: hansa agent status --data-dir ${dirname(socketPath)}`;
+      }
       return `${where}: there is no such socket. Start the site with hansa server, or name its folder with --data-dir.`;
     case 'ECONNREFUSED':
       return `${where}: the daemon no longer runs. Start the site with hansa server.`;

@@ -18,6 +18,13 @@ import { HansaError } from '../errors/error.ts';
 const folderMode = 0o711;
 const secretsMode = 0o700;
 
+/** Whose data folder it is; undefined for a new folder. Also works for users who cannot read `secrets`. */
+export function userOfFolder(path: string): 'site' | 'agent' | undefined {
+  const has = (...file: string[]): boolean => existsSync(join(path, ...file));
+  if (has('secrets', 'store.db') || has('endpoints.json')) return 'site';
+  return has('secrets', 'identity', 'join.json') || has('agent-status.json') ? 'agent' : undefined;
+}
+
 /** Creates the folder and `secrets` in it, or corrects their modes. Returns the path of `secrets`. */
 export function prepareFolders(path: string): string {
   const secrets = join(path, 'secrets');

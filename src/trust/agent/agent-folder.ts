@@ -1,9 +1,11 @@
 // The layout of the data folder of an agent, and the lock that allows one process per folder.
 
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
+import { usageError } from '../../core/command/usage-error.ts';
+import { parseDataDir, ValueProblem } from '../../core/config/config-values.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { prepareFolders } from '../../core/plane/data-folders.ts';
+import { prepareFolders, userOfFolder } from '../../core/plane/data-folders.ts';
 
 export interface AgentFolder {
   readonly path: string;
@@ -39,22 +41,50 @@ export function agentFolderAt(path: string): AgentFolder {
   };
 }
 
+/** Throws HANSA_USAGE where the path is too long for the sockets of the agent. */
+export function agentDataDir(text: string, baseFolder: string): string {
+  try {
+    return parseDataDir(text, baseFolder);
+  } catch (error) {
+    if (!(error instanceof ValueProblem)) throw error;
+    throw usageError(`--data-dir must be ${error.message}.`);
+  }
+}
+
 /** Whether the folder is that of an agent that has joined a site. */
 export function hasJoined(path: string): boolean {
   return existsSync(join(agentFolderAt(path).identity, 'join.json'));
 }
 
-/** Creates the folders. Throws HANSA_CONFIG_INVALID for the data folder of a site. */
-export function prepareAgentFolder(path: string): AgentFolder {
-  const folder = agentFolderAt(path);
-  if (existsSync(join(folder.secrets, 'store.db'))) {
+/** Throws HANSA_FORBIDDEN where another user owns the secrets: they look as if they did not exist. */
+export function requireReadable(path: string): void {
+  const { secrets } = agentFolderAt(path);
+  try {
+    readdirSync(secrets);
+  } catch (cause) {
+    if ((cause as NodeJS.ErrnoException).code !== 'EACCES' || !existsSync(secrets)) return;
     throw new HansaError(
-      'HANSA_CONFIG_INVALID',
-      `Cannot run an agent in ${path}: it is the data folder of a site. The site serves its own machine; for an agent, choose another --data-dir.`,
+      'HANSA_FORBIDDEN',
+      `Cannot read ${secrets}: it belongs to user ${statSync(secrets).uid}. Run the command as that user, or choose another --data-dir.`,
+      { cause },
     );
   }
+}
+
+/** Throws HANSA_CONFIG_INVALID for the data folder of a site. */
+export function refuseSiteFolder(path: string): void {
+  if (userOfFolder(path) !== 'site') return;
+  throw new HansaError(
+    'HANSA_CONFIG_INVALID',
+    `Cannot run an agent in ${path}: it is the data folder of a site. The site serves its own machine; for an agent, choose another --data-dir.`,
+  );
+}
+
+/** Creates the folders. Throws HANSA_CONFIG_INVALID for the data folder of a site. */
+export function prepareAgentFolder(path: string): AgentFolder {
+  refuseSiteFolder(path);
   prepareFolders(path);
-  return folder;
+  return agentFolderAt(path);
 }
 
 /** Undefined where the file does not exist or does not contain a JSON object. */

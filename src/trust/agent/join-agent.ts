@@ -1,5 +1,6 @@
 // Joins a machine to a site as an agent, for `hansa agent run` and `hansa agent install`.
 
+import { agentNameRule, isAgentName, siteAgentName } from '../../api/values/agent-name.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
 import { type JoinFlags, proofOf } from '../client/join-flags.ts';
@@ -18,6 +19,15 @@ export async function joinAgent(
   const { token, name } = flags;
   if (token === undefined) throw usageError('--token is required: the name of the JoinToken.');
   if (name === undefined) throw usageError('--name is required: the name of this agent.');
+  // The site tells strangers only that it rejected the join.
+  if (!isAgentName(name)) {
+    throw usageError(`--name is ${JSON.stringify(name)}, but must be ${agentNameRule}.`);
+  }
+  if (name === siteAgentName) {
+    throw usageError(
+      `No agent can be named ${siteAgentName}: this is the machine of the site. Choose another --name.`,
+    );
+  }
   const prove = await proofOf(io, flags);
   const { identity } = prepareAgentFolder(dataDir);
   const folder = new JoinFolder(identity);

@@ -2,7 +2,7 @@
 
 import { createPrivateKey } from 'node:crypto';
 import { usageError } from '../../core/command/usage-error.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { Io } from '../../core/plane/command-kit.ts';
 import type { Joined, JoinServer, SvidCredential } from './join-client.ts';
 import type { JoinFolder } from './join-folder.ts';
@@ -38,11 +38,19 @@ export async function joinSite(
     (error: unknown) => {
       // Where no answer arrived, the site may know the key: the next attempt needs it.
       if (!signal.aborted && !isPassing(error)) folder.abandonKey();
-      throw error;
+      throw hasCode(error, 'HANSA_UNREACHABLE') ? unreachable(server.url, error) : error;
     },
   );
   folder.keep(joined, server.url);
   return joined;
+}
+
+function unreachable(url: URL, cause: HansaError): HansaError {
+  return new HansaError(
+    'HANSA_UNREACHABLE',
+    `${cause.message} Check that the site runs and that ${url.origin} (--server) is its federation listener, and run the command again.`,
+    { cause },
+  );
 }
 
 /** The first SVID that the Workload API gives to this process. */

@@ -6,7 +6,7 @@ import { Command } from 'commander';
 import { printable } from '../../core/command/columns.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
-import { hasJoined } from '../agent/agent-folder.ts';
+import { agentDataDir, hasJoined } from '../agent/agent-folder.ts';
 import type { ServiceMachine } from '../apply/service-machine.ts';
 import { addProofOptions, addServerOptions, type JoinFlags } from '../client/join-flags.ts';
 import { unitName } from '../install/agent-unit.ts';
@@ -154,7 +154,7 @@ function wishOf(kit: CommandKit, command: Command, options: InstallOptions): Ins
   const chosen = kit.dataDir(command);
   return {
     launcher: kit.io.launcher,
-    dataDir: chosen.byFlag ? resolve(kit.io.cwd, chosen.path()) : defaultDataDir,
+    dataDir: chosen.byFlag ? agentDataDir(chosen.path(), kit.io.cwd) : defaultDataDir,
     user,
     capabilities: options.unprivileged !== true,
   };

@@ -1,14 +1,20 @@
 // `hansa agent run` and `hansa agent status`: the agent of this machine.
 
 import { hostname } from 'node:os';
-import { resolve } from 'node:path';
 import { MessageChannel } from 'node:worker_threads';
 import { Command, Option } from 'commander';
 import { printable, renderColumns } from '../../core/command/columns.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
-import { agentFolderAt, hasJoined } from '../agent/agent-folder.ts';
+import { userOfFolder } from '../../core/plane/data-folders.ts';
+import {
+  agentDataDir,
+  agentFolderAt,
+  hasJoined,
+  refuseSiteFolder,
+  requireReadable,
+} from '../agent/agent-folder.ts';
 import { type AgentFlags, agentSettings } from '../agent/agent-settings.ts';
 import { type AgentStatus, isRunning, readStatus } from '../agent/agent-status.ts';
 import { addProofOptions, addServerOptions, type JoinFlags } from '../client/join-flags.ts';
@@ -104,12 +110,14 @@ Examples:
 }
 
 function folderOf(kit: CommandKit, command: Command): string {
-  return resolve(kit.io.cwd, kit.dataDir(command).path());
+  return agentDataDir(kit.dataDir(command).path(), kit.io.cwd);
 }
 
 /** Joins where the folder has not joined yet. Otherwise the flags must fit the agent in the folder. */
 async function joinFirst(kit: CommandKit, dataDir: string, options: RunOptions): Promise<void> {
+  requireReadable(dataDir);
   if (!hasJoined(dataDir)) {
+    refuseSiteFolder(dataDir);
     if (options.server === undefined) {
       throw usageError(
         `${dataDir} is not the data folder of an agent. For the first start, set --server, --trust-domain, --bundle or --fingerprint, --token, --name and --secret-file (or --svid or --socket).`,
@@ -151,7 +159,9 @@ Examples:
       if (status === undefined) {
         throw new HansaError(
           'HANSA_NOT_FOUND',
-          `No agent has run with the data folder ${dataDir}.`,
+          userOfFolder(dataDir) === 'site'
+            ? `${dataDir} is the data folder of a site. For its state: hansa status --data-dir ${dataDir}`
+            : `No agent has run with the data folder ${dataDir}. Name the folder of hansa agent run with --data-dir.`,
         );
       }
       const running = isRunning(status);
