@@ -89,8 +89,8 @@ export class AgentLink {
   #stream: OpenStream | undefined;
   /** The stream is to end when no signature is under way. */
   #leaving = false;
-  /** A planned reconnect is under way: requests wait for the next stream. */
-  #resuming = false;
+  /** The first or a planned connection is under way: requests wait for the next stream. */
+  #resuming = true;
   #status: LinkStatus;
   /** Monotonic time of the last contact; undefined: not since the start. */
   #contactAt: number | undefined;
@@ -134,7 +134,7 @@ export class AgentLink {
    */
   sign(build: BuildSignRequest): Promise<SignResponse> {
     if (!this.#status.connected && !this.#resuming) {
-      const why = this.#status.lastError ?? 'it is connecting for the first time.';
+      const why = this.#status.lastError ?? 'it stops.';
       return Promise.reject(
         new HansaError('HANSA_UNAVAILABLE', `The agent is not connected to its site: ${why}`),
       );
@@ -195,7 +195,7 @@ export class AgentLink {
       error = toHansaError(caught);
       if (error.code === 'HANSA_INTERNAL') log.error('the channel to the site failed', { error });
     }
-    this.#ended(error);
+    this.#ended(error, signal.aborted);
     return error;
   }
 
@@ -225,7 +225,7 @@ export class AgentLink {
     this.#tell();
   }
 
-  #ended(error: HansaError): void {
+  #ended(error: HansaError, isStopping: boolean): void {
     const { clock } = this.#parts;
     const lastContactMs = this.status.lastContactMs;
     this.#contactAt = this.#stream?.contactAt ?? this.#contactAt;
@@ -239,7 +239,7 @@ export class AgentLink {
       connected: false,
       sinceMs: wasConnected ? clock.now() : this.#status.sinceMs,
       lastContactMs,
-      lastError: this.#leaving ? undefined : error.message,
+      lastError: this.#leaving || isStopping ? undefined : error.message,
       nextTryMs: undefined,
     };
     if (wasConnected && !this.#leaving) this.#tell();

@@ -44,6 +44,30 @@ suite('a signing request', () => {
     await stop();
   });
 
+  test('waits for the first connection', async () => {
+    const { clock, site, link, stop } = scene();
+    const asked = link.sign(() => ({ x509 }));
+    await clock.advance(0);
+    const [sent] =
+      site.streams[0]?.sent.flatMap((one) => (one.case === 'sign' ? [one.value.id] : [])) ?? [];
+    assert.ok(sent !== undefined);
+    site.streams[0]?.say({ case: 'signed', value: { id: sent } });
+    await asked;
+    await stop();
+  });
+
+  test('is rejected when the first connection fails, with the reason', async () => {
+    const { clock, site, link, stop } = scene();
+    site.away = new HansaError('HANSA_UNREACHABLE', 'Cannot connect to lubeck.example:8443.');
+    const rejected = assert.rejects(
+      link.sign(() => ({ x509 })),
+      /Cannot connect/,
+    );
+    await clock.advance(0);
+    await rejected;
+    await stop();
+  });
+
   test('is rejected without a connection, with the reason', async () => {
     const { clock, site, link, stop } = scene();
     site.away = new HansaError('HANSA_UNREACHABLE', 'Cannot connect to lubeck.example:8443.');
