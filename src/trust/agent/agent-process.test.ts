@@ -87,6 +87,7 @@ async function scene(options: { dataDir?: string; site?: TestSite; startMs?: num
     host: 'crane',
     folder,
     identity,
+    server: undefined,
     connect: site.connect,
     renew: async () => {
       events.push('renew');

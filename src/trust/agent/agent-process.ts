@@ -32,6 +32,8 @@ export interface AgentProcessParts {
   readonly host: string;
   readonly folder: AgentFolder;
   readonly identity: JoinFolder;
+  /** The URL of the site, if it is not the one in the folder. */
+  readonly server: string | undefined;
   /** Opens a stream to the verified site. */
   readonly connect: (signal: AbortSignal) => Promise<SiteStream>;
   /** Gets a new SVID from the site. */
@@ -160,9 +162,13 @@ export class AgentProcess {
     };
   }
 
+  get #server(): string {
+    return this.#parts.server ?? this.#membership.server;
+  }
+
   status(): Omit<AgentStatus, 'pid' | 'startedAt'> {
     const { version } = this.#parts;
-    const { spiffeId, server } = this.#membership;
+    const { spiffeId } = this.#membership;
     const { status } = this.link;
     const denies = status.connected
       ? []
@@ -170,7 +176,7 @@ export class AgentProcess {
     return {
       version,
       spiffeId,
-      server,
+      server: this.#server,
       ...linkFields(status, this.lastContactMs),
       svidNotAfter: timestamp(this.#svidNotAfterMs),
       ...(denies.length === 0 ? {} : { deniesAfter: timestamp(Math.min(...denies)) }),
@@ -347,10 +353,10 @@ export class AgentProcess {
   async over(error: HansaError): Promise<HansaError> {
     await this.revoke(true);
     const { folder } = this.#parts;
-    const { spiffeId, server, trustDomain } = this.#membership;
+    const { spiffeId, trustDomain } = this.#membership;
     return new HansaError(
       error.general,
-      `${trustDomain} (${server}) no longer accepts ${spiffeId}: ${error.message} The agent withdrew the SVIDs of its workloads and stopped. To join again, remove ${folder.path} and start with a new token.`,
+      `${trustDomain} (${this.#server}) no longer accepts ${spiffeId}: ${error.message} The agent withdrew the SVIDs of its workloads and stopped. To join again, remove ${folder.path} and start with a new token.`,
       { cause: error },
     );
   }

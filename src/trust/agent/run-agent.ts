@@ -13,6 +13,7 @@ import { shrinkWhenIdle } from '../../core/memory/shrink-when-idle.ts';
 import { registerProcessMetrics } from '../../core/metrics/process-metrics.ts';
 import { StoreLock } from '../../core/store/sqlite/lock.ts';
 import { JoinFolder } from '../client/join-folder.ts';
+import { parseServer } from '../client/join-server.ts';
 import { keepFresh, renewOnce } from '../client/join-renewal.ts';
 import { type AgentFolder, prepareAgentFolder } from './agent-folder.ts';
 import { AgentProcess } from './agent-process.ts';
@@ -53,7 +54,8 @@ const renewalRetryMs = 60_000;
 
 /** Returns after an interruption. Rejects when the site no longer accepts the agent, and when it cannot start. */
 export async function runAgent(options: RunAgentOptions): Promise<void> {
-  const { clock, random, log, metrics, keyFile, metricsAddress, server } = options;
+  const { clock, random, log, metrics, keyFile, metricsAddress } = options;
+  const server = options.server && parseServer(options.server).origin;
   const folder = prepareAgentFolder(options.dataDir);
   const lock = takeLock(folder);
   try {
@@ -65,6 +67,7 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
       ...options,
       folder,
       identity,
+      server,
       connect: (signal) => openSiteStream(identity, server, clock, signal),
       renew: () => renewOnce({ io, folder: identity, server }),
       sealer: keyFile === undefined ? undefined : await sealerOf(keyFile, folder.path, random),

@@ -49,6 +49,8 @@ export async function openSiteStream(
       { cause },
     );
   });
+  // Verified, so later starts can use it.
+  folder.keepServer(url);
   const exporter = socket.exportKeyingMaterial(
     agentExporterBytes,
     agentExporterLabel,

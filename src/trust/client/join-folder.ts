@@ -105,7 +105,7 @@ export class JoinFolder {
     this.#do('write', () => {
       this.#lay('svid.pem', joined.chain.map(({ der }) => certificatePem(der)).join(''));
       this.#lay('bundle.pem', joined.bundle.pem);
-      this.#lay('join.json', `${JSON.stringify(membership, null, 2)}\n`);
+      this.#lay('join.json', joinJson(membership));
       this.#move();
     });
   }
@@ -115,6 +115,18 @@ export class JoinFolder {
     this.#do('write', () => {
       this.#lay('bundle.pem', bundle.pem);
       renameSync(this.#next('bundle.pem'), join(this.path, 'bundle.pem'));
+    });
+  }
+
+  /** The site answers at another address now. */
+  keepServer(server: URL): void {
+    const { membership } = this;
+    if (membership === undefined || membership.server === server.origin) return;
+    // Not join.json.next, which completes a renewal.
+    const next = join(this.path, 'join.json.moved');
+    this.#do('write', () => {
+      writeNewFile(next, joinJson({ ...membership, server: server.origin }), fileMode);
+      renameSync(next, join(this.path, 'join.json'));
     });
   }
 
@@ -142,4 +154,8 @@ export class JoinFolder {
       throw usageError(`Cannot ${what} ${this.path}: ${fileProblem(error)}.`);
     }
   }
+}
+
+function joinJson(membership: Membership): string {
+  return `${JSON.stringify(membership, null, 2)}\n`;
 }

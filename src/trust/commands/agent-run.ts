@@ -48,7 +48,7 @@ function runCommand(kit: CommandKit): Command {
       'after',
       `
 The first start in a data folder joins the site, as hansa join does. Later starts need only --data-dir;
-the agent keeps --key-file and --metrics. It serves the SPIFFE Workload API, SDS and ext_authz to the
+the agent keeps --key-file and --metrics, and a new --server once it has connected there. It serves the SPIFFE Workload API, SDS and ext_authz to the
 processes of this machine at DATA_DIR/workload.sock, with the entries that the site assigns to it. It
 needs no root, but without CAP_SYS_PTRACE it cannot attest the programs of other users by path or hash.
 
