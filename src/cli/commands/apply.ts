@@ -78,7 +78,7 @@ async function applyAll(
       const text = `${manifest.where}: cannot apply ${named}: ${errorText(error)}`;
       // With a single object, the error itself is the only message.
       if (manifests.length === 1) {
-        throw new HansaError(error, text + hintFor(error, manifest.kind), { cause: error });
+        throw new HansaError(error, withHint(text, error, manifest.kind), { cause: error });
       }
       cli.note(`${printable(text, false)}   (${error.code})`);
     }
@@ -87,22 +87,26 @@ async function applyAll(
   const [first] = refused;
   if (first !== undefined) {
     const count = `${refused.length} of ${manifests.length} objects were`;
-    const hint = hintFor(first.error, first.kind);
-    throw new HansaError(first.error, `${count} not applied.${hint}`);
+    throw new HansaError(first.error, withHint(`${count} not applied.`, first.error, first.kind));
   }
 }
 
-function hintFor({ code, details }: HansaError, { singular }: Kind): string {
-  if (code === 'HANSA_CONFLICT') return ' To take over the fields, add --force-conflicts.';
+function withHint(text: string, error: HansaError, kind: Kind): string {
+  const hint = hintFor(error, kind);
+  return hint === undefined ? text : `${text.replace(/\.$/, '')}. ${hint}`;
+}
+
+function hintFor({ code, details }: HansaError, { singular }: Kind): string | undefined {
+  if (code === 'HANSA_CONFLICT') return 'To take over the fields, add --force-conflicts.';
   if (code === 'HANSA_APPLY_MISMATCH') {
-    return `. To list the fields: hansa explain ${singular}.spec.`;
+    return `To list the fields: hansa explain ${singular}.spec.`;
   }
   // A regular expression is hard to read. The description of the field says the same in words.
   const unreadable = details?.causes?.find(({ message }) => message.includes('should match'));
   const field = unreadable?.field?.replaceAll(/\[\d+\]/g, '') ?? '';
   return code === 'HANSA_INVALID' && /^spec(?:\.\w+)+$/.test(field)
-    ? `. To see what the field accepts: hansa explain ${singular}.${field}.`
-    : '';
+    ? `To see what the field accepts: hansa explain ${singular}.${field}.`
+    : undefined;
 }
 
 type Before = (manifest: Manifest) => Promise<Resource | undefined>;
