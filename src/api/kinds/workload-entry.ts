@@ -280,7 +280,6 @@ export const workloadEntryKind = defineKind({
       type: 'integer',
       jsonPath: '.status.agentCount',
       description: 'Number of Agents that the entry is assigned to.',
-      priority: 1,
     },
     {
       name: 'Trust-Domains',
