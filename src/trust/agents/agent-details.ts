@@ -34,7 +34,9 @@ export function agentDetails(
     ...optional('proven by', status.provenBy),
     ...optional('vouched by', peer),
     ...optional('replica', status.replica),
-    ...(status.problems ?? []).map((problem) => ['problem', problem] as const),
+    ...(status.problems ?? [])
+      .filter((problem) => problem !== row.why)
+      .map((problem) => ['problem', problem] as const),
   ];
 }
 

@@ -113,6 +113,15 @@ suite('the details of an agent', () => {
     assert.match(valueOf(rows, 'entries') ?? '', /^25: .* and 5 more$/);
   });
 
+  test('name each problem once', () => {
+    const problems = ['The cache is full.', 'No key file.'];
+    const rows = agentDetails(agent({ state: 'Connected', problems }), [], nowMs);
+    const told = rows.filter(([label]) => label === 'why' || label === 'problem');
+    for (const problem of problems) {
+      assert.equal(told.filter(([, value]) => value === problem).length, 1, problem);
+    }
+  });
+
   test('say what ends when the site forgets it', () => {
     assert.match(
       forgetEffects(connected).join('\n'),

@@ -4,14 +4,29 @@ import { Command } from 'commander';
 import { type Agent, agentKind } from '../../api/kinds/agent.ts';
 import { siteAgentName } from '../../api/values/agent-name.ts';
 import { printable } from '../../core/command/columns.ts';
-import { HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
+import type { SiteClient } from '../../core/plane/site-client.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import { forgetEffects } from '../agents/agent-details.ts';
 import { trustPaths } from '../paths.ts';
 
 interface Output {
   readonly output: OutputFormat;
+}
+
+/** Throws HANSA_NOT_FOUND, with the command that lists the agents. */
+export async function findAgent(client: SiteClient, name: string): Promise<Agent> {
+  try {
+    return (await client.get(agentKind, name)) as Agent;
+  } catch (cause) {
+    if (!hasCode(cause, 'HANSA_NOT_FOUND')) throw cause;
+    throw new HansaError(
+      'HANSA_NOT_FOUND',
+      `There is no agent ${name}. To list the agents: hansa agent list`,
+      { cause },
+    );
+  }
 }
 
 export function forgetCommand(kit: CommandKit): Command {
@@ -37,7 +52,7 @@ Examples:
             `Cannot forget the agent ${name}: it is the machine of the site itself.`,
           );
         }
-        const agent = (await client.get(agentKind, name)) as Agent;
+        const agent = await findAgent(client, name);
         for (const line of forgetEffects(agent)) kit.note(printable(line));
         await kit.confirm(command, `Forget the agent ${printable(name)}?`);
         await client.delete(agentKind, name);
@@ -67,7 +82,7 @@ Examples:
     )
     .action((name: string, { output }: Output, command: Command) =>
       kit.withClient(command, async (client) => {
-        const agent = (await client.get(agentKind, name)) as Agent;
+        const agent = await findAgent(client, name);
         const { state = 'unknown', reason } = agent.status ?? {};
         if (state !== 'Conflicted') {
           throw new HansaError(

@@ -48,9 +48,11 @@ function runCommand(kit: CommandKit): Command {
       'after',
       `
 The first start in a data folder joins the site, as hansa join does. Later starts need only --data-dir;
-the agent keeps --key-file and --metrics, and a new --server once it has connected there. It serves the SPIFFE Workload API, SDS and ext_authz to the
-processes of this machine at DATA_DIR/workload.sock, with the entries that the site assigns to it. It
-needs no root, but without CAP_SYS_PTRACE it cannot attest the programs of other users by path or hash.
+the agent keeps --key-file and --metrics, and a new --server once it has connected there.
+
+It serves the SPIFFE Workload API, SDS and ext_authz to the processes of this machine at
+DATA_DIR/workload.sock, with the entries that the site assigns to it. It needs no root, but without
+CAP_SYS_PTRACE it cannot attest the programs of other users by path or hash.
 
 While the site is not reachable, workloads keep their SVIDs until they expire, and ext_authz denies
 after the time that the site has set. When the site no longer accepts the agent, the workloads lose
@@ -151,7 +153,8 @@ The command reads the data folder of the agent, not the site. It ends with exit 
 does not run, or is not connected to its site.
 
 Examples:
-  hansa agent status --data-dir ./agent`,
+  hansa agent status --data-dir ./agent
+  hansa agent status --data-dir ./agent -o json`,
     )
     .action(({ output }: { readonly output: OutputFormat }, command: Command) => {
       const dataDir = folderOf(kit, command);

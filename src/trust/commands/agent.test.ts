@@ -13,7 +13,7 @@ import { allPlanes } from '../../test-planes.ts';
 import { agentCommand } from './agent.ts';
 
 const agentNamed = (name: string, state: string, labels = {}, more = {}) => ({
-  metadata: { name, labels },
+  metadata: { name, labels, managedFields: [{ manager: 'agents' }] },
   status: { state, reason: `why \u001b[31m${state}`, token: 'machines', ...more },
 });
 const agents = [
@@ -73,6 +73,10 @@ suite('hansa agent', () => {
     assert.equal((await run('list', '-o', 'name')).printed, 'crane-1\ncrane-2\nsite');
     const parsed = JSON.parse((await run('list', '-o', 'json')).printed) as { agents: unknown[] };
     assert.equal(parsed.agents.length, 3);
+    for (const args of [['list'], ['show', 'crane-1']]) {
+      const { printed } = await run(...args, '-o', 'json');
+      assert.ok(!printed.includes('managedFields'), 'no managers of fields');
+    }
   });
 
   test('show names the entries of the agent', async () => {
@@ -110,8 +114,11 @@ suite('hansa agent', () => {
   });
 
   for (const command of ['show', 'forget', 'reinstate']) {
-    test(`${command} of an unknown agent is refused`, async () => {
-      await assert.rejects(run(command, 'nobody'), { code: 'HANSA_NOT_FOUND' });
+    test(`${command} of an unknown agent is refused, with the command that lists them`, async () => {
+      await assert.rejects(run(command, 'nobody'), {
+        code: 'HANSA_NOT_FOUND',
+        message: 'There is no agent nobody. To list the agents: hansa agent list',
+      });
     });
   }
 });

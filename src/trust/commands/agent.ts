@@ -11,7 +11,7 @@ import { agentDetails } from '../agents/agent-details.ts';
 import { agentRow, agentTable } from '../agents/agent-rows.ts';
 import { assignedTo } from '../agents/assignment.ts';
 import type { WorkloadEntry } from '../workload/entries/matching-entries.ts';
-import { forgetCommand, reinstateCommand } from './agent-forget.ts';
+import { findAgent, forgetCommand, reinstateCommand } from './agent-forget.ts';
 import { installCommand, uninstallCommand } from './agent-install.ts';
 
 interface Output {
@@ -44,11 +44,14 @@ function listCommand(kit: CommandKit): Command {
   return new Command('list')
     .description('list the agents of this site and their states')
     .addOption(kit.outputOption(['json', 'yaml', 'wide', 'name']))
-    .addHelpText('after', '\nExamples:\n  hansa agent list\n  hansa agent list -o wide')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa agent list\n  hansa agent list -o wide\n  hansa get agents -l dock=north',
+    )
     .action(({ output }: Output, command: Command) =>
       kit.withClient(command, async (client) => {
         const agents = (await client.list(agentKind)).items as unknown as Agent[];
-        const rendered = kit.renderValue({ agents }, output);
+        const rendered = kit.renderValue({ agents: agents.map(withoutManagers) }, output);
         if (rendered !== undefined) {
           kit.print(rendered);
         } else if (output.format === 'name') {
@@ -72,17 +75,20 @@ function showCommand(kit: CommandKit): Command {
     .description('show the details of an agent')
     .argument('<name>', 'the name of the agent')
     .addOption(kit.outputOption(['json', 'yaml']))
-    .addHelpText('after', '\nExamples:\n  hansa agent show crane-1')
+    .addHelpText(
+      'after',
+      '\nExamples:\n  hansa agent show crane-1\n  hansa agent show crane-1 -o json',
+    )
     .action((name: string, { output }: Output, command: Command) =>
       kit.withClient(command, async (client) => {
-        const agent = (await client.get(agentKind, name)) as Agent;
+        const agent = await findAgent(client, name);
         const { labels } = agent.metadata;
         const all = (await client.list(workloadEntryKind)).items as unknown as WorkloadEntry[];
         const entries = all
           .filter((entry) => assignedTo(entry, { name, labels }))
           .map(({ metadata }) => metadata.name);
         kit.print(
-          kit.renderValue({ ...agent, entries }, output) ??
+          kit.renderValue({ ...withoutManagers(agent), entries }, output) ??
             renderColumns(
               agentDetails(agent, entries, kit.io.clock.now()).map((row) =>
                 row.map((cell) => printable(cell)),
@@ -91,4 +97,10 @@ function showCommand(kit: CommandKit): Command {
         );
       }),
     );
+}
+
+/** Without managedFields, which are long and rarely needed. */
+function withoutManagers(agent: Agent): Agent {
+  const { managedFields: _managedFields, ...metadata } = agent.metadata;
+  return { ...agent, metadata };
 }
