@@ -14,12 +14,14 @@ import {
 import { HansaError } from '../errors/error.ts';
 import {
   maxHelloItems,
-  maxHelloTextBytes,
+  maxHostBytes,
   maxLaterMessageBytes,
   maxNonceBytes,
   maxProblemBytes,
   maxProblems,
+  maxReportedCount,
   maxSignBatch,
+  maxVersionBytes,
   sessionBytes,
 } from './limits.ts';
 import { hashState, type HeldItem, keyOf, type StateVersion } from './state.ts';
@@ -150,8 +152,8 @@ function parseHello({ version, host, session, held, items }: AgentHello): Hello 
     throw bad(`the session has ${session.byteLength} bytes instead of ${sessionBytes}`);
   }
   return {
-    version: cut(version, maxHelloTextBytes),
-    host: cut(host, maxHelloTextBytes),
+    version: cut(version, maxVersionBytes),
+    host: cut(host, maxHostBytes),
     session: hash('sha256', session, 'hex'),
     held:
       held === undefined || held.incarnation === ''
@@ -197,8 +199,8 @@ function parseVersion(sent: WireVersion | undefined): StateVersion {
 
 function parseReport({ entries, workloads, problems }: Report): AgentReport {
   return {
-    entries,
-    workloads,
+    entries: Math.min(entries, maxReportedCount),
+    workloads: Math.min(workloads, maxReportedCount),
     problems: problems.slice(0, maxProblems).map((problem) => cut(problem, maxProblemBytes)),
   };
 }

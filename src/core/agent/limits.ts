@@ -26,8 +26,11 @@ export const maxToAgentBytes = 4 * mib;
 /** A message of a state closes when it exceeds this size, so that one agent delays the others little. */
 export const stateMessageBytes = 512 * kib;
 
-/** Texts for people: the version of the program and the name of its host. */
-export const maxHelloTextBytes = 256;
+/** Texts for people, as in the status of an Agent: the version of the program and the name of its host. */
+export const maxVersionBytes = 64;
+export const maxHostBytes = 253;
+/** Of workloads and entries. */
+export const maxReportedCount = 2 ** 31 - 1;
 export const maxProblems = 16;
 export const maxProblemBytes = 512;
 

@@ -8,9 +8,10 @@ import type { AgentLinkParts, SiteStream } from './agent-link.ts';
 import type { StateStep } from './held-state.ts';
 import {
   maxHelloItems,
-  maxHelloTextBytes,
+  maxHostBytes,
   maxProblemBytes,
   maxProblems,
+  maxVersionBytes,
   pongWithinMs,
 } from './limits.ts';
 import type { StateVersion } from './state.ts';
@@ -78,8 +79,8 @@ export class OpenStream {
     this.send({
       case: 'hello',
       value: {
-        version: cut(version, maxHelloTextBytes),
-        host: cut(host, maxHelloTextBytes),
+        version: cut(version, maxVersionBytes),
+        host: cut(host, maxHostBytes),
         session,
         ...(held !== undefined && {
           held: onWire(held),
