@@ -134,10 +134,7 @@ export class AgentLink {
    */
   sign(build: BuildSignRequest): Promise<SignResponse> {
     if (!this.#status.connected && !this.#resuming) {
-      const why = this.#status.lastError ?? 'it stops.';
-      return Promise.reject(
-        new HansaError('HANSA_UNAVAILABLE', `The agent is not connected to its site: ${why}`),
-      );
+      return Promise.reject(notConnected(this.#status.lastError ?? 'it stops.'));
     }
     return this.#signing.add(build, !this.#resuming);
   }
@@ -164,7 +161,7 @@ export class AgentLink {
         continue;
       }
       this.#resuming = false;
-      this.#signing.failWaiting(error);
+      this.#signing.failWaiting(notConnected(error.message));
       log.warn('no connection to the site', { error: error.message, code: error.code });
       if (error.code === 'HANSA_FORBIDDEN' || error.code === 'HANSA_UNAUTHENTICATED') {
         await this.#parts.denied(error);
@@ -257,4 +254,9 @@ export class AgentLink {
   #tell(): void {
     for (const listener of this.#listeners) listener();
   }
+}
+
+/** Also where a site cannot be verified: for workloads, there is none at the moment. */
+function notConnected(why: string): HansaError {
+  return new HansaError('HANSA_UNAVAILABLE', `The agent is not connected to its site: ${why}`);
 }

@@ -61,7 +61,7 @@ suite('a signing request', () => {
     site.away = new HansaError('HANSA_UNREACHABLE', 'Cannot connect to lubeck.example:8443.');
     const rejected = assert.rejects(
       link.sign(() => ({ x509 })),
-      /Cannot connect/,
+      { code: 'HANSA_UNAVAILABLE', message: /not connected to its site: Cannot connect/ },
     );
     await clock.advance(0);
     await rejected;

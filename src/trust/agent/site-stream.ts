@@ -12,6 +12,7 @@ import {
 } from '../../core/agent/limits.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
+import { brokenRule } from '../../core/identity/x509/rules.ts';
 import { connectSite } from '../client/join-client.ts';
 import type { JoinFolder } from '../client/join-folder.ts';
 import { membershipOf } from '../client/join-renewal.ts';
@@ -43,6 +44,9 @@ export async function openSiteStream(
     purpose: 'connect to',
   }).catch((cause: unknown) => {
     if (!hasCode(cause, 'HANSA_PEER_UNTRUSTED')) throw cause;
+    const rule = brokenRule(cause.cause);
+    // A clock is wrong: another bundle would not help.
+    if (rule === 'expired' || rule === 'not-yet-valid') throw cause;
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
       `${cause.message} If the site replaced its authorities while this agent was away, get its new bundle from its operator and run: hansa join renew --write ${folder.path} --bundle FILE`,

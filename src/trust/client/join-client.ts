@@ -246,11 +246,12 @@ export async function connectSite({
       ...(signal === undefined ? {} : { signal }),
     });
   } catch (cause) {
-    if (brokenRule(cause) === undefined) throw cause;
+    const rule = brokenRule(cause);
+    if (rule === undefined) throw cause;
     const found = (cause as HansaError).details?.causes?.[0]?.message ?? '';
     throw new HansaError(
       'HANSA_PEER_UNTRUSTED',
-      `Cannot ${purpose} ${url.origin}: the server is not ${expected.toString()}, verified against the given bundle (${found}). Nothing was sent.`,
+      `Cannot ${purpose} ${url.origin}: the server is not ${expected.toString()}, verified against the given bundle (${found}). Nothing was sent.${rule === 'expired' ? ' Check the clocks of this machine and of the site.' : ''}`,
       { cause },
     );
   }

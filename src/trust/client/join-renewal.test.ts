@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
 import { systemRandom } from '../../core/clock/system.ts';
+import { openSiteStream } from '../agent/site-stream.ts';
 import { ciToken, joinSite, runner, type TestJoinSite } from '../join/test-join-site.ts';
 import { joinBySvid } from './join-client.ts';
 import { JoinFolder } from './join-folder.ts';
@@ -59,6 +60,28 @@ suite('the renewal of a folder', () => {
     assert.equal((await renewOnce(parts(into))).generation, 2n);
     await site.pass(-2 * 3_600_000);
   });
+
+  for (const hours of [-5, 5]) {
+    test(`and the stream of an agent name the clock if it is wrong by ${hours} hours`, async () => {
+      const into = await joinInto(`clock${hours}`);
+      const clock = {
+        now: () => site.clock.now() + hours * 3_600_000,
+        monotonic: () => site.clock.monotonic(),
+        timer: site.clock.timer.bind(site.clock),
+      };
+      const { io, ...rest } = parts(into);
+      const wrong = {
+        code: 'HANSA_PEER_UNTRUSTED',
+        message: /clock says.*check (?:both|the) clocks/i,
+      };
+      await assert.rejects(renewOnce({ ...rest, io: { ...io, clock } }), wrong);
+      await assert.rejects(openSiteStream(into, undefined, clock, signal), (error: Error) => {
+        assert.match(error.message, wrong.message);
+        assert.doesNotMatch(error.message, /replaced its authorities/);
+        return true;
+      });
+    });
+  }
 
   test('that failed can be tried again', async () => {
     const into = await joinInto('crane-3');
