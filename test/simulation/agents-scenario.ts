@@ -2,10 +2,10 @@
 // replicas, while operators change entries, labels and federations, and forget agents.
 //
 // Invariants: an agent holds exactly the entries that were assigned to it at the revision of its state.
-// It never goes back behind an epoch or a revision that it acknowledged, also not across restarts. What a
-// replica keeps current step by step equals what a new replica computes from the store. An agent with one
-// process is never conflicted. After the faults end, every agent holds the state of the last revision,
-// and a forgotten agent holds nothing.
+// It never goes back behind an epoch or a revision that it stored, also not across restarts. What a replica
+// keeps current step by step equals what a new replica computes from the store. An agent with one process
+// is never conflicted. After the faults end, every agent holds the state of the last revision, and a
+// forgotten agent holds nothing.
 
 import assert from 'node:assert/strict';
 import { workloadEntryKind } from '../../src/api/kinds/workload-entry.ts';
@@ -45,7 +45,7 @@ class World {
   readonly #replicas = new Map<string, SiteReplica>();
   readonly #agents = new Map<string, SimulatedAgent>();
   readonly #disks = new Map<string, AgentDisk>();
-  /** The newest version that each agent acknowledged since it joined. */
+  /** The newest version that each agent stored since it joined. */
   readonly #newest = new Map<string, { readonly epoch: number; readonly revision: number }>();
   readonly #operators: AgentOperators;
   #accepted = 0;

@@ -35,7 +35,7 @@ export interface AgentPlace {
   readonly replica: () => string;
   /** Called after each accepted state. */
   readonly applied: (store: Store, version: StateVersion) => void;
-  /** Called when a state is on the disk, before the agent acknowledges it. */
+  /** Called when a state is on the disk. */
   readonly kept: (version: StateVersion) => void;
 }
 

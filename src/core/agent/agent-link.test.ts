@@ -26,19 +26,35 @@ suite('the link of an agent', () => {
     await stop();
   });
 
-  test('acknowledges a state only when it is on the disk, and reads on meanwhile', async () => {
-    const written = Promise.withResolvers<void>();
-    const { clock, site, state, stop } = scene({ keep: () => written.promise });
+  test('gets the next state while a slow disk still writes the one before', async () => {
+    const never = new Promise<void>(() => undefined);
+    let writes = 0;
+    const { clock, site, state, stop } = scene({
+      keep: () => {
+        writes++;
+        return never;
+      },
+    });
+    site.set('web', '1');
     await clock.advance(0);
-    site.set('a', '1');
+    site.unset('web');
     site.push();
     await clock.advance(0);
+    assert.equal(state.size, 0);
     assert.equal(held(state), site.hash.toString('hex'));
+    assert.equal(writes, 2);
+    await stop();
+  });
+
+  test('acknowledges a state after it was applied, not before', async () => {
+    const applying = Promise.withResolvers<void>();
+    const { clock, site, stop } = scene({ apply: () => applying.promise });
+    await clock.advance(0);
     const acknowledged = () => site.open?.sent.filter((one) => one.case === 'acknowledge').length;
     assert.equal(acknowledged(), 0);
-    written.resolve();
+    applying.resolve();
     await clock.advance(0);
-    assert.equal(acknowledged(), 2);
+    assert.equal(acknowledged(), 1);
     await stop();
   });
 

@@ -40,9 +40,12 @@ export interface AgentLinkParts {
   readonly connect: (signal: AbortSignal) => Promise<SiteStream>;
   /** Why the items of a step cannot be used; undefined if they can. The agent then refuses the step. */
   readonly problemOf: (items: readonly AgentItem[]) => string | undefined;
-  /** Makes an accepted step visible to this process. Must not reject. */
+  /**
+   * Makes an accepted step visible to this process, and stores what the next connection needs. The
+   * agent acknowledges the step afterwards. Must not reject.
+   */
   readonly apply: (next: NextState) => Promise<void>;
-  /** Stores the newest state durably. The agent acknowledges it afterwards. Must not reject. */
+  /** Stores the newest state for a restart. Nothing waits for it: disks can be slow. Must not reject. */
   readonly keep: () => Promise<void>;
   /**
    * The site refused this agent, when it connected or later. Resolves when connecting again may

@@ -157,7 +157,7 @@ export class OpenStream {
   }
 
   async #take(step: StateStep): Promise<void> {
-    const { state, problemOf, apply, log } = this.#parts;
+    const { state, problemOf, apply, keep, log } = this.#parts;
     const next = problemOf(step.put) ?? state.next(step);
     if (typeof next === 'string') {
       this.#isSynced = false;
@@ -172,7 +172,9 @@ export class OpenStream {
     await apply(next);
     state.adopt(next);
     this.#refusals = 0;
-    void this.#acknowledge(step.version);
+    // The site sends the next state after this, perhaps a revocation: it must not wait for the disk.
+    this.send({ case: 'acknowledge', value: { version: onWire(step.version) } });
+    void keep();
     if (this.#isSynced || this.#isOver) return;
     this.#isSynced = true;
     this.#contact();
@@ -184,12 +186,6 @@ export class OpenStream {
   #contact(): void {
     this.#contactMs = this.#parts.clock.now();
     this.#contactAt = this.#parts.clock.monotonic();
-  }
-
-  /** Does not delay the next message, which may be a signature that a workload waits for. */
-  async #acknowledge(version: StateVersion): Promise<void> {
-    await this.#parts.keep();
-    this.send({ case: 'acknowledge', value: { version: onWire(version) } });
   }
 
   /** Pings after silence. */

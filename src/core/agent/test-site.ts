@@ -14,6 +14,7 @@ import {
   AgentItem,
   difference,
   hashState,
+  type HeldItem,
   type ItemName,
   keyOf,
   type StateVersion,
@@ -91,7 +92,17 @@ export class TestStream implements SiteStream {
   }
 }
 
-/** A site that follows the protocol. */
+/** What a site knows of the agent of a stream. */
+interface AgentAtSite {
+  /** What it has acknowledged; undefined: it needs a whole state. */
+  held: { readonly hash: Buffer; readonly items: readonly HeldItem[] } | undefined;
+  /** Not acknowledged yet. */
+  sent: { readonly version: StateVersion; readonly items: readonly AgentItem[] } | undefined;
+  /** In how many messages the next step goes out; undefined: there is none. */
+  due: number | undefined;
+}
+
+/** A site that follows the protocol: it sends a step after the one before was acknowledged. */
 export class TestSite {
   readonly streams: TestStream[] = [];
   readonly hellos: AgentHello[] = [];
@@ -104,8 +115,7 @@ export class TestSite {
   /** Sees each message first; returns whether it dealt with it. */
   intercept: ((message: FromAgent['message'], stream: TestStream) => boolean) | undefined;
   readonly #items = new Map<string, AgentItem>();
-  /** What the agent of this stream holds. */
-  readonly #told = new Map<TestStream, readonly AgentItem[]>();
+  readonly #agents = new Map<TestStream, AgentAtSite>();
 
   readonly connect = (): Promise<TestStream> => {
     if (this.away !== undefined) return Promise.reject(this.away);
@@ -146,10 +156,11 @@ export class TestSite {
     this.revision++;
   }
 
-  /** Sends what changed to all agents. */
+  /** Sends what changed to all agents: to each when it has acknowledged the step before. */
   push(parts = 1): void {
-    for (const [stream, told] of this.#told) {
-      if (!stream.closed) this.#tell(stream, told, hashState(told), parts);
+    for (const [stream, agent] of this.#agents) {
+      agent.due = parts;
+      this.#advance(stream, agent);
     }
   }
 
@@ -158,57 +169,51 @@ export class TestSite {
     for (const stream of this.streams) stream.end(error);
   }
 
-  sayWhole(stream: TestStream, parts = 1): void {
-    this.#tell(stream, [], undefined, parts);
-  }
-
   #hear(message: FromAgent['message'], stream: TestStream): void {
     if (this.intercept?.(message, stream) === true) return;
     if (message.case === 'hello') {
       this.hellos.push(message.value);
-      const held = message.value.items.map(({ name, digest }) => ({
+      const items = message.value.items.map(({ name, digest }) => ({
         section: name?.section ?? '',
         collection: name?.collection ?? '',
         name: name?.name ?? '',
         digest: Buffer.from(digest),
       }));
       const hash = message.value.held?.hash;
-      if (hash === undefined) this.sayWhole(stream);
-      else this.#step(stream, difference(held, this.items), Buffer.from(hash), 1);
-      this.#told.set(stream, this.items);
+      const held = hash && { hash: Buffer.from(hash), items };
+      this.#advance(stream, { held, sent: undefined, due: 1 });
     }
-    if (message.case === 'acknowledge' && message.value.refused !== '') {
-      this.refusals.push(message.value.refused);
-      this.sayWhole(stream);
+    const agent = this.#agents.get(stream);
+    if (message.case === 'acknowledge' && agent !== undefined) {
+      const { refused, version } = message.value;
+      if (refused !== '') {
+        this.refusals.push(refused);
+        this.#advance(stream, { held: undefined, sent: undefined, due: 1 });
+      } else if (agent.sent?.version.hash.equals(version?.hash ?? Buffer.alloc(0)) === true) {
+        agent.held = { hash: agent.sent.version.hash, items: agent.sent.items };
+        agent.sent = undefined;
+        this.#advance(stream, agent);
+      }
     }
     if (message.case === 'ping') {
       stream.say({ case: 'pong', value: { nonce: message.value.nonce } });
     }
   }
 
-  #tell(
-    stream: TestStream,
-    held: readonly AgentItem[],
-    base: Buffer | undefined,
-    parts: number,
-  ): void {
-    this.#step(stream, difference(held, this.items), base, parts);
-    this.#told.set(stream, this.items);
-  }
-
-  #step(
-    stream: TestStream,
-    { put, delete: gone }: ReturnType<typeof difference>,
-    base: Buffer | undefined,
-    parts: number,
-  ): void {
+  #advance(stream: TestStream, agent: AgentAtSite): void {
+    this.#agents.set(stream, agent);
+    const { held, sent, due: parts } = agent;
+    if (parts === undefined || sent !== undefined || stream.closed) return;
+    agent.due = undefined;
+    agent.sent = { version: this.version, items: this.items };
+    const { put, delete: gone } = difference(held?.items ?? [], this.items);
     const size = Math.ceil(put.length / parts);
     for (let part = 0; part < parts; part++) {
       stream.say({
         case: 'state',
         value: {
           version: wireVersion(this.version),
-          base: base ?? new Uint8Array(),
+          base: held?.hash ?? new Uint8Array(),
           put: put.slice(part * size, (part + 1) * size).map(wireItem),
           delete: part === 0 ? gone.map((one) => wireName(one)) : [],
           more: part < parts - 1,

@@ -232,14 +232,19 @@ suite('an agent', () => {
     await third.stop();
   });
 
-  test('stores the bundle of the site as it changes, for the next connection', async () => {
+  test('stores a changed bundle of the site before it acknowledges the state, for the next connection', async () => {
     const { site, identity, settled, stop } = await scene();
     const next = forgeRoot('lubeck.example');
     const bundle = new Bundle(lubeck, [root.certificate, next.certificate]);
     const item = encodeSiteItem({ bundle, authorities: [] }, 60);
     site.setItem('identities', siteCollection, siteName, item);
+    const stored: string[] = [];
+    site.intercept = (message) => {
+      if (message.case === 'acknowledge') stored.push(identity.read('bundle.pem'));
+      return false;
+    };
     await settled();
-    assert.equal(identity.read('bundle.pem'), bundle.pem);
+    assert.deepEqual(stored, [bundle.pem]);
     await stop();
   });
 

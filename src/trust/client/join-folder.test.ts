@@ -1,8 +1,8 @@
-// The address of the site in the folder of a member. Other changes of the folder are tested with the
+// The address and the bundle of the site in the folder of a member. Other changes are tested with the
 // commands that make them.
 
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
@@ -12,6 +12,7 @@ import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { Bundle } from '../../core/identity/bundle/bundle.ts';
 import { forgeLeaf, forgeRoot } from '../../core/identity/x509/test-forge.ts';
 import { JoinFolder } from './join-folder.ts';
+import { readBundle } from './join-server.ts';
 
 const base = mkdtempSync(join(tmpdir(), 'hansa-join-folder-'));
 after(() => rmSync(base, { recursive: true, force: true }));
@@ -68,4 +69,20 @@ suite('the address of the site in the folder of a member', () => {
     folder.keepServer(new URL('https://harbour.example:9443'));
     assert.equal(existsSync(folder.path), false);
   });
+});
+
+test('the bundle in the folder of a member is written only where it changed', async () => {
+  const folder = await joined(join(base, 'bundle'));
+  const path = join(folder.path, 'bundle.pem');
+  const lubeck = TrustDomain.parse('lubeck.example');
+  const { authorities } = readBundle(folder.read('bundle.pem'), lubeck, 'bundle.pem');
+  const { ino } = statSync(path);
+  // Stands in the way of a write.
+  mkdirSync(join(`${path}.next`, 'x'), { recursive: true });
+  folder.keepBundle(new Bundle(lubeck, authorities));
+  assert.equal(statSync(path).ino, ino);
+  rmSync(`${path}.next`, { recursive: true });
+  const next = new Bundle(lubeck, [...authorities, forgeRoot('lubeck.example').certificate]);
+  folder.keepBundle(next);
+  assert.equal(folder.read('bundle.pem'), next.pem);
 });

@@ -110,11 +110,16 @@ export class JoinFolder {
     });
   }
 
-  /** Between two renewals, so that the next one finds a site whose authority has changed. */
+  /**
+   * Between two renewals, so that the next one finds a site whose authority has changed. Writes nothing
+   * where the bundle is the same: an agent stores it before it takes the next state.
+   */
   keepBundle(bundle: Bundle): void {
+    const path = join(this.path, 'bundle.pem');
+    if (existsSync(path) && this.read('bundle.pem') === bundle.pem) return;
     this.#do('write', () => {
       this.#lay('bundle.pem', bundle.pem);
-      renameSync(this.#next('bundle.pem'), join(this.path, 'bundle.pem'));
+      renameSync(this.#next('bundle.pem'), path);
     });
   }
 
