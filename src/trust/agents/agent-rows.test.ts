@@ -20,7 +20,7 @@ function agent(status: Agent['status'], labels?: Record<string, string>): Agent 
 const connected = agent(
   {
     state: 'Connected',
-    reason: 'Connected since some time.',
+    reason: 'It is connected.',
     since: at(-300),
     lastSeenAt: at(-8),
     svidExpiresAt: at(3000),

@@ -12,10 +12,10 @@ export interface AgentKnowledge {
   /** Why the site signs nothing for it, in a clause; undefined if it signs. */
   readonly signingProblem: string | undefined;
   readonly vouching: Vouching;
-  /** When its stream began; undefined without a stream. */
-  readonly connectedSinceMs: number | undefined;
-  /** When the site last heard from it; undefined if it never connected. */
-  readonly lastSeenMs: number | undefined;
+  /** How long it counts as connected if its replica writes nothing more; undefined without a stream. */
+  readonly connectedUntilMs: number | undefined;
+  /** Whether it has been connected before, at any replica. */
+  readonly hasConnected: boolean;
   /** The last moment at which its key can attest again. */
   readonly reattestUntilMs: number;
 }
@@ -27,11 +27,8 @@ export interface JudgedAgent {
   readonly changesAtMs: number | undefined;
 }
 
-/** A stream sends something every few seconds. After this time, the replica that served it has died. */
-const silentStreamMs = 60_000;
-
 export function judgeAgent(known: AgentKnowledge, nowMs: number): JudgedAgent {
-  const { member, vouching, connectedSinceMs, lastSeenMs, reattestUntilMs } = known;
+  const { member, vouching, connectedUntilMs, hasConnected, reattestUntilMs } = known;
   const { name, notAfterMs } = member;
   if (known.signingProblem !== undefined) {
     return { state: 'Conflicted', reason: sentence(known.signingProblem), changesAtMs: undefined };
@@ -40,12 +37,9 @@ export function judgeAgent(known: AgentKnowledge, nowMs: number): JudgedAgent {
     const reason = `The site does not trust the trust domain that vouched for this agent: ${vouching.why}`;
     return { state: 'Suspended', reason: sentence(reason), changesAtMs: undefined };
   }
-  if (connectedSinceMs !== undefined) {
-    const silentAtMs = Math.max(connectedSinceMs, lastSeenMs ?? 0) + silentStreamMs;
-    if (nowMs < silentAtMs) {
-      const reason = `Connected since ${timestamp(connectedSinceMs)}.`;
-      return { state: 'Connected', reason, changesAtMs: silentAtMs };
-    }
+  if (connectedUntilMs !== undefined && nowMs < connectedUntilMs) {
+    // Without a time, so that a new stream changes nothing.
+    return { state: 'Connected', reason: 'It is connected.', changesAtMs: connectedUntilMs };
   }
   const expired = `Its SVID expired at ${timestamp(notAfterMs)}`;
   if (nowMs >= reattestUntilMs) {
@@ -56,11 +50,12 @@ export function judgeAgent(known: AgentKnowledge, nowMs: number): JudgedAgent {
     const reason = `${expired}. Start hansa agent run on its machine: it can attest again with its key until ${timestamp(reattestUntilMs)}.`;
     return { state: 'Expired', reason, changesAtMs: reattestUntilMs };
   }
-  if (lastSeenMs === undefined) {
+  if (!hasConnected) {
     const reason = 'It has joined, but not connected yet. Start hansa agent run on its machine.';
     return { state: 'Joined', reason, changesAtMs: notAfterMs };
   }
-  const reason = `Last seen at ${timestamp(lastSeenMs)}. Check that hansa agent run runs on its machine and reaches the site.`;
+  const reason =
+    'It is not connected. Check that hansa agent run runs on its machine and reaches the site.';
   return { state: 'Disconnected', reason, changesAtMs: notAfterMs };
 }
 

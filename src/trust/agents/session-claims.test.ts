@@ -9,7 +9,12 @@ import { AgentMemory, quiet, TestAgent } from '../../core/agent/test-agent.ts';
 import { put, silent, testAudit, testReplica } from '../../core/agent/test-channel.ts';
 import { MemoryDatabase } from '../../core/store/memory/driver.ts';
 import type { Store } from '../../core/store/store.ts';
-import { agentSession, sessionsReader } from './agent-session-records.ts';
+import {
+  agentSession,
+  liveSession,
+  replicasCollection,
+  sessionsReader,
+} from './agent-session-records.ts';
 import { SessionClaims } from './session-claims.ts';
 
 /** Two replicas of a site. Each asks the database every second, as the renewal of leases does. */
@@ -19,11 +24,12 @@ async function site() {
   const audit = testAudit();
   const conflicted = new Map<string, string>();
   const replica = async (name: string) => {
+    let claims: SessionClaims | undefined;
     const made = await testReplica({
       clock,
       database,
-      sessions: (store) =>
-        new SessionClaims({
+      sessions: (store) => {
+        claims = new SessionClaims({
           trustDomain: TrustDomain.parse('lubeck.example'),
           store,
           clock,
@@ -38,13 +44,15 @@ async function site() {
               conflicted.set(agent, why);
             },
           },
-        }),
+        });
+        return claims;
+      },
     });
     const poll = (): void => {
       clock.timer(1000, () => void made.store.leases.list().then(poll));
     };
     poll();
-    return made;
+    return { ...made, stopClaims: () => claims?.stop() };
   };
   const [one, two] = [await replica('one'), await replica('two')];
   return { clock, audit, conflicted, one, two };
@@ -261,5 +269,97 @@ suite('two live processes with one identity', () => {
     const again = await connect(parts.one, 'a');
     assert.equal(again.agent.states.length, 1);
     assert.equal(parts.conflicted.size, 0);
+  });
+});
+
+suite('a connected agent', () => {
+  const isLiveAt = ({ clock }: Site, { store }: Site['one']): boolean =>
+    liveSession(store, 'crane', clock.now()) !== undefined;
+  const pass = async (parts: Site, ms: number): Promise<void> => {
+    for (let at = 0; at < ms; at += 1000) {
+      await parts.clock.advance(1000);
+      await quiet();
+    }
+    await exchange(parts);
+  };
+
+  test('is live at the other replica, too, for as long as its stream lives', async () => {
+    const parts = await site();
+    const { agent } = await connect(parts.two, 'a');
+    for (let minute = 0; minute < 5; minute++) {
+      await pass(parts, 60_000);
+      assert.deepEqual([isLiveAt(parts, parts.one), isLiveAt(parts, parts.two)], [true, true]);
+    }
+    agent.close();
+    await quiet();
+    await exchange(parts);
+    assert.equal(isLiveAt(parts, parts.one), false);
+  });
+
+  test('is no longer live a minute after its replica died', async () => {
+    const parts = await site();
+    await connect(parts.two, 'a');
+    await pass(parts, 30_000);
+    parts.two.stopClaims();
+    await pass(parts, 40_000);
+    assert.equal(isLiveAt(parts, parts.one), true);
+    await pass(parts, 11_000);
+    assert.equal(isLiveAt(parts, parts.one), false);
+  });
+
+  test('costs no commit of its own: one per replica every 20 seconds', async () => {
+    const parts = await site();
+    await connect(parts.one, 'a');
+    await pass(parts, 1000);
+    const { revision } = parts.one.store;
+    await pass(parts, 120_000);
+    assert.equal(parts.one.store.revision, revision + 6);
+  });
+
+  test('that disconnects in a conflict is not live, although the site remembers it', async () => {
+    const parts = await site();
+    const first = await connect(parts.one, 'a');
+    await connect(parts.one, 'b');
+    assert.equal(parts.conflicted.size, 1);
+    first.agent.close();
+    await exchange(parts);
+    assert.equal(holderOf(parts.one.store), 'one');
+    assert.equal(isLiveAt(parts, parts.one), false);
+  });
+
+  test('leaves no record of a replica that died long ago', async () => {
+    const parts = await site();
+    const encode = () => Buffer.from(JSON.stringify({ aliveAtMs: parts.clock.now() - 595_000 }));
+    await parts.one.store.commit({
+      put: [{ collection: replicasCollection, name: 'old', encode }],
+    });
+    await connect(parts.one, 'a');
+    await pass(parts, 21_000);
+    const { entries } = parts.one.store.list(replicasCollection);
+    assert.deepEqual(
+      entries.map(({ name }) => name),
+      ['one'],
+    );
+  });
+
+  test('is not live because of a time in the future', async () => {
+    const parts = await site();
+    await connect(parts.one, 'a');
+    const { store } = parts.one;
+    assert.equal(liveSession(store, 'crane', parts.clock.now() - 3_600_000), undefined);
+  });
+
+  test('is released later where the store cannot write when its stream ends', async () => {
+    const parts = await site();
+    const { agent } = await connect(parts.one, 'a');
+    const { store } = parts.one;
+    const commit = store.commit.bind(store);
+    store.commit = () => Promise.reject(new Error('the disk is full'));
+    agent.close();
+    await quiet();
+    assert.equal(holderOf(store), 'one');
+    store.commit = commit;
+    await pass(parts, 21_000);
+    assert.equal(holderOf(store), undefined);
   });
 });

@@ -16,6 +16,7 @@ import {
   sessionsCollection,
   sessionsReader,
 } from './agent-session-records.ts';
+import { ReplicaPulse } from './replica-pulse.ts';
 
 export interface SessionClaimsParts {
   readonly trustDomain: TrustDomain;
@@ -58,17 +59,25 @@ export class SessionClaims implements AgentSessions {
   readonly #live = new Map<string, Map<string, Live>>();
   /** Called on a change of the agent's record. */
   readonly #waiting = new Map<string, Set<() => void>>();
+  /** Streams that have ended, but whose claims could not be released yet. */
+  readonly #unreleased = new Map<string, Claimant>();
+  readonly #pulse: ReplicaPulse;
   #watch: Watch | undefined;
   #isStopped = false;
 
   constructor(parts: SessionClaimsParts) {
     this.#parts = parts;
+    this.#pulse = new ReplicaPulse(parts, () => {
+      for (const [agent, claimant] of this.#unreleased) this.#release(agent, claimant);
+      return this.#live.size > 0 || this.#unreleased.size > 0;
+    });
     this.#follow();
   }
 
   stop(): void {
     this.#isStopped = true;
     this.#watch?.stop();
+    this.#pulse.stop();
   }
 
   async claim(stream: ClaimingStream): Promise<() => void> {
@@ -99,6 +108,7 @@ export class SessionClaims implements AgentSessions {
           if (!live.isHeld) this.#remove(agent, claimant);
         }
         if (!live.isHeld) continue;
+        this.#pulse.start();
         // It may have changed again before the commit returned.
         this.#changed(agent);
         return () => this.#release(agent, claimant);
@@ -240,10 +250,19 @@ export class SessionClaims implements AgentSessions {
 
   #release(agent: string, claimant: Claimant): void {
     this.#remove(agent, claimant);
-    this.#free(agent, claimant).catch((error: unknown) => {
-      // The store is closed or full. The next process waits until its replica gives no answer.
+    this.#unreleased.set(agent, claimant);
+    void this.#tryRelease(agent, claimant);
+  }
+
+  async #tryRelease(agent: string, claimant: Claimant): Promise<void> {
+    try {
+      await this.#free(agent, claimant);
+      if (this.#unreleased.get(agent) === claimant) this.#unreleased.delete(agent);
+    } catch (error) {
+      // The store is closed, or full: the pulse tries again. Until then, the next process waits until
+      // its replica gives no answer.
       this.#parts.log.debug('cannot release the claim of an agent', { agent, error });
-    });
+    }
   }
 
   async #free(agent: string, claimant: Claimant): Promise<void> {
@@ -251,8 +270,11 @@ export class SessionClaims implements AgentSessions {
       const { record, revision } = this.#read(agent);
       if (record?.holder.stream !== claimant.stream) return;
       // The site remembers which of the two processes was there first until an operator decides.
-      if (this.#parts.conflicts.problemOf(agent) !== undefined) return;
-      if (await this.#write(agent, revision, undefined)) return;
+      const ended =
+        this.#parts.conflicts.problemOf(agent) === undefined
+          ? undefined
+          : { ...record, holder: { ...record.holder, hasEnded: true as const } };
+      if (await this.#write(agent, revision, ended)) return;
     }
   }
 

@@ -19,7 +19,7 @@ import { StoreFederationState } from '../authorization/federation-state.ts';
 import { FederatedBundles } from '../federation/federated-bundles.ts';
 import { type Member, Members } from '../join/members.ts';
 import { openAuthority } from '../workload/test-workload-site.ts';
-import { sessionsCollection } from './agent-session-records.ts';
+import { replicasCollection, sessionsCollection } from './agent-session-records.ts';
 import { keepAgents } from './agents.ts';
 import { StoreAssignments } from './store-assignments.ts';
 
@@ -134,6 +134,11 @@ export async function agentsSite(t: TestContext) {
       const holder = { stream: 's', session: '0', replica: 'r', serial: '1', sinceMs: clock.now() };
       const encode = () => Buffer.from(JSON.stringify({ holder }));
       return store.commit({ put: [{ collection: sessionsCollection, name, encode }] });
+    },
+    /** As the replica that serves the agents does. */
+    renewReplica: (): Promise<unknown> => {
+      const encode = () => Buffer.from(JSON.stringify({ aliveAtMs: clock.now() }));
+      return store.commit({ put: [{ collection: replicasCollection, name: 'r', encode }] });
     },
     disconnect: (name: string): Promise<unknown> =>
       store.commit({ delete: [{ collection: sessionsCollection, name }] }),

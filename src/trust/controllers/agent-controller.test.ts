@@ -110,6 +110,40 @@ suite('the Agent of a machine', () => {
     assert.equal(since.length, 1);
   });
 
+  test('is Connected without facts here if it has a stream at another replica that lives', async (t) => {
+    const site = await agentsSite(t);
+    await site.join('crane-1');
+    await site.connect('crane-1');
+    for (let run = 0; run < 2; run++) await site.reconcile('crane-1');
+    const state = async () => (await site.client.get('crane-1'))?.status?.state;
+    for (let minute = 0; minute < 5; minute++) {
+      await site.clock.advance(60_000);
+      await site.renewReplica();
+      assert.deepEqual(await site.reconcile('crane-1'), { requeueAfterMs: 60_000 });
+      assert.equal(await state(), 'Connected');
+    }
+    // The replica dies.
+    await site.clock.advance(60_000);
+    await site.reconcile('crane-1');
+    await site.clock.advance(5000);
+    for (let run = 0; run < 2; run++) {
+      await site.reconcile('crane-1');
+      assert.equal(await state(), 'Disconnected');
+    }
+  });
+
+  test('writes no status for a new stream of a connected agent', async (t) => {
+    const site = await agentsSite(t);
+    await site.join('crane-1');
+    await site.connect('crane-1');
+    for (let run = 0; run < 2; run++) await site.reconcile('crane-1');
+    await site.clock.advance(30_000);
+    await site.connect('crane-1');
+    const { revision } = site.store;
+    await site.reconcile('crane-1');
+    assert.equal(site.store.revision, revision);
+  });
+
   test('writes no commit where nothing changed, whatever the facts are', async (t) => {
     const site = await agentsSite(t);
     await site.join('crane-1');

@@ -14,8 +14,8 @@ import { type ConditionUpdate, setCondition } from '../../core/reconcile/conditi
 import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
 import type { WriteAs } from '../../core/reconcile/resource-client.ts';
 import { changeSource, StoreSource } from '../../core/reconcile/source.ts';
-import type { Entry } from '../../core/store/store.ts';
-import { agentSession, sessionsCollection } from '../agents/agent-session-records.ts';
+import type { Entry, Store } from '../../core/store/store.ts';
+import { liveSession, sessionsCollection } from '../agents/agent-session-records.ts';
 import { type AgentState, type JudgedAgent, judgeAgent } from '../agents/agent-state.ts';
 import { keepFacts, lastSeenMs } from '../agents/live-facts.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
@@ -122,8 +122,8 @@ async function follow(
       member,
       signingProblem: signingProblem(member),
       vouching: judgeVouching(member, trustDomain.name, federationState.current),
-      connectedSinceMs: agentSession(store, name)?.sinceMs,
-      lastSeenMs: lastSeenMs(store, agent),
+      connectedUntilMs: liveSession(store, name, nowMs)?.untilMs,
+      hasConnected: hasConnected(store, agent),
       reattestUntilMs: parts.members.reattestUntilMs(member),
     },
     nowMs,
@@ -152,6 +152,14 @@ async function follow(
   return judged.changesAtMs === undefined
     ? undefined
     : { requeueAfterMs: Math.max(judged.changesAtMs - nowMs, 0) };
+}
+
+/** Facts are those of this replica. The status also tells of a connection to another one. */
+function hasConnected(store: Pick<Store, 'facts'>, agent: Agent): boolean {
+  const state = agent.status?.state;
+  return (
+    state === 'Connected' || state === 'Disconnected' || lastSeenMs(store, agent) !== undefined
+  );
 }
 
 function isAbsent(state: AgentState): boolean {

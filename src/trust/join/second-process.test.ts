@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
-import { timestamp } from '../../api/object.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { generateP256 } from '../../core/identity/x509/keys.ts';
 import { type Joined, joinBySvid, renewSvid, type SvidCredential } from '../client/join-client.ts';
@@ -35,16 +34,13 @@ suite('a copy of the folder of a connected agent', () => {
     const renewed = await renewSvid(next, joined, proof);
     return { joined: renewed, proof: { chain: renewed.chain, key: next.key } };
   };
-  const seen = (name: string): void =>
-    site.store.facts.merge('agents', name, {
-      uid: `uid-${name}`,
-      lastSeenAt: timestamp(site.clock.now()),
-    });
+  /** As the replica that serves the agent does. */
+  const renewReplica = () =>
+    putObject(site.store, 'trust.agent-replicas', { aliveAtMs: site.clock.now() }, 'one');
   const connect = async (name: string, held: Held): Promise<void> => {
-    await putObject(site.store, 'agents', { metadata: { name, uid: `uid-${name}` } });
-    const holder = { serial: serialOf(held), address: '192.0.2.7', sinceMs: site.clock.now() };
+    const stream = { serial: serialOf(held), address: '192.0.2.7', replica: 'one' };
+    const holder = { ...stream, sinceMs: site.clock.now() };
     await putObject(site.store, 'trust.agent-sessions', { holder }, name);
-    seen(name);
   };
   /** An agent that is connected with its first SVID. */
   const connected = async () => {
@@ -58,16 +54,16 @@ suite('a copy of the folder of a connected agent', () => {
   };
   /** Commits are written in order: a mark that the site did not wait for is written before this one. */
   const written = () => putObject(site.store, 'test.turns', { metadata: { name: 'turn' } });
-  const wait = async (name: string, ms: number): Promise<void> => {
+  const wait = async (ms: number): Promise<void> => {
     await site.pass(ms);
-    seen(name);
+    await renewReplica();
   };
   const rejected = { code: 'HANSA_FORBIDDEN', message: /^The site rejected the join\. / };
 
   test('that renews makes the agent conflicted when the connected process renews, too', async () => {
     const { name, held, member } = await connected();
     const stolen = await renew(held);
-    await wait(name, 90_000);
+    await wait(90_000);
     await assert.rejects(renew(held), rejected);
     await written();
     assert.match(member()?.conflict ?? '', /another process has renewed the SVID .* 192\.0\.2\.7/);
@@ -95,7 +91,7 @@ suite('a copy of the folder of a connected agent', () => {
     const { name, held, member } = await connected();
     const renewed = await renew(held);
     await connect(name, renewed);
-    await wait(name, 90_000);
+    await wait(90_000);
     await assert.rejects(renew(held), rejected);
     await written();
     assert.equal(member()?.conflict, undefined);
@@ -111,10 +107,10 @@ suite('a copy of the folder of a connected agent', () => {
   });
 
   test('cannot pretend that the renewal was a moment ago by repeating it', async () => {
-    const { name, held, member } = await connected();
+    const { held, member } = await connected();
     const by = await parts();
     await renew(held, by);
-    await wait(name, 90_000);
+    await wait(90_000);
     await renew(held, by);
     await assert.rejects(renew(held), rejected);
     await written();

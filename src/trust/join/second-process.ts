@@ -2,11 +2,8 @@
 // reconnects with its new SVID within seconds. A process that stays connected with the SVID before does
 // not know of the renewal: another process has its key.
 
-import { agentKind } from '../../api/kinds/agent.ts';
-import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
-import { agentSession } from '../agents/agent-session-records.ts';
-import { lastSeenMs } from '../agents/live-facts.ts';
+import { liveSession } from '../agents/agent-session-records.ts';
 import type { Member } from './members.ts';
 
 /** The stream of an agent. */
@@ -16,24 +13,16 @@ export interface LiveStream {
   readonly address?: string;
 }
 
-/** A stream sends something every few seconds. After this time, it is over. */
-const silentAfterMs = 60_000;
 /** More than an agent needs to reconnect after a renewal, or to repeat one whose response was lost. */
 const reconnectsWithinMs = 60_000;
 
-const agents = kindReader(agentKind);
-
-/** Undefined if the agent has no stream, or a silent one. Bots have none. */
+/** Undefined if the agent has no stream at any replica. Bots have none. */
 export function liveStream(
-  store: Pick<Store, 'get' | 'facts'>,
+  store: Pick<Store, 'get'>,
   { role, name }: Pick<Member, 'role' | 'name'>,
   nowMs: number,
 ): LiveStream | undefined {
-  const session = role === 'agent' ? agentSession(store, name) : undefined;
-  if (session === undefined) return undefined;
-  const agent = agents.get(store, name);
-  const seenMs = agent === undefined ? undefined : lastSeenMs(store, agent);
-  return nowMs - Math.max(session.sinceMs, seenMs ?? 0) < silentAfterMs ? session : undefined;
+  return role === 'agent' ? liveSession(store, name, nowMs) : undefined;
 }
 
 /**
