@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
+import { create, toBinary } from '@bufbuild/protobuf';
 import fc from 'fast-check';
+import { FromAgentSchema } from '../../../proto/gen/agent_pb.ts';
 import { HansaError } from '../errors/error.ts';
 import { HeldState } from './held-state.ts';
+import { maxFromAgentBytes, maxHelloItems } from './limits.ts';
 import { held, scene } from './test-link.ts';
 import { TestSite, wireVersion } from './test-site.ts';
 
@@ -94,6 +97,31 @@ suite('the link of an agent', () => {
     assert.equal(held(state), site.hash.toString('hex'));
     await stop();
   });
+
+  for (const [what, count, length] of [
+    ['with long names', maxHelloItems, 180],
+    ['that are many', maxHelloItems + 1, 6],
+  ] as const) {
+    test(`asks for a whole state where it holds items ${what}, which do not fit in a hello`, async () => {
+      const site = new TestSite();
+      for (let at = 0; at < count; at++) site.set(String(at).padStart(length, 'n'), '');
+      const { clock, state, link, stop } = scene({ site });
+      await clock.advance(0);
+      site.cut();
+      const sizes: number[] = [];
+      site.intercept = (message) => {
+        if (message.case !== 'hello') return false;
+        sizes.push(toBinary(FromAgentSchema, create(FromAgentSchema, { message })).byteLength);
+        return false;
+      };
+      await clock.advance(5_000);
+      assert.ok((sizes[0] ?? Infinity) <= maxFromAgentBytes, `a hello of ${sizes[0]} bytes`);
+      assert.equal(site.hellos[1]?.held, undefined);
+      assert.equal(link.status.connected, true);
+      assert.equal(held(state), site.hash.toString('hex'));
+      await stop();
+    });
+  }
 
   test('keeps the items of sections that it does not know, so that hashes agree', async () => {
     const { clock, site, state, stop } = scene();

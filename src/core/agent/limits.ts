@@ -16,7 +16,7 @@ export const sessionBytes = 16;
 
 /** A hello lists the held items, about 120 bytes each. An agent with more items asks for a whole state. */
 export const maxHelloItems = 10_000;
-/** A hello with the most items, and room for long names. */
+/** The hello is the largest message. An agent whose items have longer names asks for a whole state too. */
 export const maxFromAgentBytes = 2 * mib;
 /** Every message after the hello: a batch of signing requests with large RSA keys. */
 export const maxLaterMessageBytes = 256 * kib;

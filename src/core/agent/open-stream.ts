@@ -7,6 +7,7 @@ import { HansaError } from '../errors/error.ts';
 import type { AgentLinkParts, SiteStream } from './agent-link.ts';
 import type { StateStep } from './held-state.ts';
 import {
+  maxFromAgentBytes,
   maxHelloItems,
   maxHostBytes,
   maxProblemBytes,
@@ -73,24 +74,25 @@ export class OpenStream {
     return this.#contactAt;
   }
 
+  /** With what the agent holds, unless that is too much for one message: the site then sends a whole state. */
   hello(session: Uint8Array): void {
     const { version, host, state } = this.#parts;
-    const held = state.size <= maxHelloItems ? state.version : undefined;
-    this.send({
-      case: 'hello',
-      value: {
-        version: cut(version, maxVersionBytes),
-        host: cut(host, maxHostBytes),
-        session,
-        ...(held !== undefined && {
-          held: onWire(held),
-          items: [...state.items].map(({ section, collection, name, digest }) => ({
-            name: { section, collection, name },
-            digest,
-          })),
-        }),
-      },
-    });
+    const hello = {
+      version: cut(version, maxVersionBytes),
+      host: cut(host, maxHostBytes),
+      session,
+    };
+    let bytes = encode({ case: 'hello', value: hello });
+    if (state.version !== undefined && state.size <= maxHelloItems) {
+      const items = [...state.items].map(({ section, collection, name, digest }) => ({
+        name: { section, collection, name },
+        digest,
+      }));
+      const held = onWire(state.version);
+      const full = encode({ case: 'hello', value: { ...hello, held, items } });
+      if (full.byteLength <= maxFromAgentBytes) bytes = full;
+    }
+    this.#write(bytes);
   }
 
   /** Until the stream ends, with the reason. */
@@ -127,8 +129,12 @@ export class OpenStream {
   }
 
   send(message: Outgoing): void {
+    this.#write(encode(message));
+  }
+
+  #write(bytes: Uint8Array): void {
     if (this.#isOver) return;
-    this.#stream.write(toBinary(FromAgentSchema, create(FromAgentSchema, { message })));
+    this.#stream.write(bytes);
     if (this.#stream.backlogBytes > mostBacklogBytes) this.#fail('it does not read');
   }
 
@@ -219,6 +225,10 @@ export class OpenStream {
     if (this.#isOver) return;
     this.#timers.set(what, this.#parts.clock.timer(delayMs, then));
   }
+}
+
+function encode(message: Outgoing): Uint8Array {
+  return toBinary(FromAgentSchema, create(FromAgentSchema, { message }));
 }
 
 function onWire({ incarnation, revision, epoch, hash }: StateVersion) {
