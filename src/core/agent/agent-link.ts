@@ -42,7 +42,7 @@ export interface AgentLinkParts {
   readonly problemOf: (items: readonly AgentItem[]) => string | undefined;
   /**
    * Makes an accepted step visible to this process, and stores what the next connection needs. The
-   * agent acknowledges the step afterwards. Must not reject.
+   * agent acknowledges the step afterwards. Rejects to end `run` with the error.
    */
   readonly apply: (next: NextState) => Promise<void>;
   /** Stores the newest state for a restart. Nothing waits for it: disks can be slow. Must not reject. */
@@ -97,6 +97,8 @@ export class AgentLink {
   #status: LinkStatus;
   /** Monotonic time of the last contact; undefined: not since the start. */
   #contactAt: number | undefined;
+  /** Why this process cannot use a state that it accepted. */
+  #unusable: HansaError | undefined;
 
   constructor(parts: AgentLinkParts) {
     this.#parts = parts;
@@ -150,7 +152,7 @@ export class AgentLink {
     this.#stream.leave(this.#signing.inFlight === 0 ? 0 : drainMs);
   }
 
-  /** Returns when `signal` aborts. Rejects with the error of `denied`. */
+  /** Returns when `signal` aborts. Rejects with the error of `denied` or `apply`. */
   async run(signal: AbortSignal): Promise<void> {
     const { clock, random, log } = this.#parts;
     this.#session ??= await random.bytes(sessionBytes);
@@ -158,6 +160,7 @@ export class AgentLink {
     while (!signal.aborted) {
       const startedMs = clock.monotonic();
       const error = await this.#once(signal);
+      if (this.#unusable !== undefined) throw this.#unusable;
       if (signal.aborted) return;
       if (this.#leaving) {
         this.#leaving = false;
@@ -200,7 +203,12 @@ export class AgentLink {
   }
 
   async #converse(stream: SiteStream): Promise<void> {
-    const open = new OpenStream(this.#parts, stream, () => this.#connected());
+    const apply = (next: NextState): Promise<void> =>
+      this.#parts.apply(next).catch((error: unknown) => {
+        this.#unusable = toHansaError(error);
+        throw error;
+      });
+    const open = new OpenStream({ ...this.#parts, apply }, stream, () => this.#connected());
     this.#stream = open;
     open.hello(this.#session as Uint8Array);
     await open.serve((response) => {

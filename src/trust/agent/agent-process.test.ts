@@ -50,7 +50,9 @@ async function keepSvid(folder: JoinFolder, { certificate }: Forged): Promise<vo
 }
 
 /** An agent with one part, at a site in memory. */
-async function scene(options: { dataDir?: string; site?: TestSite; startMs?: number } = {}) {
+async function scene(
+  options: { dataDir?: string; site?: TestSite; startMs?: number; cannotStart?: HansaError } = {},
+) {
   const dataDir = options.dataDir ?? join(base, String(count++));
   const site = options.site ?? new TestSite();
   const clock = new VirtualClock(options.startMs);
@@ -67,6 +69,7 @@ async function scene(options: { dataDir?: string; site?: TestSite; startMs?: num
     start: (context) => {
       contexts.push(context);
       events.push('start');
+      if (options.cannotStart !== undefined) return Promise.reject(options.cannotStart);
       return Promise.resolve({
         report: () => ({ entries: 1, workloads: 2, problems: ['slow'] }),
         revoke: (isFinal) => {
@@ -150,6 +153,26 @@ suite('an agent', () => {
     assert.deepEqual(names(), ['db', 'web']);
     assert.deepEqual(agent.report(), { entries: 1, workloads: 2, problems: ['slow'] });
     await stop();
+  });
+
+  test('ends with the error where its parts cannot start, with a state of the site or from the cache', async () => {
+    const cannotStart = new HansaError(
+      'HANSA_CONFIG_INVALID',
+      'The path of the socket is too long.',
+    );
+    const { site, agent, ran, settled } = await scene({ cannotStart });
+    site.set('web', '1');
+    await settled();
+    assert.equal(await ran, cannotStart);
+    assert.equal(agent.link.status.connected, false);
+    assert.equal(site.open, undefined);
+    assert.ok(!site.streams[0]?.sent.some((message) => message.case === 'acknowledge'));
+    await agent.stop();
+    const first = await scene();
+    first.site.set('web', '1');
+    await first.settled();
+    await first.stop();
+    await assert.rejects(scene({ dataDir: first.dataDir, cannotStart }), cannotStart);
   });
 
   test('starts from its cache while the site is away, and says since when', async () => {

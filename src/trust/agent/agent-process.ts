@@ -234,17 +234,14 @@ export class AgentProcess {
     return itemProblem(this.#parts.parts, items, this.#trustDomain);
   }
 
+  /** Rejects where the parts cannot start: the agent then ends, as it does with a state from the cache. */
   async #apply(next: NextState): Promise<void> {
     await this.#replica.apply(next);
     this.#counters.applied();
     for (const { collection, value } of next.put) {
       if (collection === siteCollection) this.#keepBundle(value);
     }
-    if (this.#running === undefined) {
-      await this.#startParts().catch((error: unknown) =>
-        this.#parts.log.error('cannot serve workloads', { error }),
-      );
-    }
+    if (this.#running === undefined) await this.#startParts();
   }
 
   async #keep(): Promise<void> {
