@@ -95,6 +95,8 @@ export class AgentLink {
   /** The first or a planned connection is under way: requests wait for the next stream. */
   #resuming = true;
   #status: LinkStatus;
+  /** What the listeners know. */
+  #toldConnected = false;
   /** Monotonic time of the last contact; undefined: not since the start. */
   #contactAt: number | undefined;
   /** Why this process cannot use a state that it accepted. */
@@ -250,7 +252,8 @@ export class AgentLink {
       lastError: this.#leaving || isStopping ? undefined : error.message,
       nextTryMs: undefined,
     };
-    if (wasConnected && !this.#leaving) this.#tell();
+    // A planned reconnect is told only if it fails.
+    if (this.#toldConnected && !this.#leaving) this.#tell();
   }
 
   #send(id: bigint, build: BuildSignRequest): void {
@@ -263,6 +266,7 @@ export class AgentLink {
   }
 
   #tell(): void {
+    this.#toldConnected = this.#status.connected;
     for (const listener of this.#listeners) listener();
   }
 }

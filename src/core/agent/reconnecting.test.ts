@@ -133,6 +133,21 @@ suite('reconnecting', () => {
     await stop();
   });
 
+  test('with a renewed SVID that fails is told once, as is the connection after it', async () => {
+    const { clock, site, link, stop } = scene();
+    await clock.advance(0);
+    const changes: boolean[] = [];
+    link.onChange(() => changes.push(link.status.connected));
+    site.away = new HansaError('HANSA_UNREACHABLE', 'It is away.');
+    link.reconnect();
+    await clock.advance(10_000);
+    assert.deepEqual(changes, [false]);
+    site.away = undefined;
+    await clock.advance(31_000);
+    assert.deepEqual(changes, [false, true]);
+    await stop();
+  });
+
   test('a refusal by the site reaches the caller, which decides whether to go on', async () => {
     const { clock, site, denials, ran } = scene({
       denied: async (error) => {
