@@ -16,7 +16,6 @@ import { excerpt } from '../../../api/values/trust-domain.ts';
 import type { SignForAgent, SigningAgent } from '../../../core/agent/agent-signer.ts';
 import { maxSignBatch } from '../../../core/agent/limits.ts';
 import type { AuditDraft } from '../../../core/audit/event.ts';
-import { yieldToEventLoop } from '../../../core/clock/yield-to-event-loop.ts';
 import { HansaError, hasCode, toHansaError } from '../../../core/errors/error.ts';
 import type { IssuedSvid, SiteAuthority } from '../../../core/identity/authority/authority.ts';
 import { type IssuedJwtSvid, signJwtSvid } from '../../../core/identity/jwt/sign-svid.ts';
@@ -32,6 +31,7 @@ import { describeJwt } from '../../workload/svids/issuer.ts';
 import { JwtRecordLimit } from '../../workload/svids/jwt-record-limit.ts';
 import type { AgentEntries } from '../agent-entries.ts';
 import { signingTranscript } from '../sign-transcript.ts';
+import { WorkTurns } from './work-turns.ts';
 
 export interface SignForAgentParts
   extends Pick<PlaneContext, 'trustDomain' | 'clock' | 'log' | 'metrics'> {
@@ -54,8 +54,6 @@ export const x509Quota = { burst: 5000, perSecond: 100 } as const;
 export const jwtQuota = { burst: 2000, perSecond: 100 } as const;
 /** Above the number of agents that a site can have. */
 const maxAgents = 65_536;
-/** The amount of work before other tasks get a turn. */
-const workMs = 5;
 
 export function signForAgent(parts: SignForAgentParts): SignForAgent {
   const signer = new AgentSigner(parts);
@@ -87,8 +85,6 @@ interface Batch {
   readonly exporter: Buffer;
   /** Why the site signs nothing for this agent. */
   readonly problem: HansaError | undefined;
-  /** Since when it works without a pause. */
-  sinceMs: number;
 }
 
 class AgentSigner {
@@ -96,12 +92,14 @@ class AgentSigner {
   readonly #x509Quota: TokenBuckets;
   readonly #jwtQuota: TokenBuckets;
   readonly #jwtRecords = new JwtRecordLimit();
+  readonly #work: WorkTurns;
   readonly #slowChecks = new VerifyQueue(poolVerify);
   readonly #count: (type: 'x509' | 'jwt', outcomes: readonly Outcome<unknown>[]) => void;
 
   constructor(parts: SignForAgentParts) {
     this.#parts = parts;
     const { clock, metrics } = parts;
+    this.#work = new WorkTurns(clock);
     this.#x509Quota = new TokenBuckets({ clock, maxKeys: maxAgents, ...x509Quota });
     this.#jwtQuota = new TokenBuckets({ clock, maxKeys: maxAgents, ...jwtQuota });
     const signed = metrics.counter<'type' | 'result'>({
@@ -120,9 +118,8 @@ class AgentSigner {
   /** Rejects if the batch is too large, or if its audit records cannot be written. */
   async sign(agent: SigningAgent, request: SignRequest, exporter: Buffer): Promise<SignResponse> {
     const { id, x509, jwt } = request;
-    const { clock, standing } = this.#parts;
-    const problem = standing(agent.name);
-    const batch: Batch = { agent, id, exporter, problem, sinceMs: clock.monotonic() };
+    const problem = this.#parts.standing(agent.name);
+    const batch: Batch = { agent, id, exporter, problem };
     if (x509.length + jwt.length > maxSignBatch) {
       throw this.#refusal(
         batch,
@@ -149,14 +146,15 @@ class AgentSigner {
   }
 
   /** The refusal of one request does not affect the others. */
-  async #judge<T>(batch: Batch, judge: () => Wanted<T> | Promise<Wanted<T>>): Promise<Outcome<T>> {
-    try {
-      if (batch.problem !== undefined) throw batch.problem;
-      await this.#rest(batch);
-      return { wanted: await judge() };
-    } catch (error) {
-      return { refusal: this.#refusal(batch, error) };
-    }
+  #judge<T>(batch: Batch, judge: () => Wanted<T> | Promise<Wanted<T>>): Promise<Outcome<T>> {
+    return this.#work.run(batch.agent.name, async () => {
+      try {
+        if (batch.problem !== undefined) throw batch.problem;
+        return { wanted: await judge() };
+      } catch (error) {
+        return { refusal: this.#refusal(batch, error) };
+      }
+    });
   }
 
   async #x509({ agent, id, exporter }: Batch, asked: X509Request): Promise<Wanted<IssuedSvid>> {
@@ -259,40 +257,49 @@ class AgentSigner {
 
   /** Issues, records durably, and then checks that nothing was withdrawn meanwhile. */
   async #issueAll(batch: Batch, outcomes: readonly Outcome<unknown>[]): Promise<void> {
-    const { authority, entries, standing, store } = this.#parts;
     const { name } = batch.agent;
     for (;;) {
       const rows: AuditRow[] = [];
       for (const outcome of outcomes) {
-        if (outcome.refusal === undefined && outcome.issued === undefined) {
-          await this.#issue(batch, outcome, rows);
-        }
+        const { wanted } = outcome;
+        if (wanted === undefined || outcome.refusal !== undefined) continue;
+        if (outcome.issued !== undefined) continue;
+        await this.#work.run(name, () => this.#issue(batch, outcome, wanted, rows));
       }
-      if (rows.length > 0) await store.commit({ audit: rows });
-      const problem = standing(name);
-      const current = entries.of(name);
-      let isComplete = true;
-      for (const outcome of outcomes) {
-        const { wanted, issued } = outcome;
-        if (wanted === undefined || issued === undefined) continue;
-        const isWithdrawn = current.get(wanted.entry.uid) !== wanted.entry;
-        if (problem !== undefined || isWithdrawn) {
-          delete outcome.issued;
-          outcome.refusal = this.#refusal(batch, problem ?? changedMeanwhile(wanted.entry));
-        } else if (authority.isTainted(issued.authorityId)) {
-          // The next round signs with the authority that is active then.
-          delete outcome.issued;
-          isComplete = false;
-        }
-      }
-      if (isComplete) return;
+      if (rows.length > 0) await this.#parts.store.commit({ audit: rows });
+      if (await this.#work.run(name, async () => this.#isComplete(batch, outcomes))) return;
     }
   }
 
-  async #issue(batch: Batch, outcome: Outcome<unknown>, rows: AuditRow[]): Promise<void> {
-    const { wanted } = outcome;
-    if (wanted === undefined) return;
-    await this.#rest(batch);
+  /** Takes back what was withdrawn. Returns whether nothing is left to issue. */
+  #isComplete(batch: Batch, outcomes: readonly Outcome<unknown>[]): boolean {
+    const { authority, entries, standing } = this.#parts;
+    const { name } = batch.agent;
+    const problem = standing(name);
+    const current = entries.of(name);
+    let isComplete = true;
+    for (const outcome of outcomes) {
+      const { wanted, issued } = outcome;
+      if (wanted === undefined || issued === undefined) continue;
+      const isWithdrawn = current.get(wanted.entry.uid) !== wanted.entry;
+      if (problem !== undefined || isWithdrawn) {
+        delete outcome.issued;
+        outcome.refusal = this.#refusal(batch, problem ?? changedMeanwhile(wanted.entry));
+      } else if (authority.isTainted(issued.authorityId)) {
+        // The next round signs with the authority that is active then.
+        delete outcome.issued;
+        isComplete = false;
+      }
+    }
+    return isComplete;
+  }
+
+  async #issue(
+    batch: Batch,
+    outcome: Outcome<unknown>,
+    wanted: Wanted<unknown>,
+    rows: AuditRow[],
+  ): Promise<void> {
     try {
       outcome.issued = await wanted.issue();
     } catch (error) {
@@ -329,13 +336,6 @@ class AgentSigner {
       verb: 'svid.issue',
       kind: 'WorkloadEntry',
     };
-  }
-
-  async #rest(batch: Batch): Promise<void> {
-    const { clock } = this.#parts;
-    if (clock.monotonic() - batch.sinceMs < workMs) return;
-    await yieldToEventLoop();
-    batch.sinceMs = clock.monotonic();
   }
 }
 

@@ -55,8 +55,13 @@ export async function signingSite(
   const members = new Map<string, Partial<Member>>();
   const bundles = new FederatedBundles(store, authority, clock);
   const federationState = new StoreFederationState(store, bundles);
-  /** Called before each commit of audit records. */
-  const hooks = { beforeCommit: (): unknown => undefined, afterCommit: (): unknown => undefined };
+  /** Called around each commit of audit records, and for each X.509-SVID: how long it takes. */
+  const hooks = {
+    beforeCommit: (): unknown => undefined,
+    afterCommit: (): unknown => undefined,
+    signsForMs: () => 0,
+  };
+  let signedForMs = 0;
   const standingParts = {
     trustDomain: lubeck,
     federationState,
@@ -70,7 +75,11 @@ export async function signingSite(
   const assignments = new StoreAssignments(store);
   const sign = signForAgent({
     trustDomain: lubeck,
-    clock,
+    clock: {
+      now: () => clock.now(),
+      monotonic: () => clock.monotonic() + signedForMs,
+      timer: (delayMs, fire) => clock.timer(delayMs, fire),
+    },
     log: silent,
     metrics: new MetricsRegistry(),
     store: {
@@ -87,7 +96,16 @@ export async function signingSite(
       }),
       deny: (draft) => void denials.push(draft),
     },
-    authority,
+    authority: {
+      issue: (request) => {
+        signedForMs += hooks.signsForMs();
+        return authority.issue(request);
+      },
+      get jwtSigner() {
+        return authority.jwtSigner;
+      },
+      isTainted: (id) => authority.isTainted(id),
+    },
     entries: new AgentEntries({ store, trustDomain: lubeck, siteNames, assignments }),
     standing: (agent) => agentStanding(standingParts, agent),
     jwtIssuer,
