@@ -28,45 +28,52 @@ export class FederationItems {
   readonly #store: Pick<Store, 'get' | 'facts'>;
   readonly #clock: Pick<Clock, 'now'>;
   readonly #section: string;
+  readonly #changed: (trustDomain: string) => void;
   readonly #known = new Map<string, Known>();
 
-  constructor(store: Pick<Store, 'get' | 'facts'>, clock: Pick<Clock, 'now'>, section: string) {
+  /** Confirmations and time have no watch: `changed` is called whenever `of` finds another item than before. */
+  constructor(
+    store: Pick<Store, 'get' | 'facts'>,
+    clock: Pick<Clock, 'now'>,
+    section: string,
+    changed: (trustDomain: string) => void,
+  ) {
     this.#store = store;
     this.#clock = clock;
     this.#section = section;
+    this.#changed = changed;
   }
 
   /** Undefined if there is no such federation. Returns the same item until it changes. */
   of(trustDomain: string): AgentItem | undefined {
+    const before = this.#known.get(trustDomain);
+    const known = this.#look(trustDomain, before);
+    if (known === before) return known?.item;
+    if (known === undefined) this.#known.delete(trustDomain);
+    else this.#known.set(trustDomain, known);
+    if (known?.item !== before?.item) this.#changed(trustDomain);
+    return known?.item;
+  }
+
+  forget(trustDomain: string): void {
+    this.#known.delete(trustDomain);
+  }
+
+  #look(trustDomain: string, known: Known | undefined): Known | undefined {
     const entry = this.#store.get(federationsCollection, trustDomain);
-    if (entry === undefined) {
-      this.#known.delete(trustDomain);
-      return undefined;
-    }
-    const known = this.#known.get(trustDomain);
+    if (entry === undefined) return undefined;
     const facts = this.#store.facts.get(federationsCollection, trustDomain);
     const summary = federationSummaries.of(entry);
     const syncedAt = liveSyncedAt(summary, facts);
     const nowMs = this.#clock.now();
     const isSame = known?.entry === entry && known.syncedAt === syncedAt;
-    if (isSame && !(nowMs >= (known.confirmation.changesAtMs ?? Infinity))) return known.item;
+    if (isSame && !(nowMs >= (known.confirmation.changesAtMs ?? Infinity))) return known;
     const confirmation = confirmationForAgents(summary, syncedAt, nowMs);
-    let item = known?.item;
-    if (known?.entry !== entry || known.confirmation.at !== confirmation.at) {
-      item = this.#encode(entry, confirmation.at, item);
-    }
-    this.#known.set(trustDomain, { entry, syncedAt, confirmation, item: item as AgentItem });
-    return item;
-  }
-
-  /** Whether `of` returns another item than before. */
-  hasChanged(trustDomain: string): boolean {
-    const before = this.#known.get(trustDomain)?.item;
-    return this.of(trustDomain) !== before;
-  }
-
-  forget(trustDomain: string): void {
-    this.#known.delete(trustDomain);
+    const item =
+      known?.entry === entry && known.confirmation.at === confirmation.at
+        ? known.item
+        : this.#encode(entry, confirmation.at, known?.item);
+    return { entry, syncedAt, confirmation, item };
   }
 
   #encode(entry: Entry, confirmedAt: string | undefined, before: AgentItem | undefined): AgentItem {

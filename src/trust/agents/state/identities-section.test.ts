@@ -326,6 +326,59 @@ suite('the section identities', () => {
     assert.deepEqual(told, ['a']);
   });
 
+  /** Two agents use bruges.example. Its last confirmation is 50 minutes ago. */
+  async function confirmedLongAgo(t: TestContext) {
+    const site = await scene(t);
+    for (const name of ['busy', 'quiet']) {
+      await site.putAgent(name);
+      await putEntry(site.store, `web-${name}`, {
+        agents: { names: [name] },
+        federatesWith: ['bruges.example'],
+      });
+    }
+    await putWeb(site, 'bruges.example', { syncedAt: timestamp(site.clock.now()) });
+    const read = () => ['busy', 'quiet'].map((name) => federationOf(name));
+    const federationOf = (name: string) =>
+      site.itemsOf(name).get('spiffefederations/bruges.example');
+    read();
+    await site.toldOf(site.clock.advance(3_000_000));
+    read();
+    const confirm = (): void => {
+      const facts = { uid: 'uid-bruges.example', syncedAt: timestamp(site.clock.now()) };
+      site.store.facts.merge('spiffefederations', 'bruges.example', facts);
+    };
+    return { ...site, site, federationOf, confirm };
+  }
+
+  test('tells all users of a confirmed federation, also if one of them found it first', async (t) => {
+    const { site, store, clock, confirm, toldOf, federationOf } = await confirmedLongAgo(t);
+    const before = federationOf('quiet');
+    const own = () => putEntry(store, 'other', { agents: { names: ['busy'] } });
+    assert.deepEqual(await toldOf(own()), ['busy']);
+    confirm();
+    const found = federationOf('busy');
+    assert.notEqual(found, before);
+    assert.deepEqual(await toldOf(clock.advance(5_000)), ['quiet']);
+    assert.equal(federationOf('quiet'), found);
+    // The one that found it still counts as a user.
+    const rotated = documentOf('bruges.example', forgeRoot('bruges.example'));
+    assert.deepEqual(await toldOf(putWeb(site, 'bruges.example', { bundle: rotated })), [
+      'busy',
+      'quiet',
+    ]);
+  });
+
+  test('tells the users of a federation when a new agent finds its confirmation', async (t) => {
+    const { site, store, clock, confirm, toldOf, federationOf } = await confirmedLongAgo(t);
+    await site.putAgent('new');
+    await putEntry(store, 'web-new', { agents: { names: ['new'] }, federatesWith: ['*'] });
+    await toldOf(Promise.resolve());
+    confirm();
+    const found = federationOf('new');
+    assert.deepEqual(await toldOf(clock.advance(5_000)), ['busy', 'quiet']);
+    assert.equal(federationOf('quiet'), found);
+  });
+
   test('tells an agent once until it reads its items again', async (t) => {
     const site = await scene(t);
     await site.putAgent('a');

@@ -100,7 +100,12 @@ export class IdentitiesSection implements AgentSection {
 
   constructor(parts: IdentitiesSectionParts) {
     this.#parts = parts;
-    this.#federations = new FederationItems(parts.store, parts.clock, identitiesSection);
+    this.#federations = new FederationItems(
+      parts.store,
+      parts.clock,
+      identitiesSection,
+      (trustDomain) => this.#outdate(this.#users.get(trustDomain) ?? []),
+    );
   }
 
   start(): void {
@@ -137,6 +142,8 @@ export class IdentitiesSection implements AgentSection {
     this.#follow();
     const known = this.#views.get(agent);
     if (known?.isOutdated === false) return known.items;
+    // It gets the changes that this finds in federations. The other users are told of them.
+    this.#views.delete(agent);
     const view = this.#compile(agent, known);
     this.#replace(agent, known, view);
     this.#changed.delete(agent);
@@ -267,8 +274,7 @@ export class IdentitiesSection implements AgentSection {
 
   /** Tells the users of a federation if its item changed. */
   #lookAt(trustDomain: string): void {
-    const users = this.#users.get(trustDomain);
-    if (users !== undefined && this.#federations.hasChanged(trustDomain)) this.#outdate(users);
+    if (this.#users.has(trustDomain)) this.#federations.of(trustDomain);
   }
 
   #outdate(agents: Iterable<string>): void {
@@ -299,7 +305,7 @@ export class IdentitiesSection implements AgentSection {
     });
   }
 
-  /** Facts have no watch. */
+  /** Confirmations and time have no watch. */
   #lookAgain(): void {
     this.#look = this.#parts.clock.timer(confirmationsEveryMs, () => {
       this.#follow();
