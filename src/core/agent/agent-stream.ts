@@ -22,9 +22,10 @@ import {
 import { Outbox } from './outbox.ts';
 import { SignAnswers } from './sign-answers.ts';
 import {
-  difference,
-  hashState,
   type AgentItem,
+  type Difference,
+  difference,
+  hashOfList,
   type HeldItem,
   type StateVersion,
 } from './state.ts';
@@ -146,9 +147,10 @@ export class AgentStream {
     const held = this.#held;
     const isSame = held !== undefined && held.version.epoch === now.epoch;
     if (this.#isConfirmed && isSame && held.items === items) return;
-    const version = { ...now, hash: hashState(items) };
-    if (this.#isConfirmed && isSame && held.version.hash.equals(version.hash)) return;
-    const step = held === undefined ? { put: items, delete: [] } : difference(held.items, items);
+    const version = { ...now, hash: hashOfList(items) };
+    const isEqual = held?.version.hash.equals(version.hash) === true;
+    if (this.#isConfirmed && isSame && isEqual) return;
+    const step = isEqual ? noDifference : difference(held?.items ?? [], items);
     const isLast = this.#call.isRevoked === true;
     this.#sent = { version, items, whole: held === undefined, isLast };
     this.#parts.metrics.sentState(held === undefined ? 'whole' : 'change');
@@ -255,6 +257,8 @@ export class AgentStream {
     if (this.#call.isRevoked === true) throw revoked();
   }
 }
+
+const noDifference: Difference = { put: [], delete: [] };
 
 /** The agent can still prove its identity with its registered key. */
 function revoked(): HansaError {

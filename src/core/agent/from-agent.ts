@@ -163,7 +163,7 @@ function parseHello({ version, host, session, held, items }: AgentHello): Hello 
 }
 
 function parseHeld(version: StateVersion, sent: AgentHello['items']): HeldState | undefined {
-  const names = new Set<string>();
+  const keys = new Set<string>();
   const items = sent.map(({ name, digest }): HeldItem => {
     if (name === undefined || digest.byteLength !== digestBytes) {
       throw bad('a held item has no name or no digest');
@@ -174,10 +174,11 @@ function parseHeld(version: StateVersion, sent: AgentHello['items']): HeldState 
         throw bad('a held item has an impossible name');
       }
     }
-    names.add(keyOf(name));
-    return { section, collection, name: last, digest: Buffer.from(digest) };
+    const key = keyOf(name);
+    keys.add(key);
+    return { section, collection, name: last, key, digest: Buffer.from(digest) };
   });
-  if (names.size < items.length) throw bad('two held items have the same name');
+  if (keys.size < items.length) throw bad('two held items have the same name');
   // A whole state repairs an agent whose items differ from its hash.
   return hashState(items).equals(version.hash) ? { version, items } : undefined;
 }

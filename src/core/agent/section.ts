@@ -9,7 +9,7 @@ type ChangedAgents = readonly string[] | undefined;
 export interface AgentSection {
   /** Unique. Agents that do not know the section ignore it. */
   readonly name: string;
-  /** The items of this agent, as of the current store. Returns the same items until they change. */
+  /** The items of this agent, as of the current store. Returns the same array until they change, and never changes an array. */
   itemsOf(agent: string): readonly AgentItem[];
   /** Calls `listener` after items may have changed: with the agents, or undefined for all. Returns how to stop. */
   onChange(listener: (agents: readonly string[] | undefined) => void): () => void;

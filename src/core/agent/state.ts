@@ -10,7 +10,7 @@ export interface ItemName {
   readonly name: string;
 }
 
-/** Immutable: the same object stands in the states of many agents, and its digest is computed once. */
+/** Immutable: the same object stands in the states of many agents, and what is computed of it is kept. */
 export class AgentItem implements ItemName {
   readonly section: string;
   readonly collection: string;
@@ -18,6 +18,7 @@ export class AgentItem implements ItemName {
   readonly value: Buffer;
   #digest: Buffer | undefined;
   #key: string | undefined;
+  #row: Buffer | undefined;
 
   constructor(section: string, collection: string, name: string, value: Buffer) {
     this.section = section;
@@ -36,10 +37,18 @@ export class AgentItem implements ItemName {
     this.#key ??= joined(this);
     return this.#key;
   }
+
+  /** Its part of the hash of a state. */
+  get row(): Buffer {
+    this.#row ??= rowOf(this);
+    return this.#row;
+  }
 }
 
-/** What an agent says of an item that it holds. */
+/** What an end knows of an item that the agent holds. */
 export interface HeldItem extends ItemName {
+  /** As of `keyOf`. */
+  readonly key: string;
   readonly digest: Buffer;
 }
 
@@ -63,20 +72,30 @@ function joined({ section, collection, name }: ItemName): string {
 
 /** SHA-256 over the keys and digests of all items, in order of keys. Each key follows its length in four bytes. */
 export function hashState(items: Iterable<HeldItem>): Buffer {
-  const rows = Array.from(items, (item) => ({ key: keyOf(item), digest: item.digest }));
-  rows.sort((a, b) => (a.key < b.key ? -1 : 1));
-  const size = rows.reduce(
-    (sum, { key, digest }) => sum + 4 + Buffer.byteLength(key) + digest.byteLength,
-    0,
-  );
-  const bytes = Buffer.allocUnsafe(size);
-  let at = 0;
-  for (const { key, digest } of rows) {
-    const length = bytes.write(key, at + 4);
-    at = bytes.writeUInt32BE(length, at) + length;
-    at += digest.copy(bytes, at);
+  const sorted = [...items].toSorted((a, b) => (a.key < b.key ? -1 : 1));
+  const rows = sorted.map((item) => (item instanceof AgentItem ? item.row : rowOf(item)));
+  return hash('sha256', Buffer.concat(rows), 'buffer');
+}
+
+function rowOf({ key, digest }: HeldItem): Buffer {
+  const length = Buffer.byteLength(key);
+  const row = Buffer.allocUnsafe(4 + length + digest.byteLength);
+  row.writeUInt32BE(length);
+  row.write(key, 4);
+  digest.copy(row, 4 + length);
+  return row;
+}
+
+const listHashes = new WeakMap<readonly AgentItem[], Buffer>();
+
+/** As hashState, once for each array: it must never change. */
+export function hashOfList(items: readonly AgentItem[]): Buffer {
+  let known = listHashes.get(items);
+  if (known === undefined) {
+    known = hashState(items);
+    listHashes.set(items, known);
   }
-  return hash('sha256', bytes, 'buffer');
+  return known;
 }
 
 export interface Difference {
@@ -84,15 +103,15 @@ export interface Difference {
   readonly delete: readonly ItemName[];
 }
 
-/** What turns the held items into the wanted ones. Linear in both. */
+/** What turns the held items into the wanted ones. Linear in both, and quick where they share most items. */
 export function difference(held: Iterable<HeldItem>, wanted: readonly AgentItem[]): Difference {
-  const remaining = new Map([...held].map((item) => [keyOf(item), item]));
+  const old = new Set(held);
+  const added = wanted.filter((item) => !old.delete(item));
+  const remaining = new Map(Array.from(old, (item) => [item.key, item]));
   const put: AgentItem[] = [];
-  for (const item of wanted) {
-    const key = keyOf(item);
-    const before = remaining.get(key);
-    remaining.delete(key);
-    if (before === item) continue;
+  for (const item of added) {
+    const before = remaining.get(item.key);
+    remaining.delete(item.key);
     if (before === undefined || !item.digest.equals(before.digest)) put.push(item);
   }
   return { put, delete: [...remaining.values()] };

@@ -173,12 +173,11 @@ export class TestSite {
     if (this.intercept?.(message, stream) === true) return;
     if (message.case === 'hello') {
       this.hellos.push(message.value);
-      const items = message.value.items.map(({ name, digest }) => ({
-        section: name?.section ?? '',
-        collection: name?.collection ?? '',
-        name: name?.name ?? '',
-        digest: Buffer.from(digest),
-      }));
+      const items = message.value.items.map((item) => {
+        const { section = '', collection = '', name = '' } = item.name ?? {};
+        const key = keyOf({ section, collection, name });
+        return { section, collection, name, key, digest: Buffer.from(item.digest) };
+      });
       const hash = message.value.held?.hash;
       const held = hash && { hash: Buffer.from(hash), items };
       this.#advance(stream, { held, sent: undefined, due: 1 });
