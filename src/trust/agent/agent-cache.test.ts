@@ -106,9 +106,34 @@ suite('the cache of an agent', () => {
     // Stands in the way of the next write.
     mkdirSync(join(`${folder.stateFile}.next`, 'x'), { recursive: true });
     await first.keep(state(8, {}));
-    assert.match(first.problem ?? '', /cannot write/);
+    assert.match(first.problems.join(), /cannot write/);
     assert.equal(cache().load().state, undefined);
     rmSync(`${folder.stateFile}.next`, { recursive: true });
+  });
+
+  test('an older state that can be neither replaced nor removed is a problem until it can', async () => {
+    const first = cache();
+    // A folder with content refuses both.
+    mkdirSync(join(folder.stateFile, 'x'), { recursive: true });
+    await first.keep(state(7, {}));
+    const both =
+      /cannot write .*state: .*; cannot remove the older state in .*state: .*may bring back/;
+    assert.equal(first.problems.length, 1);
+    assert.match(first.problems.join(), both);
+    assert.match(errors.join(), both);
+    first.contact({ lastContactMs: 5, offlineMs: undefined });
+    assert.match(first.problems.join(), both, 'a file that can be written hides no problem');
+    rmSync(folder.stateFile, { recursive: true });
+    await first.keep(state(8, {}));
+    assert.deepEqual(first.problems, []);
+  });
+
+  test('a state that cannot be removed when it is dropped is a problem', async () => {
+    const first = cache();
+    mkdirSync(join(folder.stateFile, 'x'), { recursive: true });
+    await first.drop({ lastContactMs: 9, offlineMs: 0 });
+    assert.match(first.problems.join(), /cannot remove the older state/);
+    assert.equal(errors.length, 1);
   });
 
   test('a crash between two states leaves the one that is on the disk usable', async () => {
@@ -181,7 +206,7 @@ suite('the cache of an agent', () => {
     rmSync(folder.path, { recursive: true });
     const first = cache();
     await first.keep(state(7, { a: '1' }));
-    assert.match(first.problem ?? '', /cannot write .*: there is no such file or folder/);
+    assert.match(first.problems.join(), /cannot write .*: there is no such file or folder/);
     assert.equal(errors.length, 1);
   });
 });

@@ -57,15 +57,16 @@ export class AgentCache {
   /** The write that has not begun yet. */
   #next: Promise<void> | undefined;
   #writing: Promise<void> = Promise.resolve();
-  #problem: string | undefined;
+  /** By path. */
+  readonly #problems = new Map<string, string>();
 
   constructor(parts: AgentCacheParts) {
     this.#parts = parts;
   }
 
-  /** Why the last write failed; undefined after the next success. */
-  get problem(): string | undefined {
-    return this.#problem;
+  /** Why the last writes failed. A file that could be written again has none. */
+  get problems(): readonly string[] {
+    return [...this.#problems.values()];
   }
 
   /** A damaged or foreign file counts as absent, and the log says so. */
@@ -99,8 +100,9 @@ export class AgentCache {
     try {
       writeNewFile(`${path}.next`, JSON.stringify(content), fileMode);
       renameSync(`${path}.next`, path);
+      this.#problems.delete(path);
     } catch (error) {
-      this.#failed(path, error);
+      this.#failed(path, `cannot write ${path}: ${fileProblem(error)}`);
     }
   }
 
@@ -110,7 +112,8 @@ export class AgentCache {
     await this.close();
     this.#written = this.#floor;
     this.contact(contact);
-    await rm(this.#parts.folder.stateFile, { force: true });
+    const left = await this.#remove();
+    if (left !== undefined) this.#failed(this.#parts.folder.stateFile, left);
   }
 
   /** Waits for writes. */
@@ -148,22 +151,31 @@ export class AgentCache {
     if (state === undefined) return;
     try {
       await replaceFile(folder.stateFile, encodeState(state, owner));
-      this.#problem = undefined;
+      this.#problems.delete(folder.stateFile);
     } catch (error) {
-      this.#failed(folder.stateFile, error);
       // An older state would bring back what the site has withdrawn. Removing it needs no space.
-      await rm(folder.stateFile, { force: true }).catch(() => undefined);
+      const left = await this.#remove();
+      const why = `cannot write ${folder.stateFile}: ${fileProblem(error)}`;
+      this.#failed(folder.stateFile, left === undefined ? why : `${why}; ${left}`);
     }
     const { incarnation, revision, epoch } = state.version;
     this.#written = { incarnation, revision, epoch };
   }
 
-  #failed(path: string, error: unknown): void {
-    this.#problem = `cannot write ${path}: ${fileProblem(error)}`;
-    this.#parts.log.error('cannot keep the state of the agent', {
-      file: path,
-      why: fileProblem(error),
-    });
+  /** Why the stored state is still there; undefined: it is not. */
+  async #remove(): Promise<string | undefined> {
+    const { stateFile } = this.#parts.folder;
+    try {
+      await rm(stateFile, { force: true });
+      return undefined;
+    } catch (error) {
+      return `cannot remove the older state in ${stateFile}: ${fileProblem(error)}; a restart while the site is away may bring back what the site has withdrawn, so repair the disk, or remove the file`;
+    }
+  }
+
+  #failed(path: string, why: string): void {
+    this.#problems.set(path, why);
+    this.#parts.log.error('cannot keep the state of the agent', { file: path, why });
   }
 }
 

@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict';
-import { existsSync, mkdtempSync, rmSync } from 'node:fs';
+import { existsSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
@@ -173,6 +173,17 @@ suite('an agent', () => {
     await first.settled();
     await first.stop();
     await assert.rejects(scene({ dataDir: first.dataDir, cannotStart }), cannotStart);
+  });
+
+  test('reports a state that it can neither write nor remove', async () => {
+    const { site, agent, dataDir, settled, stop } = await scene();
+    const file = join(dataDir, 'secrets', 'agent-state');
+    mkdirSync(join(file, 'x'), { recursive: true });
+    site.set('web', '1');
+    await settled();
+    assert.match(agent.report().problems.join(), /cannot remove the older state in .*agent-state/);
+    assert.match(agent.status().problems.join(), /cannot remove the older state/);
+    await stop();
   });
 
   test('starts from its cache while the site is away, and says since when', async () => {

@@ -149,13 +149,12 @@ export class AgentProcess {
     const reports = (this.#running ?? []).map((one) => one.report());
     const sum = (of: 'entries' | 'workloads'): number =>
       reports.reduce((total, report) => total + report[of], 0);
-    const { problem } = this.#cache;
     return {
       entries: sum('entries'),
       workloads: sum('workloads'),
       problems: [
         ...reports.flatMap(({ problems }) => problems),
-        ...(problem === undefined ? [] : [problem]),
+        ...this.#cache.problems,
         ...(this.#isWithoutKeys() ? [withoutKeys] : []),
         ...this.#parts.problems,
       ],
