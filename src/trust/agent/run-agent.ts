@@ -68,7 +68,7 @@ export async function runAgent(options: RunAgentOptions): Promise<void> {
       folder,
       identity,
       server,
-      connect: (signal) => openSiteStream(identity, server, clock, signal),
+      connect: (signal) => openSiteStream(identity, { server, clock, log, signal }),
       renew: () => renewOnce({ io, folder: identity, server }),
       sealer: keyFile === undefined ? undefined : await sealerOf(keyFile, folder.path, random),
       problems: loss === undefined ? [] : [loss],

@@ -2,6 +2,7 @@
 // the agent as client certificate. The site must present its own SVID, verified against the bundle that
 // the agent got when it joined, or later from the site.
 
+import type { TLSSocket } from 'node:tls';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import type { SiteStream } from '../../core/agent/agent-link.ts';
 import {
@@ -13,18 +14,24 @@ import {
 import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { brokenRule } from '../../core/identity/x509/rules.ts';
+import type { Log } from '../../core/log/log.ts';
 import { connectSite } from '../client/join-client.ts';
 import type { JoinFolder } from '../client/join-folder.ts';
 import { membershipOf } from '../client/join-renewal.ts';
 import { parseServer, readBundle } from '../client/join-server.ts';
 import { RpcClientCall } from '../client/rpc-client.ts';
 
-/** `moved`: where the site is now; undefined: where it was when the agent joined. */
+export interface SiteStreamOptions {
+  /** Where the site is now; undefined: where it was when the agent joined. */
+  readonly server: string | undefined;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly signal: AbortSignal;
+}
+
 export async function openSiteStream(
   folder: JoinFolder,
-  moved: string | undefined,
-  clock: Clock,
-  signal: AbortSignal,
+  { server: moved, clock, log, signal }: SiteStreamOptions,
 ): Promise<SiteStream> {
   const { server, trustDomain } = membershipOf(folder);
   const url = parseServer(moved ?? server);
@@ -53,8 +60,23 @@ export async function openSiteStream(
       { cause },
     );
   });
-  // Verified, so later starts can use it.
-  folder.keepServer(url);
+  try {
+    // Verified, so later starts can use it.
+    folder.keepServer(url);
+  } catch (error) {
+    // On a full disk, for example. This process knows the address.
+    log.error('cannot store the new address of the site', { error, server: url.origin });
+  }
+  try {
+    return streamOver(socket, url);
+  } catch (error) {
+    socket.destroy();
+    throw error;
+  }
+}
+
+/** The stream owns the socket. */
+function streamOver(socket: TLSSocket, url: URL): SiteStream {
   const exporter = socket.exportKeyingMaterial(
     agentExporterBytes,
     agentExporterLabel,

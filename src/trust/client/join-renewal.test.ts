@@ -3,6 +3,7 @@ import { existsSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
+import { silentLog } from '../../core/agent/test-site.ts';
 import { systemRandom } from '../../core/clock/system.ts';
 import { openSiteStream } from '../agent/site-stream.ts';
 import { ciToken, joinSite, runner, type TestJoinSite } from '../join/test-join-site.ts';
@@ -75,7 +76,8 @@ suite('the renewal of a folder', () => {
         message: /clock says.*check (?:both|the) clocks/i,
       };
       await assert.rejects(renewOnce({ ...rest, io: { ...io, clock } }), wrong);
-      await assert.rejects(openSiteStream(into, undefined, clock, signal), (error: Error) => {
+      const options = { server: undefined, clock, log: silentLog, signal };
+      await assert.rejects(openSiteStream(into, options), (error: Error) => {
         assert.match(error.message, wrong.message);
         assert.doesNotMatch(error.message, /replaced its authorities/);
         return true;
