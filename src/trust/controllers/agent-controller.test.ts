@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict';
-import { suite, test } from 'node:test';
+import { suite, test, type TestContext } from 'node:test';
 import { agentKind } from '../../api/kinds/agent.ts';
 import { timestamp } from '../../api/object.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { ObjectDraft } from '../../server/resources/object-of.ts';
 import { agentsSite, day, hour } from '../agents/test-agents-site.ts';
 import { membersCollection, recordsOf } from '../join/member-records.ts';
+import type { Member } from '../join/members.ts';
 import { put } from '../workload/test-workload-site.ts';
 
 const labelled =
@@ -205,24 +206,50 @@ suite('the Agent of a machine', () => {
     assert.deepEqual([...new Set(keys)], ['crane-1']);
   });
 
-  test('tells of an older SVID that was refused', async (t) => {
-    const site = await agentsSite(t);
-    await site.join('crane-1');
-    await site.reconcile('crane-1');
-    const refusal = {
-      atMs: site.clock.now(),
-      serial: '01',
-      why: 'generation 1',
-      address: '192.0.2.1',
+  suite('of which an older SVID was refused', () => {
+    const refusedSite = async (t: TestContext, member: Partial<Member> = {}) => {
+      const site = await agentsSite(t);
+      await site.join('crane-1', { notAfterMs: site.clock.now() + 7 * day, ...member });
+      await site.reconcile('crane-1');
+      const refusal = {
+        atMs: site.clock.now(),
+        serial: '01',
+        why: 'generation 1',
+        address: '192.0.2.1',
+      };
+      const encode = () => Buffer.from(JSON.stringify(refusal));
+      await site.store.commit({
+        put: [{ collection: 'trust.member-refusals', name: 'agent/crane-1', encode }],
+      });
+      const again = await site.reconcile('crane-1');
+      const condition = async () => {
+        const conditions = (await site.client.get('crane-1'))?.status?.conditions ?? [];
+        return conditions.find(({ type }) => type === 'OldSVIDRefused');
+      };
+      return { site, again, condition };
     };
-    const encode = () => Buffer.from(JSON.stringify(refusal));
-    await site.store.commit({
-      put: [{ collection: 'trust.member-refusals', name: 'agent/crane-1', encode }],
+
+    test('says so for a day', async (t) => {
+      const { site, again, condition } = await refusedSite(t);
+      const found = await condition();
+      assert.equal(found?.status, 'True');
+      assert.match(found.message ?? '', /from 192\.0\.2\.1: generation 1\. Its data folder/);
+      assert.deepEqual(again, { requeueAfterMs: day });
+      await site.clock.advance(day - 1);
+      await site.reconcile('crane-1');
+      assert.equal((await condition())?.status, 'True');
+      await site.clock.advance(1);
+      for (let run = 0; run < 2; run++) await site.reconcile('crane-1');
+      assert.equal((await condition())?.status, 'False');
     });
-    await site.reconcile('crane-1');
-    const conditions = (await site.client.get('crane-1'))?.status?.conditions ?? [];
-    const found = conditions.find(({ type }) => type === 'OldSVIDRefused');
-    assert.match(found?.message ?? '', /from 192\.0\.2\.1: generation 1\. Its data folder/);
+
+    test('says so until an operator reinstates it', async (t) => {
+      const { site, condition } = await refusedSite(t, { conflictedAtMs: 1, conflict: 'x' });
+      assert.equal((await condition())?.status, 'True');
+      assert.equal(await site.members.reinstate('agent/crane-1', []), true);
+      await site.reconcile('crane-1');
+      assert.equal((await condition())?.status, 'False');
+    });
   });
 });
 

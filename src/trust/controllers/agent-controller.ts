@@ -22,7 +22,7 @@ import type { FederationState } from '../authorization/federation-state.ts';
 import { signingProblem } from '../join/conflicts.ts';
 import { agentOf, membersCollection, refusalsCollection } from '../join/member-records.ts';
 import type { KeptMember, Member, Members } from '../join/members.ts';
-import { refusedSvid } from '../join/refused-svids.ts';
+import { type RefusedSvid, refusedSvid } from '../join/refused-svids.ts';
 import { judgeVouching, vouchingDomain } from '../join/vouching.ts';
 
 export type AgentControllerParts = Pick<
@@ -43,6 +43,8 @@ const controllerName = 'agents';
 const leaseName = 'controller.agents';
 /** An agent reconnects when its SVID renews. Only a longer absence is a change of state. */
 const reconnectsWithinMs = 5_000;
+/** How long the status reports that an older SVID was refused. The audit log keeps it. */
+const refusedForMs = 86_400_000;
 /** How often the facts of the machine of the site are written. */
 const siteFactsEveryMs = 30_000;
 
@@ -136,22 +138,38 @@ async function follow(
     if (restMs > 0) return { requeueAfterMs: restMs };
   }
   absentSince.delete(name);
-  const refused = refusedSvid(store, instance);
-  const conditions: readonly ConditionUpdate[] =
-    refused === undefined
-      ? []
-      : [
-          {
-            type: 'OldSVIDRefused',
-            status: 'True',
-            reason: 'OldSVID',
-            message: `At ${timestamp(refused.atMs)}, the site refused an older SVID of this agent${refused.address === undefined ? '' : ` from ${refused.address}`}: ${refused.why}. Its data folder may have been copied, or restored from a backup. The audit log has all such refusals.`,
-          },
-        ];
-  await writeStatus(parts, agent, { judged, conditions, member }, as);
-  return judged.changesAtMs === undefined
+  const refused = newRefusal(store, instance, nowMs);
+  await writeStatus(parts, agent, { judged, conditions: refusals(agent, refused), member }, as);
+  const endsAtMs = refused === undefined ? undefined : refused.atMs + refusedForMs;
+  const changesAtMs = Math.min(judged.changesAtMs ?? Infinity, endsAtMs ?? Infinity);
+  return changesAtMs === Infinity
     ? undefined
-    : { requeueAfterMs: Math.max(judged.changesAtMs - nowMs, 0) };
+    : { requeueAfterMs: Math.max(changesAtMs - nowMs, 0) };
+}
+
+/** The refusal of an older SVID, while it is to be reported. */
+function newRefusal(
+  store: Pick<Store, 'get'>,
+  instance: string,
+  nowMs: number,
+): RefusedSvid | undefined {
+  const refused = refusedSvid(store, instance);
+  return refused !== undefined && nowMs - refused.atMs < refusedForMs ? refused : undefined;
+}
+
+/** Empty if no older SVID of the agent was ever refused. */
+function refusals(agent: Agent, refused: RefusedSvid | undefined): readonly ConditionUpdate[] {
+  const type = 'OldSVIDRefused';
+  if (refused !== undefined) {
+    const { atMs, address, why } = refused;
+    const from = address === undefined ? '' : ` from ${address}`;
+    const message = `At ${timestamp(atMs)}, the site refused an older SVID of this agent${from}: ${why}. Its data folder may have been copied, or restored from a backup. The audit log has all such refusals.`;
+    return [{ type, status: 'True', reason: 'OldSVID', message }];
+  }
+  if (agent.status?.conditions?.some((known) => known.type === type) !== true) return [];
+  const message =
+    'The site has refused no older SVID of this agent for a day, or since an operator reinstated it.';
+  return [{ type, status: 'False', reason: 'NoOldSVID', message }];
 }
 
 /** Facts are those of this replica. The status also tells of a connection to another one. */

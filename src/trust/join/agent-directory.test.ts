@@ -165,6 +165,25 @@ suite('an agent', () => {
     assert.equal(members.get('agent/crane')?.revision, revision);
   });
 
+  test('with the SVID before is reported, but not while it may not know of its own renewal', async (t) => {
+    const previousKey = hash('sha256', 'previous key', 'hex');
+    const { directory, members, store, clock } = await scene(t, { previousKey });
+    const kept = members.get('agent/crane');
+    assert.ok(kept);
+    await members.put('agent/crane', kept, { ...kept.member, renewedAtMs: clock.now() }, []);
+    for (const [afterMs, count] of [
+      [59_999, 0],
+      [1, 1],
+    ] as const) {
+      await clock.advance(afterMs);
+      for (const shown of [svid(crane, '01'), svid(crane, '08', 'previous key')]) {
+        directory.refuse({ path: '', address: '192.0.2.1', peerChain: [], svid: shown }, 'so');
+        await clock.advance(0);
+      }
+      assert.equal(store.count('trust.member-refusals'), count);
+    }
+  });
+
   for (const [what, shown] of [
     ['joined', 'spiffe://lubeck.example/hansa/agent/other'],
     ['renewed', crane],

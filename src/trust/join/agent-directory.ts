@@ -16,6 +16,7 @@ import type { FederationState } from '../authorization/federation-state.ts';
 import { agentOf, membersCollection } from './member-records.ts';
 import type { Member, Members } from './members.ts';
 import { recordRefusedSvid } from './refused-svids.ts';
+import { reconnectsWithinMs } from './second-process.ts';
 import { judgeVouching } from './vouching.ts';
 
 export interface AgentDirectoryParts {
@@ -132,7 +133,10 @@ function reportOlder(
   if (svid === undefined || !svid.id.memberOf(trustDomain)) return;
   const instance = svid.id.path.replace(/^\/hansa\//, '');
   const member = agentOf(instance) === undefined ? undefined : members.get(instance)?.member;
-  if (member === undefined || ageOf(svid, member) === 'newest') return;
+  const age = member && ageOf(svid, member);
+  if (member === undefined || age === 'newest') return;
+  // The agent itself, if the response to its renewal was lost. It repeats the renewal.
+  if (age === 'previous' && clock.now() - member.renewedAtMs < reconnectsWithinMs) return;
   const why = `it tried to connect, and generation ${member.generation} is the newest`;
   const refused = { serial: svid.serialHex, why, ...(address === undefined ? {} : { address }) };
   recordRefusedSvid({ store, clock }, instance, refused).catch((error: unknown) =>

@@ -13,7 +13,7 @@ import {
   type ExpiredLimits,
   overdue,
 } from './expired-bots.ts';
-import { membersCollection, recordsOf } from './member-records.ts';
+import { membersCollection, recordsOf, refusalsCollection } from './member-records.ts';
 
 export type MemberRole = 'agent' | 'bot';
 
@@ -195,14 +195,18 @@ export class Members {
 
   /**
    * Ends a conflict. The member has the whole time for re-attestation from now on, because it could not
-   * renew meanwhile. Resolves to false if there is no such member, or if it is not conflicted.
+   * renew meanwhile. A refused SVID is no longer reported. Resolves to false if there is no such member, or if it is not conflicted.
    */
   async reinstate(instance: string, audit: readonly AuditRow[]): Promise<boolean> {
     const reattestFromMs = this.#clock.now();
     const reinstated = await this.#change(instance, ({ member }) => {
       const { conflictedAtMs, conflict: _conflict, ...rest } = member;
       if (conflictedAtMs === undefined) return undefined;
-      return { put: [putOf(instance, { ...rest, reattestFromMs })], audit };
+      return {
+        put: [putOf(instance, { ...rest, reattestFromMs })],
+        delete: [{ collection: refusalsCollection, name: instance }],
+        audit,
+      };
     });
     return reinstated !== undefined;
   }

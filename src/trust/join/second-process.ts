@@ -14,7 +14,7 @@ export interface LiveStream {
 }
 
 /** More than an agent needs to reconnect after a renewal, or to repeat one whose response was lost. */
-const reconnectsWithinMs = 60_000;
+export const reconnectsWithinMs = 60_000;
 
 /** Undefined if the agent has no stream at any replica. Bots have none. */
 export function liveStream(
