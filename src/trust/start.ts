@@ -99,7 +99,6 @@ export async function startTrust(
       rotationController(rotationParts),
       ...workloads.controllers,
       ...joins.controllers,
-      ...channel.controllers,
       ...agents.controllers,
       ...(web?.controllers ?? []),
     ],

@@ -11,10 +11,12 @@ import type { SiteAuthority } from '../../src/core/identity/authority/authority.
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
 import { LeaseLeadership } from '../../src/core/reconcile/lease-leadership.ts';
 import { ReconcileRuntime } from '../../src/core/reconcile/runtime.ts';
+import { changeSource } from '../../src/core/reconcile/source.ts';
 import { incarnationOf } from '../../src/core/store/incarnation.ts';
 import { kindReader } from '../../src/core/store/reader.ts';
 import type { Store } from '../../src/core/store/store.ts';
 import { agentChannel } from '../../src/trust/agents/agent-channel.ts';
+import { agentsLease, keepEpoch } from '../../src/trust/agents/agent-epoch.ts';
 import { AgentEntries } from '../../src/trust/agents/agent-entries.ts';
 import { agentIdentities } from '../../src/trust/agents/agent-identities.ts';
 import { IdentitiesSection } from '../../src/trust/agents/state/identities-section.ts';
@@ -116,7 +118,16 @@ export async function startReplica(place: ReplicaPlace): Promise<SiteReplica> {
       log,
     }),
   });
-  for (const controller of channel.controllers) runtime.start(controller);
+  // The part of the controller of agents that the channel needs.
+  runtime.start({
+    name: 'agents',
+    lease: agentsLease,
+    sources: [changeSource(() => () => undefined, ['site'])],
+    reconcile: async (_key, { epoch }) => {
+      await keepEpoch(store, epoch);
+      return undefined;
+    },
+  });
   return {
     store,
     sections: agentSections,

@@ -210,6 +210,16 @@ describe('the runtime of controllers', () => {
 });
 
 describe('a controller with a lease', () => {
+  test('cannot share it with another controller of its process', async () => {
+    const { runtime, controller, finish } = await harness();
+    const one = runtime();
+    const lease = { lease: 'test' };
+    one.start(controller(async () => undefined, lease));
+    const other = { ...controller(async () => undefined, lease), name: 'other' };
+    assert.throws(() => one.start(other), /other has the lease test of another controller/);
+    await finish(one.stop());
+  });
+
   test('runs in one process, with its epoch, and in the next one after that stopped', async () => {
     const { clock, runtime, put, controller, finish } = await harness();
     await put('a');

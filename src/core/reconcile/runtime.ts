@@ -29,6 +29,7 @@ export class ReconcileRuntime {
   readonly #options: RuntimeOptions;
   readonly #log: Log;
   readonly #controllers = new Map<string, ControllerRun | undefined>();
+  readonly #leases = new Set<string>();
   readonly #results: Counter<'controller' | 'result'>;
   readonly #seconds: Histogram<'controller'>;
   readonly #stop = new AbortController();
@@ -74,6 +75,11 @@ export class ReconcileRuntime {
     const { name, lease } = controller;
     if (this.#controllers.has(name)) throw new Error(`controller ${name} is started twice`);
     if (this.#stop.signal.aborted) throw new Error('the controllers are stopping');
+    // The end of one hold would free the lease while the other controller still leads.
+    if (lease !== undefined && this.#leases.has(lease)) {
+      throw new Error(`controller ${name} has the lease ${lease} of another controller`);
+    }
+    if (lease !== undefined) this.#leases.add(lease);
     this.#controllers.set(name, undefined);
     const running =
       lease === undefined

@@ -9,7 +9,6 @@ import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
-import { agentEpochController } from '../controllers/agent-epoch-controller.ts';
 import { agentEpoch, epochCollection } from './agent-epoch.ts';
 import { AgentFacts } from './agent-facts.ts';
 import { signingProblem } from '../join/conflicts.ts';
@@ -29,7 +28,7 @@ export interface AgentChannelParts
 
 const agentReader = kindReader(agentKind);
 
-export interface AgentChannel extends Required<Pick<RunningPlane, 'controllers' | 'rpcs'>> {
+export interface AgentChannel extends Required<Pick<RunningPlane, 'rpcs'>> {
   stop(): void;
 }
 
@@ -61,7 +60,6 @@ export function agentChannel(parts: AgentChannelParts): AgentChannel {
   // Agents must know a new epoch before the next change.
   const unfollow = follow(store, epochCollection, () => streams.changed(undefined));
   return {
-    controllers: [agentEpochController(parts)],
     rpcs: [streams.rpc],
     stop: () => {
       unfollow();

@@ -101,10 +101,10 @@ export async function agentsSite(t: TestContext) {
     context,
     assignments,
     controller,
-    reconcile: (name: string): Promise<ReconcileResult | undefined> =>
+    reconcile: (name: string, epoch?: number): Promise<ReconcileResult | undefined> =>
       controller?.reconcile(name, {
         signal: new AbortController().signal,
-        epoch: undefined,
+        epoch,
         log: silent,
       }) ?? Promise.resolve(undefined),
     join: async (name: string, change: Partial<Member> = {}): Promise<void> => {

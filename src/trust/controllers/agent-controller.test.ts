@@ -4,6 +4,7 @@ import { agentKind } from '../../api/kinds/agent.ts';
 import { timestamp } from '../../api/object.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { ObjectDraft } from '../../server/resources/object-of.ts';
+import { agentEpoch } from '../agents/agent-epoch.ts';
 import { agentsSite, day, hour } from '../agents/test-agents-site.ts';
 import { membersCollection, recordsOf } from '../join/member-records.ts';
 import type { Member } from '../join/members.ts';
@@ -398,6 +399,18 @@ suite('the Agent of the site', () => {
       site.records.find(({ verb }) => verb === 'agent.forget')?.reason ?? '',
       /reserved for the machine of the site/,
     );
+  });
+
+  test('is kept by the holder of the lease, who records its epoch for the agents', async (t) => {
+    const site = await agentsSite(t);
+    const lease = site.controller?.lease ?? '';
+    for (const holder of ['one', 'two']) {
+      const held = await site.store.leases.acquire(lease, holder, 1000);
+      assert.ok(held);
+      await site.reconcile('site', held.epoch);
+      assert.equal(agentEpoch(site.store), held.epoch);
+      await site.store.leases.release(lease, holder, held.epoch);
+    }
   });
 
   test('can be labelled', async (t) => {

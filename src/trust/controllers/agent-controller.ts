@@ -15,6 +15,7 @@ import type { Controller, ReconcileResult } from '../../core/reconcile/controlle
 import type { WriteAs } from '../../core/reconcile/resource-client.ts';
 import { changeSource, StoreSource } from '../../core/reconcile/source.ts';
 import type { Entry, Store } from '../../core/store/store.ts';
+import { agentsLease, keepEpoch } from '../agents/agent-epoch.ts';
 import { liveSession, sessionsCollection } from '../agents/agent-session-records.ts';
 import { type AgentState, type JudgedAgent, judgeAgent } from '../agents/agent-state.ts';
 import { keepFacts, lastSeenMs } from '../agents/live-facts.ts';
@@ -40,7 +41,6 @@ export type AgentControllerParts = Pick<
 };
 
 const controllerName = 'agents';
-const leaseName = 'controller.agents';
 /** An agent reconnects when its SVID renews. Only a longer absence is a change of state. */
 const reconnectsWithinMs = 5_000;
 /** How long the status reports that an older SVID was refused. The audit log keeps it. */
@@ -62,7 +62,7 @@ export function agentController(parts: AgentControllerParts): Controller {
   const absentSince = new Map<string, number>();
   return {
     name: controllerName,
-    lease: leaseName,
+    lease: agentsLease,
     // All agents reconnect when the site restarts: their status changes share commits.
     parallelism: 16,
     sources: [
@@ -77,8 +77,10 @@ export function agentController(parts: AgentControllerParts): Controller {
     reconcile: async (name, { epoch }) => {
       const as: WriteAs = {
         controller: controllerName,
-        ...(epoch === undefined ? {} : { fence: { lease: leaseName, epoch } }),
+        ...(epoch === undefined ? {} : { fence: { lease: agentsLease, epoch } }),
       };
+      // The key of the site comes first in every term.
+      if (name === siteAgentName) await keepEpoch(store, epoch);
       const agent = await client.get(name);
       // Read after the last await, so that the labels are those of the expected revision.
       const kept = members.get(`agent/${name}`);
