@@ -321,7 +321,7 @@ suite(
           /Without CAP_SYS_PTRACE, the selectors unix:path and unix:sha256/,
         );
         const show = (): Promise<string> => succeeds(lubeck('agent', 'show', 'crane-1'));
-        await until(async () => /^problem +Without CAP_SYS_PTRACE/m.test(await show()));
+        await until(async () => /^why +Without CAP_SYS_PTRACE/m.test(await show()));
       } finally {
         assert.equal(await agent.signal('SIGTERM'), 0);
       }
