@@ -242,12 +242,18 @@ suite('ext_authz on an agent', () => {
 });
 
 class MemoryVault implements SvidVault {
-  svids: readonly KeptSvid[] = [];
+  #held: () => readonly KeptSvid[] = () => [];
+  get svids(): readonly KeptSvid[] {
+    return this.#held();
+  }
+  set svids(svids: readonly KeptSvid[]) {
+    this.#held = () => svids;
+  }
   async load(): Promise<readonly KeptSvid[]> {
     return this.svids;
   }
-  save(svids: readonly KeptSvid[]): void {
-    this.svids = svids;
+  save(held: () => readonly KeptSvid[]): void {
+    this.#held = held;
   }
 }
 

@@ -36,8 +36,11 @@ export interface KeptSvid {
 export interface SvidVault {
   /** Those of the last `save`. Their content is not trusted. */
   load(): Promise<readonly KeptSvid[]>;
-  /** Replaces all kept SVIDs. Called after every change, so it should collect calls. Must not throw. */
-  save(svids: readonly KeptSvid[]): void;
+  /**
+   * Replaces all kept SVIDs with those that `held` returns when they are written. Called after every
+   * change, so it should collect calls. Must not throw.
+   */
+  save(held: () => readonly KeptSvid[]): void;
 }
 
 export interface AgentWorkloadsOptions {
@@ -107,7 +110,7 @@ export async function startAgentWorkloads(
       restored,
       outOfContact: () => offlineTooLong(contact),
       heldChanged: () => {
-        kept?.save(
+        kept?.save(() =>
           served.supply.held.map(({ entryName, entryUid, issuedAtMs, svid }) => {
             const { chain, key, authorityId } = svid;
             return { entryName, entryUid, chain, key, authorityId, issuedAtMs };

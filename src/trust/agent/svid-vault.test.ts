@@ -57,7 +57,7 @@ async function vault(key = 'key'): Promise<SealedSvids> {
 suite('the SVIDs that an agent keeps', () => {
   test('come back after a restart, and are sealed on the disk', async () => {
     const first = await vault();
-    first.save([svid]);
+    first.save(() => [svid]);
     await first.close();
     assert.deepEqual(await (await vault()).load(), [svid]);
     assert.equal(statSync(file).mode & 0o777, 0o600);
@@ -66,16 +66,24 @@ suite('the SVIDs that an agent keeps', () => {
     }
   });
 
-  test('are written once for many changes', async () => {
+  test('are read and written once for many changes', async () => {
     const clock = new VirtualClock();
     const sealer = await sealerOf(join(base, 'key'), dataDir, random);
     const kept = new SealedSvids({ file, sealer, clock, log });
-    kept.save([svid]);
-    kept.save([]);
-    kept.save([svid, svid]);
+    const held: KeptSvid[] = [];
+    let reads = 0;
+    for (let at = 0; at < 100; at++) {
+      held.push(svid);
+      kept.save(() => {
+        reads++;
+        return held;
+      });
+    }
+    assert.equal(reads, 0);
     await clock.advance(1_000);
     await kept.close();
-    assert.equal((await (await vault()).load()).length, 2);
+    assert.equal(reads, 1);
+    assert.equal((await (await vault()).load()).length, 100);
   });
 
   test('are none at first, without an error', async () => {
@@ -85,7 +93,7 @@ suite('the SVIDs that an agent keeps', () => {
 
   test('are not used where another key sealed them', async () => {
     const first = await vault();
-    first.save([svid]);
+    first.save(() => [svid]);
     await first.close();
     assert.deepEqual(await (await vault('another-key')).load(), []);
     assert.match(errors[0] ?? '', /sealed with another key file/);
@@ -99,9 +107,9 @@ suite('the SVIDs that an agent keeps', () => {
 
   test('are gone when they are dropped', async () => {
     const first = await vault();
-    first.save([svid]);
+    first.save(() => [svid]);
     await first.close();
-    first.save([svid, svid]);
+    first.save(() => [svid, svid]);
     await first.drop();
     assert.deepEqual(await (await vault()).load(), []);
   });

@@ -56,7 +56,7 @@ export class SealedSvids implements SvidVault {
     readonly clock: Clock;
     readonly log: Log;
   };
-  #waiting: readonly KeptSvid[] | undefined;
+  #waiting: (() => readonly KeptSvid[]) | undefined;
   #timer: Timer | undefined;
   #writing: Promise<void> = Promise.resolve();
 
@@ -88,8 +88,8 @@ export class SealedSvids implements SvidVault {
     }
   }
 
-  save(svids: readonly KeptSvid[]): void {
-    this.#waiting = svids;
+  save(held: () => readonly KeptSvid[]): void {
+    this.#waiting = held;
     this.#timer ??= this.#parts.clock.timer(pauseMs, () => this.#write());
   }
 
@@ -111,17 +111,17 @@ export class SealedSvids implements SvidVault {
 
   #write(): void {
     this.#timer = undefined;
-    const svids = this.#waiting;
-    if (svids === undefined) return;
+    const held = this.#waiting;
+    if (held === undefined) return;
     this.#waiting = undefined;
-    this.#writing = this.#replace(this.#writing, svids);
+    this.#writing = this.#replace(this.#writing, held);
   }
 
-  async #replace(before: Promise<void>, svids: readonly KeptSvid[]): Promise<void> {
+  async #replace(before: Promise<void>, held: () => readonly KeptSvid[]): Promise<void> {
     await before;
     const { file, sealer, log } = this.#parts;
     try {
-      const plain = Buffer.from(JSON.stringify(svids.map(toStored)));
+      const plain = Buffer.from(JSON.stringify(held().map(toStored)));
       const sealed = await sealer.seal(place, plain);
       plain.fill(0);
       await replaceFile(file, sealed);
