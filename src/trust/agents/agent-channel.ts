@@ -5,10 +5,9 @@ import { hostname } from 'node:os';
 import { agentKind } from '../../api/kinds/agent.ts';
 import type { SignForAgent } from '../../core/agent/agent-signer.ts';
 import { AgentStreams } from '../../core/agent/agent-streams.ts';
-import { hasCode } from '../../core/errors/error.ts';
 import type { PlaneContext, RunningPlane } from '../../core/plane/plane.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
 import { kindReader } from '../../core/store/reader.ts';
-import type { Store } from '../../core/store/store.ts';
 import { agentEpoch, epochCollection } from './agent-epoch.ts';
 import { AgentFacts } from './agent-facts.ts';
 import { signingProblem } from '../join/conflicts.ts';
@@ -33,7 +32,7 @@ export interface AgentChannel extends Required<Pick<RunningPlane, 'rpcs'>> {
 }
 
 export function agentChannel(parts: AgentChannelParts): AgentChannel {
-  const { store, random, members, agentSections: sections } = parts;
+  const { store, clock, random, members, agentSections: sections } = parts;
   const sessions = new SessionClaims({
     ...parts,
     replica: random.uuid(),
@@ -58,32 +57,18 @@ export function agentChannel(parts: AgentChannelParts): AgentChannel {
     presence: facts,
   });
   // Agents must know a new epoch before the next change.
-  const unfollow = follow(store, epochCollection, () => streams.changed(undefined));
+  const epochs = new StoreSource({ store, clock, collection: epochCollection }).start({
+    add: () => streams.changed(undefined),
+    // The store is closed.
+    ended: () => undefined,
+  });
   return {
     rpcs: [streams.rpc],
     stop: () => {
-      unfollow();
+      epochs.stop();
       streams.stop();
       sessions.stop();
       facts.stop();
     },
   };
-}
-
-/** Calls `changed` after every change of the collection. The result stops it. */
-function follow(store: Store, collection: string, changed: () => void): () => void {
-  let watch = start();
-  return () => watch.stop();
-
-  function start() {
-    return store.watch(collection, store.revision, {
-      changes: changed,
-      ended: (error) => {
-        if (!hasCode(error, 'HANSA_EXPIRED')) return;
-        // Changes in the meantime are unknown.
-        watch = start();
-        changed();
-      },
-    });
-  }
 }

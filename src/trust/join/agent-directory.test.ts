@@ -4,6 +4,7 @@ import { suite, test, type TestContext } from 'node:test';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { VirtualClock } from '../../core/clock/virtual.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import { federationCheck } from '../../core/plane/route-access.ts';
 import { openStore } from '../../core/store/open.ts';
@@ -230,6 +231,35 @@ suite('an agent', () => {
     await members.put('bot/ci/1', undefined, { ...kept.member, role: 'bot', name: 'ci' }, []);
     await clock.advance(0);
     assert.deepEqual(told, [['crane']]);
+  });
+
+  test('that changes after a watch was lost is told, too', async (t) => {
+    const { directory, members, store, clock } = await scene(t);
+    const lose: (() => void)[] = [];
+    const watch = store.watch.bind(store);
+    store.watch = (collection, revision, sink) => {
+      const running = watch(collection, revision, sink);
+      lose.push(() => {
+        running.stop();
+        sink.ended(new HansaError('HANSA_EXPIRED', 'too far behind'));
+      });
+      return running;
+    };
+    const told: unknown[] = [];
+    t.after(directory.onChange((agents) => told.push(agents)));
+    for (let time = 1; time <= 2; time++) {
+      for (const one of lose.splice(0)) one();
+      const kept = members.get('agent/crane');
+      assert.ok(kept);
+      // While there is no watch.
+      await members.put('agent/crane', kept, { ...kept.member, generation: 3 }, []);
+      await clock.advance(100);
+      assert.deepEqual(told.splice(0), [['crane']]);
+    }
+    const metadata = { name: 'bruges.example', uid: 'u1' };
+    await putObject(store, 'federationpeers', { metadata, spec: {} });
+    await clock.advance(0);
+    assert.deepEqual(told, [undefined]);
   });
 
   test('is refused when the peer that vouched for it is stopped', async (t) => {

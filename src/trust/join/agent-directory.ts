@@ -11,6 +11,7 @@ import { HansaError } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { Log } from '../../core/log/log.ts';
 import type { AgentDirectory, JoinedAgent } from '../../core/plane/route.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { FederationState } from '../authorization/federation-state.ts';
 import { agentOf, membersCollection } from './member-records.ts';
@@ -25,7 +26,7 @@ export interface AgentDirectoryParts {
   readonly members: Pick<Members, 'get'>;
   readonly federationState: { readonly current: FederationState };
   readonly authority: { onChange(listener: () => void): () => void };
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Clock;
   readonly log: Pick<Log, 'warn'>;
 }
 
@@ -36,7 +37,7 @@ const replicaLagMs = 10_000;
 const trustCollections = [federationPeerKind.plural, spiffeFederationKind.plural];
 
 export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
-  const { store, authority } = parts;
+  const { authority } = parts;
   return {
     find: (svid) => findAgent(parts, svid),
     refuse: ({ svid, address, wasAdmitted }, reason) => {
@@ -52,24 +53,51 @@ export function agentDirectory(parts: AgentDirectoryParts): AgentDirectory {
     },
     onChange: (listener) => {
       const all = (): void => listener(undefined);
-      const watches = trustCollections.map((collection) =>
-        store.watch(collection, store.revision, { changes: all, ended: all }),
-      );
-      watches.push(
-        store.watch(membersCollection, store.revision, {
-          changes: (changes) => {
-            const agents = changes.flatMap(({ name }) => agentOf(name) ?? []);
-            if (agents.length > 0) listener(agents);
-          },
-          ended: all,
+      const stops = trustCollections.map((collection) => follow(parts, collection, all));
+      stops.push(
+        follow(parts, membersCollection, (names) => {
+          const agents = names.flatMap((name) => agentOf(name) ?? []);
+          if (agents.length > 0) listener(agents);
         }),
+        authority.onChange(all),
       );
-      const unhook = authority.onChange(all);
       return () => {
-        unhook();
-        for (const watch of watches) watch.stop();
+        for (const stop of stops) stop();
       };
     },
+  };
+}
+
+/** Tells the names of changed records, also of those that changed while a watch was lost. */
+function follow(
+  { store, clock }: AgentDirectoryParts,
+  collection: string,
+  changed: (names: readonly string[]) => void,
+): () => void {
+  let isStarted = false;
+  let isStopped = false;
+  const due = new Set<string>();
+  // Once per commit, because a source names a record once for each of its versions.
+  const tell = async (): Promise<void> => {
+    await Promise.resolve();
+    const names = [...due];
+    due.clear();
+    if (!isStopped) changed(names);
+  };
+  const running = new StoreSource({ store, clock, collection }).start({
+    add: (name) => {
+      // Only changes count.
+      if (!isStarted) return;
+      if (due.size === 0) void tell();
+      due.add(name);
+    },
+    // The store is closed.
+    ended: () => undefined,
+  });
+  isStarted = true;
+  return () => {
+    isStopped = true;
+    running.stop();
   };
 }
 
