@@ -158,6 +158,20 @@ suite('a message that exceeds a limit ends the stream', () => {
     assert.equal((await ended).code, 'HANSA_TOO_MANY_REQUESTS');
   });
 
+  test('a flood of messages, before the one that is too many is decoded', async () => {
+    const { agent, ended } = await connected(await testReplica());
+    for (let at = 0; at < messageBurst; at++) agent.say({ case: 'ping', value: {} });
+    const broken = Buffer.from([(3 << 3) | 2, 0x7f]);
+    agent.sayBytes(broken);
+    assert.equal((await ended).code, 'HANSA_TOO_MANY_REQUESTS');
+  });
+
+  test('a large second hello, before it is decoded', async () => {
+    const { agent, ended } = await connected(await testReplica());
+    agent.sayBytes(Buffer.alloc(maxLaterMessageBytes * 2, (1 << 3) | 2));
+    assert.match((await ended).message, /a second hello/);
+  });
+
   test('a flood of streams', async () => {
     const replica = await testReplica();
     const ends = async (): Promise<string> => {

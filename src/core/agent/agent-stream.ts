@@ -11,7 +11,7 @@ import type { AgentCall } from '../plane/stream.ts';
 import type { PresentAgent } from './agent-sessions.ts';
 import type { SignForAgent, SigningAgent } from './agent-signer.ts';
 import type { ChannelMetrics } from './channel-metrics.ts';
-import { type HeldState, parseFromAgent, ProtocolError } from './from-agent.ts';
+import { type HeldState, kindOfMessage, parseFromAgent, ProtocolError } from './from-agent.ts';
 import {
   acknowledgeWithinMs,
   agentExporterBytes,
@@ -187,6 +187,10 @@ export class AgentStream {
 
   /** Never waits: a signing request must not delay a pong. */
   #handle(bytes: Buffer): void {
+    const kind = kindOfMessage(bytes);
+    if (kind === 'hello') throw outOfOrder('a second hello');
+    // Before decoding, which costs the most. The site asks for acknowledgements and pongs.
+    if (kind !== 'acknowledge' && kind !== 'pong') this.#spend();
     const message = parseFromAgent(bytes);
     switch (message.kind) {
       case 'hello':
@@ -196,17 +200,14 @@ export class AgentStream {
       case 'pong':
         return this.#pings.ponged(message.nonce);
       case 'ping': {
-        this.#spend();
         const value = create(PongSchema, { nonce: message.nonce });
         return this.#outbox.pong(encodeToAgent({ case: 'pong', value }));
       }
       case 'unknown':
-        return this.#spend();
+        return;
       case 'report':
-        this.#spend();
         return this.#presence?.reported(message.report);
       case 'sign':
-        this.#spend();
         this.#parts.metrics.signRequest();
         return this.#signs.ask(message.request);
     }

@@ -1,7 +1,7 @@
-// Parses the messages of an agent. Agents are authenticated, but one of them may be compromised: every
-// message is bounded before it is decoded.
+// Parses the messages of an agent. Agents are authenticated, but one of them may be compromised: the size
+// of a message and the number of all its fields, also of nested ones, are checked before it is decoded.
 
-import { fromBinary } from '@bufbuild/protobuf';
+import { type DescMessage, fromBinary } from '@bufbuild/protobuf';
 import { BinaryReader, WireType } from '@bufbuild/protobuf/wire';
 import { hash } from 'node:crypto';
 import {
@@ -12,6 +12,7 @@ import {
   type StateVersion as WireVersion,
 } from '../../../proto/gen/agent_pb.ts';
 import { HansaError } from '../errors/error.ts';
+import { maxAudiences } from '../identity/jwt/sign-svid.ts';
 import {
   maxHelloItems,
   maxHostBytes,
@@ -72,27 +73,48 @@ const digestBytes = 32;
 const maxNameBytes = 512;
 
 /**
- * The most fields of each message, by its number in FromAgent. Counted before decoding, because a
- * message of two bytes becomes an object of a hundred.
+ * By the number in FromAgent: the kind, and the most fields of the message with those of the messages in
+ * it. A field of two bytes becomes an object of a hundred.
  */
-const mostFields: ReadonlyMap<number, number> = new Map([
-  [1, maxHelloItems + 8],
-  [2, 8],
-  [3, maxSignBatch + 1],
-  [4, maxProblems + 8],
-  [5, 8],
-  [6, 8],
+const kinds: ReadonlyMap<number, { kind: FromAgentMessage['kind']; mostFields: number }> = new Map([
+  // An item has six fields.
+  [1, { kind: 'hello', mostFields: maxHelloItems * 8 }],
+  [2, { kind: 'acknowledge', mostFields: 16 }],
+  // A request, its entry and its audiences. A request for a certificate has fewer.
+  [3, { kind: 'sign', mostFields: maxSignBatch * (maxAudiences + 2) }],
+  [4, { kind: 'report', mostFields: maxProblems + 8 }],
+  [5, { kind: 'ping', mostFields: 8 }],
+  [6, { kind: 'pong', mostFields: 8 }],
 ]);
+/** Fields beside the message, which only newer sites know. */
+const maxOtherFields = 8;
 
-/** Throws HANSA_BAD_REQUEST or HANSA_TOO_LARGE. */
-export function parseFromAgent(bytes: Uint8Array): FromAgentMessage {
-  const { message } = decode(bytes);
-  if (message.case !== 'hello' && bytes.byteLength > maxLaterMessageBytes) {
+/**
+ * Reads only the first field, so it is cheap for every message. Throws HANSA_TOO_LARGE for a message that
+ * is too large for its kind, and HANSA_BAD_REQUEST where it has none.
+ */
+export function kindOfMessage(bytes: Uint8Array): FromAgentMessage['kind'] {
+  const kind = readSafely(() => {
+    if (bytes.byteLength === 0) return 'unknown';
+    const [field] = new BinaryReader(bytes).tag();
+    return kinds.get(field)?.kind ?? 'unknown';
+  });
+  if (kind !== 'hello' && bytes.byteLength > maxLaterMessageBytes) {
     throw new HansaError(
       'HANSA_TOO_LARGE',
       `A message of ${bytes.byteLength} bytes is too large: after the hello, the limit is ${maxLaterMessageBytes}.`,
     );
   }
+  return kind;
+}
+
+/** Throws HANSA_BAD_REQUEST or HANSA_TOO_LARGE. */
+export function parseFromAgent(bytes: Uint8Array): FromAgentMessage {
+  kindOfMessage(bytes);
+  const { message } = readSafely(() => {
+    checkFields(bytes);
+    return fromBinary(FromAgentSchema, bytes, { readUnknownFields: false });
+  });
   switch (message.case) {
     case 'hello':
       return { kind: 'hello', hello: parseHello(message.value) };
@@ -115,42 +137,80 @@ export function parseFromAgent(bytes: Uint8Array): FromAgentMessage {
   }
 }
 
-function decode(bytes: Uint8Array) {
+function readSafely<T>(read: () => T): T {
   try {
-    countFields(bytes);
-    return fromBinary(FromAgentSchema, bytes, { readUnknownFields: false });
+    return read();
   } catch (cause) {
     if (cause instanceof HansaError) throw cause;
     throw bad('a message is not a FromAgent', cause);
   }
 }
 
-/** Throws where a message has more fields than it can need. */
-function countFields(bytes: Uint8Array): void {
+/** Throws where a message has more fields than it can need, or is two messages. */
+function checkFields(bytes: Uint8Array): void {
   const reader = new BinaryReader(bytes);
-  let left: number | undefined;
+  let messages = 0;
+  let others = 0;
   while (reader.pos < reader.len) {
-    const [field, type] = reader.tag();
-    const most = mostFields.get(field);
-    if (most === undefined || type !== WireType.LengthDelimited) {
-      reader.skip(type, field);
+    const [number, type] = reader.tag();
+    const kind = kinds.get(number);
+    const inside = messagesIn(FromAgentSchema).get(number);
+    if (kind === undefined || inside === undefined || type !== WireType.LengthDelimited) {
+      if (++others > maxOtherFields) throw bad(`a message has more than ${maxOtherFields} parts`);
+      skip(reader, type, number);
       continue;
     }
-    // A repeated message is merged with the one before, so all of them count together.
-    left ??= most;
-    const inner = new BinaryReader(reader.bytes());
-    while (inner.pos < inner.len) {
-      const [number, inside] = inner.tag();
-      inner.skip(inside, number);
-      if (--left < 0) throw bad(`a message has more than ${most} parts`);
+    // Later ones would be merged with the first, or replace it.
+    if (++messages > 1 || others > 0) throw bad('a message does not have its one part first');
+    const { mostFields } = kind;
+    if (countFields(reader.bytes(), inside, mostFields) > mostFields) {
+      throw bad(`a message has more than ${mostFields} parts`);
     }
   }
+}
+
+/** Counts the fields of a message and of the messages in it, until there are more than `most`. */
+function countFields(bytes: Uint8Array, desc: DescMessage, most: number): number {
+  const reader = new BinaryReader(bytes);
+  const nested = messagesIn(desc);
+  let count = 0;
+  while (reader.pos < reader.len && count <= most) {
+    const [number, type] = reader.tag();
+    count++;
+    const inside = nested.get(number);
+    if (inside === undefined || type !== WireType.LengthDelimited) skip(reader, type, number);
+    else count += countFields(reader.bytes(), inside, most - count);
+  }
+  return count;
+}
+
+function skip(reader: BinaryReader, type: WireType, number: number): void {
+  // A group has any number of fields, and no message of this protocol has one.
+  if (type === WireType.StartGroup) throw bad('a message has a group');
+  reader.skip(type, number);
+}
+
+const nestedMessages = new Map<DescMessage, ReadonlyMap<number, DescMessage>>();
+
+/** The fields that are messages, or lists of them, by number. */
+function messagesIn(desc: DescMessage): ReadonlyMap<number, DescMessage> {
+  let found = nestedMessages.get(desc);
+  if (found === undefined) {
+    found = new Map(
+      desc.fields.flatMap(({ number, message }) =>
+        message === undefined ? [] : [[number, message] as const],
+      ),
+    );
+    nestedMessages.set(desc, found);
+  }
+  return found;
 }
 
 function parseHello({ version, host, session, held, items }: AgentHello): Hello {
   if (session.byteLength !== sessionBytes) {
     throw bad(`the session has ${session.byteLength} bytes instead of ${sessionBytes}`);
   }
+  if (items.length > maxHelloItems) throw bad(`a hello has more than ${maxHelloItems} items`);
   return {
     version: cut(version, maxVersionBytes),
     host: cut(host, maxHostBytes),

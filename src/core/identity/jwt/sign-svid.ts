@@ -13,7 +13,7 @@ export const defaultJwtTtlSeconds = 300;
 /** Longest lifetime of a token, for which the site keeps publishing an old key. */
 export const maxJwtTtlSeconds = maxTtlSeconds;
 /** The specification recommends one (§3.2). */
-const maxAudiences = 32;
+export const maxAudiences = 32;
 const maxAudienceLength = 2048;
 /** Total length of all audiences, so that the validator accepts every token that is signed here. */
 const maxAudiencesLength = 4096;
