@@ -103,6 +103,43 @@ suite('a signing request', () => {
     await stop();
   });
 
+  test('that timed out counts as unanswered until the site answers it', async () => {
+    const { clock, site, link, stop } = scene();
+    await clock.advance(0);
+    const [stream] = site.streams;
+    const ids = () =>
+      stream?.sent.flatMap((one) => (one.case === 'sign' ? [one.value.id] : [])) ?? [];
+    const late = Promise.allSettled(Array.from({ length: 8 }, () => link.sign(() => ({ x509 }))));
+    await clock.advance(30_000);
+    assert.ok((await late).every(({ status }) => status === 'rejected'));
+    const asked = link.sign(() => ({ x509 }));
+    await clock.advance(0);
+    assert.equal(ids().length, 8);
+    stream?.say({ case: 'signed', value: { id: ids()[3] ?? 0n } });
+    await clock.advance(0);
+    assert.equal(ids().length, 9);
+    stream?.say({ case: 'signed', value: { id: ids()[8] ?? 0n } });
+    assert.equal((await asked).id, ids()[8]);
+    await stop();
+  });
+
+  test('that timed out does not count on the next stream', async () => {
+    const { clock, site, link, stop } = scene();
+    await clock.advance(0);
+    const late = Promise.allSettled(Array.from({ length: 8 }, () => link.sign(() => ({ x509 }))));
+    await clock.advance(30_000);
+    await late;
+    site.cut();
+    await clock.advance(30_000);
+    const asked = link.sign(() => ({ x509 }));
+    await clock.advance(0);
+    const sent = site.open?.sent.find((one) => one.case === 'sign');
+    assert.ok(sent?.case === 'sign');
+    site.open?.say({ case: 'signed', value: { id: sent.value.id } });
+    assert.equal((await asked).id, sent.value.id);
+    await stop();
+  });
+
   test('that is under way is finished before a planned reconnect, and later ones use the new stream', async () => {
     const { clock, site, link, stop } = scene();
     await clock.advance(0);

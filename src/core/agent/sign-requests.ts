@@ -40,7 +40,11 @@ export class SignRequests {
   readonly #clock: Clock;
   readonly #send: (id: bigint, build: BuildSignRequest) => void;
   readonly #late: () => void;
-  readonly #inFlight = new Map<bigint, Waiting>();
+  /**
+   * Unanswered at the site, which ends the stream where there are too many. So a request stays here when
+   * nobody waits for it any more; its value is then undefined.
+   */
+  readonly #inFlight = new Map<bigint, Waiting | undefined>();
   readonly #queue = new Set<Waiting>();
   #lastId = 0n;
 
@@ -90,19 +94,20 @@ export class SignRequests {
     }
   }
 
-  /** A response without a request is late, and ignored. */
+  /** A response that nobody waits for is ignored. */
   answered(response: SignResponse): void {
     const waiting = this.#inFlight.get(response.id);
-    if (waiting === undefined) return;
     this.#inFlight.delete(response.id);
-    settle(waiting).resolve(response);
+    if (waiting !== undefined) settle(waiting).resolve(response);
   }
 
   /** The stream ended: the site may have signed, but the answer is lost. */
   failSent(error: unknown): void {
     const all = [...this.#inFlight.values()];
     this.#inFlight.clear();
-    for (const waiting of all) settle(waiting).reject(error);
+    for (const waiting of all) {
+      if (waiting !== undefined) settle(waiting).reject(error);
+    }
   }
 
   /** There will be no stream soon. */
@@ -116,7 +121,9 @@ export class SignRequests {
     this.#queue.delete(waiting);
     let wasSent = false;
     for (const [id, one] of this.#inFlight) {
-      if (one === waiting) wasSent = this.#inFlight.delete(id);
+      if (one !== waiting) continue;
+      this.#inFlight.set(id, undefined);
+      wasSent = true;
     }
     waiting.reject(
       new HansaError(
