@@ -164,6 +164,37 @@ suite('the issuer of an agent', () => {
     await issue();
   });
 
+  test('bounds the requests that wait for a slow site, each kind for itself', async () => {
+    const { issuer, random } = await scene();
+    const key = await generateP256(random);
+    for (let at = 0; at < 10_000; at++) void issuer.issue(web, key).catch(() => undefined);
+    const full = (most: number) => unavailable(new RegExp(`too slowly, and ${most} requests wait`));
+    await assert.rejects(issuer.issue(web, key), full(10_000));
+    for (let at = 0; at < 2_000; at++) {
+      const entry = { ...web, uid: `uid-${at % 10}` };
+      void issuer.issueJwt(entry, [`aud-${at}`]).catch(() => undefined);
+    }
+    await assert.rejects(issuer.issueJwt(web, ['db']), full(2_000));
+    issuer.revoke(new HansaError('HANSA_FORBIDDEN', 'Forgotten.'));
+  });
+
+  test('does not send a request for a token that waited too long, and sends later ones', async () => {
+    const { issuer, link, clock, settled } = await scene();
+    let open = (): void => undefined;
+    link.gate = new Promise((resolve) => (open = resolve));
+    const sent = Promise.all(
+      Array.from({ length: 200 }, (_, at) => issuer.issueJwt(web, [`aud-${at}`])),
+    );
+    await clock.advance(1);
+    const old = issuer.issueJwt(web, ['old']);
+    const rejected = assert.rejects(old, unavailable(/it waited for 30 s/));
+    await clock.advance(30_000);
+    const young = issuer.issueJwt(web, ['young']);
+    open();
+    await settled(Promise.all([sent, rejected, young]));
+    assert.deepEqual(link.batches, [50, 50, 50, 50, 1]);
+  });
+
   test('rejects everything from the moment at which the site forgot the agent', async () => {
     const { issuer, link, random, clock, issue } = await scene();
     let open = (): void => undefined;

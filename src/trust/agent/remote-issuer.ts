@@ -45,6 +45,11 @@ const messageRate = { burst: messageBurst / 2, perSecond: messagesPerSecond / 2 
 const jwtRate = { burst: 500, perSecond: 20 } as const;
 /** Above the number of entries of an agent. */
 const maxEntries = 10_000;
+/** Waiting requests while the site answers slowly: one certificate per entry, and 20 s of tokens. */
+const mostX509 = maxEntries;
+const mostJwt = 2_000;
+/** Whoever asked for a token has given up after this time. */
+const jwtWaitsMs = 30_000;
 /** An SVID of a new authority may arrive before the bundle that has the authority. */
 const bundleWithinMs = 1_000;
 
@@ -61,6 +66,8 @@ interface X509Ask extends Ask<IssuedSvid> {
 
 interface JwtAsk extends Ask<IssuedJwtSvid> {
   readonly audience: readonly string[];
+  /** In monotonic time. */
+  readonly askedMs: number;
 }
 
 export class RemoteIssuer implements SvidIssuer {
@@ -83,7 +90,7 @@ export class RemoteIssuer implements SvidIssuer {
   issue(entry: UsableEntry, key: KeyObject): Promise<IssuedSvid> {
     const publicKey = PublicKey.of(key);
     return new Promise((resolve, reject) => {
-      this.#add(this.#x509, { entry, key, publicKey, resolve, reject });
+      this.#add(this.#x509, mostX509, { entry, key, publicKey, resolve, reject });
     });
   }
 
@@ -96,8 +103,9 @@ export class RemoteIssuer implements SvidIssuer {
         `Cannot issue a JWT-SVID for ${entry.id.toString()}: more than ${jwtRate.perSecond} new ones per second. Request the same audience again, or fewer audiences.`,
       );
     }
+    const askedMs = this.#options.clock.monotonic();
     return new Promise((resolve, reject) => {
-      this.#add(this.#jwt, { entry, audience, resolve, reject });
+      this.#add(this.#jwt, mostJwt, { entry, audience, askedMs, resolve, reject });
     });
   }
 
@@ -111,9 +119,13 @@ export class RemoteIssuer implements SvidIssuer {
     for (const ask of [...this.#x509.splice(0), ...this.#jwt.splice(0)]) ask.reject(error);
   }
 
-  #add<A extends Pick<X509Ask, 'reject'>>(queue: A[], ask: A): void {
+  #add<A extends Pick<X509Ask, 'reject'>>(queue: A[], most: number, ask: A): void {
     if (this.#revoked !== undefined) {
       ask.reject(this.#revoked);
+      return;
+    }
+    if (queue.length >= most) {
+      ask.reject(tooSlow(`${most} requests wait already`));
       return;
     }
     queue.push(ask);
@@ -130,7 +142,16 @@ export class RemoteIssuer implements SvidIssuer {
     });
   }
 
+  /** The oldest are first. */
+  #dropOld(): void {
+    const sinceMs = this.#options.clock.monotonic() - jwtWaitsMs;
+    const kept = this.#jwt.findIndex(({ askedMs }) => askedMs > sinceMs);
+    const old = this.#jwt.splice(0, kept === -1 ? this.#jwt.length : kept);
+    for (const ask of old) ask.reject(tooSlow(`it waited for ${jwtWaitsMs / 1000} s`));
+  }
+
   #flush(): void {
+    this.#dropOld();
     while (this.#x509.length + this.#jwt.length > 0 && this.#inFlight < maxInFlight) {
       const waitSeconds = this.#messages.take('');
       if (waitSeconds !== undefined) {
@@ -217,4 +238,11 @@ export class RemoteIssuer implements SvidIssuer {
       return verify();
     }
   }
+}
+
+function tooSlow(why: string): HansaError {
+  return new HansaError(
+    'HANSA_UNAVAILABLE',
+    `Cannot issue an SVID: the site answers too slowly, and ${why}. Try again later.`,
+  );
 }
