@@ -168,7 +168,7 @@ export const AgentHelloSchema: GenMessage<AgentHello> = /*@__PURE__*/
  */
 export type StateVersion = Message<"hansa.agent.v1.StateVersion"> & {
   /**
-   * Identifies the database: another one starts its revisions anew.
+   * Identifies the database: another one counts revisions from the start.
    *
    * @generated from field: string incarnation = 1;
    */

@@ -34,7 +34,7 @@ export const joinTokenKind = defineKind({
   auditName: 'join.token',
   guardedFields: [
     { field: 'spec.labels', writes: workloadEntryKind.plural },
-    // Whoever decides who may join with such a token gives its labels away.
+    // A caller who decides who may join with such a token also decides who gets its labels.
     { field: 'spec', ifSet: 'spec.labels', writes: workloadEntryKind.plural },
   ],
   spec: s.object({

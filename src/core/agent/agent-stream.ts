@@ -102,7 +102,7 @@ export class AgentStream {
       outbox,
       sign: (request) => this.#sign(request),
     });
-    // Whoever waits for them may have gone.
+    // The callers that wait for them may have ended.
     for (const { promise } of [this.#over, this.#ready]) promise.catch(() => undefined);
   }
 
@@ -253,7 +253,7 @@ export class AgentStream {
     return signed;
   }
 
-  /** Whoever has the key of a revoked authority must not get SVIDs of the next one. */
+  /** A thief with the key of a revoked authority must not get SVIDs of the next one. */
   #refuseRevoked(): void {
     if (this.#call.isRevoked === true) throw revoked();
   }

@@ -106,11 +106,6 @@ export class AgentStreams {
     };
   }
 
-  /** The agents with a stream to this process. */
-  get connected(): ReadonlySet<string> {
-    return new Set(this.#streams.keys());
-  }
-
   /** The state of these agents, or of all, may have changed: its items or the epoch. */
   changed(agents: readonly string[] | undefined): void {
     if (agents === undefined) {

@@ -36,11 +36,6 @@ export class AgentSections {
     };
   }
 
-  /** In order of names. */
-  get all(): readonly AgentSection[] {
-    return this.#sorted;
-  }
-
   /** The items of all sections. */
   itemsOf(agent: string): readonly AgentItem[] {
     const [first, ...others] = this.#sorted;

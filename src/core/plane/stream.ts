@@ -26,7 +26,7 @@ export interface PeerCall extends PlaneCall {
 
 export interface AgentCall extends PlaneCall {
   readonly agent: JoinedAgent;
-  /** Whether the authority of the agent's SVID was revoked: see `graceMs`. Whoever stole its key may be the caller. */
+  /** Whether the authority of the agent's SVID was revoked: see `graceMs`. The caller may be a thief with its key. */
   readonly isRevoked?: boolean;
 }
 

@@ -16,7 +16,8 @@ import { signingTranscript } from '../agents/sign-transcript.ts';
 import { signTranscript } from '../join/proof.ts';
 import type { UsableEntry } from '../workload/entries/matching-entries.ts';
 import type { SvidIssuer } from '../workload/svids/issuer.ts';
-import type { SignBinding, SignContent, SigningLink } from './signing-link.ts';
+import type { SignBinding } from '../../core/agent/sign-requests.ts';
+import type { SignContent, SigningLink } from './signing-link.ts';
 import type { SiteView } from './site-view.ts';
 import { refusalError, verifyJwt, verifyX509 } from './verify-signed.ts';
 
@@ -48,7 +49,7 @@ const maxEntries = 10_000;
 /** Waiting requests while the site answers slowly: one certificate per entry, and 20 s of tokens. */
 const mostX509 = maxEntries;
 const mostJwt = 2_000;
-/** Whoever asked for a token has given up after this time. */
+/** The caller that requested a token has given up after this time. */
 const jwtWaitsMs = 30_000;
 /** An SVID of a new authority may arrive before the bundle that has the authority. */
 const bundleWithinMs = 1_000;

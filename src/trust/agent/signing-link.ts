@@ -7,14 +7,7 @@ import type {
   SignResponse,
   X509RequestSchema,
 } from '../../../proto/gen/agent_pb.ts';
-
-/** What a proof of possession is bound to. */
-export interface SignBinding {
-  /** RFC 5705: bytes that only the two ends of this connection know. */
-  readonly exporter: Buffer;
-  /** `SignRequest.id`. */
-  readonly request: bigint;
-}
+import type { SignBinding } from '../../core/agent/sign-requests.ts';
 
 export interface SignContent {
   readonly x509: MessageInitShape<typeof X509RequestSchema>[];

@@ -17,7 +17,8 @@ import type { SiteAuthority } from '../../core/identity/authority/authority.ts';
 import { signJwtSvid } from '../../core/identity/jwt/sign-svid.ts';
 import { PublicKey } from '../../core/identity/x509/keys.ts';
 import { signingTranscript } from '../agents/sign-transcript.ts';
-import type { SignBinding, SignContent, SigningLink } from './signing-link.ts';
+import type { SignBinding } from '../../core/agent/sign-requests.ts';
+import type { SignContent, SigningLink } from './signing-link.ts';
 
 export const testAgent = 'crane-1';
 const exporter = Buffer.alloc(32, 7);

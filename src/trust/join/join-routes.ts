@@ -76,7 +76,7 @@ export function joinRoutes(parts: JoinRoutesParts): readonly PlaneRoute[] {
       allow: 'rights',
       rights: [
         { verb: 'update', kind: joinTokenKind, nameFrom: 'name' },
-        // As for setting the labels: whoever has the secret gets them.
+        // As for setting the labels: a client with the secret gets them.
         ...['create', 'update'].map((verb) => ({ verb, kind: workloadEntryKind, only: labelled })),
       ],
       handle: async (request) => json(await makeSecret(parts, request)),

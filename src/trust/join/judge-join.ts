@@ -61,7 +61,7 @@ export interface SvidJudgement {
   readonly presented: Certificate | undefined;
   /** Set if chain and signature are valid, whatever the token allows. */
   readonly proven: ProvenSvid | undefined;
-  /** Set if the key of the presented SVID signed, whoever issued it. */
+  /** Set if the key of the presented SVID signed, even if another authority issued the SVID. */
   readonly held: ProvenSvid | undefined;
   readonly refusals: readonly Refusal[];
 }
@@ -118,7 +118,7 @@ export async function judgeSvid(
   return { presented: leaf, proven, held, refusals };
 }
 
-/** Undefined if the certificate is not an SVID. Costs the same whoever issued it. */
+/** Undefined if the certificate is not an SVID. Costs the same for every issuer. */
 function claimedId(leaf: Certificate | undefined): SpiffeId | undefined {
   if (leaf === undefined) return undefined;
   try {

@@ -312,7 +312,7 @@ describe('the supply of SVIDs', () => {
     assert.equal(failures.length, 1);
   });
 
-  test('restores an SVID that is due at half of its life, and not anew', async () => {
+  test('restores an SVID that is due at half of its original life, not of the rest', async () => {
     const { supply, clock } = await scene();
     const svid = await supply.svidOf(entry());
     const [held] = supply.held;
