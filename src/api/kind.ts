@@ -20,7 +20,7 @@ export interface Column {
 }
 
 /** Which names objects of a kind may have. Those of trust domains and agents may have `_` (a deviation from kube-apiserver). */
-export type NameRule = 'dns-subdomain' | 'trust-domain' | 'agent';
+export type NameRule = 'dns-subdomain' | 'dns-label' | 'trust-domain' | 'agent';
 
 export interface Kind<
   Spec extends ObjectSchema = ObjectSchema,
@@ -32,6 +32,8 @@ export interface Kind<
   readonly shortNames: readonly string[];
   readonly description: string;
   readonly names: NameRule;
+  /** Names that no object may have, because they mean something else where names are used. */
+  readonly reservedNames?: readonly string[];
   /** The only name that objects of this kind may have; users can neither create nor delete it. */
   readonly singleton?: string;
   readonly spec: Spec;

@@ -35,6 +35,7 @@ function namesOf(kind: Kind): string {
 const nameRules: Readonly<Record<NameRule, string>> = {
   'trust-domain': 'a trust domain: lower-case letters, digits, `.`, `-` and `_`',
   'dns-subdomain': 'a DNS subdomain: lower-case letters, digits, `-` and `.`',
+  'dns-label': 'a DNS label: at most 63 lower-case letters, digits and `-`',
   agent: 'at most 63 lower-case letters, digits, `.`, `-` and `_`',
 };
 

@@ -6,7 +6,13 @@ import { checkManagerName } from '../fields/writer-name.ts';
 import type { Kind } from '../kind.ts';
 import type { ManagedFieldsEntry, ObjectMeta } from '../object.ts';
 import { checkOwners } from './owner-references.ts';
-import { checkLabelValue, checkName, checkQualifiedName, maskTrailingDash } from './names.ts';
+import {
+  checkLabelValue,
+  checkLabel,
+  checkName,
+  checkQualifiedName,
+  maskTrailingDash,
+} from './names.ts';
 import {
   type FieldError,
   forbidden,
@@ -79,7 +85,9 @@ function nameErrors(kind: Kind, name: string): readonly string[] {
   if (kind.singleton !== undefined && name !== kind.singleton) {
     return [`must be ${quoteGo(kind.singleton)}: there is only one ${kind.kind}`];
   }
+  if (kind.reservedNames?.includes(name) === true) return ['is reserved'];
   if (kind.names === 'dns-subdomain') return checkName(name);
+  if (kind.names === 'dns-label') return checkLabel(name);
   if (kind.names === 'agent') return isAgentName(name) ? [] : [`must have ${agentNameRule}`];
   const problem = TrustDomain.problem(name);
   return problem === undefined ? [] : [`must be a trust domain: ${problem}`];

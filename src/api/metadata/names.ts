@@ -33,6 +33,18 @@ export function checkName(text: string): readonly string[] {
   return checkSubdomain(text, 'characters');
 }
 
+const labelGrammar = new RegExp(`^${label}$`);
+const labelMaxBytes = 63;
+
+/** Names that become one label of a host name (RFC 1123). */
+export function checkLabel(text: string): readonly string[] {
+  return Buffer.byteLength(text) <= labelMaxBytes && labelGrammar.test(text)
+    ? none
+    : [
+        `must be a DNS label: at most ${labelMaxBytes} lower-case letters, digits and '-', with a letter or digit at both ends`,
+      ];
+}
+
 /** What may stand before a generated suffix: a name, but for a dash at its end. */
 export function maskTrailingDash(prefix: string): string {
   return prefix.length > 1 && prefix.endsWith('-') ? `${prefix.slice(0, -2)}a` : prefix;

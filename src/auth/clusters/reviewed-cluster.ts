@@ -1,0 +1,33 @@
+// A Cluster as reviews use it, computed once for each version of the object.
+
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+
+export interface ReviewedCluster {
+  readonly name: string;
+  /** A cluster that was deleted and created again has another one, so caches never mix them up. */
+  readonly uid: string;
+  /** Changes with every change of the spec. */
+  readonly generation: number;
+  readonly issuer: string;
+  /** Never empty. */
+  readonly apiAudiences: readonly string[];
+  readonly mode: 'jwks' | 'tokenreview' | 'hybrid';
+  readonly maxRevocationLagMs: number;
+  readonly onUnreachable: 'unavailable' | 'allowUntilLag';
+  readonly local: boolean;
+  readonly acceptsAPIServerAudience: boolean;
+  /** Prefixes of webhook authenticators, by caller. */
+  readonly webhookPrefixes: ReadonlyMap<string, string>;
+  /** Undefined without `apiServer`. */
+  readonly client: KubeClient | undefined;
+}
+
+/** The registered clusters, according to the current store. Methods are quick and without I/O. */
+export interface ClusterDirectory {
+  find(name: string): ReviewedCluster | undefined;
+  /** The cluster that is marked as local. */
+  local(): ReviewedCluster | undefined;
+  list(): readonly ReviewedCluster[];
+  /** Calls `listener` after each change of a cluster. Returns how to stop. */
+  onChange(listener: () => void): () => void;
+}

@@ -1,0 +1,40 @@
+// The configuration keys of the auth plane. settings.ts turns their values into settings.
+
+import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
+import { parseChoice, parseDnsName, parsePath } from '../core/config/config-values.ts';
+
+export const authKeys = {
+  'auth.baseDomain': configKey({
+    placeholder: 'NAME',
+    meaning:
+      'The base of the host names of TokenReview endpoints: api.CLUSTER.NAME, and api.NAME for the local cluster.',
+    default: 'kube-fed.svc.cluster.local',
+    parse: parseDnsName,
+  }),
+  'auth.credentialsDir': optionalConfigKey({
+    placeholder: 'FOLDER',
+    meaning: 'The folder of the files that Clusters name: CA certificates, tokens and keys.',
+    withoutIt: 'Clusters cannot name files',
+    parse: parsePath,
+  }),
+  'auth.audience': optionalConfigKey({
+    placeholder: 'AUDIENCE',
+    meaning:
+      'The audience of ServiceAccount tokens with which Pods may call the TokenReview endpoint.',
+    withoutIt: 'hansa://TRUST-DOMAIN',
+    parse: (text: string) => text,
+  }),
+  'auth.anonymous': configKey({
+    placeholder: 'true|false',
+    meaning: 'Whether programs on this machine may ask for reviews without a credential.',
+    default: 'false',
+    parse: parseChoice(['true', 'false']),
+  }),
+  'auth.validateV1': configKey({
+    placeholder: 'true|false',
+    meaning:
+      'Whether the site serves the deprecated POST /validate, GET /clusters and GET /health.',
+    default: 'true',
+    parse: parseChoice(['true', 'false']),
+  }),
+};

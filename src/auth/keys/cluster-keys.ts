@@ -1,0 +1,28 @@
+// The contract of the key cache: the keys that verify the tokens of each cluster.
+
+import type { KeyObject } from 'node:crypto';
+import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+
+export interface VerificationKey {
+  /** Undefined where the JWKS names none: such a key is tried for every token. */
+  readonly keyId: string | undefined;
+  readonly publicKey: KeyObject;
+}
+
+export interface KeySet {
+  readonly keys: readonly VerificationKey[];
+  /** The keys that a token with this `kid` may be signed with, as kube-apiserver chooses them. */
+  for(keyId: string | undefined): readonly VerificationKey[];
+  readonly fetchedAtMs: number;
+  readonly from: 'issuer' | 'apiServer';
+}
+
+export interface ClusterKeys {
+  /** The keys now; undefined where there are none (any more). Quick and without I/O. */
+  current(cluster: ReviewedCluster): KeySet | undefined;
+  /**
+   * Fetches, if the rate limit allows it; one request in flight for each cluster. Resolves with the newest
+   * keys, new or not. Rejects with HANSA_UNAVAILABLE where there are none.
+   */
+  refresh(cluster: ReviewedCluster): Promise<KeySet>;
+}

@@ -1,0 +1,25 @@
+// The settings of the auth plane.
+
+import { definePlaneSettings } from '../core/config/plane-settings.ts';
+import { authKeys } from './config-keys.ts';
+
+export interface AuthSettings {
+  readonly baseDomain: string;
+  /** Absolute; undefined: Clusters cannot name files. */
+  readonly credentialsDir: string | undefined;
+  /** Undefined: `hansa://TRUST-DOMAIN`. */
+  readonly audience: string | undefined;
+  readonly anonymous: boolean;
+  readonly validateV1: boolean;
+}
+
+export const authSettings = definePlaneSettings({
+  keys: authKeys,
+  read: (values): AuthSettings => ({
+    baseDomain: values['auth.baseDomain'],
+    credentialsDir: values['auth.credentialsDir'],
+    audience: values['auth.audience'],
+    anonymous: values['auth.anonymous'] === 'true',
+    validateV1: values['auth.validateV1'] === 'true',
+  }),
+});
