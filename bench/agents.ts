@@ -24,7 +24,12 @@ const anchorNewEntries = sized(10, 1);
 const rotations = sized(10, 2);
 /** An idle process returns memory after a minute. */
 const settleMs = sized(75_000, 100);
-const idleMs = sized(10_000, 200);
+/**
+ * Three periods of the slowest jobs that the site repeats for each agent: once a minute it checks the
+ * caller and the status. It pings every 20 seconds, and agents that connected together get their pings
+ * together, so a window that is not much longer holds all pings or none.
+ */
+const idleMs = sized(180_000, 200);
 const realAgents = 3;
 const other = 'danzig.example';
 const ownUid = process.getuid?.() ?? 0;
