@@ -109,6 +109,18 @@ for (const type of ['ec-p256', 'ec-p384', 'rsa-2048'] as const) {
   });
 }
 
+test('a public key that dropped its object imports it again when something verifies', async () => {
+  const signer = new LocalSigner(await generateKeyOf('ec-p256', new SeededRandom('drop')));
+  const text = Buffer.from('text');
+  const signature = await signer.sign(text);
+  const key = PublicKey.parse(signer.publicKey.spki);
+  const before = key.keyObject;
+  assert.equal(key.keyObject, before);
+  key.dropKeyObject();
+  assert.notEqual(key.keyObject, before);
+  assert.ok(verify('sha256', text, key.keyObject, signature));
+});
+
 test('a signer refuses keys that an authority should not have', () => {
   const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'secp521r1' });
   assert.throws(() => new LocalSigner(privateKey), /use P-256, P-384, RSA or Ed25519/);

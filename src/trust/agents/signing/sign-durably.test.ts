@@ -1,5 +1,7 @@
 import assert from 'node:assert/strict';
+import type { KeyObject } from 'node:crypto';
 import { suite, test } from 'node:test';
+import { PublicKey } from '../../../core/identity/x509/keys.ts';
 import { putEntry, remove } from '../../workload/test-workload-site.ts';
 import {
   crane,
@@ -62,6 +64,30 @@ suite('the audit records of a batch', () => {
     await site.sign(crane, requestOf(all), exporter);
     assert.equal(commits, 1);
     assert.equal((await site.records()).length, 50);
+  });
+
+  test('are awaited without the keys of the batch in OpenSSL', async (t) => {
+    const site = await signingSite(t);
+    await putEntry(site.store, 'web', onCrane);
+    const parse = PublicKey.parse.bind(PublicKey);
+    const parsed: { readonly key: PublicKey; readonly keyObject: KeyObject }[] = [];
+    t.mock.method(PublicKey, 'parse', (spki: Uint8Array) => {
+      const key = parse(spki);
+      parsed.push({ key, keyObject: key.keyObject });
+      return key;
+    });
+    let held: number | undefined;
+    site.hooks.beforeCommit = () => {
+      held = parsed.filter(({ key, keyObject }) => key.keyObject === keyObject).length;
+    };
+    const key = await newKey();
+    const all = Array.from({ length: 5 }, () => ({ entry: 'uid-web', key }));
+    assert.deepEqual(
+      refusals(await site.sign(crane, requestOf(all), exporter)),
+      all.map(() => undefined),
+    );
+    assert.equal(parsed.length, 5);
+    assert.equal(held, 0);
   });
 
   test('fail the whole batch where they cannot be written', async (t) => {

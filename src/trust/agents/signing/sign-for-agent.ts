@@ -176,6 +176,8 @@ class AgentSigner {
         `Cannot sign for entry ${entry.name}: the request does not prove that the agent holds the key.`,
       );
     }
+    // The batch may wait long for its audit records, and issuing needs only the bytes of the key.
+    publicKey.dropKeyObject();
     const { id: spiffeId, ttlSeconds, dnsNames } = entry;
     return {
       entry,
