@@ -2,6 +2,7 @@
 
 import { clusterKind } from '../api/kinds/cluster.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { convertClusters } from './convert-clusters.ts';
 import { authErrors } from './errors.ts';
 import { type AuthSettings, authSettings } from './settings.ts';
 
@@ -10,6 +11,7 @@ export const authPlane: Plane<AuthSettings> = {
   kinds: [clusterKind],
   settings: authSettings,
   errors: authErrors,
+  manifests: convertClusters,
   start: async (context, settings) => {
     const { startAuth } = await import('./start.ts');
     return startAuth(context, settings);

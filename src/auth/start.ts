@@ -1,11 +1,16 @@
 // Starts the auth plane in a site: creates its controllers and routes.
 
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import { authInfoRoute } from './routes/auth-info-route.ts';
 import type { AuthSettings } from './settings.ts';
 
 export async function startAuth(
-  _context: PlaneContext,
-  _settings: AuthSettings,
+  context: PlaneContext,
+  settings: AuthSettings,
 ): Promise<RunningPlane> {
-  return { controllers: [], routes: [], stop: async () => undefined };
+  return {
+    controllers: [],
+    routes: [authInfoRoute(context, settings)],
+    stop: async () => undefined,
+  };
 }

@@ -10,7 +10,7 @@ class Refused extends Error {}
 const convert = (text: string): JsonObject | undefined =>
   convertTeleport(parse(text) as JsonObject, (why) => {
     throw new Refused(why);
-  });
+  })?.[0]?.object;
 
 const federation = (source: string): string => `kind: spiffe_federation
 version: v1

@@ -1,10 +1,9 @@
 // Converts Teleport manifests (spiffe_federation v1 and token v2) to SPIFFEFederation and JoinToken. It
 // rejects unknown fields by name, because a silently dropped field would seem to take effect. Pure.
 
-import { apiVersion, type Json, type JsonObject } from '../api/object.ts';
-import type { ManifestConverter } from '../core/plane/command-line.ts';
-
-type Refuse = Parameters<ManifestConverter>[1];
+import { apiVersion, type JsonObject } from '../api/object.ts';
+import type { ManifestConverter, Refuse } from '../core/plane/command-line.ts';
+import { ManifestReader } from '../core/plane/manifest-reader.ts';
 
 const versions: ReadonlyMap<string, string> = new Map(
   Object.entries<string>({ spiffe_federation: 'v1', token: 'v2' }),
@@ -16,7 +15,7 @@ export const convertTeleport: ManifestConverter = (value, refuse) => {
   if (ours !== undefined || typeof kind !== 'string') return undefined;
   const version = versions.get(kind);
   if (version === undefined) return undefined;
-  const read = new Reader(value, '', refuse);
+  const read = new ManifestReader(value, '', refuse);
   if (read.text('version') !== version) {
     return refuse(`the kind ${kind} is supported only in version ${version}.`);
   }
@@ -34,15 +33,16 @@ export const convertTeleport: ManifestConverter = (value, refuse) => {
       ? { kind: 'SPIFFEFederation', spec: federationSpec(spec, refuse) }
       : { kind: 'JoinToken', spec: tokenSpec(spec, metadata, refuse) };
   for (const each of [read, metadata, spec]) each.end();
-  return {
+  const object = {
     apiVersion,
     kind: converted.kind,
     metadata: { name, ...(labels === undefined ? {} : { labels }) },
     spec: converted.spec,
   };
+  return [{ object }];
 };
 
-function federationSpec(spec: Reader, refuse: Refuse): JsonObject {
+function federationSpec(spec: ManifestReader, refuse: Refuse): JsonObject {
   const source = spec.object('bundle_source');
   const [profile, ...more] = ['static', 'https_web', 'https_spiffe'].filter((each) =>
     source.has(each),
@@ -59,7 +59,7 @@ function federationSpec(spec: Reader, refuse: Refuse): JsonObject {
   return { bundleSource };
 }
 
-function sourceOf(profile: string, fields: Reader, refuse: Refuse): JsonObject {
+function sourceOf(profile: string, fields: ManifestReader, refuse: Refuse): JsonObject {
   if (profile === 'static') return { static: { bundle: fields.text('bundle') } };
   const bundleEndpointURL = fields.text('bundle_endpoint_url');
   if (profile === 'https_web') return { httpsWeb: { bundleEndpointURL } };
@@ -82,7 +82,7 @@ const roles: ReadonlyMap<string, string> = new Map(
   Object.entries<string>({ bot: 'bot', node: 'agent', agent: 'agent' }),
 );
 
-function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
+function tokenSpec(spec: ManifestReader, metadata: ManifestReader, refuse: Refuse): JsonObject {
   const method = spec.text('join_method');
   if (method !== 'spiffe') {
     return refuse(
@@ -113,89 +113,4 @@ function tokenSpec(spec: Reader, metadata: Reader, refuse: Refuse): JsonObject {
     ...(expires === undefined || expires.startsWith('0001-') ? {} : { expiresAt: expires }),
     spiffe: { allow },
   };
-}
-
-/** Reads an object field by field. `end` rejects the fields that were not read. */
-class Reader {
-  readonly #value: JsonObject;
-  readonly #path: string;
-  readonly #refuse: Refuse;
-  readonly #taken = new Set<string>();
-
-  constructor(value: JsonObject, path: string, refuse: Refuse) {
-    this.#value = value;
-    this.#path = path;
-    this.#refuse = refuse;
-  }
-
-  has(field: string): boolean {
-    const value = this.#own(field);
-    return value !== undefined && value !== null;
-  }
-
-  take(field: string): Json | undefined {
-    this.#taken.add(field);
-    return this.has(field) ? this.#own(field) : undefined;
-  }
-
-  text(field: string): string {
-    const value = this.take(field);
-    // YAML reads a bare 2027-01-01T00:00:00Z as text in its core schema, so text it is.
-    return typeof value === 'string' && value !== '' ? value : this.#wrong(field, 'a text', value);
-  }
-
-  empty(field: string): void {
-    const value = this.take(field);
-    if (value !== undefined && value !== '') this.#wrong(field, 'empty', value);
-  }
-
-  object(field: string): Reader {
-    const value = this.take(field);
-    return isRecord(value)
-      ? new Reader(value, this.#at(field), this.#refuse)
-      : this.#wrong(field, 'an object', value);
-  }
-
-  texts(field: string): readonly string[] {
-    const value = this.take(field);
-    return Array.isArray(value) && value.every((each) => typeof each === 'string')
-      ? value
-      : this.#wrong(field, 'a list of texts', value);
-  }
-
-  objects(field: string): readonly Reader[] {
-    const value = this.take(field);
-    if (!Array.isArray(value)) return this.#wrong(field, 'a list', value);
-    return value.map((each: Json, index) =>
-      isRecord(each)
-        ? new Reader(each, `${this.#at(field)}[${index}]`, this.#refuse)
-        : this.#wrong(`${field}[${index}]`, 'an object', each),
-    );
-  }
-
-  end(): void {
-    const unknown = Object.keys(this.#value).find((field) => !this.#taken.has(field));
-    if (unknown !== undefined) {
-      this.#refuse(
-        `${this.#at(unknown)} has no counterpart here: remove it, or write the manifest with apiVersion ${apiVersion}.`,
-      );
-    }
-  }
-
-  #own(field: string): Json | undefined {
-    return Object.hasOwn(this.#value, field) ? this.#value[field] : undefined;
-  }
-
-  #at(field: string): string {
-    return this.#path === '' ? field : `${this.#path}.${field}`;
-  }
-
-  #wrong(field: string, wanted: string, value: Json | undefined): never {
-    const what = value === undefined ? 'is missing' : `must be ${wanted}`;
-    return this.#refuse(`${this.#at(field)} ${what}.`);
-  }
-}
-
-function isRecord(value: unknown): value is JsonObject {
-  return typeof value === 'object' && value !== null && !Array.isArray(value);
 }

@@ -146,8 +146,9 @@ async function applyOne(
   before: Resource | undefined,
   options: ApplyOptions,
 ): Promise<Applied> {
-  const { kind, name } = manifest;
-  const { object, created } = await client.apply(kind, name, manifest.object, {
+  const { kind, name, complete } = manifest;
+  const wanted = (await complete?.(client)) ?? manifest.object;
+  const { object, created } = await client.apply(kind, name, wanted, {
     dryRun: options.dryRun === true,
     force: options.forceConflicts === true,
     ...(options.fieldManager === undefined ? {} : { fieldManager: options.fieldManager }),

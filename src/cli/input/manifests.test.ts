@@ -109,7 +109,15 @@ suite('manifests of another program', () => {
     if (value['type'] !== 'role') return undefined;
     const { name } = value;
     if (typeof name !== 'string') return refuse('name is missing.');
-    return { apiVersion: 'hansa.dev/v1alpha1', kind: 'Role', metadata: { name }, spec: {} };
+    const names = name === 'both' ? ['a', 'b'] : [name];
+    return names.map((each) => ({
+      object: {
+        apiVersion: 'hansa.dev/v1alpha1',
+        kind: 'Role',
+        metadata: { name: each },
+        spec: {},
+      },
+    }));
   };
   const none: ManifestConverter = () => undefined;
   const known = { registry: testRegistry, converters: [none, convert] };
@@ -123,6 +131,11 @@ suite('manifests of another program', () => {
         ['Role', 'b'],
       ],
     );
+  });
+
+  test('become several objects where one document describes several', () => {
+    const names = parseManifests('m.yaml', 'type: role\nname: both', known).map(({ name }) => name);
+    assert.deepEqual(names, ['a', 'b']);
   });
 
   test('are refused with file and line where the plane refuses them', () => {

@@ -6,7 +6,7 @@ import { join, resolve } from 'node:path';
 import { LineCounter, parseAllDocuments } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import { apiVersion, type JsonObject } from '../../api/object.ts';
-import type { ManifestConverter } from '../../core/plane/command-line.ts';
+import type { ConvertedManifest, ManifestConverter } from '../../core/plane/command-line.ts';
 import type { Registry } from '../../api/registry.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { nearest } from '../../server/config/nearest.ts';
@@ -21,6 +21,8 @@ export interface Manifest {
   readonly object: JsonObject;
   /** `file:line`, for messages. */
   readonly where: string;
+  /** Returns the object for an apply, if it differs from `object`. */
+  readonly complete?: ConvertedManifest['complete'];
 }
 
 /** The manifests that are accepted: our kinds, and kinds that planes convert into ours. */
@@ -152,7 +154,12 @@ function manifestsOf(value: unknown, where: string, known: KnownManifests): Mani
   if (!isRecord(value)) return refuse('a manifest must be an object with apiVersion and kind.');
   for (const convert of known.converters) {
     const converted = convert(value, refuse);
-    if (converted !== undefined) return manifestsOf(converted, where, known);
+    if (converted === undefined) continue;
+    return converted.flatMap(({ object, complete }) =>
+      manifestsOf(object, where, known).map((manifest) =>
+        complete === undefined ? manifest : { ...manifest, complete },
+      ),
+    );
   }
   const { apiVersion: version, kind: kindName, metadata } = value;
   if (kindName === 'List' && Array.isArray(value['items'])) {

@@ -53,14 +53,23 @@ export interface StatusPart {
   readonly lines?: readonly string[];
 }
 
-/**
- * Returns the converted manifest, or undefined where it does not belong to the program that the
- * converter knows. `refuse` fails with a reason.
- */
+/** Fails with a reason. */
+export type Refuse = (why: string) => never;
+
+/** Returns the objects of a manifest, or undefined where it does not belong to the program that the converter knows. */
 export type ManifestConverter = (
   value: JsonObject,
-  refuse: (why: string) => never,
-) => JsonObject | undefined;
+  refuse: Refuse,
+) => readonly ConvertedManifest[] | undefined;
+
+export interface ConvertedManifest {
+  readonly object: JsonObject;
+  /**
+   * Returns the object for an apply, where it depends on settings of the site. `object` then only names
+   * it. Throws HANSA_BAD_REQUEST with what to change.
+   */
+  readonly complete?: (client: SiteClient) => Promise<JsonObject>;
+}
 
 export interface ObjectName {
   readonly kind: Kind;

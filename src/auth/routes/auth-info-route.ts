@@ -1,0 +1,33 @@
+// The route that tells commands which facts about this site clusters and their clients need. It contains
+// no secret.
+
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import { type PlaneRoute, route } from '../../core/plane/route.ts';
+import type { AuthInfo } from '../client/auth-info.ts';
+import { authPaths } from '../paths.ts';
+import type { AuthSettings } from '../settings.ts';
+
+export function authInfoRoute(
+  { trustDomain, authority }: Pick<PlaneContext, 'trustDomain' | 'authority'>,
+  { baseDomain, audience, credentialsDir }: AuthSettings,
+): PlaneRoute {
+  return route({
+    listener: 'api',
+    method: 'GET',
+    path: authPaths.info,
+    allow: 'rights',
+    rights: [{ verb: 'list', kind: clusterKind }],
+    handle: () => {
+      const info: AuthInfo = {
+        trustDomain: trustDomain.name,
+        baseDomain,
+        audience: audience ?? `hansa://${trustDomain.name}`,
+        ...(credentialsDir === undefined ? {} : { credentialsDir }),
+        // A new value after each rotation.
+        ca: authority.bundle.pem,
+      };
+      return { status: 200, contentType: 'application/json', body: JSON.stringify(info) };
+    },
+  });
+}
