@@ -15,18 +15,22 @@ import {
 } from 'node:tls';
 import { HansaError } from '../../errors/error.ts';
 import { refuse, type Rule } from '../x509/rules.ts';
-import { contextOptions } from './options.ts';
+import { contextOptions, type TlsCredential } from './options.ts';
 import type { WebRules } from './transport.ts';
 
 /** More than any chain of the Web PKI has. */
 const maxChainLength = 10;
 
-/** TLS 1.2 at least, no certificate of ours, and no session to resume. */
-export function webContext({ caBundle }: WebRules): SecureContext {
+/** TLS 1.2 at least, no session to resume, and no certificate of ours unless one is passed. */
+export function webContext(
+  { caBundle }: Pick<WebRules, 'caBundle'>,
+  credential?: TlsCredential,
+): SecureContext {
   // Without `ca`, node takes the public authorities that it was built with.
   return createSecureContext({
     ...contextOptions,
     ...(caBundle !== undefined && { ca: caBundle }),
+    ...(credential && { cert: credential.certificateChain, key: credential.privateKey }),
   });
 }
 
