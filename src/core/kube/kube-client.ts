@@ -9,6 +9,7 @@ export interface KubeEndpoint {
   readonly caBundle?: string | undefined;
   /** The name in the server's certificate, if it differs from the host. */
   readonly tlsServerName?: string | undefined;
+  /** http or https, without user info. The client reaches the server by CONNECT. */
   readonly proxyURL?: URL | undefined;
 }
 
@@ -29,19 +30,25 @@ export interface KubeCredentialSource {
 
 export interface KubeRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
-  /** Absolute, below the path of the server. */
+  /** Absolute, below the path of the server, already encoded (see kube-path.ts). */
   readonly path: string;
-  readonly query?: Readonly<Record<string, string>>;
+  readonly query?: Readonly<Record<string, string>> | undefined;
   /** Sent as JSON; a Buffer as it is. */
   readonly body?: unknown;
   /** Default `application/json`. */
-  readonly contentType?: string;
-  readonly headers?: Readonly<Record<string, string>>;
-  /** For the whole request. Default 10 s. */
-  readonly timeoutMs?: number;
-  /** Of the response. Default 4 MiB. */
-  readonly maxBytes?: number;
-  readonly signal?: AbortSignal;
+  readonly contentType?: string | undefined;
+  /** Names in lower case. They replace those that the client sends itself, except the credential. */
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  /** For the whole request; for a stream until the response begins. Default 10 s. */
+  readonly timeoutMs?: number | undefined;
+  /** Of the response. Default 4 MiB. A stream has no limit. */
+  readonly maxBytes?: number | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /**
+   * Whether the request may be sent again where a pooled connection broke before any response. Default:
+   * GET only. True for a POST that stores nothing, such as a TokenReview.
+   */
+  readonly resendable?: boolean | undefined;
 }
 
 export interface KubeResponse {
@@ -62,16 +69,18 @@ export type CollectionPath = string;
 
 export interface KubeClient {
   /**
-   * Resolves with every HTTP status. Rejects with HANSA_UNREACHABLE (cannot resolve, connect, shake hands,
-   * or no complete response in time), HANSA_CERTIFICATE_INVALID, HANSA_TOO_LARGE, HANSA_UNAVAILABLE (no
-   * credential), or the reason of the signal. Retries only where the server cannot have seen the request
-   * (a pooled connection that it had closed), and never after Retry-After: callers decide.
+   * Resolves with every HTTP status but 3xx: redirects are not followed. Rejects with HANSA_UNREACHABLE
+   * (`unreachableReason` in kube-errors.ts tells why), HANSA_CERTIFICATE_INVALID (the server's),
+   * HANSA_TOO_LARGE, HANSA_UNAVAILABLE (no usable credential, or too many requests wait), or the reason of
+   * the signal. Sends a request again only where a pooled connection broke before any response and the
+   * request is `resendable`, and never after Retry-After: callers decide.
    */
   request(request: KubeRequest): Promise<KubeResponse>;
-  /** The body as it arrives, for watches. The same rejections. */
+  /** The body as it arrives, for watches. The same rejections, also from the iterator. Not pooled. */
   stream(request: KubeRequest): Promise<KubeStream>;
-  /** These reject with a `KubeStatusError` for every status but 2xx. */
+  /** These reject with a `KubeStatusError` (kube-errors.ts) for every status but 2xx. */
   get<T extends KubeObject>(path: string): Promise<T>;
+  /** Reads all pages. Items get the apiVersion and kind that lists leave out. Rejects with HANSA_TOO_LARGE. */
   list<T extends KubeObject>(
     path: CollectionPath,
     query?: KubeRequest['query'],
@@ -88,13 +97,15 @@ export interface KubeClient {
   ): Promise<T>;
   /** Resolves where it is gone already. */
   delete(path: string): Promise<void>;
-  /** Ends idle connections now and others when they are done. */
+  /** Ends idle connections now and others when they are done. Later requests work, without a pool. */
   close(): void;
 }
 
 export interface KubeStream {
   readonly status: number;
   readonly headers: KubeResponse['headers'];
+  /** Can be iterated once. */
   readonly body: AsyncIterable<Buffer>;
+  /** Ends the connection. An iteration then ends without an error. */
   close(): void;
 }

@@ -1,0 +1,236 @@
+// The Kubernetes client over HTTP/1.1 and TLS: one API server, one source of credentials, and a pool
+// of connections for the current client certificate. Nothing is opened before the first request.
+
+import type { RequestOptions } from 'node:http';
+import type { SecureContext } from 'node:tls';
+import type { Clock } from '../clock/clock.ts';
+import { HansaError } from '../errors/error.ts';
+import { type Answer, callForAnswer, callForResponse, headersOf } from './call.ts';
+import { ConnectionPool } from './connection-pool.ts';
+import type {
+  KubeCredential,
+  KubeCredentialSource,
+  KubeEndpoint,
+  KubeRequest,
+  KubeResponse,
+  KubeStream,
+} from './kube-client.ts';
+import { unreachableBy } from './kube-errors.ts';
+import { KubeVerbs } from './kube-verbs.ts';
+import { checkEndpoint, kubeContext, openConnection } from './open-connection.ts';
+
+const maxHeaderBytes = 16 * 1024;
+/** RFC 6750 §2.1: printable ASCII without spaces. Kubernetes' own tokens have about 1 KiB. */
+const bearerToken = /^[\x21-\x7e]{1,65536}$/;
+
+export interface HttpKubeClientOptions {
+  readonly endpoint: KubeEndpoint;
+  readonly credentials: KubeCredentialSource;
+  readonly clock: Clock;
+  /** Default 64. */
+  readonly maxConnections?: number | undefined;
+  /** Requests that wait for a connection. Default 1024. */
+  readonly maxWaiting?: number | undefined;
+  /** Default 64. Streams have connections of their own. */
+  readonly maxStreams?: number | undefined;
+}
+
+type Certificate = Extract<KubeCredential, { type: 'certificate' }>;
+
+export class HttpKubeClient extends KubeVerbs {
+  readonly #options: HttpKubeClientOptions;
+  readonly #base: string;
+  readonly #fixedHeaders: readonly string[];
+  #certificate: Certificate | undefined;
+  /** With the certificate above. */
+  #context: SecureContext | undefined;
+  /** With the context above. */
+  #pool: ConnectionPool | undefined;
+  #token: string | undefined;
+  #authorization = '';
+  #streams = 0;
+  #isClosed = false;
+
+  /** Throws a TypeError for an endpoint that cannot be used. */
+  constructor(options: HttpKubeClientOptions) {
+    const { server } = options.endpoint;
+    checkEndpoint(options.endpoint);
+    super(server.host);
+    this.#options = options;
+    this.#base = server.pathname.replace(/\/+$/, '');
+    this.#fixedHeaders = ['host', server.host, 'user-agent', 'hansa'];
+  }
+
+  async request(request: KubeRequest): Promise<KubeResponse> {
+    request.signal?.throwIfAborted();
+    const { credentials, clock } = this.#options;
+    const source = credentials.current();
+    const credential = source instanceof Promise ? await source : source;
+    const body = bytesOf(request.body);
+    const wire = this.#wire(request, body, credential);
+    const pool = this.#poolFor(credential);
+    const response = await callForResponse({ request, wire, body, pool, where: this.where, clock });
+    if (response.status === 401) credentials.refused?.(credential);
+    return response;
+  }
+
+  async stream(request: KubeRequest): Promise<KubeStream> {
+    request.signal?.throwIfAborted();
+    const { credentials, clock, maxStreams = 64 } = this.#options;
+    const credential = await credentials.current();
+    if (this.#streams >= maxStreams) {
+      throw new HansaError(
+        'HANSA_UNAVAILABLE',
+        `Cannot read a stream of the API server ${this.where}: ${maxStreams} streams are open already.`,
+      );
+    }
+    const body = bytesOf(request.body);
+    const wire = this.#wire(request, body, credential);
+    const pool = this.#newPool(this.#contextFor(credential), 1);
+    // It keeps no connection.
+    pool.close();
+    this.#streams++;
+    let answer: Answer;
+    try {
+      answer = await callForAnswer({ request, wire, body, pool, where: this.where, clock });
+    } catch (error) {
+      this.#streams--;
+      throw error;
+    }
+    if (answer.message.statusCode === 401) credentials.refused?.(credential);
+    return this.#streamOf(answer, request.signal);
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#pool?.close();
+  }
+
+  #streamOf({ message, connection }: Answer, signal: AbortSignal | undefined): KubeStream {
+    let isClosed = false;
+    const onAbort = (): void => connection.destroy();
+    const onEnd = (): void => {
+      this.#streams--;
+      signal?.removeEventListener('abort', onAbort);
+    };
+    // A stream that is not read reports nothing; one that is read throws.
+    message.on('error', () => undefined);
+    if (connection.socket.closed) onEnd();
+    else connection.socket.once('close', onEnd);
+    signal?.addEventListener('abort', onAbort, { once: true });
+    if (signal?.aborted === true) onAbort();
+    const { where } = this;
+    return {
+      status: message.statusCode ?? 0,
+      headers: headersOf(message),
+      body: (async function* () {
+        try {
+          for await (const chunk of message as AsyncIterable<Buffer>) yield chunk;
+        } catch (cause) {
+          if (isClosed) return;
+          signal?.throwIfAborted();
+          throw unreachableBy(where, cause as Error);
+        }
+      })(),
+      close: () => {
+        isClosed = true;
+        connection.destroy();
+      },
+    };
+  }
+
+  #poolFor(credential: KubeCredential): ConnectionPool {
+    const context = this.#contextFor(credential);
+    this.#pool ??= this.#newPool(context, this.#options.maxConnections ?? 64);
+    return this.#pool;
+  }
+
+  #contextFor(credential: KubeCredential): SecureContext {
+    const certificate = credential.type === 'certificate' ? credential : undefined;
+    const isSame =
+      certificate?.certificate === this.#certificate?.certificate &&
+      certificate?.key === this.#certificate?.key;
+    if (this.#context !== undefined && isSame) return this.#context;
+    const context = kubeContext(this.#options.endpoint, certificate);
+    this.#pool?.close();
+    this.#pool = undefined;
+    this.#certificate = certificate;
+    this.#context = context;
+    return context;
+  }
+
+  #newPool(context: SecureContext, maxConnections: number): ConnectionPool {
+    const { endpoint, clock, maxWaiting = 1024 } = this.#options;
+    const pool = new ConnectionPool({
+      where: this.where,
+      open: (signal) => openConnection({ endpoint, context, clock, signal }),
+      clock,
+      maxConnections,
+      maxWaiting,
+    });
+    if (this.#isClosed) pool.close();
+    return pool;
+  }
+
+  /** Headers as a flat list: node then writes them as they are, which is the fastest way. */
+  #wire(
+    request: KubeRequest,
+    body: Buffer | undefined,
+    credential: KubeCredential,
+  ): RequestOptions {
+    const headers = [...this.#fixedHeaders];
+    const { headers: own = {}, contentType = 'application/json' } = request;
+    if (own['accept'] === undefined) headers.push('accept', 'application/json');
+    if (body !== undefined) {
+      headers.push('content-type', contentType, 'content-length', String(body.byteLength));
+    }
+    if (credential.type === 'token') {
+      headers.push('authorization', this.#authorizationOf(credential.token));
+    }
+    for (const name of Object.keys(own)) {
+      if (!reservedHeaders.has(name)) headers.push(name, own[name] as string);
+    }
+    return {
+      method: request.method,
+      path: this.#base + request.path + queryOf(request.query),
+      headers,
+      maxHeaderSize: maxHeaderBytes,
+    };
+  }
+
+  #authorizationOf(token: string): string {
+    if (token === this.#token) return this.#authorization;
+    if (!bearerToken.test(token)) {
+      throw new HansaError(
+        'HANSA_UNAVAILABLE',
+        `Cannot ask the API server ${this.where}: the bearer token for it is empty, too long, or contains spaces or control characters. Use another token.`,
+      );
+    }
+    this.#token = token;
+    this.#authorization = `Bearer ${token}`;
+    return this.#authorization;
+  }
+}
+
+/** They frame the request or name its sender. */
+const reservedHeaders = new Set([
+  'host',
+  'user-agent',
+  'authorization',
+  'content-type',
+  'content-length',
+  'transfer-encoding',
+  'connection',
+  'upgrade',
+  'expect',
+]);
+
+function bytesOf(body: unknown): Buffer | undefined {
+  if (body === undefined) return undefined;
+  return Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+}
+
+function queryOf(query: KubeRequest['query']): string {
+  const text = query === undefined ? '' : new URLSearchParams(query).toString();
+  return text === '' ? '' : `?${text}`;
+}

@@ -1,0 +1,184 @@
+// The verbs of the Kubernetes API on top of requests: JSON in, checked JSON out, and an error for
+// every status but 2xx.
+
+import { HansaError } from '../errors/error.ts';
+import { parseBoundedJson } from '../json/strict-json.ts';
+import type {
+  CollectionPath,
+  KubeClient,
+  KubeObject,
+  KubeRequest,
+  KubeResponse,
+  KubeStream,
+} from './kube-client.ts';
+import { isRecord, KubeStatusError, unreachable } from './kube-errors.ts';
+
+const fieldManager = 'hansa';
+/** Objects in one page, as in client-go. */
+const pageSize = 500;
+/** Largest page: an object has at most about 1.5 MiB, most have a few KiB. */
+const maxPageBytes = 16 * 1024 * 1024;
+/** A list for code that holds all items in memory. */
+const maxItems = 20_000;
+/** An endless list ends here, even if each page is empty. */
+const maxPages = 200;
+const maxValues = 500_000;
+const expired = 410;
+
+type Query = NonNullable<KubeRequest['query']>;
+
+/** Subclasses send the requests. */
+export abstract class KubeVerbs implements KubeClient {
+  /** Host and port of the server, for messages. */
+  readonly where: string;
+
+  constructor(where: string) {
+    this.where = where;
+  }
+
+  abstract request(request: KubeRequest): Promise<KubeResponse>;
+  abstract stream(request: KubeRequest): Promise<KubeStream>;
+  abstract close(): void;
+
+  get<T extends KubeObject>(path: string): Promise<T> {
+    return this.#object<T>({ method: 'GET', path });
+  }
+
+  create<T extends KubeObject>(path: CollectionPath, object: unknown): Promise<T> {
+    return this.#object<T>({ method: 'POST', path, body: object, query: { fieldManager } });
+  }
+
+  replace<T extends KubeObject>(path: string, object: unknown): Promise<T> {
+    return this.#object<T>({ method: 'PUT', path, body: object, query: { fieldManager } });
+  }
+
+  patch<T extends KubeObject>(path: string, patch: unknown): Promise<T> {
+    const contentType = 'application/merge-patch+json';
+    return this.#object<T>({
+      method: 'PATCH',
+      path,
+      body: patch,
+      contentType,
+      query: { fieldManager },
+    });
+  }
+
+  apply<T extends KubeObject>(
+    path: string,
+    object: KubeObject,
+    { force = false, dryRun = false }: { force?: boolean; dryRun?: boolean } = {},
+  ): Promise<T> {
+    return this.#object<T>({
+      method: 'PATCH',
+      path,
+      body: object,
+      // YAML includes JSON.
+      contentType: 'application/apply-patch+yaml',
+      query: { fieldManager, force: String(force), ...(dryRun && { dryRun: 'All' }) },
+    });
+  }
+
+  async delete(path: string): Promise<void> {
+    const request = { method: 'DELETE', path } as const;
+    const response = await this.request(request);
+    if (!isSuccess(response) && response.status !== 404) throw this.#failure(request, response);
+  }
+
+  async list<T extends KubeObject>(path: CollectionPath, query: Query = {}): Promise<readonly T[]> {
+    try {
+      return await this.#pages<T>(path, query);
+    } catch (error) {
+      // The server forgot the first page meanwhile. A second time, it is too slow to be listed.
+      if (!(error instanceof KubeStatusError) || error.status !== expired) throw error;
+      return this.#pages<T>(path, query);
+    }
+  }
+
+  async #pages<T extends KubeObject>(path: string, query: Query): Promise<readonly T[]> {
+    const items: T[] = [];
+    let position: Query = {};
+    for (let page = 0; page < maxPages && items.length <= maxItems; page++) {
+      const request = {
+        method: 'GET',
+        path,
+        query: { limit: String(pageSize), ...query, ...position },
+        maxBytes: maxPageBytes,
+      } as const;
+      const list = listOf(await this.#json(request));
+      if (list === undefined) throw this.#unexpected(request, 'a list');
+      items.push(...(list.items as T[]));
+      if (list.next === '') {
+        if (items.length <= maxItems) return items;
+        break;
+      }
+      position = { continue: list.next };
+    }
+    throw new HansaError(
+      'HANSA_TOO_LARGE',
+      `Cannot list ${path} of the API server ${this.where}: it has more than ${maxItems} objects or ${maxPages} pages.`,
+    );
+  }
+
+  async #object<T extends KubeObject>(request: KubeRequest): Promise<T> {
+    const value = await this.#json(request);
+    if (!isKubeObject(value)) throw this.#unexpected(request, 'an object');
+    return value as T;
+  }
+
+  async #json(request: KubeRequest): Promise<unknown> {
+    const response = await this.request(request);
+    if (!isSuccess(response)) throw this.#failure(request, response);
+    try {
+      return parseBoundedJson(response.body, maxValues);
+    } catch {
+      // The error of JSON.parse quotes the body, which may be a secret.
+      throw this.#unexpected(request, 'JSON');
+    }
+  }
+
+  #failure({ method, path }: KubeRequest, response: KubeResponse): KubeStatusError {
+    return new KubeStatusError(this.where, `${method} ${path}`, response);
+  }
+
+  #unexpected({ method, path }: KubeRequest, wanted: string): HansaError {
+    const why = `its response to ${method} ${path} is not ${wanted} of Kubernetes`;
+    return unreachable(this.where, 'protocol', why);
+  }
+}
+
+function isSuccess({ status }: KubeResponse): boolean {
+  return status >= 200 && status < 300;
+}
+
+/** A TokenReview and the like have no name. */
+function isKubeObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return (
+    isRecord(value) &&
+    typeof value['apiVersion'] === 'string' &&
+    typeof value['kind'] === 'string' &&
+    isRecord(value['metadata'])
+  );
+}
+
+interface Page {
+  readonly items: readonly unknown[];
+  /** Empty on the last page. */
+  readonly next: string;
+}
+
+function listOf(value: unknown): Page | undefined {
+  if (!isKubeObject(value) || !isRecord(value['metadata'])) return undefined;
+  const { apiVersion, kind, items } = value;
+  const next = value['metadata']['continue'] ?? '';
+  if (typeof next !== 'string' || typeof kind !== 'string' || !kind.endsWith('List')) {
+    return undefined;
+  }
+  // Go writes null for an empty list.
+  const found = items ?? [];
+  if (!Array.isArray(found)) return undefined;
+  const itemKind = kind.slice(0, -'List'.length);
+  const whole = found.map((item: unknown) =>
+    isRecord(item) ? { apiVersion, kind: itemKind, ...item } : undefined,
+  );
+  return whole.every((item) => isKubeObject(item)) ? { items: whole, next } : undefined;
+}
