@@ -223,7 +223,24 @@ suite('contact with the world is made in named places', () => {
       'A command that is run deep in the code is not planned, journaled or rolled back.',
       product,
       imports((to) => !/^(?:node:)?(?:child_process|cluster)$/.test(to)),
-      /^src\/\w+\/apply\//,
+      /^src\/(?:\w+\/)+apply\//,
+    );
+  });
+
+  test('kubeconfig files are loaded only by commands', () => {
+    check(
+      'A kubeconfig can name a program to run. The daemon takes its credentials from files of credentialsDir, from the store, or from its pod.',
+      product,
+      imports(
+        (to, _found, { path }) =>
+          to !== 'src/core/kube/load-kubeconfig.ts' || /\/commands\//.test(path),
+      ),
+    );
+    check(
+      'Only a kubeconfig names exec plugins.',
+      product,
+      imports((to) => to !== 'src/core/kube/apply/exec-credential.ts'),
+      /^src\/core\/kube\/load-kubeconfig\.ts$/,
     );
   });
 
