@@ -3,7 +3,7 @@ import { suite, test } from 'node:test';
 import { systemClock } from '../../core/clock/system.ts';
 import type { Transport } from '../../core/identity/tls/transport.ts';
 import { fetchBundle } from './fetch-bundle.ts';
-import { isLocalAddress } from '../federation/local-address.ts';
+import { isLocalAddress } from '../../core/identity/tls/local-address.ts';
 
 /** Endpoints by URL: at which address they are, and where they lead; those that lead nowhere have a bundle. */
 type Endpoints = Readonly<Record<string, { readonly at: string; readonly to?: string }>>;

@@ -12,7 +12,7 @@ import { brokenRule, refuse } from '../../core/identity/x509/rules.ts';
 import { maxBundleBytes } from '../../core/identity/bundle/spiffe-bundle.ts';
 import { validateChain } from '../../core/identity/x509/svid-validator.ts';
 import type { Transport, TransportResponse, WebRules } from '../../core/identity/tls/transport.ts';
-import { isLocalAddress } from '../federation/local-address.ts';
+import { isLocalAddress } from '../../core/identity/tls/local-address.ts';
 
 /** For the whole fetch, with redirects. A bundle has a few KB; the site retries a slower endpoint later. */
 const fetchTimeoutMs = 10_000;

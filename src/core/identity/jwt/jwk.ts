@@ -69,13 +69,25 @@ export function jwtAuthorityMembers({ keyId, publicKey }: JwtAuthority): JsonWeb
 
 /** Throws TypeError, or what `PublicKey` refuses, where the key cannot verify JWT-SVIDs (JWT-SVID §2.1, §6.1). */
 export function readJwtAuthority(key: Readonly<Record<string, unknown>>): JwtAuthority {
-  const { kty, kid } = key;
-  if (typeof kid !== 'string' || kid === '') throw new TypeError('it has no kid');
+  const keyId = readKeyId(key);
+  if (keyId === undefined) throw new TypeError('it has no kid');
+  return { keyId, publicKey: readVerificationKey(key) };
+}
+
+/** Undefined where the key has none. Throws TypeError. */
+export function readKeyId({ kid }: Readonly<Record<string, unknown>>): string | undefined {
+  if (typeof kid !== 'string' || kid === '') return undefined;
   if (kid.length > maxKeyIdLength) {
     throw new TypeError(`its kid has ${kid.length} characters, and the limit is ${maxKeyIdLength}`);
   }
+  return kid;
+}
+
+/** An RSA or EC key of an allowed size. Throws TypeError, or what `PublicKey` refuses. */
+export function readVerificationKey(key: Readonly<Record<string, unknown>>): KeyObject {
+  const { kty } = key;
   if (kty !== 'EC' && kty !== 'RSA') {
-    throw new TypeError('its kty is not EC or RSA, which JWT-SVIDs require');
+    throw new TypeError('its kty is not EC or RSA');
   }
   if (privateMembers.some((member) => Object.hasOwn(key, member))) {
     throw new TypeError('it contains the private key');
@@ -83,10 +95,20 @@ export function readJwtAuthority(key: Readonly<Record<string, unknown>>): JwtAut
   for (const member of kty === 'EC' ? ['x', 'y'] : ['n', 'e']) {
     if (!isBase64url(key[member])) throw new TypeError(`its ${member} is not base64url`);
   }
+  if (kty === 'RSA' && !isUsualExponent(Buffer.from(key['e'] as string, 'base64url'))) {
+    throw new TypeError('its e is not an odd number from 3 to 2147483647');
+  }
   const publicKey = importJwk(key);
-  // Rejects weak keys and curves that JWT-SVIDs do not allow.
+  // Rejects weak keys and curves that no algorithm of RFC 7518 §3.1 uses.
   PublicKey.of(publicKey);
-  return { keyId: kid, publicKey };
+  return publicKey;
+}
+
+/** As Go's crypto/rsa: with 1 every signature is valid, and a long one takes a hundred times as long to verify. */
+function isUsualExponent(bytes: Buffer): boolean {
+  if (bytes.length > 4) return false;
+  const exponent = bytes.readUIntBE(0, bytes.length);
+  return exponent >= 3 && exponent < 2 ** 31 && exponent % 2 === 1;
 }
 
 /** RFC 7515 §2: without padding, line breaks or spaces, and canonical. */
