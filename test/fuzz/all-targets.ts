@@ -2,6 +2,7 @@
 
 import type { Target } from './target.ts';
 import { agentTargets } from './targets/agents.ts';
+import { clusterTargets } from './targets/clusters.ts';
 import { envoyTargets } from './targets/envoy.ts';
 import { identityTargets } from './targets/identity.ts';
 import { judgementTargets } from './targets/join-judgement.ts';
@@ -13,6 +14,7 @@ import { workloadTargets } from './targets/workloads.ts';
 
 export const targets: readonly Target[] = [
   ...agentTargets,
+  ...clusterTargets,
   ...envoyTargets,
   ...identityTargets,
   ...joinTargets,

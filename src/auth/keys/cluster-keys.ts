@@ -13,6 +13,8 @@ export interface KeySet {
   readonly keys: readonly VerificationKey[];
   /** The keys that a token with this `kid` may be signed with, as kube-apiserver chooses them. */
   for(keyId: string | undefined): readonly VerificationKey[];
+  /** The same for the same keys. Cached verdicts end when it changes, so that a removed key ends them at once. */
+  readonly version: string;
   readonly fetchedAtMs: number;
   readonly from: 'issuer' | 'apiServer';
 }

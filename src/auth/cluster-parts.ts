@@ -1,0 +1,90 @@
+// Creates what the auth plane has of clusters: the directory, the keys, their controllers, admission
+// and metrics. Everything that reviews tokens or reaches API servers builds on it.
+
+import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
+import type { Kind } from '../api/kind.ts';
+import type { KubeClient } from '../core/kube/kube-client.ts';
+import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import type { Controller } from '../core/reconcile/controller.ts';
+import { admitCluster } from './clusters/admit-cluster.ts';
+import { StoredClusters } from './clusters/cluster-directory.ts';
+import { KeyFetchCounter, observeClusters } from './clusters/cluster-metrics.ts';
+import { accompanyLocal, localClusterName, localExpectation } from './clusters/local-cluster.ts';
+import { clusterController } from './controllers/cluster-controller.ts';
+import { keyController } from './controllers/key-controller.ts';
+import { KeyCache } from './keys/key-cache.ts';
+import type { AuthSettings } from './settings.ts';
+
+export interface ClusterParts {
+  readonly clusters: StoredClusters;
+  readonly keys: KeyCache;
+  readonly controllers: readonly Controller[];
+  readonly admit: NonNullable<RunningPlane['admit']>;
+  readonly accompany: NonNullable<RunningPlane['accompany']>;
+  stop(): void;
+}
+
+/** `connect` is called without I/O, once for each version of a Cluster with `apiServer`. */
+export function clusterParts(
+  context: PlaneContext,
+  settings: AuthSettings,
+  connect: (cluster: Cluster) => KubeClient,
+): ClusterParts {
+  const { store, clock, random, transport, metrics, trustDomain } = context;
+  const clusters = new StoredClusters({ store, connect });
+  const find = clusters.find.bind(clusters);
+  const fetches = new KeyFetchCounter(metrics);
+  const keys = new KeyCache({
+    clock,
+    random,
+    transport,
+    find,
+    fetched: (name, failure) => {
+      fetches.add(name, failure);
+      if (failure !== undefined) {
+        context.log.warn('cannot fetch the keys of a cluster', { cluster: name, ...failure });
+      }
+    },
+  });
+  observeClusters({ metrics, store, clusters, keys, nowMs: () => clock.now() });
+  const admission = {
+    settings,
+    siteAudience: settings.audience ?? `hansa://${trustDomain.name}`,
+    local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
+    othersWithPrefix: (name: string, caller: string, prefix: string) =>
+      clusters
+        .list()
+        .filter((other) => other.name !== name && other.webhookPrefixes.get(caller) === prefix)
+        .map((other) => other.name),
+  };
+  return {
+    clusters,
+    keys,
+    controllers: [
+      keyController({ store, clock, find, keys, fetches }),
+      clusterController({
+        store,
+        clock,
+        random,
+        resources: context.resources<Cluster>(clusterKind),
+        find,
+        keys,
+        hostOf: (name) => `api.${name}.${settings.baseDomain}`,
+      }),
+    ],
+    admit: (kind, next, live, warn) =>
+      isCluster(kind) ? admitCluster(next, live, admission, warn) : [],
+    accompany: (kind, next, live) =>
+      isCluster(kind)
+        ? accompanyLocal(store, next as Cluster | undefined, live as Cluster | undefined)
+        : undefined,
+    stop: () => {
+      keys.stop();
+      clusters.stop();
+    },
+  };
+}
+
+function isCluster({ kind }: Kind): boolean {
+  return kind === clusterKind.kind;
+}

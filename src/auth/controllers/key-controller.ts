@@ -1,0 +1,40 @@
+// Keeps the keys of every cluster fresh in this process. Every replica runs it, because each has its own
+// cache.
+
+import { clusterKind } from '../../api/kinds/cluster.ts';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { Controller } from '../../core/reconcile/controller.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { KeyFetchCounter } from '../clusters/cluster-metrics.ts';
+import type { StoredCluster } from '../clusters/compile-cluster.ts';
+import type { KeyCache } from '../keys/key-cache.ts';
+
+/** Clusters that wait for an answer at the same time. The key cache limits how many begin at once. */
+const parallelism = 1024;
+
+export interface KeyControllerParts {
+  readonly store: Store;
+  readonly clock: Clock;
+  readonly find: (name: string) => StoredCluster | undefined;
+  readonly keys: Pick<KeyCache, 'keepFresh' | 'prune'>;
+  readonly fetches: Pick<KeyFetchCounter, 'forget'>;
+}
+
+export function keyController(parts: KeyControllerParts): Controller {
+  const { store, clock, find, keys, fetches } = parts;
+  return {
+    name: 'cluster-keys',
+    parallelism,
+    sources: [new StoreSource({ store, clock, collection: clusterKind.plural })],
+    reconcile: async (name) => {
+      const cluster = find(name);
+      if (cluster === undefined) {
+        keys.prune();
+        fetches.forget(name);
+        return undefined;
+      }
+      return { requeueAfterMs: await keys.keepFresh(cluster) };
+    },
+  };
+}

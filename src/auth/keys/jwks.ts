@@ -1,0 +1,125 @@
+// JSON Web Key Sets (RFC 7517 §5) of Kubernetes clusters: which keys of a document verify tokens, and
+// which of them a token may be signed with. Pure.
+
+import { createHash } from 'node:crypto';
+import { readKeyId, readVerificationKey } from '../../core/identity/jwt/jwk.ts';
+import { isJwsAlgorithm } from '../../core/identity/jwt/jws.ts';
+import { spkiOf } from '../../core/identity/x509/keys.ts';
+import { duplicateFields, parseBoundedJson } from '../../core/json/strict-json.ts';
+import type { KeySet, VerificationKey } from './cluster-keys.ts';
+
+/** A hundred RSA keys of 4096 bits have less. */
+export const maxJwksBytes = 128 * 1024;
+/** An API server has one key, or two during a rotation. Large issuers publish a dozen. */
+export const maxKeys = 64;
+/** Members of a key, with their values, and some to spare. */
+const maxValues = maxKeys * 32;
+
+export interface JwksKeys {
+  /** In the order of the document. Never empty. */
+  readonly keys: readonly VerificationKey[];
+  /** Keys of the document that verify no tokens, by position. */
+  readonly skipped: readonly { readonly index: number; readonly why: string }[];
+}
+
+/**
+ * Skips keys one by one that are for another purpose, of another type, weak, or malformed. Throws
+ * TypeError for a document that is no JWKS, is too large, or has no usable key.
+ */
+export function readJwks(document: Uint8Array): JwksKeys {
+  if (document.length > maxJwksBytes) {
+    throw new TypeError(`it has ${document.length} bytes, and the limit is ${maxJwksBytes}`);
+  }
+  const list = listOf(document);
+  if (list.length > maxKeys) {
+    throw new TypeError(`it has ${list.length} keys, and the limit is ${maxKeys}`);
+  }
+  const keys = new Map<string, VerificationKey>();
+  const skipped: { index: number; why: string }[] = [];
+  for (const [index, member] of list.entries()) {
+    try {
+      const key = readKey(member);
+      const id = identityOf(key);
+      if (!keys.has(id)) keys.set(id, key);
+    } catch (caught) {
+      skipped.push({ index, why: (caught as Error).message });
+    }
+  }
+  if (keys.size === 0) {
+    const [first] = skipped;
+    throw new TypeError(
+      first === undefined
+        ? 'it contains no keys'
+        : `none of its ${list.length} keys is usable, the first because ${first.why}`,
+    );
+  }
+  return { keys: [...keys.values()], skipped };
+}
+
+function listOf(document: Uint8Array): readonly unknown[] {
+  let parsed: unknown;
+  try {
+    parsed = parseBoundedJson(document, maxValues);
+  } catch (caught) {
+    const { message } = caught as Error;
+    // Other messages of the parser quote the document.
+    const why = message.startsWith('more')
+      ? `has ${message}`
+      : `is ${message.startsWith('nested') ? message : 'not JSON'}`;
+    throw new TypeError(`it ${why}`, { cause: caught });
+  }
+  const bytes = Buffer.from(document.buffer, document.byteOffset, document.byteLength);
+  if (isObject(parsed) && duplicateFields(bytes).length > 0) {
+    throw new TypeError('it has a field twice');
+  }
+  const list = isObject(parsed) ? parsed['keys'] : undefined;
+  if (!Array.isArray(list)) throw new TypeError('it has no list of keys');
+  return list;
+}
+
+/** Throws TypeError, or what `readVerificationKey` throws. */
+function readKey(member: unknown): VerificationKey {
+  if (!isObject(member)) throw new TypeError('it is not an object');
+  const { use, alg, key_ops: operations } = member;
+  // RFC 7517 §4.2 to §4.4: all optional.
+  if (use !== undefined && use !== 'sig') throw new TypeError('its use is not sig');
+  if (alg !== undefined && !isJwsAlgorithm(alg)) {
+    throw new TypeError('its alg is not one of RS, ES and PS with 256, 384 or 512');
+  }
+  if (operations !== undefined && !(Array.isArray(operations) && operations.includes('verify'))) {
+    throw new TypeError('its key_ops does not contain verify');
+  }
+  return { keyId: readKeyId(member), publicKey: readVerificationKey(member) };
+}
+
+function identityOf({ keyId, publicKey }: VerificationKey): string {
+  const digest = createHash('sha256').update(spkiOf(publicKey)).digest('base64url');
+  return JSON.stringify([keyId ?? null, digest]);
+}
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value);
+}
+
+export function keySetOf(
+  keys: readonly VerificationKey[],
+  fetch: Pick<KeySet, 'fetchedAtMs' | 'from'>,
+): KeySet {
+  const unnamed = keys.filter(({ keyId }) => keyId === undefined);
+  const byId = new Map<string, readonly VerificationKey[]>();
+  for (const key of keys) {
+    if (key.keyId === undefined) continue;
+    byId.set(key.keyId, [...(byId.get(key.keyId) ?? []), key]);
+  }
+  for (const [keyId, named] of byId) byId.set(keyId, [...named, ...unnamed]);
+  const version = createHash('sha256')
+    .update(keys.map(identityOf).toSorted().join('\n'))
+    .digest('base64url');
+  return {
+    ...fetch,
+    keys,
+    version,
+    // kube-apiserver: without a kid all keys, otherwise only those of this kid.
+    for: (keyId) => (keyId === undefined || keyId === '' ? keys : (byId.get(keyId) ?? unnamed)),
+  };
+}

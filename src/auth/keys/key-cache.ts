@@ -1,0 +1,273 @@
+// The keys of all clusters, in the memory of one process. Fetches them when they are first needed,
+// renews them ahead of time, and keeps the last good ones for a bounded time while a fetch fails. Keys
+// of one cluster are never used for another, because each entry belongs to the uid of a Cluster.
+
+import type { Clock, Random } from '../../core/clock/clock.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { Transport } from '../../core/identity/tls/transport.ts';
+import { spkiOf } from '../../core/identity/x509/keys.ts';
+import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
+import { TokenBuckets } from '../../core/limits/token-buckets.ts';
+import type { StoredCluster } from '../clusters/compile-cluster.ts';
+import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { ClusterKeys, KeySet } from './cluster-keys.ts';
+import { discoverKeys, type KeyFailure } from './discover-keys.ts';
+import { type JwksKeys, keySetOf } from './jwks.ts';
+
+export const keyTiming = {
+  /** How old keys get before they are fetched again. A removed key is used for at most this long. */
+  refreshMs: 5 * 60_000,
+  /** Back-off after a failure, doubled each time. */
+  firstRetryMs: 2_000,
+  longestRetryMs: 5 * 60_000,
+  /** How long the last good keys are used while every fetch fails. */
+  survivalMs: 24 * 3_600_000,
+  /** When keys that cannot be renewed are reported as stale. API servers let clients cache them so long. */
+  staleMs: 3_600_000,
+} as const;
+
+/** Jitter, so that clusters that were registered together are not fetched together. */
+const jitter = 0.2;
+/** Requests of reviews for a fetch, because of an unknown key or because there are no keys yet. */
+const requestLimit = { burst: 3, perSecond: 0.1, maxKeys: 10_000 } as const;
+/** Fetches at once, in all. A slow one gives its slot back after half a second. */
+const fetchLimit = { atOnce: 32, patienceMs: 500, mostWaiting: Number.POSITIVE_INFINITY } as const;
+
+export interface KeyCacheParts {
+  readonly clock: Clock;
+  readonly random: Random;
+  readonly transport: Transport;
+  /** The cluster as it is registered now. */
+  readonly find: (name: string) => StoredCluster | undefined;
+  /** Called after each fetch. Must not throw. */
+  readonly fetched?: (name: string, failure: KeyFailure | undefined) => void;
+}
+
+/** What is known about the keys of a cluster, for its status. */
+export interface KeyState {
+  readonly keys: KeySet | undefined;
+  /** Keys of the last document that verify no tokens. */
+  readonly skipped: JwksKeys['skipped'];
+  /** Of the last fetch; undefined after a success. */
+  readonly failure: KeyFailure | undefined;
+  /** Whether the keys could not be renewed for longer than usual. */
+  readonly isStale: boolean;
+}
+
+interface Held {
+  cluster: StoredCluster;
+  keys: KeySet | undefined;
+  skipped: JwksKeys['skipped'];
+  failure: KeyFailure | undefined;
+  failures: number;
+  /** Monotonic: when the fetch of `keys` began. */
+  fetchedMs: number;
+  /** Monotonic: when the next fetch is due. */
+  dueMs: number;
+  fetch: Promise<void> | undefined;
+  /** A fetch that begins after the current one. */
+  next: Promise<void> | undefined;
+  readonly ending: AbortController;
+}
+
+export class KeyCache implements ClusterKeys {
+  readonly #parts: KeyCacheParts;
+  /** By uid. */
+  readonly #held = new Map<string, Held>();
+  readonly #requests: TokenBuckets;
+  readonly #limiter: ConcurrencyLimiter;
+  readonly #listeners = new Set<(name: string) => void>();
+
+  constructor(parts: KeyCacheParts) {
+    this.#parts = parts;
+    this.#requests = new TokenBuckets({ clock: parts.clock, ...requestLimit });
+    this.#limiter = new ConcurrencyLimiter({ clock: parts.clock, ...fetchLimit });
+  }
+
+  current(cluster: ReviewedCluster): KeySet | undefined {
+    const known = this.#held.get(cluster.uid);
+    const held = known?.cluster === cluster ? known : this.#adopt(cluster);
+    return held && this.#usable(held);
+  }
+
+  refresh(cluster: ReviewedCluster): Promise<KeySet> {
+    const held = this.#adopt(cluster) ?? this.#add(cluster);
+    if (held === undefined) return Promise.reject(gone(cluster.name));
+    return this.#request(held).then(() => this.#answer(held));
+  }
+
+  /** Fetches the keys if they are due. Resolves with the time until they are due again. */
+  async keepFresh(cluster: StoredCluster): Promise<number> {
+    const held = this.#adopt(cluster) ?? this.#add(cluster);
+    if (held === undefined) return keyTiming.refreshMs;
+    if (this.#parts.clock.monotonic() >= held.dueMs) await (held.fetch ?? this.#fetch(held));
+    return Math.max(held.dueMs - this.#parts.clock.monotonic(), 0);
+  }
+
+  /** Undefined where nothing was fetched yet. */
+  stateOf(cluster: StoredCluster): KeyState | undefined {
+    const held = this.#adopt(cluster);
+    if (held === undefined || (held.keys === undefined && held.failure === undefined)) {
+      return undefined;
+    }
+    return {
+      keys: this.#usable(held),
+      skipped: held.skipped,
+      failure: held.failure,
+      isStale: this.#parts.clock.monotonic() >= held.fetchedMs + keyTiming.staleMs,
+    };
+  }
+
+  /** Names of other clusters that publish one of its keys. O(keys of all clusters). */
+  sharedWith(cluster: StoredCluster): readonly string[] {
+    const keysOf = (held: Held | undefined): string[] =>
+      (held?.keys?.keys ?? []).map(({ publicKey }) => spkiOf(publicKey).toString('latin1'));
+    const own = new Set(keysOf(this.#adopt(cluster)));
+    return [...this.#held.values()]
+      .filter((held) => held.cluster.uid !== cluster.uid)
+      .filter((held) => keysOf(held).some((key) => own.has(key)))
+      .map((held) => held.cluster.name)
+      .toSorted();
+  }
+
+  /** Drops the keys of clusters that are not registered any more. */
+  prune(): void {
+    for (const held of this.#held.values()) {
+      if (this.#parts.find(held.cluster.name)?.uid !== held.cluster.uid) this.#drop(held);
+    }
+  }
+
+  /** Calls `listener` with the name of a cluster after each fetch. Returns how to stop. */
+  onFetched(listener: (name: string) => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  /** Aborts fetches. */
+  stop(): void {
+    this.#listeners.clear();
+    for (const held of this.#held.values()) this.#drop(held);
+  }
+
+  #usable({ keys, fetchedMs }: Held): KeySet | undefined {
+    if (keys === undefined) return undefined;
+    return this.#parts.clock.monotonic() < fetchedMs + keyTiming.survivalMs ? keys : undefined;
+  }
+
+  /** The entry of this very version of the cluster. A change of other fields than those about keys keeps them. */
+  #adopt(cluster: ReviewedCluster): Held | undefined {
+    const held = this.#held.get(cluster.uid);
+    if (held === undefined || held.cluster === cluster) return held;
+    const stored = this.#registered(cluster);
+    // An older version, of a review that began before the change.
+    if (stored === undefined) return undefined;
+    if (stored.keyOrigin === held.cluster.keyOrigin) {
+      held.cluster = stored;
+      return held;
+    }
+    this.#drop(held);
+    return undefined;
+  }
+
+  #add(cluster: ReviewedCluster): Held | undefined {
+    const stored = this.#registered(cluster);
+    if (stored === undefined || this.#held.has(cluster.uid)) return undefined;
+    const nowMs = this.#parts.clock.monotonic();
+    const held: Held = {
+      cluster: stored,
+      keys: undefined,
+      skipped: [],
+      failure: undefined,
+      failures: 0,
+      fetchedMs: nowMs,
+      dueMs: nowMs,
+      fetch: undefined,
+      next: undefined,
+      ending: new AbortController(),
+    };
+    this.#held.set(cluster.uid, held);
+    return held;
+  }
+
+  #registered({ name, uid, generation }: ReviewedCluster): StoredCluster | undefined {
+    const stored = this.#parts.find(name);
+    return stored?.uid === uid && stored.generation === generation ? stored : undefined;
+  }
+
+  #drop(held: Held): void {
+    held.ending.abort(gone(held.cluster.name));
+    if (this.#held.get(held.cluster.uid) === held) this.#held.delete(held.cluster.uid);
+  }
+
+  /** Resolves when there is an answer: fetched for this request, shared with others, or from before. */
+  async #request(held: Held): Promise<void> {
+    const isFirst = this.#usable(held) === undefined;
+    if (held.fetch !== undefined && isFirst) return held.fetch;
+    if (held.next !== undefined) return held.next;
+    if (this.#requests.take(held.cluster.uid) !== undefined) return undefined;
+    if (held.fetch === undefined) return this.#fetch(held);
+    // The fetch in flight may have read the document before the cluster added the key.
+    held.next = held.fetch.then(() => {
+      held.next = undefined;
+      return held.fetch ?? this.#fetch(held);
+    });
+    return held.next;
+  }
+
+  #answer(held: Held): KeySet {
+    const keys = this.#usable(held);
+    if (keys !== undefined && !held.ending.signal.aborted) return keys;
+    const { name } = held.cluster;
+    if (held.ending.signal.aborted) throw gone(name);
+    throw new HansaError(
+      'HANSA_UNAVAILABLE',
+      `Cannot check tokens of cluster ${name}: the site has no keys of it. ${held.failure?.message ?? 'Try again.'}`,
+    );
+  }
+
+  #fetch(held: Held): Promise<void> {
+    held.fetch = this.#limiter
+      .run(() => this.#ask(held))
+      .catch((error: unknown) => {
+        if (!held.ending.signal.aborted) throw error;
+      })
+      .finally(() => {
+        held.fetch = undefined;
+      });
+    return held.fetch;
+  }
+
+  async #ask(held: Held): Promise<void> {
+    const { clock, transport, random } = this.#parts;
+    const { signal } = held.ending;
+    signal.throwIfAborted();
+    const startedMs = clock.monotonic();
+    const fetchedAtMs = clock.now();
+    const answer = await discoverKeys(held.cluster, { transport, clock, signal });
+    signal.throwIfAborted();
+    if ('failure' in answer) {
+      const { firstRetryMs, longestRetryMs } = keyTiming;
+      const waitMs = Math.min(firstRetryMs * 2 ** Math.min(held.failures, 30), longestRetryMs);
+      held.failures++;
+      held.failure = answer.failure;
+      held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
+    } else {
+      const { found, from } = answer;
+      held.keys = keySetOf(found.keys, { fetchedAtMs, from });
+      held.skipped = found.skipped;
+      held.failure = undefined;
+      held.failures = 0;
+      held.fetchedMs = startedMs;
+      held.dueMs = clock.monotonic() + keyTiming.refreshMs * (1 - jitter * random.unit());
+    }
+    this.#parts.fetched?.(held.cluster.name, held.failure);
+    for (const listener of this.#listeners) listener(held.cluster.name);
+  }
+}
+
+function gone(name: string): HansaError {
+  return new HansaError(
+    'HANSA_UNAVAILABLE',
+    `Cannot check tokens of cluster ${name}: it was changed or deleted meanwhile. Try again.`,
+  );
+}

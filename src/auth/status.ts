@@ -1,0 +1,51 @@
+// The part of `hansa status` about clusters.
+
+import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
+import { printable } from '../core/command/columns.ts';
+import type { StatusPart } from '../core/plane/command-line.ts';
+import type { SiteClient } from '../core/plane/site-client.ts';
+import { findCondition } from '../core/reconcile/conditions.ts';
+
+/** More would hide the other parts of the status; `hansa cluster list` has them all. */
+const maxTold = 5;
+/** In order of importance. */
+const watched = ['Ready', 'CredentialFresh', 'KeysFresh', 'Reachable'] as const;
+
+export async function authStatus(client: SiteClient): Promise<StatusPart> {
+  const { items } = await client.list(clusterKind);
+  const clusters = items as unknown as readonly Cluster[];
+  const ready = clusters.filter((cluster) => stateOf(cluster, 'Ready') === 'True').length;
+  const troubled = clusters.flatMap((cluster) => troubleOf(cluster) ?? []);
+  const more = troubled.length - maxTold;
+  return {
+    fields: { clusters: { total: clusters.length, ready, troubled } },
+    // A site without clusters has nothing to say about them.
+    rows: clusters.length === 0 ? [] : [['clusters', `${clusters.length}, ${ready} ready`]],
+    lines: [
+      ...troubled
+        .slice(0, maxTold)
+        .map(({ name, condition, why }) =>
+          printable(`cluster ${name}: ${condition} is False. ${why}`),
+        ),
+      ...(more > 0 ? [`and ${more} more: hansa cluster list`] : []),
+    ],
+  };
+}
+
+function stateOf({ status }: Cluster, type: string): string | undefined {
+  return findCondition(status?.conditions, type)?.status;
+}
+
+interface Trouble {
+  readonly name: string;
+  readonly condition: (typeof watched)[number];
+  readonly why: string;
+}
+
+/** The most important condition that is False. */
+function troubleOf(cluster: Cluster): Trouble | undefined {
+  const condition = watched.find((type) => stateOf(cluster, type) === 'False');
+  if (condition === undefined) return undefined;
+  const why = findCondition(cluster.status?.conditions, condition)?.message ?? '';
+  return { name: cluster.metadata.name, condition, why };
+}
