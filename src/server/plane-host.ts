@@ -27,7 +27,7 @@ import type { Route } from './http/routes.ts';
 import type { ObjectDraft } from './resources/object-of.ts';
 
 /** Parts that one plane provides for the whole site: of two, one would silently decide who is trusted. */
-const onlyOne = ['bundles', 'webCertificate', 'peers', 'agents'] as const;
+const onlyOne = ['bundles', 'jwtIssuer', 'webCertificate', 'peers', 'agents'] as const;
 
 export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
@@ -101,6 +101,11 @@ export class PlaneHost {
   /** From the plane that manages it. */
   get webCertificate(): WebCertificate | undefined {
     return this.#running.find(({ running }) => running.webCertificate)?.running.webCertificate;
+  }
+
+  /** From the plane that serves its keys. */
+  get jwtIssuer(): string | undefined {
+    return this.#running.find(({ running }) => running.jwtIssuer)?.running.jwtIssuer;
   }
 
   get adminCalls(): readonly AdminCall[] {

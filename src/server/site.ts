@@ -222,6 +222,7 @@ function startPlanes(
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise()),
+    jwtIssuer: () => planes.jwtIssuer,
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),
     resources: <R extends Resource>(kind: Kind) =>

@@ -112,6 +112,7 @@ export async function startTrust(
       ...joins.routes,
     ],
     bundles: { trusted: bundles, held: bundles.held },
+    jwtIssuer: settings.jwtIssuer,
     adminCalls: mintCalls(context),
     rpcs: [...joins.rpcs, ...channel.rpcs],
     agents: joins.agents,

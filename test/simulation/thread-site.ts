@@ -175,6 +175,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     enforcement: new EnforcementPoints(),
     agentSections: new AgentSections(),
     advertiseURL: () => `https://${node}:8443`,
+    jwtIssuer: () => undefined,
     resources,
   };
   await planes.start(

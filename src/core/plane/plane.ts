@@ -49,6 +49,8 @@ export interface PlaneContext {
   readonly dataDir: string;
   /** The URL of the federation listener as others reach it. */
   readonly advertiseURL: () => string;
+  /** `RunningPlane.jwtIssuer` of the plane that provides it. */
+  readonly jwtIssuer: () => string | undefined;
   /** The registry of enforcement points. */
   readonly enforcement: EnforcementPoints;
   /** The registry of what agents get. */
@@ -94,6 +96,8 @@ export interface RunningPlane {
   readonly adminCalls?: readonly AdminCall[];
   /** Set by the one plane that federates with other trust domains. */
   readonly bundles?: SiteBundles;
+  /** The `iss` of the site's JWT-SVIDs, where verifiers find the keys. Set by the one plane that serves them. */
+  readonly jwtIssuer?: string | undefined;
   /** Set by the one plane that manages the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
   /** Set by the one plane that manages peers, for routes that allow peers. */

@@ -1,7 +1,8 @@
-// Signs JWT-SVIDs for workloads of this trust domain. Callers decide whether a workload may have one.
+// Signs JWT-SVIDs for workloads of this trust domain, and for the site itself. Callers decide whether a
+// workload may have one.
 
 import { timestamp } from '../../../api/object.ts';
-import type { SpiffeId } from '../../../api/values/spiffe-id.ts';
+import { SpiffeId } from '../../../api/values/spiffe-id.ts';
 import type { TrustDomain } from '../../../api/values/trust-domain.ts';
 import { HansaError } from '../../errors/error.ts';
 import { maxTtlSeconds } from '../authority/phases.ts';
@@ -44,8 +45,20 @@ export interface IssuedJwtSvid {
  * subject of another trust domain or below `/hansa`, HANSA_UNAVAILABLE where the key has expired.
  */
 export async function signJwtSvid(request: JwtSvidRequest): Promise<IssuedJwtSvid> {
+  checkSubject(request.subject, request.trustDomain);
+  return sign(request);
+}
+
+/**
+ * The JWT-SVID with which the site itself authenticates to others, like `SiteAuthority.issueSite`. Only
+ * for requests that the site makes: never give it to a caller.
+ */
+export function signSiteJwtSvid(request: Omit<JwtSvidRequest, 'subject'>): Promise<IssuedJwtSvid> {
+  return sign({ ...request, subject: SpiffeId.of(request.trustDomain, 'hansa', 'site') });
+}
+
+async function sign(request: JwtSvidRequest): Promise<IssuedJwtSvid> {
   const { key, subject, audience, issuer, ttlSeconds = defaultJwtTtlSeconds, nowMs } = request;
-  checkSubject(subject, request.trustDomain);
   checkJwtRequest(subject, audience, ttlSeconds);
   const issuedAt = Math.floor(nowMs / 1000);
   const expiresAt = Math.min(issuedAt + Math.floor(ttlSeconds), Math.floor(key.notAfterMs / 1000));
