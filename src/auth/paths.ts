@@ -3,4 +3,5 @@
 
 export const authPaths = {
   info: '/hansa/v1/auth',
+  credential: '/hansa/v1/clusters/{name}/credential',
 } as const;
