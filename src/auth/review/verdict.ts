@@ -7,21 +7,23 @@ export interface ReviewedUser {
   readonly extra: Readonly<Record<string, readonly string[]>>;
 }
 
+export interface Acceptance {
+  readonly authenticated: true;
+  readonly user: ReviewedUser;
+  /** The intersection of the token's audiences and those that were asked for. */
+  readonly audiences: readonly string[];
+  /** When the token expires. */
+  readonly expiresAtMs: number;
+}
+
+export interface Denial {
+  readonly authenticated: false;
+  /** In the words of kube-apiserver; undefined where it says nothing. */
+  readonly error?: string;
+}
+
 /** "Could not check" is not a verdict but an error: HANSA_UNAVAILABLE, HTTP 503. */
-export type Verdict =
-  | {
-      readonly authenticated: true;
-      readonly user: ReviewedUser;
-      /** The intersection of the token's audiences and those that were asked for. */
-      readonly audiences: readonly string[];
-      /** When the token expires. */
-      readonly expiresAtMs: number;
-    }
-  | {
-      readonly authenticated: false;
-      /** In the words of kube-apiserver; undefined where it says nothing. */
-      readonly error?: string;
-    };
+export type Verdict = Acceptance | Denial;
 
 export interface TokenQuestion {
   readonly token: string;
