@@ -1,7 +1,7 @@
 // The configuration keys of the auth plane. settings.ts turns their values into settings.
 
 import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
-import { parseChoice, parseDnsName, parsePath } from '../core/config/config-values.ts';
+import { parseBytes, parseChoice, parseDnsName, parsePath } from '../core/config/config-values.ts';
 
 export const authKeys = {
   'auth.baseDomain': configKey({
@@ -36,5 +36,12 @@ export const authKeys = {
       'Whether the site serves the deprecated POST /validate, GET /clusters and GET /health.',
     default: 'true',
     parse: parseChoice(['true', 'false']),
+  }),
+  'auth.verdictCacheBytes': configKey({
+    placeholder: 'SIZE',
+    meaning:
+      'Most memory for cached verdicts of token reviews. A verdict needs about 1.5Ki. The site checks a token again when its verdict had to make room.',
+    default: '192Mi',
+    parse: parseBytes(1024 * 1024, 4 * 1024 ** 3),
   }),
 };

@@ -11,6 +11,7 @@ export interface AuthSettings {
   readonly audience: string | undefined;
   readonly anonymous: boolean;
   readonly validateV1: boolean;
+  readonly verdictCacheBytes: number;
 }
 
 export const authSettings = definePlaneSettings({
@@ -21,5 +22,6 @@ export const authSettings = definePlaneSettings({
     audience: values['auth.audience'],
     anonymous: values['auth.anonymous'] === 'true',
     validateV1: values['auth.validateV1'] === 'true',
+    verdictCacheBytes: values['auth.verdictCacheBytes'],
   }),
 });

@@ -1,0 +1,122 @@
+// Test fixture: ServiceAccount tokens, the keys that sign them, and what an API server answers about them.
+
+import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import type { KubeResponse } from '../../core/kube/kube-client.ts';
+import type { KeySet } from '../keys/cluster-keys.ts';
+
+export const issuer = 'https://kubernetes.default.svc.cluster.local';
+
+interface TestKey {
+  readonly keyId: string;
+  readonly publicKey: KeyObject;
+  readonly privateKey: KeyObject;
+}
+
+const testKey = (keyId: string): TestKey => ({
+  keyId,
+  ...generateKeyPairSync('ec', { namedCurve: 'P-256' }),
+});
+
+export const signingKey = testKey('k1');
+/** No key set contains it, unless a test says so. */
+export const foreignKey = testKey('k2');
+
+export interface TokenOptions {
+  readonly name?: string;
+  readonly audiences?: readonly string[];
+  readonly lifetimeSeconds?: number;
+  readonly key?: TestKey;
+}
+
+export function keySet(fetchedAtMs: number, key = signingKey, version = 'v1'): KeySet {
+  const keys = [{ keyId: key.keyId, publicKey: key.publicKey }];
+  return {
+    keys,
+    for: (keyId) => keys.filter((known) => keyId === undefined || known.keyId === keyId),
+    version,
+    fetchedAtMs,
+    from: 'apiServer',
+  };
+}
+
+/** An ES256 token of ServiceAccount default/`name`, bound to a pod, as kube-apiserver signs it. */
+export function serviceAccountToken(nowMs: number, options: TokenOptions = {}): string {
+  const { name = 'app', audiences = [issuer], lifetimeSeconds = 3600, key = signingKey } = options;
+  const seconds = Math.floor(nowMs / 1000);
+  const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
+  const signed = `${part({ alg: 'ES256', kid: key.keyId })}.${part({
+    aud: audiences,
+    exp: seconds + lifetimeSeconds,
+    iat: seconds,
+    iss: issuer,
+    jti: `jti-of-${name}`,
+    'kubernetes.io': {
+      namespace: 'default',
+      node: { name: 'node-1', uid: 'node-uid' },
+      pod: { name: `${name}-pod`, uid: `${name}-pod-uid` },
+      serviceaccount: { name, uid: `${name}-uid` },
+    },
+    nbf: seconds,
+    sub: `system:serviceaccount:default:${name}`,
+  })}`;
+  const signature = sign('sha256', Buffer.from(signed), {
+    key: key.privateKey,
+    dsaEncoding: 'ieee-p1363',
+  });
+  return `${signed}.${signature.toString('base64url')}`;
+}
+
+/** The user of `serviceAccountToken`, as kube-apiserver reports it. */
+export function userOf(name = 'app') {
+  return {
+    username: `system:serviceaccount:default:${name}`,
+    uid: `${name}-uid`,
+    groups: [
+      'system:serviceaccounts',
+      'system:serviceaccounts:default',
+      'system:authenticated',
+    ] as readonly string[],
+    extra: {
+      'authentication.kubernetes.io/credential-id': [`JTI=jti-of-${name}`],
+      'authentication.kubernetes.io/node-name': ['node-1'],
+      'authentication.kubernetes.io/node-uid': ['node-uid'],
+      'authentication.kubernetes.io/pod-name': [`${name}-pod`],
+      'authentication.kubernetes.io/pod-uid': [`${name}-pod-uid`],
+    } as Readonly<Record<string, readonly string[]>>,
+  };
+}
+
+export interface ReviewSpec {
+  readonly token: string;
+  readonly audiences?: readonly string[];
+}
+
+/** What kube-apiserver would answer to a token of `serviceAccountToken`. */
+export function acceptingStatus({ token, audiences = [issuer] }: ReviewSpec) {
+  const payload = token.split('.')[1] as string;
+  const claims = JSON.parse(Buffer.from(payload, 'base64url').toString()) as {
+    readonly sub: string;
+    readonly aud: readonly string[];
+  };
+  return {
+    authenticated: true,
+    user: userOf(claims.sub.split(':').at(-1)),
+    audiences: audiences.filter((audience) => claims.aud.includes(audience)),
+  };
+}
+
+export const revokedText = '[invalid bearer token, service account token has been invalidated]';
+
+export function tokenReview(spec: ReviewSpec, status: unknown) {
+  return {
+    kind: 'TokenReview',
+    apiVersion: 'authentication.k8s.io/v1',
+    metadata: {},
+    spec,
+    status,
+  };
+}
+
+export function jsonResponse(status: number, body: unknown, headers = {}): KubeResponse {
+  return { status, headers, body: Buffer.from(JSON.stringify(body)) };
+}

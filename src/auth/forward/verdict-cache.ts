@@ -1,0 +1,181 @@
+// Cached acceptances of tokens, bounded by bytes. Denials are never cached, as in kube-apiserver.
+//
+// An entry ends at the expiry of its token, when its check is too old, when the keys of its cluster
+// change, and when the Cluster changes or goes. Only digests of tokens are kept.
+
+import { hash } from 'node:crypto';
+import type { Clock } from '../../core/clock/clock.ts';
+import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { Acceptance } from '../review/verdict.ts';
+import { acceptanceBytes } from './acceptance-bytes.ts';
+
+type ClusterVersion = Pick<ReviewedCluster, 'uid' | 'generation'>;
+
+interface Entry {
+  readonly acceptance: Acceptance;
+  readonly keysVersion: string;
+  /** Monotonic. */
+  readonly endsAt: number;
+  readonly bytes: number;
+  /** Whether a review used it since it was added or last spared. */
+  used: boolean;
+}
+
+/** The entries of one version of one cluster, oldest first. */
+interface Shelf {
+  readonly generation: number;
+  readonly entries: Map<string, Entry>;
+  bytes: number;
+}
+
+/** Ended entries to drop when one is added, so that they go without a timer. */
+const sweptAtOnce = 4;
+
+/**
+ * The key of a question within a cluster. The audiences are sorted, because their order only changes the
+ * order of the answer. The last NUL separates the two, because JSON escapes NUL. Otherwise a text such as
+ * `TOKEN\0["a"]` could pass for TOKEN with the audience "a".
+ */
+export function questionKey(token: string, audiences: readonly string[]): string {
+  const sorted = audiences.length === 0 ? '' : JSON.stringify(audiences.toSorted());
+  return hash('sha256', `${token}\0${sorted}`, 'binary');
+}
+
+/**
+ * First in, first out, and an entry that was used since is spared once. Hits write one flag. In mode hybrid
+ * the oldest entry is also the one that ends first. Space is taken from the cluster that needs it, unless
+ * that one has less than its share: then from the largest one. So one cluster cannot displace the others.
+ */
+export class VerdictCache {
+  readonly #clock: Clock;
+  readonly #maxBytes: number;
+  readonly #shelves = new Map<string, Shelf>();
+  #bytes = 0;
+
+  constructor(parts: { readonly clock: Clock; readonly maxBytes: number }) {
+    this.#clock = parts.clock;
+    this.#maxBytes = parts.maxBytes;
+  }
+
+  get bytes(): number {
+    return this.#bytes;
+  }
+
+  get size(): number {
+    let size = 0;
+    for (const { entries } of this.#shelves.values()) size += entries.size;
+    return size;
+  }
+
+  find(cluster: ClusterVersion, keysVersion: string, key: string): Acceptance | undefined {
+    const shelf = this.#shelves.get(cluster.uid);
+    if (shelf?.generation !== cluster.generation) return undefined;
+    const entry = shelf.entries.get(key);
+    if (entry === undefined) return undefined;
+    if (entry.keysVersion !== keysVersion || this.#hasEnded(entry)) {
+      this.#drop(shelf, key, entry);
+      return undefined;
+    }
+    entry.used = true;
+    return entry.acceptance;
+  }
+
+  /** Keeps it until the token expires or the monotonic time `endsAt`, whichever comes first. */
+  add(
+    cluster: ClusterVersion,
+    keysVersion: string,
+    key: string,
+    acceptance: Acceptance,
+    endsAt = Number.POSITIVE_INFINITY,
+  ): void {
+    const left = acceptance.expiresAtMs - this.#clock.now();
+    const entry: Entry = {
+      acceptance,
+      keysVersion,
+      endsAt: Math.min(endsAt, this.#clock.monotonic() + left),
+      bytes: acceptanceBytes(acceptance),
+      used: false,
+    };
+    if (this.#hasEnded(entry) || entry.bytes > this.#maxBytes) return;
+    const shelf = this.#shelfFor(cluster);
+    if (shelf === undefined) return;
+    const earlier = shelf.entries.get(key);
+    if (earlier !== undefined) this.#drop(shelf, key, earlier);
+    this.#put(shelf, key, entry);
+    this.#sweep(shelf);
+    while (this.#bytes > this.#maxBytes) this.#evict(this.#shelfToShorten(shelf));
+  }
+
+  remove(cluster: ClusterVersion, key: string): void {
+    const shelf = this.#shelves.get(cluster.uid);
+    const entry = shelf?.entries.get(key);
+    if (shelf !== undefined && entry !== undefined) this.#drop(shelf, key, entry);
+  }
+
+  /** Drops everything about clusters that are not in the list in this version. */
+  retain(clusters: readonly ClusterVersion[]): void {
+    const generations = new Map(clusters.map(({ uid, generation }) => [uid, generation]));
+    for (const [uid, shelf] of this.#shelves) {
+      if (generations.get(uid) !== shelf.generation) this.#clear(uid, shelf);
+    }
+  }
+
+  /** Undefined for an older version of the cluster than the cached one. */
+  #shelfFor({ uid, generation }: ClusterVersion): Shelf | undefined {
+    const current = this.#shelves.get(uid);
+    if (current?.generation === generation) return current;
+    if (current !== undefined) {
+      if (current.generation > generation) return undefined;
+      this.#clear(uid, current);
+    }
+    const created = { generation, entries: new Map<string, Entry>(), bytes: 0 };
+    this.#shelves.set(uid, created);
+    return created;
+  }
+
+  #clear(uid: string, shelf: Shelf): void {
+    this.#bytes -= shelf.bytes;
+    this.#shelves.delete(uid);
+  }
+
+  #hasEnded({ endsAt, acceptance }: Entry): boolean {
+    // The wall clock too, because it may have been corrected since.
+    return this.#clock.monotonic() >= endsAt || this.#clock.now() >= acceptance.expiresAtMs;
+  }
+
+  #put(shelf: Shelf, key: string, entry: Entry): void {
+    shelf.entries.set(key, entry);
+    shelf.bytes += entry.bytes;
+    this.#bytes += entry.bytes;
+  }
+
+  #drop(shelf: Shelf, key: string, entry: Entry): void {
+    shelf.entries.delete(key);
+    shelf.bytes -= entry.bytes;
+    this.#bytes -= entry.bytes;
+  }
+
+  #sweep(shelf: Shelf): void {
+    let left = sweptAtOnce;
+    for (const [key, entry] of shelf.entries) {
+      if (left-- === 0 || !this.#hasEnded(entry)) return;
+      this.#drop(shelf, key, entry);
+    }
+  }
+
+  #shelfToShorten(asking: Shelf): Shelf {
+    if (asking.bytes * this.#shelves.size > this.#maxBytes) return asking;
+    let largest = asking;
+    for (const shelf of this.#shelves.values()) if (shelf.bytes > largest.bytes) largest = shelf;
+    return largest;
+  }
+
+  #evict(shelf: Shelf): void {
+    for (const [key, entry] of shelf.entries) {
+      this.#drop(shelf, key, entry);
+      if (!entry.used || this.#hasEnded(entry)) return;
+      entry.used = false;
+      this.#put(shelf, key, entry);
+    }
+  }
+}
