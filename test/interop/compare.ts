@@ -122,7 +122,8 @@ async function exchange(side: Side, ledger: Ledger, step: Play): Promise<Exchang
     return { request, answer: await side.client.send(request) };
   } catch (error) {
     // A connection that is cut is an answer too, if a poor one.
-    return { request, answer: { status: 0, headers: {}, text: (error as Error).message } };
+    const text = (error as Error).message;
+    return { request, answer: { status: 0, headers: {}, text, bytes: Buffer.from(text) } };
   }
 }
 

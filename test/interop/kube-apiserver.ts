@@ -6,7 +6,7 @@
 // that are not started.
 
 import { type ChildProcess, spawn } from 'node:child_process';
-import { generateKeyPairSync, randomBytes } from 'node:crypto';
+import { generateKeyPairSync, type KeyObject, randomBytes } from 'node:crypto';
 import { openSync } from 'node:fs';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -38,11 +38,22 @@ export interface KubeApiserver {
   stop(options?: { readonly keepLogs?: boolean }): Promise<void>;
 }
 
+export interface KubeApiserverOptions {
+  /** Keys of ServiceAccount tokens: the first one signs, all verify. Default: a new one. */
+  readonly serviceAccountKeys?: readonly KeyObject[];
+  /** Added to the command line. */
+  readonly flags?: readonly string[];
+}
+
+/** The issuer of its ServiceAccount tokens, and so its audience. */
+export const serviceAccountIssuer = 'https://kubernetes.default.svc';
+
 /** Start-up takes 5 seconds on an idle machine; a loaded one gets time. */
 const READY_WITHIN_MS = 120_000;
 
 export async function startKubeApiserver(
   definitions: readonly CustomResourceDefinition[] = [],
+  options: KubeApiserverOptions = {},
 ): Promise<KubeApiserver> {
   const folder = await mkdtemp(join(tmpdir(), 'hansa-kube-'));
   const children: ChildProcess[] = [];
@@ -53,13 +64,13 @@ export async function startKubeApiserver(
     else await rm(folder, { recursive: true, force: true });
   };
   try {
-    const server = await start(folder, children);
+    const server = await start(folder, children, options);
     const kube: KubeApiserver = {
       ...server,
       install: (more) => install(server.client, more),
-      stop: async (options) => {
+      stop: async (how) => {
         server.client.close();
-        await stop(options);
+        await stop(how);
       },
     };
     await kube.install(definitions);
@@ -73,6 +84,7 @@ export async function startKubeApiserver(
 async function start(
   folder: string,
   children: ChildProcess[],
+  { serviceAccountKeys, flags = [] }: KubeApiserverOptions,
 ): Promise<Omit<KubeApiserver, 'install' | 'stop'>> {
   const [clientPort, peerPort, securePort] = [await freePort(), await freePort(), await freePort()];
   const etcdUrl = `http://127.0.0.1:${clientPort}`;
@@ -91,27 +103,32 @@ async function start(
   const token = randomBytes(24).toString('hex');
   const certificates = join(folder, 'certificates');
   await mkdir(certificates, { mode: 0o700 });
-  const { privateKey } = generateKeyPairSync('ec', { namedCurve: 'P-256' });
-  const serviceAccountKey = join(folder, 'service-account.pem');
+  const keys = serviceAccountKeys ?? [
+    generateKeyPairSync('ec', { namedCurve: 'P-256' }).privateKey,
+  ];
+  const keyFiles = keys.map((_, index) => join(folder, `service-account-${index}.pem`));
   const tokens = join(folder, 'tokens.csv');
-  await writeFile(serviceAccountKey, privateKey.export({ type: 'sec1', format: 'pem' }), {
-    mode: 0o600,
-  });
+  for (const [index, key] of keys.entries()) {
+    const type = key.asymmetricKeyType === 'rsa' ? 'pkcs1' : 'sec1';
+    const file = keyFiles[index] as string;
+    await writeFile(file, key.export({ type, format: 'pem' }), { mode: 0o600 });
+  }
   await writeFile(tokens, `${token},oracle-admin,oracle-admin,"system:masters"\n`, { mode: 0o600 });
   const apiserver = await run(folder, children, 'kube-apiserver', [
     `--etcd-servers=${etcdUrl}`,
     `--cert-dir=${certificates}`,
     '--bind-address=127.0.0.1',
     `--secure-port=${securePort}`,
-    '--service-account-issuer=https://kubernetes.default.svc',
-    `--service-account-key-file=${serviceAccountKey}`,
-    `--service-account-signing-key-file=${serviceAccountKey}`,
+    `--service-account-issuer=${serviceAccountIssuer}`,
+    ...keyFiles.map((file) => `--service-account-key-file=${file}`),
+    `--service-account-signing-key-file=${keyFiles[0]}`,
     '--service-cluster-ip-range=10.0.0.0/24',
     `--token-auth-file=${tokens}`,
     '--authorization-mode=RBAC',
     '--endpoint-reconciler-type=none',
     // Needs a controller that makes service accounts; custom resources do not use it.
     '--disable-admission-plugins=ServiceAccount',
+    ...flags,
   ]);
 
   const url = `https://127.0.0.1:${securePort}`;

@@ -21,6 +21,7 @@ export interface WireAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | string[] | undefined>>;
   readonly text: string;
+  readonly bytes: Buffer;
 }
 
 export interface WireTarget {
@@ -61,13 +62,15 @@ export class WireClient {
         const chunks: Buffer[] = [];
         incoming.on('data', (chunk: Buffer) => chunks.push(chunk));
         incoming.once('error', reject);
-        incoming.once('end', () =>
+        incoming.once('end', () => {
+          const bytes = Buffer.concat(chunks);
           resolve({
             status: incoming.statusCode ?? 0,
             headers: incoming.headers,
-            text: Buffer.concat(chunks).toString('utf8'),
-          }),
-        );
+            text: bytes.toString('utf8'),
+            bytes,
+          });
+        });
       });
       // Not once: a server that refuses a body half way causes more than one.
       outgoing.on('error', reject);

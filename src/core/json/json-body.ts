@@ -1,4 +1,5 @@
-// Parses the JSON body of a request, with limits on depth and number of values.
+// Parses the JSON body of a request, with limits on depth and number of values, and shows excerpts of
+// bodies that are malformed.
 
 import { HansaError } from '../errors/error.ts';
 import { parseBoundedJson } from './strict-json.ts';
@@ -24,4 +25,14 @@ export function objectOf(value: unknown): Readonly<Record<string, unknown>> {
     return value as Readonly<Record<string, unknown>>;
   }
   throw new HansaError('HANSA_BAD_REQUEST', 'Cannot read the body: it is not a JSON object.');
+}
+
+const summaryBytes = 30;
+
+/** The excerpt that kube-apiserver shows of an unrecognized body: text if it looks like JSON, otherwise hex. */
+export function summaryOf(body: Buffer): string {
+  if (body.length === 0) return '<empty>';
+  const start = body.subarray(0, summaryBytes);
+  const shown = body[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
+  return body.length > summaryBytes ? `${shown} ...` : shown;
 }

@@ -7,20 +7,16 @@ import { dropDuplicateOwners } from '../../api/metadata/owner-references.ts';
 import { defaultObject, pruneObject, strictlyRefused } from '../../api/resource-schema.ts';
 import { goKind } from '../../api/schema/go-text.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
-import { jsonSyntaxError } from '../http/json-syntax-error.ts';
+import { jsonSyntaxError } from '../../core/json/json-syntax-error.ts';
+import { summaryOf } from '../../core/json/json-body.ts';
 import { duplicateFields, jsonExcess, MAX_VALUES } from '../../core/json/strict-json.ts';
+import { mediaTypeOf } from '../../core/plane/media-types.ts';
 import { badRequest, unsupportedMediaType } from './errors.ts';
 import type { ObjectDraft } from './object-of.ts';
 import type { WriteOptions } from './options.ts';
 import { parseYaml } from './parse-yaml.ts';
 
 export const objectMediaTypes = ['application/json', 'application/yaml'] as const;
-
-export function mediaTypeOf(contentType: string | undefined): string {
-  if (contentType === undefined || contentType === '') return 'application/json';
-  const semicolon = contentType.indexOf(';');
-  return (semicolon < 0 ? contentType : contentType.slice(0, semicolon)).trim().toLowerCase();
-}
 
 export interface ParsedBody {
   readonly value: Json;
@@ -160,16 +156,6 @@ function recognise(
 
 function textOf(value: Json | undefined): string {
   return typeof value === 'string' ? value : '';
-}
-
-const summaryBytes = 30;
-
-/** The excerpt that kube-apiserver shows of an unrecognized body: text if it looks like JSON, otherwise hex. */
-function summaryOf(body: Buffer): string {
-  if (body.length === 0) return '<empty>';
-  const start = body.subarray(0, summaryBytes);
-  const shown = body[0] === 0x7b ? start.toString('utf8') : start.toString('hex');
-  return body.length > summaryBytes ? `${shown} ...` : shown;
 }
 
 /**

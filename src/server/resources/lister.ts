@@ -9,7 +9,7 @@ import type { Clock } from '../../core/clock/clock.ts';
 import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { Entry, Listing, Store } from '../../core/store/store.ts';
-import { jsonSyntaxError } from '../http/json-syntax-error.ts';
+import { jsonSyntaxError } from '../../core/json/json-syntax-error.ts';
 import { badRequest } from './errors.ts';
 import { type ObjectDraft, objectOf } from './object-of.ts';
 import type { ListOptions } from './options.ts';

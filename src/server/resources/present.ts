@@ -5,6 +5,7 @@ import { stringify } from 'yaml';
 import type { Kind } from '../../api/kind.ts';
 import type { Json } from '../../api/object.ts';
 import { tableColumns, tableRow } from '../../api/documents/table.ts';
+import { mediaRanges } from '../../core/plane/media-types.ts';
 import { notAcceptable, notAcceptableForm } from './errors.ts';
 import type { ObjectDraft } from './object-of.ts';
 
@@ -35,14 +36,10 @@ export function negotiate(accept: string | undefined, what: 'object' | 'list'): 
   return form;
 }
 
-interface Range {
-  readonly encoding: Form['encoding'];
-  readonly parameters: ReadonlyMap<string, string>;
-  readonly quality: number;
-}
-
 function chooseForm(accept: string, what: 'object' | 'list'): Form {
-  for (const { encoding, parameters } of rangesOf(accept)) {
+  for (const { type, parameters } of mediaRanges(accept)) {
+    const encoding = encodingOf(type);
+    if (encoding === undefined) continue;
     const as = parameters.get('as');
     if (as === undefined) return { as: 'object', encoding };
     if (parameters.get('g') !== 'meta.k8s.io' || parameters.get('v') !== 'v1') continue;
@@ -55,22 +52,6 @@ function chooseForm(accept: string, what: 'object' | 'list'): Form {
     }
   }
   throw notAcceptable(offered);
-}
-
-/** The supported media ranges, in order of preference (RFC 9110 section 12.5.1). */
-function rangesOf(accept: string): Range[] {
-  const ranges: Range[] = [];
-  for (const text of accept.split(',')) {
-    const [type = '', ...rest] = text.split(';').map((part) => part.trim());
-    const encoding = encodingOf(type.toLowerCase());
-    if (encoding === undefined) continue;
-    const parameters = new Map(
-      rest.map((parameter) => parameter.split('=', 2) as [string, string]),
-    );
-    const quality = Number(parameters.get('q') ?? 1);
-    ranges.push({ encoding, parameters, quality: Number.isNaN(quality) ? 0 : quality });
-  }
-  return ranges.toSorted((left, right) => right.quality - left.quality);
 }
 
 function encodingOf(type: string): Form['encoding'] | undefined {

@@ -17,10 +17,12 @@ import {
   selfSubjectRulesReview,
 } from '../../core/access/reviews.ts';
 import type { Clock } from '../../core/clock/clock.ts';
+import { protobufMediaType } from '../../core/kube/protobuf.ts';
+import { mediaTypeOf } from '../../core/plane/media-types.ts';
 import { readBody, respond, respondJson } from '../http/exchange.ts';
-import { protobufMediaType, readReview } from '../http/kube-protobuf.ts';
+import { readReview } from '../http/kube-protobuf.ts';
 import type { Route } from '../http/routes.ts';
-import { mediaTypeOf, parseJson } from '../resources/decode.ts';
+import { parseJson } from '../resources/decode.ts';
 import { unsupportedMediaType } from '../resources/errors.ts';
 
 export interface DiscoveryParts {

@@ -1,0 +1,78 @@
+// Reads a token of one cluster: finds it, checks the issuer, and verifies the signature with the keys of
+// that cluster. The order of the checks is that of kube-apiserver, because its answers depend on it.
+
+import { verifyJws } from '../../core/identity/jwt/jws.ts';
+import type { KeySet, VerificationKey } from '../keys/cluster-keys.ts';
+import { decodeClaims, legacyIssuer, type TokenClaims } from './decode-claims.ts';
+import { type Denial, denied, notOurs, wrongSignature } from './denial.ts';
+import { type ParsedToken, parseToken } from './parse-token.ts';
+
+/** A token whose signature a key of the cluster made. */
+export interface SignedToken {
+  readonly claims: TokenClaims;
+  /** The claim `aud`. Empty for a token that is meant for the API server without saying so. */
+  readonly audiences: readonly string[];
+  /** Infinity for a token that does not expire. kube-apiserver accepts a token for a minute longer. */
+  readonly expiresAtMs: number;
+}
+
+export type ReadToken =
+  | { readonly type: 'denied'; readonly verdict: Denial }
+  /** No key has the `kid` of the token. Newer keys may. */
+  | { readonly type: 'unknownKey' }
+  | { readonly type: 'signed'; readonly token: SignedToken };
+
+const unknownKey: ReadToken = { type: 'unknownKey' };
+const otherIssuer: ReadToken = { type: 'denied', verdict: notOurs };
+
+export function readToken(sent: string, keys: KeySet, issuer: string): ReadToken {
+  const parsed = parseToken(sent);
+  if (parsed.type === 'denied') return parsed;
+  if (parsed.issuer !== issuer && parsed.issuer !== legacyIssuer) return otherIssuer;
+  const candidates = keys.for(parsed.header.keyId);
+  if (candidates.length === 0) return unknownKey;
+  const reasons: string[] = [];
+  for (const key of candidates) {
+    const claims = claimsSignedBy(key, parsed);
+    if (typeof claims !== 'string') return { type: 'signed', token: signedToken(claims) };
+    reasons.push(claims);
+  }
+  return { type: 'denied', verdict: denied(...reasons) };
+}
+
+/** Returns the claims, or why there are none. */
+function claimsSignedBy(key: VerificationKey, token: ParsedToken): TokenClaims | string {
+  if (token.header.refusal !== undefined) return token.header.refusal;
+  return isSignedBy(key, token) ? decodeClaims(token.payload, token.claims) : wrongSignature;
+}
+
+function isSignedBy({ publicKey }: VerificationKey, token: ParsedToken): boolean {
+  const { header, signed, signature } = token;
+  const { algorithm } = header;
+  if (algorithm === undefined) return false;
+  if (verifyJws(algorithm, publicKey, Buffer.from(signed, 'latin1'), signature)) return true;
+  // go-jose ignores stray bits at the end of base64, and verifies the text without them.
+  const canonical = canonicalForm(signed);
+  return (
+    canonical !== signed &&
+    verifyJws(algorithm, publicKey, Buffer.from(canonical, 'latin1'), signature)
+  );
+}
+
+function canonicalForm(signed: string): string {
+  return signed
+    .split('.')
+    .map((part) => Buffer.from(part, 'base64url').toString('base64url'))
+    .join('.');
+}
+
+function signedToken(claims: TokenClaims): SignedToken {
+  const { audiences, expiry, legacySecret } = claims;
+  // kube-apiserver does not look at the expiry of a legacy token.
+  const expires = legacySecret === undefined ? expiry : undefined;
+  return {
+    claims,
+    audiences,
+    expiresAtMs: expires === undefined ? Number.POSITIVE_INFINITY : expires * 1000,
+  };
+}

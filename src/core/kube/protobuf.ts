@@ -1,0 +1,143 @@
+// Reads and writes messages in the protobuf encoding of Kubernetes, as far as reviews need it: texts, lists
+// and maps of texts, and messages of them.
+//
+// The envelope: the bytes `k8s\0`, then a runtime.Unknown (type, raw message).
+
+export const protobufMediaType = 'application/vnd.kubernetes.protobuf';
+
+/** The message says what is wrong, in the words of Go's decoder where it has some. */
+export class ProtobufError extends Error {}
+
+/** `map`: map<string, string>. */
+export type Shape = {
+  readonly [field: number]: readonly [name: string, shape: Shape | 'text' | 'texts' | 'map'];
+};
+
+export interface Envelope {
+  readonly apiVersion: string;
+  readonly kind: string;
+  readonly raw: Buffer;
+}
+
+const magic = Buffer.from('k8s\0', 'latin1');
+const nothing = Buffer.alloc(0);
+
+/** Throws ProtobufError. */
+export function readEnvelope(body: Buffer): Envelope {
+  if (body.length === 0) throw new ProtobufError('empty data');
+  if (!body.subarray(0, magic.length).equals(magic)) {
+    throw new ProtobufError(
+      `provided data does not appear to be a protobuf message, expected prefix [${[...magic].join(' ')}]`,
+    );
+  }
+  if (body.length === magic.length) throw new ProtobufError('empty body');
+  let apiVersion = '';
+  let kind = '';
+  let raw: Buffer = nothing;
+  eachField(body.subarray(magic.length), (field, bytes) => {
+    if (field === 2) raw = bytes;
+    if (field !== 1) return;
+    eachField(bytes, (inner, text) => {
+      if (inner === 1) apiVersion = text.toString('utf8');
+      else if (inner === 2) kind = text.toString('utf8');
+    });
+  });
+  return { apiVersion, kind, raw };
+}
+
+/** Skips fields that the shape does not name. Throws ProtobufError. */
+export function readMessage(bytes: Buffer, shape: Shape): Record<string, unknown> {
+  const message: Record<string, unknown> = {};
+  eachField(bytes, (field, value) => {
+    const known = shape[field];
+    if (known === undefined) return;
+    const [name, inner] = known;
+    if (inner === 'text') message[name] = value.toString('utf8');
+    else if (inner === 'texts') {
+      const texts = (message[name] ??= []) as string[];
+      texts.push(value.toString('utf8'));
+    } else if (inner === 'map') {
+      const map = (message[name] ??= Object.create(null)) as Record<string, string>;
+      const { key = '', value: text = '' } = readMessage(value, entry) as Record<string, string>;
+      map[key] = text;
+    } else message[name] = readMessage(value, inner);
+  });
+  return message;
+}
+
+const entry: Shape = { 1: ['key', 'text'], 2: ['value', 'text'] };
+
+/** Calls `take` for each field of wire type 2. Skips others, as a protobuf reader must. Throws ProtobufError. */
+export function eachField(bytes: Buffer, take: (field: number, bytes: Buffer) => void): void {
+  let at = 0;
+  const varint = (): number => {
+    let value = 0;
+    // At most ten bytes. Numbers that need more than 53 bits are not used, so their rounding does not matter.
+    for (let factor = 1; factor <= 2 ** 63; factor *= 128) {
+      const byte = bytes[at];
+      if (byte === undefined) throw new ProtobufError('unexpected EOF');
+      at += 1;
+      value += (byte & 0x7f) * factor;
+      if (byte < 0x80) return value;
+    }
+    throw new ProtobufError('proto: integer overflow');
+  };
+  while (at < bytes.length) {
+    const key = varint();
+    const field = Math.floor(key / 8);
+    if (field === 0) throw new ProtobufError('proto: illegal tag 0');
+    switch (key % 8) {
+      case 0:
+        varint();
+        break;
+      case 1:
+        at += 8;
+        break;
+      case 2: {
+        const length = varint();
+        if (at + length > bytes.length) throw new ProtobufError('unexpected EOF');
+        take(field, bytes.subarray(at, at + length));
+        at += length;
+        break;
+      }
+      case 5:
+        at += 4;
+        break;
+      default:
+        throw new ProtobufError(`proto: illegal wireType ${key % 8}`);
+    }
+  }
+  if (at > bytes.length) throw new ProtobufError('unexpected EOF');
+}
+
+export function writeEnvelope(apiVersion: string, kind: string, raw: Buffer): Buffer {
+  const type = Buffer.concat([writeText(1, apiVersion), writeText(2, kind)]);
+  // contentEncoding and contentType are empty, and Go writes them all the same.
+  return Buffer.concat([
+    magic,
+    writeBytes(1, type),
+    writeBytes(2, raw),
+    writeText(3, ''),
+    writeText(4, ''),
+  ]);
+}
+
+export function writeText(field: number, text: string): Buffer {
+  return writeBytes(field, Buffer.from(text, 'utf8'));
+}
+
+/** Fields up to 15, whose keys have one byte. */
+export function writeBytes(field: number, bytes: Buffer): Buffer {
+  const head = [field * 8 + 2];
+  let length = bytes.length;
+  for (; length >= 0x80; length = Math.floor(length / 128)) head.push((length % 128) | 0x80);
+  head.push(length);
+  return Buffer.concat([Buffer.from(head), bytes]);
+}
+
+/** A map<string, string>, in the order of its keys. */
+export function writeMap(field: number, map: Readonly<Record<string, string>>): Buffer[] {
+  return Object.entries(map).map(([key, value]) =>
+    writeBytes(field, Buffer.concat([writeText(1, key), writeText(2, value)])),
+  );
+}
