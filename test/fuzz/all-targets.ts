@@ -9,6 +9,7 @@ import { judgementTargets } from './targets/join-judgement.ts';
 import { joinTargets } from './targets/join.ts';
 import { peerTargets } from './targets/peers.ts';
 import { resourceTargets } from './targets/resources.ts';
+import { reviewTargets } from './targets/reviews.ts';
 import { webTargets } from './targets/web.ts';
 import { workloadTargets } from './targets/workloads.ts';
 
@@ -21,6 +22,7 @@ export const targets: readonly Target[] = [
   ...judgementTargets,
   ...peerTargets,
   ...resourceTargets,
+  ...reviewTargets,
   ...webTargets,
   ...workloadTargets,
 ];
