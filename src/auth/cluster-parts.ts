@@ -21,7 +21,7 @@ export interface ClusterParts {
   readonly controllers: readonly Controller[];
   readonly admit: NonNullable<RunningPlane['admit']>;
   readonly accompany: NonNullable<RunningPlane['accompany']>;
-  stop(): void;
+  readonly stop: () => void;
 }
 
 /** `connect` is called without I/O, once for each version of a Cluster with `apiServer`. */
