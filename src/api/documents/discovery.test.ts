@@ -23,6 +23,7 @@ suite('discovery', () => {
         '/apis/hansa.dev/v1alpha1',
         '/apis/authentication.k8s.io',
         '/apis/authentication.k8s.io/v1',
+        '/apis/authentication.k8s.io/v1beta1',
         '/apis/authorization.k8s.io',
         '/apis/authorization.k8s.io/v1',
       ],

@@ -48,15 +48,19 @@ interface ServedResource {
   readonly status: boolean;
 }
 
-interface ServedGroup {
-  readonly name: string;
+interface ServedVersion {
   readonly version: string;
   readonly resources: readonly ServedResource[];
 }
 
+interface ServedGroup {
+  readonly name: string;
+  /** The preferred one first. */
+  readonly versions: readonly ServedVersion[];
+}
+
 function servedGroups(registry: Registry): readonly ServedGroup[] {
-  const own: ServedGroup = {
-    name: group,
+  const own: ServedVersion = {
     version,
     resources: registry.kinds.map((kind) => ({
       plural: kind.plural,
@@ -68,18 +72,22 @@ function servedGroups(registry: Registry): readonly ServedGroup[] {
       status: kind.status !== undefined,
     })),
   };
-  const reviews = reviewGroups.map((review) => ({
-    name: review.group,
-    version: review.version,
-    resources: review.kinds.map((kind) => ({
-      plural: kind.plural,
-      singular: kind.singular,
-      kind: kind.kind,
-      verbs: ['create'],
-      status: false,
-    })),
-  }));
-  return [own, ...reviews];
+  const groups = new Map<string, ServedVersion[]>([[group, [own]]]);
+  for (const review of reviewGroups) {
+    const versions = groups.get(review.group) ?? [];
+    versions.push({
+      version: review.version,
+      resources: review.kinds.map((kind) => ({
+        plural: kind.plural,
+        singular: kind.singular,
+        kind: kind.kind,
+        verbs: ['create'],
+        status: false,
+      })),
+    });
+    groups.set(review.group, versions);
+  }
+  return [...groups].map(([name, versions]) => ({ name, versions }));
 }
 
 /** Documents by their path: `/api`, `/apis`, `/apis/GROUP`, `/apis/GROUP/VERSION`. */
@@ -98,22 +106,24 @@ export function discoveryDocuments(registry: Registry): ReadonlyMap<string, Json
       apiVersion: 'v1',
       ...groupSummary(served),
     });
-    documents.set(`/apis/${served.name}/${served.version}`, {
-      kind: 'APIResourceList',
-      apiVersion: 'v1',
-      groupVersion: `${served.name}/${served.version}`,
-      resources: served.resources.flatMap(resourceEntries),
-    });
+    for (const { version: one, resources } of served.versions) {
+      documents.set(`/apis/${served.name}/${one}`, {
+        kind: 'APIResourceList',
+        apiVersion: 'v1',
+        groupVersion: `${served.name}/${one}`,
+        resources: resources.flatMap(resourceEntries),
+      });
+    }
   }
   return documents;
 }
 
 function groupSummary(served: ServedGroup): JsonObject {
-  const groupVersion = {
-    groupVersion: `${served.name}/${served.version}`,
-    version: served.version,
-  };
-  return { name: served.name, versions: [groupVersion], preferredVersion: groupVersion };
+  const versions = served.versions.map(({ version: one }) => ({
+    groupVersion: `${served.name}/${one}`,
+    version: one,
+  }));
+  return { name: served.name, versions, preferredVersion: versions[0] as JsonObject };
 }
 
 function resourceEntries(resource: ServedResource): JsonObject[] {
@@ -167,32 +177,26 @@ function aggregatedList(items: readonly JsonObject[]): JsonObject {
   };
 }
 
-function aggregatedGroup(served: ServedGroup): JsonObject {
+function aggregatedGroup({ name, versions }: ServedGroup): JsonObject {
   return {
-    metadata: { name: served.name },
-    versions: [
-      {
-        version: served.version,
-        freshness: 'Current',
-        resources: served.resources.map((resource) => {
-          const responseKind = {
-            group: served.name,
-            version: served.version,
-            kind: resource.kind,
-          };
-          return {
-            resource: resource.plural,
-            responseKind,
-            scope: 'Cluster',
-            singularResource: resource.singular,
-            verbs: resource.verbs,
-            ...namesOf(resource),
-            ...(resource.status
-              ? { subresources: [{ subresource: 'status', responseKind, verbs: statusVerbs }] }
-              : {}),
-          };
-        }),
-      },
-    ],
+    metadata: { name },
+    versions: versions.map(({ version: one, resources }) => ({
+      version: one,
+      freshness: 'Current',
+      resources: resources.map((resource) => {
+        const responseKind = { group: name, version: one, kind: resource.kind };
+        return {
+          resource: resource.plural,
+          responseKind,
+          scope: 'Cluster',
+          singularResource: resource.singular,
+          verbs: resource.verbs,
+          ...namesOf(resource),
+          ...(resource.status
+            ? { subresources: [{ subresource: 'status', responseKind, verbs: statusVerbs }] }
+            : {}),
+        };
+      }),
+    })),
   };
 }

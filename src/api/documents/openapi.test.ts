@@ -33,7 +33,12 @@ suite('the OpenAPI documents', () => {
   test('are one a group version', () => {
     assert.deepEqual(
       [...documents.keys()],
-      ['apis/hansa.dev/v1alpha1', 'apis/authentication.k8s.io/v1', 'apis/authorization.k8s.io/v1'],
+      [
+        'apis/hansa.dev/v1alpha1',
+        'apis/authentication.k8s.io/v1',
+        'apis/authentication.k8s.io/v1beta1',
+        'apis/authorization.k8s.io/v1',
+      ],
     );
   });
 

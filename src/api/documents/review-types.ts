@@ -1,5 +1,5 @@
-// Schemas of the self-reviews of Kubernetes, which `kubectl auth can-i` and `kubectl auth whoami`
-// send. They are not resources: only `create` exists, and nothing is stored.
+// Schemas of the reviews of Kubernetes: the self-reviews that `kubectl auth can-i` and `kubectl auth whoami`
+// send, and TokenReview. They are not resources: only `create` exists, and nothing is stored.
 
 import { optional, required, s } from '../schema/dsl.ts';
 import type { ObjectSchema } from '../schema/schema.ts';
@@ -116,6 +116,26 @@ const selfSubjectRulesReview: ReviewKind = {
   }),
 };
 
+const userInfo = (description: string) =>
+  s.object({
+    description,
+    fields: {
+      username: optional(s.string({ description: 'The name.' })),
+      uid: optional(s.string({ description: 'Unique over time.' })),
+      groups: optional(strings('The groups of the user.')),
+      extra: optional(
+        s.map({
+          description: 'What else is known.',
+          values: s.list({
+            description: 'Values.',
+            listType: 'atomic',
+            items: s.string({ description: 'A value.' }),
+          }),
+        }),
+      ),
+    },
+  });
+
 const selfSubjectReview: ReviewKind = {
   kind: 'SelfSubjectReview',
   plural: 'selfsubjectreviews',
@@ -123,36 +143,55 @@ const selfSubjectReview: ReviewKind = {
   description: 'Asks who the caller is.',
   status: s.object({
     description: 'The answer.',
+    fields: { userInfo: optional(userInfo('The caller.')) },
+  }),
+};
+
+const audiences = (description: string) =>
+  s.list({
+    description,
+    listType: 'atomic',
+    items: s.string({ description: 'An audience.' }),
+  });
+
+const tokenReview: ReviewKind = {
+  kind: 'TokenReview',
+  plural: 'tokenreviews',
+  singular: 'tokenreview',
+  description:
+    'Asks whom a ServiceAccount token of a registered cluster authenticates. The host name of the request names the cluster.',
+  spec: s.object({
+    description: 'The question.',
     fields: {
-      userInfo: optional(
-        s.object({
-          description: 'The caller.',
-          fields: {
-            username: optional(s.string({ description: 'The name.' })),
-            uid: optional(s.string({ description: 'Unique over time.' })),
-            groups: optional(strings('The groups that the caller belongs to.')),
-            extra: optional(
-              s.map({
-                description: 'What else is known.',
-                values: s.list({
-                  description: 'Values.',
-                  listType: 'atomic',
-                  items: s.string({ description: 'A value.' }),
-                }),
-              }),
-            ),
-          },
-        }),
+      token: optional(s.string({ description: 'The token.' })),
+      audiences: optional(
+        audiences('The token must be for one of these. Default: the audiences of the API server.'),
       ),
+    },
+  }),
+  status: s.object({
+    description: 'The answer.',
+    fields: {
+      authenticated: optional(s.boolean({ description: 'Whether the token is valid.' })),
+      user: optional(userInfo('The user that the token authenticates.')),
+      audiences: optional(audiences('The audiences that both the token and the question name.')),
+      error: optional(s.string({ description: 'Why the token could not be checked.' })),
     },
   }),
 };
 
+/** The preferred version of a group first. */
 export const reviewGroups: readonly ReviewGroup[] = [
   {
     group: 'authentication.k8s.io',
     version: 'v1',
-    kinds: [selfSubjectReview],
+    kinds: [selfSubjectReview, tokenReview],
+  },
+  {
+    // The webhook authenticator of kube-apiserver uses this version by default.
+    group: 'authentication.k8s.io',
+    version: 'v1beta1',
+    kinds: [tokenReview],
   },
   {
     group: 'authorization.k8s.io',

@@ -91,6 +91,11 @@ function reviewPath(authorizer: Authorizer, caller: Caller, attributes: JsonObje
   );
 }
 
+const tokenReviews = {
+  plural: 'tokenreviews',
+  right: { plural: 'clusters', subresource: 'tokenreviews' },
+} as const;
+
 const allowedToAuthenticated: Decision = {
   allowed: true,
   reason: 'every authenticated caller may ask about itself',
@@ -106,6 +111,13 @@ function reviewResource(authorizer: Authorizer, caller: Caller, attributes: Json
       plural,
       name: textField(attributes, 'name'),
       subresource: textField(attributes, 'subresource'),
+    });
+  // The right to create a TokenReview is a right on the cluster that it is about.
+  if (asked === authenticationGroup && plural === tokenReviews.plural)
+    return authorizer.authorize(caller, {
+      verb,
+      ...tokenReviews.right,
+      name: textField(attributes, 'name'),
     });
   if (isAuthenticated(caller) && verb === 'create' && openReviews.get(asked)?.includes(plural))
     return allowedToAuthenticated;
