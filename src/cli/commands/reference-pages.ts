@@ -3,12 +3,7 @@
 import type { Command } from 'commander';
 import { referencePage } from '../../api/documents/reference.ts';
 import type { Registry } from '../../api/registry.ts';
-import {
-  presetDescriptions,
-  presetRoleNames,
-  presetRules,
-  tokenKind,
-} from '../../core/access/presets.ts';
+import { type PresetRole, presetRoles, tokenKind } from '../../core/access/presets.ts';
 import { everything, type Rule } from '../../core/access/rules.ts';
 import { catalogOf } from '../../core/errors/plane-errors.ts';
 import type { Plane } from '../../core/plane/plane.ts';
@@ -76,14 +71,12 @@ function firstSentence(text: string): string {
 /** The preset roles, and the verbs that each has on each kind. */
 function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
   const guarded = [...kinds, tokenKind];
-  const rules = presetRules(
+  const roles = presetRoles(
     guarded,
     planes.flatMap((plane) => plane.presets ?? []),
   );
-  const verbsFor = (role: string, kind: string): string => {
-    const held = (rules.get(role) ?? []).filter(
-      (rule) => rule.subresources === undefined && holdsKind(rule, kind),
-    );
+  const verbsFor = ({ rules }: PresetRole, kind: string): string => {
+    const held = rules.filter((rule) => rule.subresources === undefined && holdsKind(rule, kind));
     const verbs = [...new Set(held.flatMap((rule) => rule.verbs))];
     return verbs.includes(everything) ? 'everything' : verbs.join(', ');
   };
@@ -104,14 +97,14 @@ function rolesPage({ registry: { kinds }, planes }: ReferenceSources): string {
     '',
     ...table(
       ['role', 'meaning'],
-      presetRoleNames.map((name) => [`\`${name}\``, presetDescriptions[name]]),
+      roles.map(({ name, description }) => [`\`${name}\``, description]),
     ),
     '',
     '## Verbs by kind',
     '',
     ...table(
-      ['kind', ...presetRoleNames.map((name) => `\`${name}\``)],
-      guarded.map(({ kind }) => [kind, ...presetRoleNames.map((role) => verbsFor(role, kind))]),
+      ['kind', ...roles.map(({ name }) => `\`${name}\``)],
+      guarded.map(({ kind }) => [kind, ...roles.map((role) => verbsFor(role, kind))]),
     ),
     '',
     '## Fields that need an extra right',

@@ -16,7 +16,13 @@ import {
   type Role,
   rolesCollection,
 } from './policy.ts';
-import { type KindName, type PresetAdditions, presetRules, tokenKind } from './presets.ts';
+import {
+  type KindName,
+  type PresetAdditions,
+  presetBindings,
+  presetRules,
+  tokenKind,
+} from './presets.ts';
 import { everything, type Rule, ruleMatchesTarget, ruleNames, verbs } from './rules.ts';
 
 export interface Attributes {
@@ -53,13 +59,16 @@ interface CompiledCaller {
   readonly grants: readonly Grant[];
   /** The roles that the caller is bound to. Undefined where a role does not exist (yet). */
   readonly roles: readonly (readonly [name: string, role: Role | undefined])[];
-  /** By plural and subresource, then by verb. Only of known kinds and verbs, so that it stays small. */
+  /** By plural and subresource, then by verb. Only of known kinds and verbs, and of few subresources, so that it stays small. */
   readonly permits: Map<string, Map<string, Permit>>;
   readonly unlimited: Decision | undefined;
 }
 
 /** Callers whose compiled rights are kept: each takes a few kilobytes. */
 const maxCompiledCallers = 4096;
+
+/** Above the number of kinds and subresources that one caller uses. */
+const maxKeptTargets = 64;
 
 /** Paths that show what the API is, not what it holds (as `system:discovery` of Kubernetes). */
 export const discoveryPaths: readonly string[] = [
@@ -80,7 +89,7 @@ const knownVerbs: ReadonlySet<string> = new Set(verbs);
 
 export class Authorizer {
   readonly #store: Pick<Store, 'list' | 'get'>;
-  readonly #presets: ReadonlyMap<string, readonly Rule[]>;
+  readonly #presets: Parameters<typeof compilePolicy>[0];
   readonly #kindByPlural: ReadonlyMap<string, string>;
   readonly #pluralByKind: ReadonlyMap<string, string>;
   #bindings: unknown;
@@ -96,7 +105,10 @@ export class Authorizer {
   }) {
     const kinds = [...options.kinds, tokenKind];
     this.#store = options.store;
-    this.#presets = presetRules(kinds, options.presets);
+    this.#presets = {
+      roles: presetRules(kinds, options.presets),
+      bindings: presetBindings(options.presets),
+    };
     this.#kindByPlural = new Map(kinds.map(({ kind, plural }) => [plural, kind]));
     this.#pluralByKind = new Map(kinds.map(({ kind, plural }) => [kind, plural]));
   }
@@ -156,6 +168,12 @@ export class Authorizer {
     return this.#compile(caller).unlimited !== undefined;
   }
 
+  /** Presets cannot be changed. */
+  isPreset(kind: 'Role' | 'RoleBinding', name: string): boolean {
+    const { roles, bindings } = this.#presets;
+    return kind === 'Role' ? roles.has(name) : bindings.some((one) => one.name === name);
+  }
+
   kindOf(plural: string): string | undefined {
     return this.#kindByPlural.get(plural);
   }
@@ -207,7 +225,8 @@ export class Authorizer {
       subresource,
     );
     // Subresources come from the routes of the server, but may be anything in a review.
-    if (this.#kindByPlural.has(plural) && knownVerbs.has(verb) && subresource === '') {
+    const isKept = subresource === '' || compiled.permits.size < maxKeptTargets;
+    if (this.#kindByPlural.has(plural) && knownVerbs.has(verb) && isKept) {
       const byVerb = compiled.permits.get(target) ?? new Map<string, Permit>();
       byVerb.set(verb, permit);
       compiled.permits.set(target, byVerb);

@@ -18,7 +18,6 @@ import {
   readRoleSpec,
   rolesCollection,
 } from './policy.ts';
-import { isPresetRole, presetBindingName } from './presets.ts';
 import {
   describeSimpleRules,
   maxSimpleRules,
@@ -55,7 +54,7 @@ export function checkEscalation(
 ): readonly RecordExpectation[] {
   if ((kind !== 'Role' && kind !== 'RoleBinding') || caller.via === 'controller') return [];
   const name = (next ?? old)?.metadata.name ?? '';
-  if (kind === 'Role' ? isPresetRole(name) : name === presetBindingName)
+  if (authorizer.isPreset(kind, name))
     throw forbiddenObject(
       kind === 'Role' ? rolesCollection : bindingsCollection,
       name,

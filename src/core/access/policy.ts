@@ -4,7 +4,7 @@
 import { recordReader } from '../store/reader.ts';
 import type { Entry, RecordExpectation, Listing } from '../store/store.ts';
 import { type Caller, tokenUser } from './identity.ts';
-import { presetBindings } from './presets.ts';
+import type { PresetBinding } from './presets.ts';
 import type { Rule } from './rules.ts';
 
 export const rolesCollection = 'roles';
@@ -165,12 +165,15 @@ const storedBindings = recordReader<{ readonly spec?: unknown }>(bindingsCollect
  * parsed again. Roles are looked up on demand, so a role without bindings costs nothing.
  */
 export function compilePolicy(
-  presets: ReadonlyMap<string, readonly Rule[]>,
+  presets: {
+    readonly roles: ReadonlyMap<string, readonly Rule[]>;
+    readonly bindings: readonly PresetBinding[];
+  },
   roles: (name: string) => Entry | undefined,
   bindings: Pick<Listing, 'entries'>,
 ): Policy {
   const presetRoles = new Map(
-    [...presets].map(([name, rules]): [string, Role] => [
+    [...presets.roles].map(([name, rules]): [string, Role] => [
       name,
       { name, rules, expectation: undefined },
     ]),
@@ -191,8 +194,8 @@ export function compilePolicy(
       else bySubject.set(key, [bound]);
     }
   };
-  const builtIn = new Set<string>(presetBindings.map((binding) => binding.name));
-  for (const binding of presetBindings) add(indexed({ ...binding, expectation: undefined }));
+  const builtIn = new Set<string>(presets.bindings.map((binding) => binding.name));
+  for (const binding of presets.bindings) add(indexed({ ...binding, expectation: undefined }));
   for (const entry of bindings.entries) if (!builtIn.has(entry.name)) add(storedBindings.of(entry));
 
   const bindingsOf: Policy['bindingsOf'] = (caller) => {

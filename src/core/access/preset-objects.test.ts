@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { Authorizer } from './authorizer.ts';
 import { writePresetObjects } from './preset-objects.ts';
-import { presetRoleNames, presetRules, tokenKind } from './presets.ts';
+import { presetRoles, presetRules, tokenKind } from './presets.ts';
 import { openScene, person, sceneKinds } from './test-scene.ts';
 
 test('the presets are there after the first start, as resources, with their records', async () => {
@@ -117,7 +117,7 @@ test('of the presets only admin reaches a subresource, and only it deletes, bind
     name: 'n',
     ...more,
   });
-  for (const role of presetRoleNames) {
+  for (const { name: role } of presetRoles(sceneKinds)) {
     await scene.bind(role, { role, subjects: [{ kind: 'User', name: role }] });
     const may = (asked: ReturnType<typeof request>) =>
       scene.authorizer.authorize(person(role), asked).allowed;
@@ -127,4 +127,32 @@ test('of the presets only admin reaches a subresource, and only it deletes, bind
     for (const verb of ['delete', 'deletecollection', 'bind', 'escalate'])
       assert.equal(may(request(verb)), role === 'admin', `${role} ${verb}`);
   }
+});
+
+test('a plane adds a preset role and binds it, and neither can be changed', async () => {
+  const scene = await openScene();
+  const rules = [{ kinds: ['Network'], verbs: ['create'], subresources: ['reviews'] }];
+  const presets = [
+    {
+      roles: [{ name: 'reviewer', description: 'Reviews.', rules }],
+      bindings: [
+        {
+          name: 'local-reviewers',
+          role: 'reviewer',
+          subjects: [{ kind: 'Group' as const, name: 'local' }],
+        },
+      ],
+    },
+  ];
+  await writePresetObjects({ ...scene, kinds: sceneKinds, presets });
+  assert.ok(scene.store.get('roles', 'reviewer'));
+  assert.ok(scene.store.get('rolebindings', 'local-reviewers'));
+  const authorizer = new Authorizer({ store: scene.store, kinds: sceneKinds, presets });
+  const asked = { verb: 'create', plural: 'networks', subresource: 'reviews', name: 'n' };
+  const local = { ...person('x'), groups: ['local'] };
+  assert.ok(authorizer.authorize(local, asked).allowed);
+  assert.ok(!authorizer.authorize(person('x'), asked).allowed);
+  assert.ok(authorizer.isPreset('Role', 'reviewer'));
+  assert.ok(authorizer.isPreset('RoleBinding', 'local-reviewers'));
+  assert.ok(!authorizer.isPreset('Role', 'local-reviewers'));
 });

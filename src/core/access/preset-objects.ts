@@ -15,9 +15,7 @@ import {
   type KindName,
   type PresetAdditions,
   presetBindings,
-  presetDescriptions,
-  presetRoleNames,
-  presetRules,
+  presetRoles,
   tokenKind,
 } from './presets.ts';
 
@@ -28,26 +26,25 @@ const caller = controllerCaller('presets');
 type Wanted = Pick<NewObject, 'kind' | 'collection' | 'name' | 'spec' | 'labels' | 'annotations'>;
 
 function wantedObjects({ kinds, presets }: Pick<PresetParts, 'kinds' | 'presets'>): Wanted[] {
-  const rules = presetRules([...kinds, tokenKind], presets);
   const labels = { [presetLabel]: 'true' };
   return [
-    ...presetRoleNames.map(
-      (name): Wanted => ({
+    ...presetRoles([...kinds, tokenKind], presets).map(
+      ({ name, description, rules }): Wanted => ({
         kind: 'Role',
         collection: rolesCollection,
         name,
         labels,
-        annotations: { [descriptionAnnotation]: presetDescriptions[name] },
-        spec: { rules: (rules.get(name) ?? []) as unknown as readonly JsonObject[] },
+        annotations: { [descriptionAnnotation]: description },
+        spec: { rules: rules as unknown as readonly JsonObject[] },
       }),
     ),
-    ...presetBindings.map(
+    ...presetBindings(presets).map(
       ({ name, role, subjects }): Wanted => ({
         kind: 'RoleBinding',
         collection: bindingsCollection,
         name,
         labels,
-        spec: { role, subjects },
+        spec: { role, subjects: subjects as unknown as readonly JsonObject[] },
       }),
     ),
   ];

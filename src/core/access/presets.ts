@@ -19,23 +19,27 @@ export interface KindName {
  */
 export const tokenKind: KindName = { kind: 'Token', plural: 'tokens' };
 
-export const presetRoleNames = ['viewer', 'editor', 'approver', 'admin'] as const;
-export type PresetRole = (typeof presetRoleNames)[number];
+const baseRoleNames = ['viewer', 'editor', 'approver', 'admin'] as const;
+type BaseRole = (typeof baseRoleNames)[number];
 
 /** Binds the owner of the data folder to `admin`. Built in as well, so that owners cannot lock themselves out. */
 export const presetBindingName = 'hansa-admins';
 
-export const presetBindings = [
-  {
-    name: presetBindingName,
-    role: 'admin',
-    subjects: [{ kind: 'Group', name: adminsGroup }],
-  },
-] as const;
+export interface PresetBinding {
+  readonly name: string;
+  readonly role: string;
+  readonly subjects: readonly { readonly kind: 'Group'; readonly name: string }[];
+}
+
+const adminsBinding: PresetBinding = {
+  name: presetBindingName,
+  role: 'admin',
+  subjects: [{ kind: 'Group', name: adminsGroup }],
+};
 
 const reading = ['get', 'list', 'watch'];
 
-export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
+const descriptions: Readonly<Record<BaseRole, string>> = {
   viewer: 'Reads everything and changes nothing.',
   editor:
     'Reads everything. Creates and changes objects of kinds that grant neither rights nor trust. Deletes nothing.',
@@ -43,22 +47,30 @@ export const presetDescriptions: Readonly<Record<PresetRole, string>> = {
   admin: 'May do everything, including changes to roles, bindings and tokens.',
 };
 
-/** Rules that a plane adds to preset roles, for subresources and verbs of its own. `admin` has every right already. */
-export type PresetAdditions = Readonly<
-  Partial<Record<Exclude<PresetRole, 'admin'>, readonly Rule[]>>
->;
+/** What a plane adds: rules of other preset roles, for subresources and verbs of its own, and preset roles and bindings. `admin` has every right already. */
+export interface PresetAdditions
+  extends Readonly<Partial<Record<Exclude<BaseRole, 'admin'>, readonly Rule[]>>> {
+  readonly roles?: readonly PresetRole[];
+  readonly bindings?: readonly PresetBinding[];
+}
 
-/** Rules for the kinds come from the kinds (`editable`), further ones from the planes. */
-export function presetRules(
+export interface PresetRole {
+  readonly name: string;
+  readonly description: string;
+  readonly rules: readonly Rule[];
+}
+
+/** Rules for the kinds come from the kinds (`editable`), further ones and further roles from the planes. */
+export function presetRoles(
   kinds: readonly KindName[],
   additions: readonly PresetAdditions[] = [],
-): ReadonlyMap<string, readonly Rule[]> {
+): readonly PresetRole[] {
   const read: Rule = { kinds: [everything], verbs: reading };
   const editable = kinds
     .filter((kind) => kind.editable === true)
     .map((kind) => kind.kind)
     .toSorted();
-  const presets: Readonly<Record<PresetRole, readonly Rule[]>> = {
+  const base: Readonly<Record<BaseRole, readonly Rule[]>> = {
     viewer: [read],
     editor: [
       read,
@@ -72,13 +84,28 @@ export function presetRules(
       { kinds: [everything], verbs: [everything], subresources: [everything] },
     ],
   };
-  const added = (name: string): readonly Rule[] =>
-    name === 'admin' ? [] : additions.flatMap((one) => one[name as keyof PresetAdditions] ?? []);
-  return new Map(
-    Object.entries(presets).map(([name, rules]) => [name, [...rules, ...added(name)]]),
-  );
+  const added = (name: BaseRole): readonly Rule[] =>
+    name === 'admin' ? [] : additions.flatMap((one) => one[name] ?? []);
+  return [
+    ...baseRoleNames.map((name) => ({
+      name,
+      description: descriptions[name],
+      rules: [...base[name], ...added(name)],
+    })),
+    ...additions.flatMap(({ roles = [] }) => roles),
+  ];
 }
 
-export function isPresetRole(name: string): name is PresetRole {
-  return (presetRoleNames as readonly string[]).includes(name);
+/** The rules of the preset roles by name. */
+export function presetRules(
+  kinds: readonly KindName[],
+  additions: readonly PresetAdditions[] = [],
+): ReadonlyMap<string, readonly Rule[]> {
+  return new Map(presetRoles(kinds, additions).map(({ name, rules }) => [name, rules]));
+}
+
+export function presetBindings(
+  additions: readonly PresetAdditions[] = [],
+): readonly PresetBinding[] {
+  return [adminsBinding, ...additions.flatMap(({ bindings = [] }) => bindings)];
 }
