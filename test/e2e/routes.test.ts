@@ -66,7 +66,14 @@ function nextAddress(): string {
 }
 
 /** Over HTTP/1.1: on a listener as somebody, or on the admin socket as the owner. */
-function ask(as: string, url: string | undefined, method: string, path: string, body?: unknown) {
+function ask(
+  as: string,
+  url: string | undefined,
+  method: string,
+  path: string,
+  body?: unknown,
+  host?: string,
+) {
   const leaf = sites.get(as);
   const credential = leaf && credentialOf(leaf);
   const token = tokens.get(as);
@@ -75,6 +82,7 @@ function ask(as: string, url: string | undefined, method: string, path: string, 
     path,
     agent: false,
     headers: {
+      ...(host === undefined ? {} : { host }),
       ...(token === undefined ? {} : { authorization: `Bearer ${token}` }),
       ...(method === 'GET' ? {} : { 'content-type': 'application/json' }),
     },
@@ -217,8 +225,8 @@ after(async () => {
 /** By the access review of Kubernetes, not by the check that is tested. */
 async function hasRights(as: string, { access }: RouteRow): Promise<boolean> {
   assert(access.allow === 'rights');
-  for (const { verb, kind, subresource, nameFrom, name } of access.rights) {
-    const object = nameFrom === undefined ? name : 'nothing';
+  for (const { verb, kind, subresource, nameFrom, name, nameOf } of access.rights) {
+    const object = nameFrom === undefined && nameOf === undefined ? name : 'nothing';
     const { body } = await ask(
       as,
       site.endpoints.api,
@@ -273,6 +281,13 @@ async function mayCall(as: string, row: RouteRow): Promise<boolean> {
   }
 }
 
+/** Routes that depend on the host are called for the cluster `nothing`, like the others for objects. */
+function hostFor({ access }: RouteRow): string | undefined {
+  if (access.allow !== 'rights') return undefined;
+  const isHostBound = access.rights.some(({ nameOf }) => nameOf !== undefined);
+  return isHostBound ? 'api.nothing.kube-fed.svc.cluster.local' : undefined;
+}
+
 suite('every route of a site', () => {
   test('lets those in who it declares, and no one else', async () => {
     const wrong: string[] = [];
@@ -297,7 +312,7 @@ suite('every route of a site', () => {
         } else {
           const url = site.endpoints[row.listener];
           const base = row.listener === 'metrics' ? url?.replace(/\/metrics$/, '') : url;
-          const answer = await ask(as, base, row.method, path);
+          const answer = await ask(as, base, row.method, path, undefined, hostFor(row));
           outcome = answer.status;
           isIn = outcome !== 401 && outcome !== 403;
           // Strangers learn that they are strangers, and callers that they may not.

@@ -6,6 +6,7 @@
 
 import type { Kind } from '../../src/api/kind.ts';
 import { createRegistry } from '../../src/api/registry.ts';
+import { unauthorized } from '../../src/core/access/denial.ts';
 import type { Caller } from '../../src/core/access/identity.ts';
 import { systemClock, systemRandom } from '../../src/core/clock/system.ts';
 import { createLog } from '../../src/core/log/json-log.ts';
@@ -83,7 +84,10 @@ export async function startOracleSite(kinds: readonly Kind[]): Promise<OracleSit
   const listener = await listenPlain(
     { host: '127.0.0.1', port: 0 },
     config.limits,
-    front.listener(() => everyone, new Limits({ ...config.limits, requestsPerSecond: 0 }, clock)),
+    front.listener(
+      { find: () => everyone, refusal: () => unauthorized('nobody') },
+      new Limits({ ...config.limits, requestsPerSecond: 0 }, clock),
+    ),
     clock,
   );
   const url = `http://127.0.0.1:${listener.address.port}`;

@@ -68,13 +68,19 @@ export class Authenticator {
    * rights there and a wrong token does not silently act as the owner.
    */
   authenticate(presented: Presented): Caller {
+    const caller = this.find(presented);
+    if (caller !== undefined) return caller;
+    throw this.refusal(presented);
+  }
+
+  /** As `authenticate`, but undefined where the credential is not valid. Counts no failure. */
+  find(presented: Presented): Caller | undefined {
     const token = presented.authorization;
     if (presented.listener === 'admin' && token === undefined) return socketOwner;
-    const caller =
+    return (
       (presented.peer === undefined ? undefined : this.#fromPeer(presented.peer)) ??
-      (token === undefined ? undefined : this.#fromHeader(token, presented.connection));
-    if (caller !== undefined) return caller;
-    throw this.#refusal(presented);
+      (token === undefined ? undefined : this.#fromHeader(token, presented.connection))
+    );
   }
 
   #fromPeer(peer: PeerSvid): Caller | undefined {
@@ -120,7 +126,8 @@ export class Authenticator {
     return record;
   }
 
-  #refusal(presented: Presented): HansaError {
+  /** The error for a request without a valid credential. Counts a failure of its address. */
+  refusal(presented: Presented): HansaError {
     const retryAfterSeconds = this.#failures.failed(presented.address);
     if (retryAfterSeconds !== undefined)
       return new HansaError(

@@ -2,12 +2,18 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import { adminsGroup, anonymous, personCaller, socketOwner } from '../access/identity.ts';
 import { HansaError } from '../errors/error.ts';
-import type { LivePeer, PeerDirectory, PlaneRoute, Refused } from './route.ts';
+import type { LivePeer, PeerDirectory, PlaneRoute, Refused, RouteTarget } from './route.ts';
 import { route } from './route.ts';
 import { apiCheck, federationCheck } from './route-access.ts';
 
 const kind = { kind: 'Thing', plural: 'things' };
 const ada = personCaller('ada', '01');
+const at = (path: string, params: Readonly<Record<string, string>> = {}): RouteTarget => ({
+  path,
+  params,
+  host: 'lubeck.example',
+  serverName: undefined,
+});
 const handle = () => ({ status: 200, contentType: 'text/plain', body: '' });
 
 suite('a route', () => {
@@ -65,11 +71,31 @@ suite('the check of an api route', () => {
       },
       authorizer,
     );
-    check(ada, { name: 'crane' }, '/things/crane');
+    check(ada, at('/things/crane', { name: 'crane' }));
     assert.deepEqual(asked, [
       { verb: 'get', plural: 'things', name: 'crane' },
       { verb: 'get', plural: 'things', name: 'one', subresource: 'part' },
     ]);
+  });
+
+  test('asks for the object that the route computes from the host', () => {
+    asked.length = 0;
+    const right = {
+      verb: 'get',
+      kind,
+      nameOf: { request: ({ host }: RouteTarget) => host?.split('.')[0] ?? '', shown: 'host' },
+    };
+    apiCheck({ allow: 'rights', rights: [right] }, authorizer)(ada, at('/things'));
+    assert.deepEqual(asked, [{ verb: 'get', plural: 'things', name: 'lubeck' }]);
+  });
+
+  test('refuses in the words of the route where it cannot compute the object', () => {
+    const request = (): string => {
+      throw new HansaError('HANSA_NOT_FOUND', 'no such host');
+    };
+    const right = { verb: 'get', kind, nameOf: { request, shown: 'host' } };
+    const check = apiCheck({ allow: 'rights', rights: [right] }, authorizer);
+    assert.throws(() => check(ada, at('/things')), { message: 'no such host' });
   });
 
   test('refuses where one right of several is missing', () => {
@@ -83,7 +109,7 @@ suite('the check of an api route', () => {
       },
       authorizer,
     );
-    assert.throws(() => check(ada, {}, '/'), {
+    assert.throws(() => check(ada, at('/')), {
       code: 'HANSA_FORBIDDEN',
       message: /cannot list resource "things"/,
     });
@@ -91,31 +117,31 @@ suite('the check of an api route', () => {
 
   test('admits every authenticated caller where a route declares it, and rejects all others', () => {
     const check = apiCheck({ allow: 'authenticated' }, authorizer);
-    check(ada, {}, '/');
-    assert.throws(() => check(anonymous, {}, '/'), { code: 'HANSA_UNAUTHENTICATED' });
+    check(ada, at('/'));
+    assert.throws(() => check(anonymous, at('/')), { code: 'HANSA_UNAUTHENTICATED' });
   });
 
   test('lets only owners pass, and refuses in the words of the route', () => {
     const refusal = () => new HansaError('HANSA_FORBIDDEN', 'Only the owner.');
     const check = apiCheck({ allow: 'owner', refusal }, authorizer);
-    check(socketOwner, {}, '/');
-    check({ ...ada, groups: [adminsGroup] }, {}, '/');
+    check(socketOwner, at('/'));
+    check({ ...ada, groups: [adminsGroup] }, at('/'));
     for (const caller of [ada, anonymous]) {
-      assert.throws(() => check(caller, {}, '/'), { message: 'Only the owner.' });
+      assert.throws(() => check(caller, at('/')), { message: 'Only the owner.' });
     }
   });
 
   test('lets only some kinds of credentials pass', () => {
     const refusal = () => new HansaError('HANSA_FORBIDDEN', 'Not with a certificate.');
     const check = apiCheck({ allow: 'credential', via: ['socket', 'token'], refusal }, authorizer);
-    check(socketOwner, {}, '/');
-    assert.throws(() => check(ada, {}, '/'), { message: 'Not with a certificate.' });
+    check(socketOwner, at('/'));
+    assert.throws(() => check(ada, at('/')), { message: 'Not with a certificate.' });
   });
 
   test('asks for the path itself where it is no resource', () => {
     const check = apiCheck({ allow: 'path' }, authorizer);
-    check(ada, {}, '/version');
-    assert.throws(() => check(ada, {}, '/secret'), { code: 'HANSA_FORBIDDEN' });
+    check(ada, at('/version'));
+    assert.throws(() => check(ada, at('/secret')), { code: 'HANSA_FORBIDDEN' });
   });
 });
 

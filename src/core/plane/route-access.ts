@@ -14,14 +14,11 @@ import type {
   PeerDirectory,
   Refused,
   Right,
+  RouteTarget,
 } from './route.ts';
 
 /** Throws if the caller may not call the route. Quick and without I/O. */
-export type ApiCheck = (
-  caller: Caller,
-  params: Readonly<Record<string, string>>,
-  path: string,
-) => void;
+export type ApiCheck = (caller: Caller, target: RouteTarget) => void;
 
 export function apiCheck(
   access: ApiAccess,
@@ -37,11 +34,11 @@ export function apiCheck(
         if (!access.via.includes(caller.via)) throw access.refusal(caller);
       };
     case 'rights':
-      return (caller, params) => {
-        for (const right of access.rights) checkRight(authorizer, caller, right, params);
+      return (caller, target) => {
+        for (const right of access.rights) checkRight(authorizer, caller, right, target);
       };
     case 'path':
-      return (caller, _params, path) => {
+      return (caller, { path }) => {
         if (authorizer.authorizePath(caller, 'get', path).allowed) return;
         throw forbiddenPath(caller, 'get', path);
       };
@@ -55,11 +52,12 @@ export function apiCheck(
 function checkRight(
   authorizer: Pick<Authorizer, 'authorize'>,
   caller: Caller,
-  { verb, kind, subresource, nameFrom, name, only }: Right,
-  params: Readonly<Record<string, string>>,
+  { verb, kind, subresource, nameFrom, name, nameOf, only }: Right,
+  target: RouteTarget,
 ): void {
-  if (only?.needed(params) === false) return;
-  const object = nameFrom === undefined ? name : params[nameFrom];
+  if (only?.needed(target.params) === false) return;
+  const object =
+    nameOf?.request(target) ?? (nameFrom === undefined ? name : target.params[nameFrom]);
   const asked = {
     verb,
     plural: kind.plural,

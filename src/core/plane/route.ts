@@ -19,12 +19,20 @@ export type ParamNames<P extends string> = string extends P
 
 export type Params<P extends string> = Readonly<Record<ParamNames<P>, string>>;
 
-/** A request to a route, as every handler receives it. */
-export interface AnyRequest<P extends string = string> {
-  readonly method: string;
+/** What a request is about, as far as path and connection say it. */
+export interface RouteTarget<P extends string = string> {
   readonly path: string;
   /** Decoded values of the path's parameters. */
   readonly params: Params<P>;
+  /** The Host header or `:authority` as it came; undefined where there is none, or several that differ. */
+  readonly host: string | undefined;
+  /** The server name of the TLS connection (SNI). */
+  readonly serverName: string | undefined;
+}
+
+/** A request to a route, as every handler receives it. */
+export interface AnyRequest<P extends string = string> extends RouteTarget<P> {
+  readonly method: string;
   readonly query: URLSearchParams;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly address: string | undefined;
@@ -77,6 +85,14 @@ export interface Right<P extends string = string> {
   readonly nameFrom?: ParamNames<P>;
   /** The object: always this one. */
   readonly name?: string;
+  /**
+   * The object, computed from the request, and how the table of routes shows it. Pure and quick. May throw a
+   * HansaError, which answers the request.
+   */
+  readonly nameOf?: {
+    readonly request: (target: RouteTarget<P>) => string;
+    readonly shown: string;
+  };
   /** Whether this request needs the right, and when, in words. Undefined: every request does. */
   readonly only?: {
     readonly needed: (params: Readonly<Record<ParamNames<P>, string>>) => boolean;
@@ -112,6 +128,30 @@ export type FederationAccess =
   /** A machine that joined this site as an agent and was not forgotten. */
   | { readonly allow: 'agent' };
 
+/** What a caller presents to a route that authenticates callers itself. */
+export interface PresentedCredential extends RouteTarget {
+  readonly headers: AnyRequest['headers'];
+  readonly address: string | undefined;
+  /** The client certificate, where the bundle of this site verifies it now. */
+  readonly svid: ValidatedSvid | undefined;
+  /** Whether the client presented a certificate, valid or not. */
+  readonly hasCertificate: boolean;
+  /** The connection, as key of caches. */
+  readonly connection: object;
+}
+
+/** Callers that one route accepts in addition to users and tokens of the site. */
+export interface RouteAuthenticator {
+  /** For the table of routes: who they are. */
+  readonly who: string;
+  /**
+   * The caller; undefined where the credential is not valid. Called only for requests over TLS without a
+   * valid credential of the site, before the handler runs and again when the body is complete. Throws or
+   * rejects with HANSA_UNAVAILABLE where it cannot check.
+   */
+  authenticate(presented: PresentedCredential): Caller | undefined | Promise<Caller | undefined>;
+}
+
 interface RouteBase<P extends string> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
   /** A path; a segment `{name}` is a parameter. */
@@ -122,7 +162,14 @@ type Answer = PlaneResponse | Promise<PlaneResponse>;
 
 /** A route on the api listener and the admin socket. Throwing a HansaError answers with its status. */
 export type ApiRoute<P extends string = string> = RouteBase<P> &
-  ApiAccess<P> & { readonly listener: 'api'; handle(request: ApiRequest<P>): Answer };
+  ApiAccess<P> &
+  ApiRouteOptions & { readonly listener: 'api'; handle(request: ApiRequest<P>): Answer };
+
+export interface ApiRouteOptions {
+  /** Writes no audit record, so a caller beyond its record budget may still use it. */
+  readonly rowless?: true;
+  readonly authenticator?: RouteAuthenticator;
+}
 
 /** The web listener asks for no certificate: its routes are public. */
 export interface WebRoute<P extends string = string> extends RouteBase<P> {

@@ -14,6 +14,8 @@ import { type Admitted, apiCheck, type Directories, federationCheck } from './ro
 export interface TestCall {
   readonly caller?: Caller | undefined;
   readonly params?: Readonly<Record<string, string>>;
+  readonly host?: string | undefined;
+  readonly serverName?: string | undefined;
   readonly query?: URLSearchParams;
   readonly headers?: Readonly<Record<string, string>>;
   readonly address?: string | undefined;
@@ -47,6 +49,8 @@ export async function callRoute(
     method: route.method,
     path: route.path.replace(/\{(\w+)\}/g, (_, name: string) => call.params?.[name] ?? ''),
     params: call.params ?? {},
+    host: call.host,
+    serverName: call.serverName,
     query: call.query ?? new URLSearchParams(),
     headers: call.headers ?? {},
     address: call.address,
@@ -82,8 +86,8 @@ function checkOf(
   const kinds = route.allow === 'rights' ? route.rights.map(({ kind }) => kind) : [];
   const { store } = host;
   const check = apiCheck(route, store === undefined ? granting : new Authorizer({ store, kinds }));
-  return ({ caller, params, path }) => {
-    check(caller, params, path);
+  return (request) => {
+    check(request.caller, request);
     return {};
   };
 }

@@ -3,19 +3,32 @@
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import type { Http2ServerRequest, Http2ServerResponse } from 'node:http2';
+import type { TLSSocket } from 'node:tls';
 import { HansaError } from '../../core/errors/error.ts';
 import { anonymous, type Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { parseJsonBody } from '../../core/json/json-body.ts';
+import type {
+  PresentedCredential,
+  RouteAuthenticator,
+  RouteTarget,
+} from '../../core/plane/route.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
 
-/** Authenticates a request. Throws HANSA_UNAUTHENTICATED. */
-export type Identify = (request: Request) => Caller;
+/** Authenticates the requests of one listener. */
+export interface Identify {
+  /** The caller; undefined where the request has no valid credential of this site. */
+  readonly find: (request: Request) => Caller | undefined;
+  /** The error for such a request. Counts a failure of its address. */
+  readonly refusal: (request: Request) => HansaError;
+  /** What a route that authenticates callers itself sees. Undefined where the listener has no such routes. */
+  readonly present?: (exchange: Exchange) => PresentedCredential;
+}
 
 /** Created for every request, so it computes most values on first use. */
-export class Exchange {
+export class Exchange implements RouteTarget {
   readonly request: Request;
   readonly response: Response;
   /** Without the query. */
@@ -30,9 +43,15 @@ export class Exchange {
   readonly bodyWithinMs: number;
   /** Repeats the authorization of the route. The host sets it before the handler runs. */
   authorize: ((exchange: Exchange) => void) | undefined;
+  /** Of the path. The host sets them before the handler runs. */
+  params: Readonly<Record<string, string>> = noParams;
+  /** The further callers of the route. The host sets it before the handler runs. */
+  authenticator: RouteAuthenticator | undefined;
   readonly #identify: Identify;
   readonly #random: Random;
   #requestId: string | undefined;
+  /** Null until it is known. */
+  #host: string | undefined | null = null;
 
   constructor(
     request: Request,
@@ -54,8 +73,39 @@ export class Exchange {
 
   /** Verifies the credential now. A long request calls it again. Throws HANSA_UNAUTHENTICATED. */
   identify(): Caller {
-    this.caller = this.#identify(this.request);
-    return this.caller;
+    const caller = this.#identify.find(this.request);
+    if (caller === undefined) throw this.#identify.refusal(this.request);
+    this.caller = caller;
+    return caller;
+  }
+
+  /** Like `identify`, also with the authenticator of the route. At once, unless that one must wait. */
+  identifyForRoute(): void | Promise<void> {
+    const { find, present } = this.#identify;
+    const known = find(this.request);
+    if (known !== undefined) {
+      this.caller = known;
+      return undefined;
+    }
+    const found = present && this.authenticator?.authenticate(present(this));
+    if (found instanceof Promise) return found.then((caller) => this.#settle(caller));
+    this.#settle(found);
+  }
+
+  #settle(caller: Caller | undefined): void {
+    if (caller === undefined) throw this.#identify.refusal(this.request);
+    this.caller = caller;
+  }
+
+  get host(): string | undefined {
+    if (this.#host === null) this.#host = hostOf(this.request.rawHeaders);
+    return this.#host;
+  }
+
+  get serverName(): string | undefined {
+    const name = (this.request.socket as Partial<TLSSocket> | undefined)?.servername;
+    // node:tls has `false` where the client sends no server name.
+    return typeof name === 'string' && name !== '' ? name : undefined;
   }
 
   get requestId(): string {
@@ -67,6 +117,21 @@ export class Exchange {
   get address(): string | undefined {
     return this.request.socket?.remoteAddress;
   }
+}
+
+const noParams: Readonly<Record<string, string>> = {};
+
+/** Undefined where there is no host, or several that differ (RFC 9112 §3.2, RFC 9113 §8.3.1). */
+function hostOf(rawHeaders: readonly string[]): string | undefined {
+  let host: string | undefined;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] as string;
+    if (name !== ':authority' && (name.length !== 4 || name.toLowerCase() !== 'host')) continue;
+    const value = rawHeaders[at + 1];
+    if (host !== undefined && host !== value) return undefined;
+    host = value;
+  }
+  return host;
 }
 
 const noQuery = new URLSearchParams();
@@ -83,7 +148,8 @@ export function parseQuery(url: string, questionMark: number): URLSearchParams {
 export async function readBody(exchange: Exchange, limit: number): Promise<Buffer> {
   const body = await collect(exchange, limit);
   // The credential or the right may have been revoked while the body arrived.
-  exchange.identify();
+  if (exchange.authenticator === undefined) exchange.identify();
+  else await exchange.identifyForRoute();
   exchange.authorize?.(exchange);
   return body;
 }

@@ -2,6 +2,7 @@
 // nothing else. Most responses are prebuilt, and the dispatcher sends them without creating a
 // promise or a closure.
 
+import { unauthorized } from '../../core/access/denial.ts';
 import { anonymous } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -12,6 +13,7 @@ import type { FederationRoute, WebRoute } from '../../core/plane/route.ts';
 import { type Directories, federationCheck } from '../../core/plane/route-access.ts';
 import {
   Exchange,
+  type Identify,
   parseQuery,
   type Request,
   respond,
@@ -255,7 +257,8 @@ export class PlaneDispatcher {
   }
 }
 
-const nobody = () => anonymous;
+/** Routes of this dispatcher check callers themselves. */
+const nobody: Identify = { find: () => anonymous, refusal: () => unauthorized('nobody') };
 
 interface Served {
   readonly route: string;

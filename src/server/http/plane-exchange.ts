@@ -47,6 +47,14 @@ class PlaneExchange implements ApiRequest, PeerRequest, AgentRequest {
     return this.#exchange.path;
   }
 
+  get host(): string | undefined {
+    return this.#exchange.host;
+  }
+
+  get serverName(): string | undefined {
+    return this.#exchange.serverName;
+  }
+
   get query(): URLSearchParams {
     return this.#exchange.query;
   }

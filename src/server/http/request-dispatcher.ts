@@ -4,6 +4,7 @@
 import { apiVersion } from '../../api/object.ts';
 import type { Authorizer } from '../../core/access/authorizer.ts';
 import { forbiddenImpersonation } from '../../core/access/denial.ts';
+import { sourceOf } from '../../core/access/failure-limit.ts';
 import type { Caller } from '../../core/access/identity.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
 import { HansaError, toHansaError } from '../../core/errors/error.ts';
@@ -143,16 +144,22 @@ export class RequestDispatcher {
     const asked = path.startsWith(resourcePrefix)
       ? this.#parts.resources.parse(method, path.slice(resourcePrefix.length), exchange.query)
       : undefined;
+    const found = asked === undefined ? this.#routes.find(method, path) : undefined;
+    if (typeof found === 'object') {
+      exchange.params = found.params;
+      exchange.authenticator = found.route.authenticator;
+    }
     const isWatch = asked?.verb === 'watch';
     let leave: (() => void) | undefined;
     try {
       this.#refuseLongQueue(request, response);
-      if (!identified(exchange, strangers)) return;
+      const isIn = identified(exchange, room, strangers);
+      if (isIn !== true && !(await isIn)) return;
       refuseImpersonation(exchange);
       const { user } = exchange.caller;
       leave = room.enter(isWatch, user);
       if (isWatch) response.once('close', leave);
-      await this.#dispatch(exchange, asked, method);
+      await this.#dispatch(exchange, asked, found, method);
     } catch (caught) {
       this.#refuse(exchange, method, toHansaError(caught));
     } finally {
@@ -188,6 +195,7 @@ export class RequestDispatcher {
   async #dispatch(
     exchange: Exchange,
     asked: ResourceRequest | undefined,
+    found: ReturnType<RouteTable<CheckedRoute>['find']>,
     method: string,
   ): Promise<void> {
     if (asked !== undefined) {
@@ -195,7 +203,6 @@ export class RequestDispatcher {
       await this.#parts.resources.handle(exchange, asked);
       return;
     }
-    const found = this.#routes.find(method, exchange.path);
     if (found === undefined) {
       respond(exchange, 404, 'text/plain; charset=utf-8', '404 page not found\n');
     } else if (found === 'method') {
@@ -207,9 +214,9 @@ export class RequestDispatcher {
       const { route, params } = found;
       if (!reading.has(method)) {
         if (route.rowless !== true) this.#parts.mayRecord?.(exchange.caller);
-        exchange.authorize = ({ caller, path }) => route.check(caller, params, path);
+        exchange.authorize = (again) => route.check(again.caller, again);
       }
-      route.check(exchange.caller, params, exchange.path);
+      route.check(exchange.caller, exchange);
       await route.handle(exchange, params);
     }
   }
@@ -261,13 +268,42 @@ export class RequestDispatcher {
 }
 
 /** False if a stranger has too many streams, and gets no response. Throws HANSA_UNAUTHENTICATED. */
-function identified(exchange: Exchange, strangers: OpenStreams | undefined): boolean {
+function identified(
+  exchange: Exchange,
+  room: Room,
+  strangers: OpenStreams | undefined,
+): boolean | Promise<boolean> {
   try {
-    exchange.identify();
+    if (exchange.authenticator === undefined) exchange.identify();
+    else {
+      const waiting = exchange.identifyForRoute();
+      if (waiting !== undefined) return identifiedLater(exchange, waiting, room, strangers);
+    }
     return true;
   } catch (error) {
     if (strangers?.admit(exchange.request) === false) return false;
     throw error;
+  }
+}
+
+/** The caller is not known yet, so the wait counts for its address. */
+async function identifiedLater(
+  exchange: Exchange,
+  waiting: Promise<void>,
+  room: Room,
+  strangers: OpenStreams | undefined,
+): Promise<boolean> {
+  // Handled below, unless there is no room.
+  waiting.catch(() => undefined);
+  const leave = room.enter(false, `address ${sourceOf(exchange.address ?? '')}`);
+  try {
+    await waiting;
+    return true;
+  } catch (error) {
+    if (strangers?.admit(exchange.request) === false) return false;
+    throw error;
+  } finally {
+    leave();
   }
 }
 

@@ -1,18 +1,17 @@
 // The type of the site's own routes, and the table in which every listener looks up its routes: first
 // in a map of exact paths, then segment by segment for paths with parameters.
 
-import type { ApiAccess } from '../../core/plane/route.ts';
+import type { ApiAccess, ApiRouteOptions } from '../../core/plane/route.ts';
 import type { Exchange } from './exchange.ts';
 
 /** A route of the site on the api listener. Planes declare theirs as PlaneRoute. */
-export type Route = ApiAccess & {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
-  /** A path. A segment `{name}` is a parameter. */
-  readonly path: string;
-  /** Writes no audit record, so a caller beyond its record budget may still use it. */
-  readonly rowless?: true;
-  readonly handle: (exchange: Exchange, params: RouteParams) => void | Promise<void>;
-};
+export type Route = ApiAccess &
+  ApiRouteOptions & {
+    readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE';
+    /** A path. A segment `{name}` is a parameter. */
+    readonly path: string;
+    readonly handle: (exchange: Exchange, params: RouteParams) => void | Promise<void>;
+  };
 
 export type RouteParams = Readonly<Record<string, string>>;
 

@@ -1,43 +1,70 @@
 // Authenticates a request, depending on its listener.
 
 import type { TLSSocket } from 'node:tls';
-import type { Authenticator } from '../../core/access/authenticator.ts';
+import type { Authenticator, Presented } from '../../core/access/authenticator.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { PeerAuthenticator } from '../../core/identity/tls/peer-authenticator.ts';
+import { readPeer } from '../../core/identity/tls/peer-chain.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
-import type { Identify, Request } from '../http/exchange.ts';
+import type { Exchange, Identify, Request } from '../http/exchange.ts';
 
 export function identifyTls(
   peers: PeerAuthenticator,
   authenticator: Authenticator,
   clock: Clock,
 ): Identify {
-  return (request: Request) => {
-    const socket = request.socket as TLSSocket;
-    let peer: ValidatedSvid | undefined;
+  const svidOf = (socket: TLSSocket): ValidatedSvid | undefined => {
     try {
-      peer = peers.authenticate(socket, clock.now());
+      return peers.authenticate(socket, clock.now());
     } catch {
       // An invalid certificate counts as none. A token may still authenticate the caller.
       // The same applies to a stream that was reset and has no socket.
-      peer = undefined;
+      return undefined;
     }
-    return authenticator.authenticate({
-      peer,
+  };
+  const presentedBy = (request: Request): Presented => {
+    const socket = request.socket as TLSSocket;
+    return {
+      peer: svidOf(socket),
       authorization: request.headers.authorization,
       listener: 'tls',
       address: socket.remoteAddress ?? '',
-      // Over HTTP/2, every request has its own proxy object for the socket.
-      connection: ('stream' in request ? request.stream.session : undefined) ?? socket,
-    });
+      connection: connectionOf(request),
+    };
+  };
+  return {
+    find: (request) => authenticator.find(presentedBy(request)),
+    refusal: (request) => authenticator.refusal(presentedBy(request)),
+    present: ({ request, address, path, params, host, serverName }: Exchange) => {
+      const socket = request.socket as TLSSocket;
+      return {
+        path,
+        params,
+        host,
+        serverName,
+        headers: request.headers,
+        address,
+        svid: svidOf(socket),
+        hasCertificate: readPeer(socket).chain.length > 0,
+        connection: connectionOf(request),
+      };
+    },
   };
 }
 
+/** Over HTTP/2, every request has its own proxy object for the socket. */
+function connectionOf(request: Request): object {
+  return ('stream' in request ? request.stream.session : undefined) ?? request.socket;
+}
+
 export function identifyAdmin(authenticator: Authenticator): Identify {
-  return (request: Request) =>
-    authenticator.authenticate({
-      authorization: request.headers.authorization,
-      listener: 'admin',
-      address: 'admin.sock',
-    });
+  const presentedBy = (request: Request): Presented => ({
+    authorization: request.headers.authorization,
+    listener: 'admin',
+    address: 'admin.sock',
+  });
+  return {
+    find: (request) => authenticator.find(presentedBy(request)),
+    refusal: (request) => authenticator.refusal(presentedBy(request)),
+  };
 }

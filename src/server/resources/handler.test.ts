@@ -6,6 +6,7 @@ import { createRegistry } from '../../api/registry.ts';
 import { personCaller } from '../../core/access/identity.ts';
 import { SeededRandom } from '../../core/clock/seeded-random.ts';
 import { systemClock as clock } from '../../core/clock/system.ts';
+import { HansaError } from '../../core/errors/error.ts';
 import { openStore } from '../../core/store/open.ts';
 import type { Store } from '../../core/store/store.ts';
 import { Exchange } from '../http/exchange.ts';
@@ -49,7 +50,10 @@ before(async () => {
     }),
     maxRequestBytes: 4096,
   });
-  const identify = () => personCaller('anna', '01');
+  const identify = {
+    find: () => personCaller('anna', '01'),
+    refusal: () => new HansaError('HANSA_UNAUTHENTICATED', 'Unauthorized'),
+  };
   server.on('request', (incoming, response) => {
     const { pathname, searchParams } = new URL(incoming.url ?? '/', 'http://site');
     const around = { clock, random, bodyWithinMs: 1000 };

@@ -1,7 +1,7 @@
 // Lists every route of a site with who may call it, from the declarations of the routes: for
 // docs/reference, and for the test that calls each route.
 
-import type { ApiAccess, FederationAccess } from '../../core/plane/route.ts';
+import type { ApiAccess, ApiRouteOptions, FederationAccess } from '../../core/plane/route.ts';
 import type { Route } from '../http/routes.ts';
 import type { PlaneHost } from '../plane-host.ts';
 
@@ -10,7 +10,7 @@ export interface RouteRow {
   /** The HTTP method, or gRPC. */
   readonly method: string;
   readonly path: string;
-  readonly access: ApiAccess | FederationAccess;
+  readonly access: (ApiAccess & Pick<ApiRouteOptions, 'authenticator'>) | FederationAccess;
 }
 
 /** Sorted by listener and path. */
@@ -63,6 +63,12 @@ function named({ method, path }: { readonly method: string; readonly path: strin
 
 /** Describes who may call. */
 export function whoMayCall(access: RouteRow['access']): string {
+  const who = byDeclaration(access);
+  const { authenticator } = access as ApiRouteOptions;
+  return authenticator === undefined ? who : `${who}; also ${authenticator.who}`;
+}
+
+function byDeclaration(access: RouteRow['access']): string {
   switch (access.allow) {
     case 'public':
       return 'everyone';
@@ -84,9 +90,9 @@ export function whoMayCall(access: RouteRow['access']): string {
       return 'callers who may `get` the path';
     case 'rights':
       return access.rights
-        .map(({ verb, kind, subresource, nameFrom, name, only }) => {
+        .map(({ verb, kind, subresource, nameFrom, name, nameOf, only }) => {
           const what = subresource === undefined ? kind.kind : `${kind.kind}/${subresource}`;
-          const which = nameFrom === undefined ? (name ?? '') : `{${nameFrom}}`;
+          const which = nameOf?.shown ?? (nameFrom === undefined ? (name ?? '') : `{${nameFrom}}`);
           const right = `\`${[verb, what, which].filter((word) => word !== '').join(' ')}\``;
           return only === undefined ? right : `${right} (${only.when})`;
         })

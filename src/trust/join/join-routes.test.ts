@@ -67,7 +67,8 @@ suite('what operators do about joining', () => {
       };
       const authorizer = { authorize, authorizePath: () => ({ allowed: true, reason: '' }) };
       assert.ok(route?.listener === 'api');
-      apiCheck(route, authorizer)(bob, { name }, route.path);
+      const target = { path: route.path, params: { name }, host: undefined, serverName: undefined };
+      apiCheck(route, authorizer)(bob, target);
       return asked;
     };
     assert.deepEqual(needs('machines'), ['update jointokens machines']);
