@@ -19,6 +19,7 @@ import type { FederationRoute, PlaneRoute, WebRoute } from '../core/plane/route.
 import type { Directories } from '../core/plane/route-access.ts';
 import type { AdminCall, PlaneRpc } from '../core/plane/stream.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
+import type { HostedNames } from '../core/identity/tls/host-certificates.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import type { Expectation } from '../core/store/store.ts';
 import type { Health } from '../core/metrics/health.ts';
@@ -27,7 +28,14 @@ import type { Route } from './http/routes.ts';
 import type { ObjectDraft } from './resources/object-of.ts';
 
 /** Parts that one plane provides for the whole site: of two, one would silently decide who is trusted. */
-const onlyOne = ['bundles', 'jwtIssuer', 'webCertificate', 'peers', 'agents'] as const;
+const onlyOne = [
+  'bundles',
+  'jwtIssuer',
+  'webCertificate',
+  'hostedNames',
+  'peers',
+  'agents',
+] as const;
 
 export class PlaneHost {
   readonly #running: { readonly plane: Plane; readonly running: RunningPlane }[] = [];
@@ -106,6 +114,11 @@ export class PlaneHost {
   /** From the plane that serves its keys. */
   get jwtIssuer(): string | undefined {
     return this.#running.find(({ running }) => running.jwtIssuer)?.running.jwtIssuer;
+  }
+
+  /** From the plane that answers to further host names. */
+  get hostedNames(): HostedNames | undefined {
+    return this.#running.find(({ running }) => running.hostedNames)?.running.hostedNames;
   }
 
   get adminCalls(): readonly AdminCall[] {

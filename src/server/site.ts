@@ -15,6 +15,7 @@ import { TokenRegister } from '../core/access/token-register.ts';
 import type { Clock, Random } from '../core/clock/clock.ts';
 import { sinceMsOf } from '../core/identity/authority/phases.ts';
 import type { BundleSource } from '../core/identity/bundle/bundle.ts';
+import { HostCertificates } from '../core/identity/tls/host-certificates.ts';
 import { PeerAuthenticator } from '../core/identity/tls/peer-authenticator.ts';
 import { TlsTransport } from '../core/identity/tls/tls-transport.ts';
 import { LeaseMetrics } from '../core/lease/lease.ts';
@@ -112,10 +113,16 @@ async function assemble(options: SiteOptions, cleanup: CleanupStack): Promise<Ru
   const drainMs = config.limits.drainSeconds * 1000;
   const listeners = new SiteListeners({ clock, limits: config.limits, credentials });
   cleanup.add(() => listeners.close(drainMs));
+  const { hostedNames } = planes;
+  const hosts =
+    hostedNames &&
+    new HostCertificates({ authority, clock, random: options.random, log, hosts: hostedNames });
+  cleanup.add(() => hosts?.stop());
   const opened = await openListeners(options, foundation, access, planes, {
     listeners,
     dispatchers,
     ownBundle,
+    hosts,
   });
   const { endpoints } = opened;
   advertise = config.advertise ?? `https://${trustDomain.name}:${opened.federationPort ?? 8443}`;
@@ -220,6 +227,9 @@ function startPlanes(
     bundles: planes.bundles.trusted,
     heldBundles: planes.bundles.held,
     transport: new TlsTransport({ clock, credential: () => credentials.current }),
+    reservedDomains: list.flatMap(
+      (plane) => plane.reservedDomains?.(config.planes.get(plane.name)) ?? [],
+    ),
     dataDir: folder.path,
     advertiseURL: () => advertisedURL(store, advertise()),
     jwtIssuer: () => planes.jwtIssuer,
@@ -244,9 +254,10 @@ async function openListeners(
     readonly listeners: SiteListeners;
     readonly dispatchers: SiteDispatchers;
     readonly ownBundle: BundleSource;
+    readonly hosts: HostCertificates | undefined;
   },
 ): Promise<Opened> {
-  const { listeners, dispatchers, ownBundle } = parts;
+  const { listeners, dispatchers, ownBundle, hosts } = parts;
   // Users belong to this trust domain. The API does not accept SVIDs of others.
   const peers = new PeerAuthenticator(ownBundle);
   const api = await listeners.api(
@@ -257,6 +268,7 @@ async function openListeners(
       dispatchers.limits,
       new OpenStreams(clock),
     ),
+    hosts,
   );
   const admin = await listeners.socket(
     folder.adminSocket,

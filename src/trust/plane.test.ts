@@ -56,6 +56,7 @@ test('a plane that cannot start leaves nothing running', async (t) => {
     // There is no folder for the workload socket.
     dataDir: join(folder, 'missing'),
     resources: () => ({}),
+    reservedDomains: [],
   } as unknown as PlaneContext;
   const web = { from: 'files', certFile, keyFile, fileSyncSeconds: 300 } as const;
   await assert.rejects(trustPlane.start(context, { ...defaultTrustSettings, web }), {

@@ -55,7 +55,10 @@ export async function startTrust(
   const web = await startWebCertificate(settings.web, context);
   const federationState = new StoreFederationState(store, bundles);
   // They come from the configuration, so they do not change while the process runs.
-  const siteNames = namesOf(context.credentials.current);
+  const siteNames = [
+    ...namesOf(context.credentials.current),
+    ...context.reservedDomains.map((domain) => `.${domain}`),
+  ];
   const assignments = new StoreAssignments(store);
   const workloads = await workloadServices({
     ...context,

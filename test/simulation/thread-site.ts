@@ -170,6 +170,7 @@ export async function startThreadSite(place: SitePlace): Promise<ThreadSite> {
     credentials,
     bundles,
     heldBundles: bundles.held,
+    reservedDomains: [],
     transport: new SiteTransport({ process, own, resolve, at, refused }),
     dataDir: '/nowhere',
     enforcement: new EnforcementPoints(),

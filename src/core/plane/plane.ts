@@ -14,6 +14,7 @@ import type { PlaneSettings } from '../config/plane-settings.ts';
 import type { PlaneErrors } from '../errors/plane-errors.ts';
 import type { SiteAuthority } from '../identity/authority/authority.ts';
 import type { BundleSource } from '../identity/bundle/bundle.ts';
+import type { HostedNames } from '../identity/tls/host-certificates.ts';
 import type { SiteCredentials } from '../identity/tls/site-credentials.ts';
 import type { TlsCredential } from '../identity/tls/options.ts';
 import type { Transport } from '../identity/tls/transport.ts';
@@ -45,6 +46,8 @@ export interface PlaneContext {
   /** `RunningPlane.bundles.held` of the same plane. */
   readonly heldBundles: BundleSource;
   readonly transport: Transport;
+  /** The domains that planes reserve (`Plane.reservedDomains`). */
+  readonly reservedDomains: readonly string[];
   /** The absolute path of the data folder, for sockets. */
   readonly dataDir: string;
   /** The URL of the federation listener as others reach it. */
@@ -100,6 +103,8 @@ export interface RunningPlane {
   readonly jwtIssuer?: string | undefined;
   /** Set by the one plane that manages the web listener's certificate. */
   readonly webCertificate?: WebCertificate;
+  /** Set by the one plane whose routes on the api listener depend on the host name. */
+  readonly hostedNames?: HostedNames;
   /** Set by the one plane that manages peers, for routes that allow peers. */
   readonly peers?: PeerDirectory;
   /** Set by the one plane that manages agents, for routes that allow agents. */
@@ -147,7 +152,9 @@ export interface Plane<Settings = unknown> extends PlaneCommandLine<Settings> {
   readonly settings?: PlaneSettings<Settings>;
   /** Error codes that only this plane raises; `errors.ts` of the plane declares them. */
   readonly errors?: PlaneErrors;
-  /** Preset rules in addition to those of its kinds (`editable`). */
+  /** Domains that no workload may have a DNS name in, from the settings. */
+  reservedDomains?(settings: Settings): readonly string[];
+  /** Preset rules in addition to those of its kinds (`editable`), and preset roles and bindings. */
   readonly presets?: PresetAdditions;
   /** Its pages in docs/guide, without the ending `.md`. A page belongs to the site or to one plane. */
   readonly guide?: readonly string[];

@@ -2,6 +2,7 @@
 
 import type { RequestListener } from 'node:http';
 import type { Clock } from '../../core/clock/clock.ts';
+import type { HostCertificates } from '../../core/identity/tls/host-certificates.ts';
 import type { SiteCredentials } from '../../core/identity/tls/site-credentials.ts';
 import { guardServer, svidServerOptions, swapCertificate } from '../../core/identity/tls/server.ts';
 import type { WebCertificate } from '../../core/plane/plane.ts';
@@ -33,9 +34,13 @@ export class SiteListeners {
     this.#parts = parts;
   }
 
-  /** For users. */
-  async api(address: ListenAddress, handler: ReturnType<OpenStreams['before']>): Promise<Listener> {
-    const listener = await this.tls(address, handler);
+  /** For users. With `hosts`, a client that asks for one of their names gets its own certificate. */
+  async api(
+    address: ListenAddress,
+    handler: ReturnType<OpenStreams['before']>,
+    hosts?: Pick<HostCertificates, 'choose'>,
+  ): Promise<Listener> {
+    const listener = await this.tls(address, handler, hosts);
     shareConnections(listener.server, this.#parts.limits.maxConnections);
     return listener;
   }
@@ -51,9 +56,13 @@ export class SiteListeners {
   async tls(
     address: ListenAddress,
     handler: Parameters<typeof listenTls>[3],
+    hosts?: Pick<HostCertificates, 'choose'>,
   ): ReturnType<typeof listenTls> {
     const { clock, limits, credentials } = this.#parts;
-    const tlsOptions = svidServerOptions(credentials.current);
+    const tlsOptions = {
+      ...svidServerOptions(credentials.current),
+      ...(hosts && { SNICallback: hosts.choose }),
+    };
     const listener = await listenTls(address, tlsOptions, limits, handler, clock);
     guardServer(listener.server);
     credentials.onRenewal((credential) => swapCertificate(listener.server, credential));

@@ -63,7 +63,7 @@ export class SiteCredentials {
 
   /** Resolves when the first SVID is there, and keeps renewing it until `stop`. */
   static async start(options: SiteCredentialsOptions): Promise<SiteCredentials> {
-    return new SiteCredentials(options, await issue(options));
+    return new SiteCredentials(options, await issueSiteCredential(options));
   }
 
   get current(): SiteCredential {
@@ -101,9 +101,10 @@ export class SiteCredentials {
 
   async #renew(): Promise<void> {
     const { authority } = this.#options;
-    let credential = await issue(this.#options);
+    let credential = await issueSiteCredential(this.#options);
     // Its authority may have been tainted meanwhile.
-    while (authority.isTainted(credential.authorityId)) credential = await issue(this.#options);
+    while (authority.isTainted(credential.authorityId))
+      credential = await issueSiteCredential(this.#options);
     if (this.#stopped) return;
     this.#current = credential;
     this.#renewAtMs = this.#halfLife(credential);
@@ -148,7 +149,12 @@ export class SiteCredentials {
   }
 }
 
-async function issue(options: SiteCredentialsOptions): Promise<SiteCredential> {
+/** A new key and an SVID of the site for it, with these names. */
+export async function issueSiteCredential(
+  options: Pick<SiteCredentialsOptions, 'random' | 'dnsNames' | 'ipAddresses' | 'ttlSeconds'> & {
+    readonly authority: Pick<SiteAuthority, 'issueSite'>;
+  },
+): Promise<SiteCredential> {
   const { authority, random, dnsNames, ipAddresses, ttlSeconds } = options;
   const key = await generateP256(random);
   const svid = await authority.issueSite({

@@ -50,7 +50,7 @@ test('an entry whose selector of agents has no valid label is refused', () => {
   }
 });
 
-const siteNames = ['localhost', 'Lubeck.example', 'api.lubeck.example'];
+const siteNames = ['localhost', 'Lubeck.example', 'api.lubeck.example', '.kube-fed.svc'];
 
 function admitDnsNames(...dnsNames: readonly string[]): void {
   const metadata = { name: 'web' } as Parameters<typeof admitNames>[0]['metadata'];
@@ -60,10 +60,19 @@ function admitDnsNames(...dnsNames: readonly string[]): void {
 test('an entry may have DNS names that are not those of the site', () => {
   admitDnsNames();
   admitDnsNames('web.lubeck.example', '*.web.lubeck.example', 'lubeck.example.org', '*.bruges');
+  admitDnsNames('xkube-fed.svc', 'kube-fed.svc.example', '*.svc');
   admitNames({ metadata: { name: 'web' }, spec: {} } as never, siteNames);
 });
 
-for (const name of ['localhost', 'lubeck.example', '*.lubeck.example', '*.example']) {
+for (const name of [
+  'kube-fed.svc',
+  'api.app1.kube-fed.svc',
+  '*.app1.kube-fed.svc',
+  'localhost',
+  'lubeck.example',
+  '*.lubeck.example',
+  '*.example',
+]) {
   test(`an entry with the DNS name ${name}, by which the site is known, is forbidden`, () => {
     assert.throws(
       () => admitDnsNames('web.lubeck.example', name),

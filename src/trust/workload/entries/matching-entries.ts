@@ -131,9 +131,13 @@ export function usableEntry(
   };
 }
 
-/** RFC 6125 §6.4.3: `*` matches only the first label. */
+/**
+ * A name of the site that begins with a dot means the domain and everything below it.
+ * RFC 6125 §6.4.3: `*` matches only the first label.
+ */
 export function isNameOfSite(wanted: string, siteNames: readonly string[]): boolean {
   return siteNames.some((name) => {
+    if (name.startsWith('.')) return `.${wanted}`.endsWith(name);
     if (!wanted.startsWith('*.')) return wanted === name.toLowerCase();
     const dot = name.indexOf('.');
     return dot !== -1 && wanted.slice(1) === name.slice(dot).toLowerCase();
