@@ -1,7 +1,13 @@
 // The configuration keys of the auth plane. settings.ts turns their values into settings.
 
 import { configKey, optionalConfigKey } from '../core/config/config-key.ts';
-import { parseBytes, parseChoice, parseDnsName, parsePath } from '../core/config/config-values.ts';
+import {
+  parseBytes,
+  parseChoice,
+  parseCount,
+  parseDnsName,
+  parsePath,
+} from '../core/config/config-values.ts';
 
 export const authKeys = {
   'auth.baseDomain': configKey({
@@ -29,6 +35,20 @@ export const authKeys = {
     meaning: 'Whether programs on this machine may ask for reviews without a credential.',
     default: 'false',
     parse: parseChoice(['true', 'false']),
+  }),
+  'auth.callerReviewsPerSecond': configKey({
+    placeholder: 'COUNT',
+    meaning:
+      'Token reviews per second of one caller. Further ones get 429 with Retry-After. 0 means no limit.',
+    default: '10000',
+    parse: parseCount(0, 10_000_000),
+  }),
+  'auth.clusterReviewsPerSecond': configKey({
+    placeholder: 'COUNT',
+    meaning:
+      'Token reviews per second of one cluster, of all callers together. Further ones get 429 with Retry-After. 0 means no limit.',
+    default: '50000',
+    parse: parseCount(0, 10_000_000),
   }),
   'auth.validateV1': configKey({
     placeholder: 'true|false',

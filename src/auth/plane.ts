@@ -2,8 +2,11 @@
 
 import { clusterKind } from '../api/kinds/cluster.ts';
 import type { Plane } from '../core/plane/plane.ts';
+import { localProgramsBinding } from './callers/local-programs.ts';
+import { tokenReviewerRole } from './callers/token-reviewer-role.ts';
 import { convertClusters } from './convert-clusters.ts';
 import { authErrors } from './errors.ts';
+import { baseDomains } from './routes/cluster-hosts.ts';
 import { type AuthSettings, authSettings } from './settings.ts';
 import { authStatus } from './status.ts';
 
@@ -14,6 +17,8 @@ export const authPlane: Plane<AuthSettings> = {
   errors: authErrors,
   status: authStatus,
   manifests: convertClusters,
+  presets: { roles: [tokenReviewerRole], bindings: [localProgramsBinding] },
+  reservedDomains: ({ baseDomain }) => baseDomains(baseDomain),
   start: async (context, settings) => {
     const { startAuth } = await import('./start.ts');
     return startAuth(context, settings);

@@ -10,6 +10,9 @@ export interface AuthSettings {
   /** Undefined: `hansa://TRUST-DOMAIN`. */
   readonly audience: string | undefined;
   readonly anonymous: boolean;
+  /** 0: no limit. */
+  readonly callerReviewsPerSecond: number;
+  readonly clusterReviewsPerSecond: number;
   readonly validateV1: boolean;
   readonly verdictCacheBytes: number;
 }
@@ -21,6 +24,8 @@ export const authSettings = definePlaneSettings({
     credentialsDir: values['auth.credentialsDir'],
     audience: values['auth.audience'],
     anonymous: values['auth.anonymous'] === 'true',
+    callerReviewsPerSecond: values['auth.callerReviewsPerSecond'],
+    clusterReviewsPerSecond: values['auth.clusterReviewsPerSecond'],
     validateV1: values['auth.validateV1'] === 'true',
     verdictCacheBytes: values['auth.verdictCacheBytes'],
   }),

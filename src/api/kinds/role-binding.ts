@@ -39,7 +39,7 @@ export const roleBindingKind = defineKind({
               kind: required(
                 s.string({
                   description:
-                    'User is the name in a user SVID (spiffe://TRUST-DOMAIN/hansa/user/NAME), Token the name of an access token, Group a group that users or tokens belong to.',
+                    'User is the name in a user SVID (spiffe://TRUST-DOMAIN/hansa/user/NAME), or, for token reviews, the SPIFFE ID of a workload or serviceaccount:CLUSTER:NAMESPACE:NAME. Token is the name of an access token, Group a group that users or tokens belong to.',
                   enum: ['User', 'Group', 'Token'],
                 }),
               ),
@@ -47,8 +47,9 @@ export const roleBindingKind = defineKind({
                 s.string({
                   description: 'The name of the user, group or token.',
                   minLength: 1,
-                  maxLength: 253,
-                  pattern: '^[A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?$',
+                  maxLength: 2048,
+                  pattern:
+                    '^([A-Za-z0-9]([-A-Za-z0-9._:]*[A-Za-z0-9])?|spiffe://[-a-z0-9._]+(/[-A-Za-z0-9._]+)+)$',
                 }),
               ),
             },

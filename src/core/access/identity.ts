@@ -2,10 +2,20 @@
 // them; see README.md.
 
 export interface Caller {
-  /** `alice` for a person, `token:ci` for the token `ci`. Only tokens have a colon in their name. */
+  /**
+   * `alice` for a person, `token:ci` for the token `ci`. Names of persons have no colon. Some routes accept
+   * further callers: the SPIFFE ID of a workload, and `serviceaccount:CLUSTER:NAMESPACE:NAME`.
+   */
   readonly user: string;
   readonly groups: readonly string[];
-  readonly via: 'certificate' | 'token' | 'socket' | 'controller' | 'anonymous';
+  readonly via:
+    | 'certificate'
+    | 'token'
+    | 'socket'
+    | 'controller'
+    | 'workload'
+    | 'serviceaccount'
+    | 'anonymous';
   /** What authenticated the caller, for the audit log: a token's name or a certificate's serial number. */
   readonly credential?: string;
 }

@@ -44,7 +44,7 @@ function wantedObjects({ kinds, presets }: Pick<PresetParts, 'kinds' | 'presets'
         collection: bindingsCollection,
         name,
         labels,
-        spec: { role, subjects: subjects as unknown as readonly JsonObject[] },
+        spec: { role, subjects },
       }),
     ),
   ];

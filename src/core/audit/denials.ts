@@ -128,6 +128,7 @@ export function poolOf({ user, via }: AuditActor): DenialPool {
       // Users of this site have plain names; a SPIFFE ID belongs to another site.
       return user.startsWith('spiffe://') ? 'peers' : 'callers';
     case 'workload':
+    case 'serviceaccount':
       return 'workloads';
     case 'peer':
     case 'federation':
@@ -138,9 +139,10 @@ export function poolOf({ user, via }: AuditActor): DenialPool {
   }
 }
 
-/** The source that a quota applies to: the trust domain, since one can have any number of identities. */
-function sourceOf(pool: DenialPool, { user, address }: AuditActor): string {
+/** The source that a quota applies to: the trust domain or cluster, since one can have any number of identities. */
+function sourceOf(pool: DenialPool, { user, via, address }: AuditActor): string {
   if (pool === 'strangers') return networkOf(address ?? '');
+  if (via === 'serviceaccount') return user.split(':', 2).join(':');
   if (pool !== 'peers' || !user.startsWith('spiffe://')) return user;
   try {
     return SpiffeId.parse(user).trustDomain.name;

@@ -13,6 +13,7 @@ import type {
   RouteAuthenticator,
   RouteTarget,
 } from '../../core/plane/route.ts';
+import type { RouteParams } from './routes.ts';
 
 export type Request = IncomingMessage | Http2ServerRequest;
 export type Response = ServerResponse | Http2ServerResponse;
@@ -44,7 +45,7 @@ export class Exchange implements RouteTarget {
   /** Repeats the authorization of the route. The host sets it before the handler runs. */
   authorize: ((exchange: Exchange) => void) | undefined;
   /** Of the path. The host sets them before the handler runs. */
-  params: Readonly<Record<string, string>> = noParams;
+  params: RouteParams = noParams;
   /** The further callers of the route. The host sets it before the handler runs. */
   authenticator: RouteAuthenticator | undefined;
   readonly #identify: Identify;
@@ -119,7 +120,7 @@ export class Exchange implements RouteTarget {
   }
 }
 
-const noParams: Readonly<Record<string, string>> = {};
+const noParams: RouteParams = {};
 
 /** Undefined where there is no host, or several that differ (RFC 9112 §3.2, RFC 9113 §8.3.1). */
 function hostOf(rawHeaders: readonly string[]): string | undefined {

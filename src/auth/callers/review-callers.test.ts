@@ -1,0 +1,228 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { SpiffeId } from '../../api/values/spiffe-id.ts';
+import { TrustDomain } from '../../api/values/trust-domain.ts';
+import { hasCode } from '../../core/errors/error.ts';
+import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
+import type { PresentedCredential } from '../../core/plane/route.ts';
+import { ReviewCallers } from './review-callers.ts';
+import { ServiceAccountCallers } from './service-account-callers.ts';
+import { TestDirectory, TestReviewer, testCluster, testToken } from './test-clusters.ts';
+
+const audience = 'hansa://lubeck.example';
+const apiServerAudience = 'https://kubernetes.default.svc.cluster.local';
+
+function scene(anonymous = false) {
+  const directory = new TestDirectory(
+    testCluster('app1'),
+    testCluster('app2', { acceptsAPIServerAudience: true }),
+    testCluster('app3', { issuer: 'https://other.example' }),
+  );
+  const reviewer = new TestReviewer();
+  const serviceAccounts = new ServiceAccountCallers({ clusters: directory, reviewer, audience });
+  const callers = new ReviewCallers({
+    trustDomain: TrustDomain.parse('lubeck.example'),
+    anonymous,
+    serviceAccounts,
+  });
+  const connection = {};
+  const ask = (presented: Partial<PresentedCredential>) =>
+    callers.authenticate({
+      path: '/',
+      params: {},
+      host: undefined,
+      serverName: undefined,
+      headers: {},
+      address: '127.0.0.1',
+      svid: undefined,
+      hasCertificate: presented.svid !== undefined,
+      connection,
+      ...presented,
+    });
+  const account = (id: string, cluster: string, audiences = [audience]) => {
+    const token = testToken(id, directory.find(cluster)?.issuer);
+    const username = 'system:serviceaccount:shop:web';
+    reviewer.tokens.set(token, { cluster, username, audiences });
+    return { headers: { authorization: `Bearer ${token}` } };
+  };
+  return { directory, reviewer, ask, account };
+}
+
+function svid(id: string): ValidatedSvid {
+  return { id: SpiffeId.parse(id), serialHex: '0a', notAfterMs: 1 } as unknown as ValidatedSvid;
+}
+
+suite('a ServiceAccount token', () => {
+  test('authenticates its account, with cluster and namespace in the names', async () => {
+    const { ask, account } = scene();
+    const caller = await ask(account('t1', 'app1'));
+    assert.deepEqual(caller, {
+      user: 'serviceaccount:app1:shop:web',
+      groups: [
+        'hansa:serviceaccounts',
+        'serviceaccounts:app1',
+        'serviceaccounts:app1:shop',
+        'system:authenticated',
+      ],
+      via: 'serviceaccount',
+      credential: 'app1',
+    });
+  });
+
+  test('belongs to the cluster that accepts it, of those that share its issuer', async () => {
+    const { ask, account, reviewer } = scene();
+    const caller = await ask(account('t2', 'app2'));
+    assert.equal(caller?.user, 'serviceaccount:app2:shop:web');
+    assert.deepEqual(
+      reviewer.asked.map(({ cluster }) => cluster),
+      ['app1', 'app2'],
+    );
+  });
+
+  test('counts only for the audience of this site', async () => {
+    const { ask, account } = scene();
+    assert.equal(await ask(account('t1', 'app1', [apiServerAudience])), undefined);
+  });
+
+  test('counts for the audience of its API server where the cluster opts in', async () => {
+    const { ask, account } = scene();
+    const caller = await ask(account('t2', 'app2', [apiServerAudience]));
+    assert.equal(caller?.user, 'serviceaccount:app2:shop:web');
+  });
+
+  test('is reviewed again for each request, without asking other clusters', async () => {
+    const { ask, account, reviewer } = scene();
+    const shown = account('t2', 'app2');
+    const first = await ask(shown);
+    reviewer.asked.length = 0;
+    assert.equal(ask(shown), first, 'at once, and the same object');
+    assert.deepEqual(
+      reviewer.asked.map(({ cluster }) => cluster),
+      ['app2'],
+    );
+  });
+
+  test('is refused from the moment when its cluster denies it', async () => {
+    const { ask, account, reviewer } = scene();
+    const shown = account('t1', 'app1');
+    assert.ok(await ask(shown));
+    reviewer.tokens.clear();
+    assert.equal(await ask(shown), undefined);
+  });
+
+  test('is refused from the moment when its cluster is gone, or was registered anew', async () => {
+    const { ask, account, directory, reviewer } = scene();
+    const shown = account('t1', 'app1');
+    assert.ok(await ask(shown));
+    reviewer.asked.length = 0;
+    directory.set(testCluster('app1', { uid: 'another', issuer: 'https://moved.example' }));
+    assert.equal(await ask(shown), undefined);
+    assert.deepEqual(reviewer.asked, []);
+  });
+
+  test('of another connection does not replace the one that this connection shows', async () => {
+    const { ask, account } = scene();
+    const first = account('t1', 'app1');
+    const second = account('t2', 'app2');
+    assert.equal((await ask(first))?.user, 'serviceaccount:app1:shop:web');
+    assert.equal((await ask(second))?.user, 'serviceaccount:app2:shop:web');
+    assert.equal((await ask(first))?.user, 'serviceaccount:app1:shop:web');
+  });
+
+  test('is found although another cluster of the same issuer cannot check', async () => {
+    const { ask, account, reviewer } = scene();
+    reviewer.down.add('app1');
+    assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
+    reviewer.slow.add('app2');
+    assert.equal((await ask(account('t3', 'app2')))?.user, 'serviceaccount:app2:shop:web');
+  });
+
+  test('is unchecked, not refused, where the cluster that might accept it cannot check', async () => {
+    const { ask, reviewer } = scene();
+    reviewer.down.add('app1');
+    const unknown = { headers: { authorization: `Bearer ${testToken('t9')}` } };
+    await assert.rejects(
+      async () => ask(unknown),
+      (error) => hasCode(error, 'HANSA_UNAVAILABLE'),
+    );
+  });
+
+  test('of a user that is no ServiceAccount is refused', async () => {
+    const { ask, reviewer } = scene();
+    const token = testToken('t1');
+    reviewer.tokens.set(token, { cluster: 'app1', username: 'admin', audiences: [audience] });
+    assert.equal(await ask({ headers: { authorization: `Bearer ${token}` } }), undefined);
+  });
+
+  test('is not even read where it is no JWT, too long, or of an unknown issuer', async () => {
+    const { ask, reviewer } = scene();
+    for (const authorization of [
+      'Basic YTpi',
+      'Bearer',
+      'Bearer hansa_abc',
+      'Bearer a.b',
+      'Bearer a.b.c.d',
+      'Bearer a.!.c',
+      'Bearer a.bm8.c',
+      `Bearer ${'a'.repeat(20_000)}.b.c`,
+      `Bearer ${testToken('t1', 'https://unknown.example')}`,
+    ])
+      assert.equal(await ask({ headers: { authorization } }), undefined, authorization);
+    assert.deepEqual(reviewer.asked, []);
+  });
+});
+
+suite('the SVID of a workload', () => {
+  test('authenticates its SPIFFE ID, with the same caller for each request', () => {
+    const { ask } = scene();
+    const presented = { svid: svid('spiffe://lubeck.example/billing') };
+    const caller = ask(presented);
+    assert.deepEqual(caller, {
+      user: 'spiffe://lubeck.example/billing',
+      groups: ['hansa:workloads', 'system:authenticated'],
+      via: 'workload',
+      credential: '0a',
+    });
+    assert.equal(ask(presented), caller);
+  });
+
+  test('does not count below /hansa or of another trust domain', () => {
+    const { ask } = scene(true);
+    for (const id of [
+      'spiffe://lubeck.example/hansa/agent/crane',
+      'spiffe://lubeck.example/hansa/site',
+      'spiffe://bruges.example/billing',
+    ])
+      assert.equal(ask({ svid: svid(id) }), undefined, id);
+  });
+});
+
+suite('a program without a credential', () => {
+  test('is refused unless the setting allows it', () => {
+    assert.equal(scene().ask({}), undefined);
+    const caller = scene(true).ask({});
+    assert.ok(caller && !(caller instanceof Promise));
+    assert.equal(caller.via, 'anonymous');
+    assert.ok(caller.groups.includes('hansa:local-programs'));
+  });
+
+  test('is accepted only from loopback', () => {
+    const { ask } = scene(true);
+    for (const address of ['127.0.0.1', '127.8.9.10', '::1', '::ffff:127.0.0.1'])
+      assert.ok(ask({ address }), address);
+    for (const address of [undefined, '', '10.0.0.1', '::', 'fe80::1', '::ffff:10.0.0.1', '127.x'])
+      assert.equal(ask({ address }), undefined, address);
+  });
+
+  test('is refused behind a proxy', () => {
+    const { ask } = scene(true);
+    for (const name of ['x-forwarded-for', 'forwarded', 'x-real-ip', 'via', 'x-forwarded-host'])
+      assert.equal(ask({ headers: { [name]: '127.0.0.1' } }), undefined, name);
+  });
+
+  test('is refused where it presents a wrong credential', async () => {
+    const { ask } = scene(true);
+    assert.equal(ask({ hasCertificate: true }), undefined);
+    assert.equal(await ask({ headers: { authorization: 'Bearer wrong' } }), undefined);
+  });
+});

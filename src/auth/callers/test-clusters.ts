@@ -1,0 +1,106 @@
+// Test fixture: clusters and a reviewer that knows a fixed set of tokens.
+
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { TokenReviewer } from '../review/token-reviewer.ts';
+import type { TokenQuestion, Verdict } from '../review/verdict.ts';
+
+export const sharedIssuer = 'https://kubernetes.default.svc.cluster.local';
+
+export function testCluster(name: string, changes: Partial<ReviewedCluster> = {}): ReviewedCluster {
+  return {
+    name,
+    uid: `uid-of-${name}`,
+    generation: 1,
+    issuer: sharedIssuer,
+    apiAudiences: [sharedIssuer],
+    mode: 'jwks',
+    maxRevocationLagMs: 10_000,
+    onUnreachable: 'unavailable',
+    local: false,
+    acceptsAPIServerAudience: false,
+    webhookPrefixes: new Map(),
+    client: undefined as KubeClient | undefined,
+    ...changes,
+  };
+}
+
+export class TestDirectory implements ClusterDirectory {
+  clusters: readonly ReviewedCluster[];
+  readonly #listeners = new Set<() => void>();
+
+  constructor(...clusters: readonly ReviewedCluster[]) {
+    this.clusters = clusters;
+  }
+
+  set(...clusters: readonly ReviewedCluster[]): void {
+    this.clusters = clusters;
+    for (const listener of this.#listeners) listener();
+  }
+
+  find(name: string): ReviewedCluster | undefined {
+    return this.clusters.find((one) => one.name === name);
+  }
+
+  local(): ReviewedCluster | undefined {
+    return this.clusters.find((one) => one.local);
+  }
+
+  list(): readonly ReviewedCluster[] {
+    return this.clusters;
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => this.#listeners.delete(listener);
+  }
+}
+
+/** A token that claims this issuer. Nothing signs it: the test reviewer knows whole tokens. */
+export function testToken(id: string, issuer = sharedIssuer): string {
+  const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
+  return `${part({ alg: 'RS256' })}.${part({ iss: issuer, jti: id })}.c2ln`;
+}
+
+export interface KnownToken {
+  readonly cluster: string;
+  readonly username: string;
+  readonly audiences: readonly string[];
+}
+
+/** Clusters in `down` cannot be checked; those in `slow` answer with a promise. */
+export class TestReviewer implements TokenReviewer {
+  readonly tokens = new Map<string, KnownToken>();
+  readonly down = new Set<string>();
+  readonly slow = new Set<string>();
+  readonly asked: (TokenQuestion & { readonly cluster: string })[] = [];
+
+  review(cluster: ReviewedCluster, question: TokenQuestion): Verdict | Promise<Verdict> {
+    this.asked.push({ ...question, cluster: cluster.name });
+    if (this.down.has(cluster.name))
+      return Promise.reject(new HansaError('HANSA_UNAVAILABLE', `${cluster.name} is down`));
+    const verdict = this.#verdict(cluster, question);
+    return this.slow.has(cluster.name) ? Promise.resolve(verdict) : verdict;
+  }
+
+  #verdict(cluster: ReviewedCluster, { token, audiences }: TokenQuestion): Verdict {
+    const known = this.tokens.get(token);
+    if (known?.cluster !== cluster.name)
+      return { authenticated: false, error: 'invalid bearer token' };
+    const asked = audiences.length === 0 ? cluster.apiAudiences : audiences;
+    const common = known.audiences.filter((one) => asked.includes(one));
+    if (common.length === 0) return { authenticated: false, error: 'wrong audience' };
+    return {
+      authenticated: true,
+      user: {
+        username: known.username,
+        uid: 'u1',
+        groups: ['system:serviceaccounts', 'system:authenticated'],
+        extra: { 'authentication.kubernetes.io/pod-name': ['p'] },
+      },
+      audiences: common,
+      expiresAtMs: Number.MAX_SAFE_INTEGER,
+    };
+  }
+}
