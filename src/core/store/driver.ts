@@ -73,6 +73,9 @@ export interface Batch {
   readonly facts: readonly FactRow[];
 }
 
+/** The first rows of a batch, in its order. */
+export type FirstRows = Pick<Batch, 'changes' | 'audit'>;
+
 /**
  * All changes of other replicas since the last call, in order. So a shared
  * database may only delete changes that all replicas have seen.
@@ -87,6 +90,11 @@ export interface Base {
   /** Milliseconds since the Unix epoch by the database's clock: leases expire by it. */
   readonly nowMs: number;
   readonly foreign?: Foreign;
+  /**
+   * Begins to write the first rows of the batch while `build` plans the others. `build` may call it once,
+   * and its batch contains these rows too. Absent where the driver cannot.
+   */
+  readonly writeFirst?: (rows: FirstRows) => void;
 }
 
 export interface Opened {

@@ -25,6 +25,13 @@ const askAgainMs = 250;
 /** Commits are spread over several transactions only where each gets this many. */
 const minShare = 8;
 
+/**
+ * The driver begins to write when this share of the commits is planned, where there are at least
+ * `minFirst`: planning the rest then takes about as long as writing the first.
+ */
+const firstShare = 1 / 3;
+const minFirst = 4;
+
 /** The part of the store that the committer needs. */
 export interface CommitterHost {
   /** A new draft on top of the current state, pending transactions and changes of other replicas. */
@@ -192,9 +199,13 @@ export class Committer {
       this.#flights.reduce((sum, { jobs }) => sum + jobs.length, 0),
       driver.maxInFlight,
     );
+    const first = base.writeFirst === undefined ? 0 : Math.floor(left * firstShare);
     while (left-- > 0 && draft.rows < maxBatchRows && draft.bytes < maxBatchBytes) {
       const job = this.#waiting.shift() as Job;
       flight.jobs.push({ job, finish: this.#plan(job, draft) });
+      if (first >= minFirst && flight.jobs.length === first && draft.changes.length > 0) {
+        base.writeFirst?.(draft.first());
+      }
     }
     host.housekeep(draft);
     flight.batch = draft.batch();

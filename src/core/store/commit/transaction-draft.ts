@@ -6,7 +6,15 @@ import { HansaError } from '../../errors/error.ts';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
 import { Frontier, leafHash } from '../../merkle/tree.ts';
 import type { Collections } from '../current/collections.ts';
-import type { AuditRecord, Batch, ChangeRow, FactRow, Head, SubtreeRow } from '../driver.ts';
+import type {
+  AuditRecord,
+  Batch,
+  ChangeRow,
+  FactRow,
+  FirstRows,
+  Head,
+  SubtreeRow,
+} from '../driver.ts';
 import { acquireLease, releaseLease, renewLease } from './lease-rules.ts';
 import type { Change, Commit, Committed, Entry, LeaseState, Put } from '../store.ts';
 import { maxValueBytes } from '../store.ts';
@@ -98,6 +106,11 @@ export class TransactionDraft {
   compact(revision: number, superseded: readonly number[]): void {
     this.#compactedRevision = revision;
     this.#superseded = superseded;
+  }
+
+  /** The rows so far. Later commits only add to them. */
+  first(): FirstRows {
+    return { changes: this.changes.map(toRow), audit: this.#audit.slice() };
   }
 
   /** Ends the planning. The rows to write; undefined where nothing changes. */

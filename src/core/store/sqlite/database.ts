@@ -9,7 +9,7 @@ import { hashBytes } from '../../merkle/tree.ts';
 import { edgeCounts } from '../commit/subtree-hashes.ts';
 import { makePrivateFile } from '../sealing/private-file.ts';
 import { erased, isSealed } from '../sealing/sealed-collections.ts';
-import type { Answers, Packed, Questions, WireBatch, WireHead } from './messages.ts';
+import type { Answers, Packed, Questions, WireBatch, WireHead, WireRows } from './messages.ts';
 import { pack, unpack } from './messages.ts';
 import { migrate } from './schema.ts';
 
@@ -50,6 +50,8 @@ export class SqliteDatabase {
   #logHoldsErased = false;
   /** Why COMMIT failed. Only reopening the database shows what was written. */
   #uncertain: { readonly cause: unknown } | undefined;
+  /** Why `first` failed. */
+  #firstFailed: { readonly cause: unknown } | undefined;
   readonly #clock: Clock;
 
   private constructor(database: DatabaseSync, clock: Clock) {
@@ -123,6 +125,19 @@ export class SqliteDatabase {
     return { revisions, collections, names, previous, packed: pack(values) };
   }
 
+  /** Begins a transaction with its first rows. `write` adds the others, or reports why these failed. */
+  first(rows: WireRows): undefined {
+    this.#firstFailed = undefined;
+    try {
+      this.#begin();
+      this.#insertRows(rows, unpack(rows.packed));
+    } catch (cause) {
+      this.#rollback();
+      this.#firstFailed = { cause };
+    }
+    return undefined;
+  }
+
   write(batch: WireBatch): Answers['write'] {
     if (this.#uncertain !== undefined) throw this.#uncertain.cause;
     const seals = batch.changes.collections.some((collection) => isSealed(collection));
@@ -144,7 +159,11 @@ export class SqliteDatabase {
 
   /** Returns how long COMMIT took, in milliseconds. */
   #transact(batch: WireBatch): number {
-    this.#statement('BEGIN IMMEDIATE').run();
+    if (!batch.begun) this.#begin();
+    else if (this.#firstFailed !== undefined) {
+      if (this.#head().sequence !== batch.baseSequence) throw foreignWrite();
+      throw this.#firstFailed.cause;
+    }
     try {
       this.#insert(batch);
     } catch (error) {
@@ -164,6 +183,12 @@ export class SqliteDatabase {
       this.#uncertain = { cause: error };
       throw new CommitUncertain('COMMIT failed', { cause: error });
     }
+  }
+
+  #begin(): void {
+    // The batch after the first rows of another transaction was never built.
+    this.#rollback();
+    this.#statement('BEGIN IMMEDIATE').run();
   }
 
   audit({ from, limit, maxBytes }: Questions['audit']): Packed {
@@ -198,9 +223,8 @@ export class SqliteDatabase {
   }
 
   #insert(batch: WireBatch): void {
-    const { head, changes, packed } = batch;
-    const parts = unpack(packed);
-    const next = (): Uint8Array | null => parts.next().value ?? null;
+    const { head } = batch;
+    const parts = unpack(batch.packed);
     const moved = this.#statement(
       'UPDATE head SET sequence = ?, revision = ?, compacted_revision = ?, tree_size = ?, frontier = ? WHERE id = 1 AND sequence = ?',
     ).run(
@@ -211,7 +235,19 @@ export class SqliteDatabase {
       head.frontier,
       batch.baseSequence,
     );
-    if (moved.changes !== 1) throw corrupt('another process wrote to it while it was open');
+    if (moved.changes !== 1) throw foreignWrite();
+    this.#insertRows(batch, parts);
+    const insertSubtree = this.#statement('INSERT INTO audit_subtree VALUES (?, ?, ?)');
+    for (const { level, number } of batch.subtrees) {
+      insertSubtree.run(level, number, parts.next().value ?? null);
+    }
+    const deleteChange = this.#statement('DELETE FROM changes WHERE revision = ?');
+    for (const revision of batch.superseded) deleteChange.run(revision);
+    this.#insertBeside(batch);
+  }
+
+  #insertRows({ changes, auditFrom, auditRows }: WireRows, parts: ReturnType<typeof unpack>): void {
+    const next = (): Uint8Array | null => parts.next().value ?? null;
     const insertChange = this.#statement('INSERT INTO changes VALUES (?, ?, ?, ?, ?)');
     for (let at = 0; at < changes.revisions.length; at++) {
       const revision = changes.revisions[at] as number;
@@ -222,14 +258,7 @@ export class SqliteDatabase {
       insertChange.run(revision, collection, changes.names[at] as string, previous, kept);
     }
     const insertAudit = this.#statement('INSERT INTO audit VALUES (?, ?, ?)');
-    for (let at = 0; at < batch.auditRows; at++) {
-      insertAudit.run(batch.auditFrom + at, next(), next());
-    }
-    const insertSubtree = this.#statement('INSERT INTO audit_subtree VALUES (?, ?, ?)');
-    for (const { level, number } of batch.subtrees) insertSubtree.run(level, number, next());
-    const deleteChange = this.#statement('DELETE FROM changes WHERE revision = ?');
-    for (const revision of batch.superseded) deleteChange.run(revision);
-    this.#insertBeside(batch);
+    for (let at = 0; at < auditRows; at++) insertAudit.run(auditFrom + at, next(), next());
   }
 
   /** Erases the previous version. Returns the replacement value for its row in changes. */
@@ -295,6 +324,10 @@ export class SqliteDatabase {
     }
     return statement;
   }
+}
+
+function foreignWrite(): Error {
+  return corrupt('another process wrote to it while it was open');
 }
 
 /** Moves the write-ahead log into the database and truncates it. False while a reader needs it. */

@@ -6,7 +6,7 @@ import { after, before, beforeEach, describe, test } from 'node:test';
 import { DatabaseSync } from 'node:sqlite';
 import { systemClock } from '../../clock/system.ts';
 import { audit, put, withErrorCode } from '../conformance/harness.ts';
-import type { Batch, Head } from '../driver.ts';
+import type { AuditRecord, Batch, ChangeRow, FirstRows, Head } from '../driver.ts';
 import { TransactionFailed } from '../driver.ts';
 import { openStore } from '../open.ts';
 import { SqliteDriver } from './driver.ts';
@@ -254,6 +254,121 @@ describe('the SQLite driver', () => {
       (error) => error instanceof TransactionFailed && error.outcome === 'none',
     );
     await driver.close();
+    await driver.close();
+  });
+});
+
+describe('the first rows of a batch', () => {
+  const row = (revision: number, collection = 'a'): ChangeRow => ({
+    revision,
+    collection,
+    name: `n${revision}`,
+    value: Buffer.from(`value ${revision}`),
+    previous: 0,
+  });
+  const record = (index: number): AuditRecord => ({
+    index,
+    leafHash: Buffer.alloc(32, index),
+    body: Buffer.from(`audit ${index}`),
+  });
+  const batchOf = (base: Head, rows: FirstRows): Batch => ({
+    base,
+    head: {
+      ...base,
+      sequence: base.sequence + 1,
+      revision: base.revision + rows.changes.length,
+      treeSize: base.treeSize + rows.audit.length,
+    },
+    ...rows,
+    superseded: [],
+    subtrees: [],
+    leases: [],
+    facts: [],
+  });
+  /** Begins with the first change and record, and writes all of the batch. */
+  const written = (driver: SqliteDriver, batch: Batch): Promise<void> =>
+    driver.transact(({ writeFirst }) => {
+      writeFirst?.({ changes: batch.changes.slice(0, 1), audit: batch.audit.slice(0, 1) });
+      return batch;
+    });
+  const changesIn = async (driver: SqliteDriver): Promise<readonly string[]> =>
+    (await driver.readChanges(0)).map(({ name, value }) => `${name} ${value?.toString()}`);
+
+  test('are written once, together with the others', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const rows = { changes: [row(1), row(2), row(3)], audit: [record(0), record(1)] };
+    await written(driver, batchOf(head, rows));
+    assert.deepEqual(await changesIn(driver), ['n1 value 1', 'n2 value 2', 'n3 value 3']);
+    assert.deepEqual((await driver.readAudit(0, 10, 1000)).map(String), ['audit 0', 'audit 1']);
+    await driver.close();
+  });
+
+  test('are not written where the rest of the batch is refused', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const rows = { changes: [row(1), row(2)], audit: [] };
+    const elsewhere = batchOf({ ...head, sequence: 7 }, rows);
+    const doubled = batchOf(head, { changes: [row(1), row(2), row(2)], audit: [] });
+    for (const refused of [elsewhere, doubled]) {
+      await assert.rejects(
+        written(driver, refused),
+        (error) => error instanceof TransactionFailed && error.outcome === 'none',
+      );
+      assert.deepEqual(await changesIn(driver), []);
+    }
+    await written(driver, batchOf(head, rows));
+    assert.deepEqual(await changesIn(driver), ['n1 value 1', 'n2 value 2']);
+    await driver.close();
+  });
+
+  test('are not written where no batch follows', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    await assert.rejects(
+      driver.transact(({ writeFirst }) => {
+        writeFirst?.({ changes: [row(1)], audit: [] });
+        throw new Error('planning failed');
+      }),
+      /planning failed/,
+    );
+    const rows = { changes: [row(1, 'b')], audit: [] };
+    const batch = batchOf(head, rows);
+    await driver.transact(() => batch);
+    const [change, ...others] = await driver.readChanges(0);
+    assert.deepEqual([change?.collection, others], ['b', []]);
+    await driver.close();
+  });
+
+  test('that cannot be written fail the batch, and say that another process wrote', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const first = batchOf(head, { changes: [row(1)], audit: [] });
+    await driver.transact(() => first);
+    const again = batchOf(head, { changes: [row(1), row(2)], audit: [] });
+    await assert.rejects(
+      written(driver, again),
+      (error) =>
+        error instanceof TransactionFailed &&
+        error.outcome === 'none' &&
+        /another process wrote/.test(error.message),
+    );
+    const next = batchOf(first.head, { changes: [row(1), row(2)], audit: [] });
+    await assert.rejects(
+      written(driver, next),
+      (error) => error instanceof TransactionFailed && /UNIQUE/.test(error.message),
+    );
+    await written(driver, batchOf(first.head, { changes: [row(2)], audit: [] }));
+    assert.deepEqual(await changesIn(driver), ['n1 value 1', 'n2 value 2']);
+    await driver.close();
+  });
+
+  test('wait for the batch where they contain a sealed value', async () => {
+    const driver = new SqliteDriver(path, systemClock);
+    const { head } = await driver.open();
+    const rows = { changes: [row(1, 'keys.secrets'), row(2)], audit: [] };
+    await written(driver, batchOf(head, rows));
+    assert.deepEqual(await changesIn(driver), ['n1 value 1', 'n2 value 2']);
     await driver.close();
   });
 });

@@ -2,12 +2,13 @@
 // thread, started on first use, reads the audit log concurrently with the writer (WAL).
 
 import type { Clock } from '../../clock/clock.ts';
-import type { Base, Batch, ChangeRow, Driver, Opened } from '../driver.ts';
+import type { Base, Batch, ChangeRow, Driver, FirstRows, Opened } from '../driver.ts';
 import { TransactionFailed } from '../driver.ts';
 import { HansaError } from '../../errors/error.ts';
+import { isSealed } from '../sealing/sealed-collections.ts';
 import { StoreLock } from './lock.ts';
 import type { Packed, WireOpened } from './messages.ts';
-import { packBatch, unpack, unpackChanges } from './messages.ts';
+import { packBatch, packRows, unpack, unpackChanges } from './messages.ts';
 import { SqliteThread } from './thread.ts';
 
 /**
@@ -59,12 +60,27 @@ export class SqliteDriver implements Driver {
   async transact(build: (base: Base) => Batch | undefined): Promise<void> {
     // After a thread failure. The write itself compares the head.
     if (this.#writer?.dead === true) await this.#startWriter();
-    const batch = build({ nowMs: this.#clock.now() });
+    let first: FirstRows | undefined;
+    const batch = build({
+      nowMs: this.#clock.now(),
+      writeFirst: (rows) => {
+        if (this.#writeFirst(rows)) first = rows;
+      },
+    });
     if (batch === undefined) return;
     if (this.#writer === undefined) throw new TransactionFailed(notOpen(), 'none');
-    const wire = packBatch(batch);
+    const wire = packBatch(batch, first);
     const { commitMs } = await this.#writer.ask('write', wire, [wire.packed.bytes.buffer]);
     this.#observe(commitMs);
+  }
+
+  #writeFirst(rows: FirstRows): boolean {
+    // A sealed value is erased in one go with its batch.
+    if (this.#writer === undefined || rows.changes.some((row) => isSealed(row.collection)))
+      return false;
+    const wire = packRows(rows, rows.audit[0]?.index ?? 0);
+    this.#writer.tell(wire, [wire.packed.bytes.buffer]);
+    return true;
   }
 
   /** Moves towards the median, so that a single slow commit (such as one with a checkpoint) changes little. */

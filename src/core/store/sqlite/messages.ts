@@ -3,7 +3,7 @@
 
 import type { CoreErrorCode } from '../../errors/error.ts';
 import { unpooledCopy } from '../../memory/unpooled-copy.ts';
-import type { Batch, ChangeRow, FactRow, Head } from '../driver.ts';
+import type { Batch, ChangeRow, FactRow, FirstRows, Head } from '../driver.ts';
 import type { LeaseState } from '../store.ts';
 
 /** Byte strings back to back; a length of -1 stands for "none". */
@@ -48,42 +48,75 @@ export interface WireChanges {
   readonly previous: readonly number[];
 }
 
-export interface WireBatch {
-  readonly baseSequence: number;
-  readonly head: WireHead;
+/** Rows of a batch. */
+export interface WireRows {
   readonly changes: WireChanges;
-  readonly superseded: readonly number[];
   readonly auditFrom: number;
   readonly auditRows: number;
-  readonly subtrees: readonly { readonly level: number; readonly number: number }[];
-  readonly leases: readonly LeaseState[];
-  readonly facts: readonly FactRow[];
-  /** Values of the changes, then leaf hash and body of each audit row, then subtree hashes. */
+  /** Values of the changes, then leaf hash and body of each audit row. */
   readonly packed: Packed;
 }
 
-export function packBatch(batch: Batch): WireBatch {
-  const parts: (Uint8Array | undefined)[] = [];
-  for (const row of batch.changes) parts.push(row.value);
-  for (const row of batch.audit) parts.push(row.leafHash, row.body);
-  for (const row of batch.subtrees) parts.push(row.hash);
+/** A batch, without the rows that `first` brought. */
+export interface WireBatch extends WireRows {
+  readonly baseSequence: number;
+  readonly head: WireHead;
+  /** Whether `first` began the transaction. */
+  readonly begun: boolean;
+  readonly superseded: readonly number[];
+  readonly subtrees: readonly { readonly level: number; readonly number: number }[];
+  readonly leases: readonly LeaseState[];
+  readonly facts: readonly FactRow[];
+  /** As in WireRows, then subtree hashes. */
+  readonly packed: Packed;
+}
+
+/** `treeSize`: of the log before these rows. `hashes` follow the values of the rows. */
+export function packRows(
+  { changes, audit }: FirstRows,
+  treeSize: number,
+  hashes: readonly Buffer[] = [],
+): WireRows {
+  const parts: (Uint8Array | undefined)[] = changes.map((row) => row.value);
+  for (const row of audit) parts.push(row.leafHash, row.body);
+  for (const hash of hashes) parts.push(hash);
   return {
-    baseSequence: batch.base.sequence,
-    // A copy, because the frontier may be a view of a larger block.
-    head: { ...batch.head, frontier: new Uint8Array(batch.head.frontier) },
     changes: {
-      revisions: batch.changes.map((row) => row.revision),
-      collections: batch.changes.map((row) => row.collection),
-      names: batch.changes.map((row) => row.name),
-      previous: batch.changes.map((row) => row.previous),
+      revisions: changes.map((row) => row.revision),
+      collections: changes.map((row) => row.collection),
+      names: changes.map((row) => row.name),
+      previous: changes.map((row) => row.previous),
     },
+    auditFrom: treeSize,
+    auditRows: audit.length,
+    packed: pack(parts),
+  };
+}
+
+/** `first`: what the database already has of the batch. */
+export function packBatch(batch: Batch, first?: FirstRows): WireBatch {
+  const { base, head } = batch;
+  const rest =
+    first === undefined
+      ? batch
+      : {
+          changes: batch.changes.slice(first.changes.length),
+          audit: batch.audit.slice(first.audit.length),
+        };
+  return {
+    ...packRows(
+      rest,
+      base.treeSize + (first?.audit.length ?? 0),
+      batch.subtrees.map((row) => row.hash),
+    ),
+    baseSequence: base.sequence,
+    begun: first !== undefined,
+    // A copy, because the frontier may be a view of a larger block.
+    head: { ...head, frontier: new Uint8Array(head.frontier) },
     superseded: batch.superseded,
-    auditFrom: batch.base.treeSize,
-    auditRows: batch.audit.length,
     subtrees: batch.subtrees.map(({ level, number }) => ({ level, number })),
     leases: batch.leases,
     facts: batch.facts,
-    packed: pack(parts),
   };
 }
 
@@ -123,6 +156,8 @@ export interface Answers {
   open: WireOpened;
   openReader: undefined;
   changes: WireChangePage;
+  /** Never sent: a failure is the answer to the `write` that follows. */
+  first: undefined;
   write: Written;
   audit: Packed;
   leafHashes: Packed;
@@ -135,6 +170,8 @@ export interface Questions {
   /** Opens a database that the writer has upgraded; only reads of the audit log may follow. */
   openReader: { readonly path: string };
   changes: { readonly after: number };
+  /** Begins a transaction with its first rows. `write` follows. */
+  first: WireRows;
   write: WireBatch;
   audit: { readonly from: number; readonly limit: number; readonly maxBytes: number };
   leafHashes: { readonly from: number; readonly count: number };

@@ -54,6 +54,12 @@ export class SqliteThread {
     });
   }
 
+  /** Sends a request that has no answer. */
+  tell(question: Questions['first'], moved: readonly ArrayBuffer[]): void {
+    if (this.dead) return;
+    this.#worker.postMessage({ id: 0, kind: 'first', question }, moved);
+  }
+
   /** Closes the database and ends the thread, whatever state it is in. */
   async end(): Promise<void> {
     if (!this.dead) await this.ask('close', undefined).catch(() => undefined);

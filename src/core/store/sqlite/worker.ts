@@ -31,6 +31,7 @@ const handlers: Handlers = {
     return undefined;
   },
   changes: (question) => present().changes(question),
+  first: (question) => present().first(question),
   write: (question) => present().write(question),
   audit: (question) => present().audit(question),
   leafHashes: (question) => present().leafHashes(question),
@@ -84,6 +85,10 @@ function blocks(reply: Answers[RequestKind]): ArrayBuffer[] {
 }
 
 parentPort?.on('message', (request: Request) => {
+  if (request.kind === 'first') {
+    answer(request);
+    return;
+  }
   let reply: Answer;
   let moved: ArrayBuffer[] = [];
   try {
