@@ -1,27 +1,38 @@
 // Starts the auth plane in a site: creates its controllers and routes.
 
-import { clusterConnector } from '../core/kube/cluster-connections.ts';
-import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import type { Accompaniment, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { clusterParts } from './cluster-parts.ts';
+import { credentialParts } from './credential-parts.ts';
+import { authInfoRoute } from './routes/auth-info-route.ts';
 import type { AuthSettings } from './settings.ts';
 
 export async function startAuth(
   context: PlaneContext,
   settings: AuthSettings,
 ): Promise<RunningPlane> {
-  const connect = clusterConnector(
-    {
-      sourceOf: () => ({ current: () => ({ type: 'none' }) }),
-      caOf: ({ spec }) => spec.caBundle,
-    },
-    context.clock,
-  );
-  const { controllers, admit, accompany, stop } = clusterParts(context, settings, connect);
+  const credentials = credentialParts(context, settings);
+  const clusters = clusterParts(context, settings, credentials.connect);
   return {
-    controllers,
-    routes: [],
-    admit,
-    accompany,
-    stop: async () => stop(),
+    controllers: [
+      ...clusters.controllers,
+      ...credentials.controllers((name) => clusters.clusters.find(name)?.client),
+    ],
+    routes: [authInfoRoute(context, settings), ...credentials.routes],
+    admit: clusters.admit,
+    accompany: (...change) => both(clusters.accompany(...change), credentials.accompany(...change)),
+    stop: async () => clusters.stop(),
+  };
+}
+
+function both(
+  one: Accompaniment | undefined,
+  other: Accompaniment | undefined,
+): Accompaniment | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  const meaning = [one, other].flatMap((each) => each.meaning ?? []).join('; ');
+  return {
+    put: [...(one.put ?? []), ...(other.put ?? [])],
+    delete: [...(one.delete ?? []), ...(other.delete ?? [])],
+    ...(meaning === '' ? {} : { meaning }),
   };
 }
