@@ -55,6 +55,11 @@ describe('a Cluster is admitted', () => {
   const admitted: Record<string, WrittenSpec> = {
     'with an issuer that publishes its keys': { issuer },
     'with an API server and its CA': { issuer, apiServer, caBundle: ca },
+    'with the CA that an API server made for itself, beside its own certificate': {
+      issuer,
+      apiServer,
+      caBundle: certificatePem(forge({ ca: false }).der) + ca,
+    },
     'with an issuer that is no URL, where the API server has the keys': {
       issuer: 'kubernetes/serviceaccount',
       apiServer,

@@ -4,7 +4,7 @@
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { group, type Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { webAuthorities } from '../../core/identity/tls/web-transport.ts';
+import { pemCertificates } from '../../core/identity/tls/web-transport.ts';
 import type { Expectation } from '../../core/store/store.ts';
 import { discoveryURL, modeOf } from './compile-cluster.ts';
 
@@ -98,7 +98,7 @@ function checkServer(spec: Spec, before: Spec | undefined, refuse: Refuse): void
   }
   if (caBundle === undefined || caBundle === before?.caBundle) return;
   try {
-    webAuthorities(caBundle);
+    pemCertificates(caBundle);
   } catch (caught) {
     refuse('spec.caBundle', (caught as Error).message);
   }

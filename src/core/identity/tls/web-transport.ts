@@ -158,6 +158,18 @@ function wordsOf(code: string): string {
 
 /** Throws a TypeError that says why a text is not a valid `caBundle`. */
 export function webAuthorities(pem: string): readonly X509Certificate[] {
+  const certificates = pemCertificates(pem);
+  for (const [index, { ca }] of certificates.entries()) {
+    if (!ca) throw new TypeError(`certificate ${index + 1} in it is not a CA certificate`);
+  }
+  return certificates;
+}
+
+/**
+ * Like `webAuthorities`, for files that also have other certificates: API servers that make their own
+ * certificate write it beside its CA. Throws TypeError.
+ */
+export function pemCertificates(pem: string): readonly X509Certificate[] {
   const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
   if (blocks.length === 0) throw new TypeError('it contains no certificate in PEM');
   if (blocks.length > maxWebAuthorities) {
@@ -169,16 +181,11 @@ export function webAuthorities(pem: string): readonly X509Certificate[] {
     throw new TypeError('it contains a private key, which must stay secret');
   }
   return blocks.map((block, index) => {
-    let certificate: X509Certificate;
     try {
-      certificate = new X509Certificate(block);
+      return new X509Certificate(block);
     } catch {
       throw new TypeError(`certificate ${index + 1} in it cannot be read`);
     }
-    if (!certificate.ca) {
-      throw new TypeError(`certificate ${index + 1} in it is not a CA certificate`);
-    }
-    return certificate;
   });
 }
 
