@@ -1,0 +1,96 @@
+// Connects clusters and reviewer with the listener: routes, callers, limits, metrics and host names.
+
+import type { HostedNames } from '../../core/identity/tls/host-certificates.ts';
+import type { PlaneContext } from '../../core/plane/plane.ts';
+import type { PlaneRoute } from '../../core/plane/route.ts';
+import { ReviewCallers } from '../callers/review-callers.ts';
+import { ReviewLimits } from '../callers/review-limits.ts';
+import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
+import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
+import type { TokenReviewer } from '../review/token-reviewer.ts';
+import type { AuthSettings } from '../settings.ts';
+import { baseDomains, hostOfCluster, meaningOf } from './cluster-hosts.ts';
+import { ClusterOfRequest } from './cluster-of-request.ts';
+import { RouteMetrics } from './route-metrics.ts';
+import { tokenReviewRoutes } from './token-review-routes.ts';
+import { versionOneRoutes } from './version-one-routes.ts';
+
+export interface ServedReviews {
+  readonly routes: readonly PlaneRoute[];
+  readonly hostedNames: HostedNames;
+  stop(): void;
+}
+
+export function serveReviews(
+  context: PlaneContext,
+  settings: AuthSettings,
+  { clusters, reviewer }: { readonly clusters: ClusterDirectory; readonly reviewer: TokenReviewer },
+): ServedReviews {
+  const { trustDomain, clock, metrics, audit } = context;
+  const { baseDomain } = settings;
+  const routeMetrics = new RouteMetrics(metrics);
+  const limits = new ReviewLimits({ clock, metrics, ...settings });
+  const callers = new ReviewCallers({
+    trustDomain,
+    anonymous: settings.anonymous,
+    serviceAccounts: new ServiceAccountCallers({
+      clusters,
+      reviewer,
+      audience: settings.audience ?? `hansa://${trustDomain.name}`,
+    }),
+  });
+  const clusterOf = new ClusterOfRequest({
+    baseDomain,
+    localCluster: () => clusters.local()?.name,
+    siteNames: () => [trustDomain.name, new URL(context.advertiseURL()).hostname],
+  });
+  const parts = {
+    clusters,
+    clusterOf,
+    reviewer,
+    callers,
+    limits,
+    metrics: routeMetrics,
+    audit,
+    clock,
+    version: context.version,
+  };
+  let known: ReadonlySet<string> = namesOf(clusters);
+  const unhook = clusters.onChange(() => {
+    const now = namesOf(clusters);
+    for (const name of known) {
+      if (now.has(name)) continue;
+      limits.forget(name);
+      routeMetrics.forget(name);
+    }
+    known = now;
+  });
+  return {
+    routes: [...tokenReviewRoutes(parts), ...(settings.validateV1 ? versionOneRoutes(parts) : [])],
+    hostedNames: hostedNames(baseDomain, clusters),
+    stop: unhook,
+  };
+}
+
+function namesOf(clusters: ClusterDirectory): ReadonlySet<string> {
+  return new Set(clusters.list().map(({ name }) => name));
+}
+
+/** The host names of registered clusters, with their short forms. */
+export function hostedNames(
+  baseDomain: string,
+  clusters: Pick<ClusterDirectory, 'find' | 'local' | 'onChange'>,
+): HostedNames {
+  const bases = baseDomains(baseDomain);
+  return {
+    namesFor: (serverName) => {
+      const meaning = meaningOf(bases, serverName.toLowerCase());
+      if (meaning === 'local')
+        return clusters.local() && bases.map((base) => hostOfCluster(base, undefined));
+      if (typeof meaning !== 'object') return undefined;
+      const { cluster } = meaning;
+      return clusters.find(cluster) && bases.map((base) => hostOfCluster(base, cluster));
+    },
+    onChange: (listener) => clusters.onChange(listener),
+  };
+}
