@@ -203,7 +203,7 @@ export class Forwarder {
   }
 
   #reached(lane: Lane, { name }: ReviewedCluster, pass: Pass): void {
-    if (lane.gate.isClosed) this.#parts.log.info('An API server answers again.', { cluster: name });
+    if (lane.gate.isClosed) this.#parts.log.info('an API server answers again', { cluster: name });
     lane.gate.reached(pass);
   }
 
@@ -216,7 +216,7 @@ export class Forwarder {
     const wasClosed = lane.gate.isClosed;
     lane.gate.failed(pass, failure);
     if (lane.gate.isClosed && !wasClosed) {
-      this.#parts.log.warn('An API server cannot be asked about tokens.', {
+      this.#parts.log.warn('cannot ask an API server about tokens', {
         cluster: name,
         error: failure,
       });
@@ -234,7 +234,7 @@ export class Forwarder {
     );
     if (clock.monotonic() >= lane.loggedAt + logEveryMs) {
       lane.loggedAt = clock.monotonic();
-      log.warn('The answer of an API server about a token is not accepted.', {
+      log.warn('the answer of an API server about a token is not accepted', {
         cluster: name,
         problem: problem.message,
       });

@@ -1,50 +1,34 @@
 // Test fixture: ServiceAccount tokens, the keys that sign them, and what an API server answers about them.
 
-import { generateKeyPairSync, type KeyObject, sign } from 'node:crypto';
+import { generateKeyPairSync } from 'node:crypto';
 import type { KubeResponse } from '../../core/kube/kube-client.ts';
 import type { KeySet } from '../keys/cluster-keys.ts';
+import { type KeyPair, keySetOf, signToken } from '../review/test-service-account-tokens.ts';
 
 export const issuer = 'https://kubernetes.default.svc.cluster.local';
 
-interface TestKey {
-  readonly keyId: string;
-  readonly publicKey: KeyObject;
-  readonly privateKey: KeyObject;
-}
+const testKey = (): KeyPair => generateKeyPairSync('ec', { namedCurve: 'P-256' });
 
-const testKey = (keyId: string): TestKey => ({
-  keyId,
-  ...generateKeyPairSync('ec', { namedCurve: 'P-256' }),
-});
-
-export const signingKey = testKey('k1');
+export const signingKey = testKey();
 /** No key set contains it, unless a test says so. */
-export const foreignKey = testKey('k2');
+export const foreignKey = testKey();
 
 export interface TokenOptions {
   readonly name?: string;
   readonly audiences?: readonly string[];
   readonly lifetimeSeconds?: number;
-  readonly key?: TestKey;
+  readonly key?: KeyPair;
 }
 
 export function keySet(fetchedAtMs: number, key = signingKey, version = 'v1'): KeySet {
-  const keys = [{ keyId: key.keyId, publicKey: key.publicKey }];
-  return {
-    keys,
-    for: (keyId) => keys.filter((known) => keyId === undefined || known.keyId === keyId),
-    version,
-    fetchedAtMs,
-    from: 'apiServer',
-  };
+  return { ...keySetOf(key), fetchedAtMs, version };
 }
 
 /** An ES256 token of ServiceAccount default/`name`, bound to a pod, as kube-apiserver signs it. */
 export function serviceAccountToken(nowMs: number, options: TokenOptions = {}): string {
   const { name = 'app', audiences = [issuer], lifetimeSeconds = 3600, key = signingKey } = options;
   const seconds = Math.floor(nowMs / 1000);
-  const part = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString('base64url');
-  const signed = `${part({ alg: 'ES256', kid: key.keyId })}.${part({
+  const claims = {
     aud: audiences,
     exp: seconds + lifetimeSeconds,
     iat: seconds,
@@ -58,12 +42,8 @@ export function serviceAccountToken(nowMs: number, options: TokenOptions = {}): 
     },
     nbf: seconds,
     sub: `system:serviceaccount:default:${name}`,
-  })}`;
-  const signature = sign('sha256', Buffer.from(signed), {
-    key: key.privateKey,
-    dsaEncoding: 'ieee-p1363',
-  });
-  return `${signed}.${signature.toString('base64url')}`;
+  };
+  return signToken({ key, claims });
 }
 
 /** The user of `serviceAccountToken`, as kube-apiserver reports it. */
