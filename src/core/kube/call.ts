@@ -1,80 +1,58 @@
-// One request to an API server: it waits for a connection, sends, and hands the response to a
-// reader, until its deadline or its signal.
+// One request to an API server: it waits for a connection, sends, and reads the response, until its
+// deadline or its signal.
 
-import type { IncomingMessage, RequestOptions } from 'node:http';
+import { Readable } from 'node:stream';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
-import type { ConnectionPool, PooledConnection, Waiter } from './connection-pool.ts';
+import type { ConnectionPool, Waiter } from './connection-pool.ts';
+import { HttpSyntaxError, type ResponseHead } from './http-response.ts';
 import type { KubeRequest, KubeResponse } from './kube-client.ts';
 import { printableText, unreachable, unreachableBy } from './kube-errors.ts';
+import type { Exchange, KubeConnection } from './kube-connection.ts';
 
 const defaultTimeoutMs = 10_000;
 const defaultMaxBytes = 4 * 1024 * 1024;
-/** Most interim responses (RFC 9110 §15.2) before the final one. */
-const maxInterim = 8;
 
 export interface CallOptions {
   readonly request: KubeRequest;
-  readonly wire: RequestOptions;
-  readonly body: Buffer | undefined;
+  /** The request as it is sent. */
+  readonly bytes: Buffer;
   readonly pool: ConnectionPool;
   /** Host and port of the server, for messages. */
   readonly where: string;
   readonly clock: Clock;
 }
 
-export interface Answer {
-  readonly message: IncomingMessage;
-  readonly connection: PooledConnection;
-}
-
 /** Resolves with the whole response. */
 export function callForResponse(options: CallOptions): Promise<KubeResponse> {
-  return new Promise((resolve, reject) => {
-    const call = new Call(options, reject, ({ message }) => {
-      const { request, where } = options;
-      readAll(message, request.maxBytes ?? defaultMaxBytes, where, (error, body) => {
-        if (body === undefined) call.fail(error);
-        else if (call.end()) {
-          resolve({ status: message.statusCode ?? 0, headers: headersOf(message), body });
-        }
-      });
-    });
-    call.begin();
-  });
+  return new Promise((resolve, reject) => new ResponseCall(options, resolve, reject).begin());
 }
 
-/** Resolves when the headers of the response are here. The caller reads the body, and ends the connection. */
-export function callForAnswer(options: CallOptions): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const call = new Call(options, reject, (answer) => {
-      if (call.end()) resolve(answer);
-    });
-    call.begin();
-  });
+/** Resolves when the headers of the response are here. */
+export function callForStream(options: CallOptions): Promise<BegunStream> {
+  return new Promise((resolve, reject) => new StreamCall(options, resolve, reject).begin());
 }
 
-class Call implements Waiter {
-  readonly #options: CallOptions;
+abstract class Call implements Waiter, Exchange {
+  protected readonly options: CallOptions;
+  protected connection: KubeConnection | undefined;
   readonly #reject: (reason: unknown) => void;
-  readonly #read: (answer: Answer) => void;
   #timer: Timer | undefined;
-  #connection: PooledConnection | undefined;
   #isOver = false;
   #isResent = false;
 
-  constructor(
-    options: CallOptions,
-    reject: (reason: unknown) => void,
-    read: (answer: Answer) => void,
-  ) {
-    this.#options = options;
+  constructor(options: CallOptions, reject: (reason: unknown) => void) {
+    this.options = options;
     this.#reject = reject;
-    this.#read = read;
   }
 
+  abstract onData(chunk: Buffer): void;
+  abstract onEnd(): void;
+  /** The headers of a response that is no redirect are here. */
+  protected abstract onResponse(head: ResponseHead): void;
+
   begin(): void {
-    const { request, clock, where, pool } = this.#options;
+    const { request, clock, where, pool } = this.options;
     const { timeoutMs = defaultTimeoutMs, signal } = request;
     this.#timer = clock.timer(timeoutMs, () =>
       this.fail(unreachable(where, 'timeout', `it did not answer within ${timeoutMs} ms`)),
@@ -84,109 +62,170 @@ class Call implements Waiter {
     else pool.take(this);
   }
 
+  onConnection(connection: KubeConnection): void {
+    this.connection = connection;
+    connection.send(this.options.bytes, this);
+  }
+
+  onFailure(error: unknown): void {
+    this.fail(error);
+  }
+
+  onHead(head: ResponseHead): void {
+    if (this.#isOver) return;
+    if (head.status >= 300 && head.status < 400) {
+      this.fail(unreachable(this.options.where, 'protocol', redirectText(head)));
+    } else this.onResponse(head);
+  }
+
+  onBroken(cause: NodeJS.ErrnoException, hasBegun: boolean): void {
+    const { pool } = this.options;
+    if (!hasBegun && this.#isStale(cause)) {
+      this.#isResent = true;
+      this.connection = undefined;
+      pool.take(this, true);
+    } else this.fail(this.describe(cause));
+  }
+
+  protected describe(cause: NodeJS.ErrnoException): HansaError {
+    const { where } = this.options;
+    return cause instanceof HttpSyntaxError
+      ? unreachable(where, 'protocol', `its response is not valid: ${cause.message}`, cause)
+      : unreachableBy(where, cause);
+  }
+
+  protected get isOver(): boolean {
+    return this.#isOver;
+  }
+
   /** False where the call is over already. */
-  end(): boolean {
+  protected end(): boolean {
     if (this.#isOver) return false;
     this.#isOver = true;
     this.#timer?.cancel();
-    this.#options.request.signal?.removeEventListener('abort', this.#onAbort);
+    this.options.request.signal?.removeEventListener('abort', this.#onAbort);
     return true;
   }
 
   /** A half-read response makes the connection unusable. */
-  readonly fail = (reason: unknown): void => {
+  protected fail(reason: unknown): void {
     if (!this.end()) return;
-    this.#options.pool.leave(this);
-    this.#connection?.destroy();
+    this.options.pool.leave(this);
+    this.connection?.destroy();
     this.#reject(reason);
-  };
-
-  readonly onFailure = this.fail;
-
-  onConnection(connection: PooledConnection): void {
-    const { wire, body, where } = this.#options;
-    this.#connection = connection;
-    const out = connection.request(wire);
-    let hasResponse = false;
-    let interim = 0;
-    out.on('error', (cause: NodeJS.ErrnoException) => {
-      if (!hasResponse && this.#isStale(connection, cause)) this.#resend(connection);
-      else this.fail(cause instanceof HansaError ? cause : unreachableBy(where, cause));
-    });
-    out.on('information', () => {
-      interim++;
-      if (interim <= maxInterim) return;
-      const why = `it sent more than ${maxInterim} interim responses`;
-      this.fail(unreachable(where, 'protocol', why));
-    });
-    out.on('upgrade', () =>
-      this.fail(unreachable(where, 'protocol', 'it wants to speak another protocol than HTTP')),
-    );
-    out.on('response', (message) => {
-      hasResponse = true;
-      const { statusCode = 0 } = message;
-      if (statusCode >= 300 && statusCode < 400) {
-        this.fail(unreachable(where, 'protocol', redirectText(message)));
-      } else this.#read({ message, connection });
-    });
-    out.end(body);
   }
 
-  readonly #onAbort = (): void => this.fail(this.#options.request.signal?.reason);
+  readonly #onAbort = (): void => this.fail(this.options.request.signal?.reason);
 
   /** The server closed an idle connection just when we used it. */
-  #isStale(connection: PooledConnection, { code }: NodeJS.ErrnoException): boolean {
-    const { method, resendable = method === 'GET' } = this.#options.request;
-    const isBroken = code === 'ECONNRESET' || code === 'EPIPE';
-    return isBroken && connection.isReused && resendable && !this.#isResent && !this.#isOver;
-  }
-
-  #resend(connection: PooledConnection): void {
-    this.#isResent = true;
-    this.#connection = undefined;
-    connection.destroy();
-    this.#options.pool.take(this, true);
+  #isStale({ code }: NodeJS.ErrnoException): boolean {
+    const { method, resendable = method === 'GET' } = this.options.request;
+    const isReset = code === 'ECONNRESET' || code === 'EPIPE';
+    const isReused = this.connection?.isReused === true;
+    return isReset && isReused && resendable && !this.#isResent && !this.#isOver;
   }
 }
 
-function redirectText({ statusCode, headers }: IncomingMessage): string {
-  const target = printableText(headers.location ?? '', 256);
-  return `it answered ${statusCode} and redirects to ${JSON.stringify(target)}, which is not followed. Use the URL of the API server itself`;
-}
+class ResponseCall extends Call {
+  readonly #resolve: (response: KubeResponse) => void;
+  readonly #chunks: Buffer[] = [];
+  #length = 0;
+  #head: ResponseHead | undefined;
 
-function readAll(
-  message: IncomingMessage,
-  maxBytes: number,
-  where: string,
-  done: (error: HansaError | undefined, body?: Buffer) => void,
-): void {
-  const tooLarge = (): void =>
-    done(
+  constructor(
+    options: CallOptions,
+    resolve: (response: KubeResponse) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(options, reject);
+    this.#resolve = resolve;
+  }
+
+  protected onResponse(head: ResponseHead): void {
+    this.#head = head;
+    if ((head.length ?? 0) > this.#maxBytes) this.#refuseLength();
+  }
+
+  onData(chunk: Buffer): void {
+    if (this.isOver) return;
+    this.#length += chunk.length;
+    this.#chunks.push(chunk);
+    if (this.#length > this.#maxBytes) this.#refuseLength();
+  }
+
+  onEnd(): void {
+    if (this.#head === undefined || !this.end()) return;
+    const { status, headers } = this.#head;
+    const [first] = this.#chunks;
+    const body =
+      this.#chunks.length === 1 && first ? first : Buffer.concat(this.#chunks, this.#length);
+    this.#resolve({ status, headers, body });
+  }
+
+  get #maxBytes(): number {
+    return this.options.request.maxBytes ?? defaultMaxBytes;
+  }
+
+  #refuseLength(): void {
+    const { where } = this.options;
+    this.fail(
       new HansaError(
         'HANSA_TOO_LARGE',
-        `Cannot read the response of the API server ${where}: it has more than ${maxBytes} bytes.`,
+        `Cannot read the response of the API server ${where}: it has more than ${this.#maxBytes} bytes.`,
       ),
     );
-  message.on('error', (cause: NodeJS.ErrnoException) => done(unreachableBy(where, cause)));
-  if (Number(message.headers['content-length']) > maxBytes) {
-    tooLarge();
-    return;
   }
-  const chunks: Buffer[] = [];
-  let length = 0;
-  message.on('data', (chunk: Buffer) => {
-    length += chunk.length;
-    chunks.push(chunk);
-    if (length > maxBytes) tooLarge();
-  });
-  message.on('end', () => {
-    done(undefined, chunks.length === 1 ? chunks[0] : Buffer.concat(chunks, length));
-  });
 }
 
-/** node joins repeated headers into one text, except this one. */
-export function headersOf({ headers }: IncomingMessage): KubeResponse['headers'] {
-  const { 'set-cookie': cookies, ...texts } = headers;
-  const all = cookies === undefined ? headers : { ...texts, 'set-cookie': cookies.join(', ') };
-  return all as KubeResponse['headers'];
+export interface BegunStream {
+  readonly head: ResponseHead;
+  /** Destroying it ends the connection. */
+  readonly body: Readable;
+  readonly connection: KubeConnection;
+}
+
+class StreamCall extends Call {
+  readonly #resolve: (stream: BegunStream) => void;
+  #body: Readable | undefined;
+
+  constructor(
+    options: CallOptions,
+    resolve: (stream: BegunStream) => void,
+    reject: (reason: unknown) => void,
+  ) {
+    super(options, reject);
+    this.#resolve = resolve;
+  }
+
+  protected onResponse(head: ResponseHead): void {
+    const { connection } = this;
+    if (connection === undefined || !this.end()) return;
+    this.#body = new Readable({
+      read: () => void connection.socket.resume(),
+      destroy: (error, done) => {
+        connection.destroy();
+        done(error);
+      },
+    });
+    this.#resolve({ head, body: this.#body, connection });
+  }
+
+  onData(chunk: Buffer): void {
+    // A reader that is slow makes the server wait.
+    if (this.#body?.push(chunk) === false) this.connection?.socket.pause();
+  }
+
+  onEnd(): void {
+    this.#body?.push(null);
+  }
+
+  override onBroken(cause: NodeJS.ErrnoException, hasBegun: boolean): void {
+    if (this.#body === undefined) super.onBroken(cause, hasBegun);
+    else this.#body.destroy(this.describe(cause));
+  }
+}
+
+function redirectText({ status, headers }: ResponseHead): string {
+  const target = printableText(headers['location'] ?? '', 256);
+  return `it answered ${status} and redirects to ${JSON.stringify(target)}, which is not followed. Use the URL of the API server itself`;
 }

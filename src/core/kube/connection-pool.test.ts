@@ -4,11 +4,13 @@ import { suite, test } from 'node:test';
 import type { TLSSocket } from 'node:tls';
 import { settle, VirtualClock } from '../clock/virtual.ts';
 import { hasCode } from '../errors/error.ts';
-import { ConnectionPool, type PooledConnection, type Waiter } from './connection-pool.ts';
+import { ConnectionPool, type Waiter } from './connection-pool.ts';
+import type { KubeConnection } from './kube-connection.ts';
 
 /** A socket that stays open until it is destroyed. */
 class FakeSocket extends Duplex {
-  bytesRead = 0;
+  ref(): void {}
+  unref(): void {}
   override _read(): void {}
   override _write(_chunk: Buffer, _encoding: string, done: () => void): void {
     done();
@@ -37,7 +39,7 @@ function scene({ maxConnections = 2, maxWaiting = 10 } = {}) {
     maxWaiting,
   });
   const ask = (fresh = false) => {
-    const asked: { connection?: PooledConnection; error?: unknown; waiter: Waiter } = {
+    const asked: { connection?: KubeConnection; error?: unknown; waiter: Waiter } = {
       waiter: {
         onConnection: (connection) => {
           asked.connection = connection;
@@ -131,7 +133,8 @@ suite('a pool of connections', () => {
     await openIdle();
     await openIdle();
     (sockets[0] as FakeSocket).destroy();
-    (sockets[1] as FakeSocket).bytesRead += 1;
+    sockets[1]?.push('unasked');
+    await settle();
     assert.equal(ask().connection, undefined);
     assert.ok(sockets[1]?.destroyed);
     await settle();

@@ -1,12 +1,10 @@
 // Pools the connections to one API server. A request takes the connection that was used last, or
 // waits for one in a bounded queue. At most `maxConnections` exist, and idle ones are closed.
 
-import { type ClientRequest, type RequestOptions, request as httpRequest } from 'node:http';
 import type { TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
-import { OneSocketAgent } from '../identity/tls/one-socket-agent.ts';
-import { unreachable } from './kube-errors.ts';
+import { KubeConnection } from './kube-connection.ts';
 
 /** kube-apiserver closes idle connections after 90 s. */
 const idleMs = 60_000;
@@ -25,67 +23,15 @@ export interface PoolOptions {
 
 /** A request that needs a connection. The pool calls one of the two once. */
 export interface Waiter {
-  onConnection(connection: PooledConnection): void;
+  onConnection(connection: KubeConnection): void;
   onFailure(error: unknown): void;
-}
-
-/** One connection. It has one request at a time, and is free again when the response was read. */
-export class PooledConnection {
-  readonly socket: TLSSocket;
-  readonly bornMs: number;
-  readonly #agent: OneSocketAgent;
-  #requests = 0;
-  #idleSinceMs = 0;
-  #bytesBeforeIdle = 0;
-
-  constructor(socket: TLSSocket, bornMs: number, where: string, freed: () => void) {
-    this.socket = socket;
-    this.bornMs = bornMs;
-    this.#agent = new OneSocketAgent(socket, {
-      gone: () => unreachable(where, 'reset', 'it closed the connection'),
-      freed,
-    });
-  }
-
-  /** Whether it carried a request before the current one, so that the server may have closed it as idle. */
-  get isReused(): boolean {
-    return this.#requests > 1;
-  }
-
-  get isOpen(): boolean {
-    return !this.socket.destroyed && this.socket.writable;
-  }
-
-  get idleSinceMs(): number {
-    return this.#idleSinceMs;
-  }
-
-  rest(nowMs: number): void {
-    this.#idleSinceMs = nowMs;
-    this.#bytesBeforeIdle = this.socket.bytesRead;
-  }
-
-  /** Whether an idle connection can be used: bytes that came unasked would be taken for a response. */
-  get isUsable(): boolean {
-    return this.isOpen && this.socket.bytesRead === this.#bytesBeforeIdle;
-  }
-
-  request(options: RequestOptions): ClientRequest {
-    this.#requests++;
-    return httpRequest({ ...options, agent: this.#agent });
-  }
-
-  destroy(): void {
-    this.socket.destroy();
-    this.#agent.destroy();
-  }
 }
 
 export class ConnectionPool {
   readonly #options: PoolOptions;
-  readonly #connections = new Set<PooledConnection>();
+  readonly #connections = new Set<KubeConnection>();
   /** The one that was used last is at the end. */
-  readonly #idle: PooledConnection[] = [];
+  readonly #idle: KubeConnection[] = [];
   readonly #waiting = new Set<Waiter>();
   #opening = 0;
   #over = new AbortController();
@@ -132,11 +78,10 @@ export class ConnectionPool {
     this.#stopOpening();
   }
 
-  #takeIdle(): PooledConnection | undefined {
+  #takeIdle(): KubeConnection | undefined {
     for (;;) {
       const connection = this.#idle.pop();
-      if (connection === undefined || connection.isUsable) return connection;
-      connection.destroy();
+      if (connection === undefined || connection.isOpen) return connection;
     }
   }
 
@@ -152,7 +97,7 @@ export class ConnectionPool {
   }
 
   async #open(): Promise<void> {
-    const { open, clock, where } = this.#options;
+    const { open, clock } = this.#options;
     this.#opening++;
     let socket: TLSSocket;
     try {
@@ -163,9 +108,7 @@ export class ConnectionPool {
       return;
     }
     this.#opening--;
-    const connection = new PooledConnection(socket, clock.monotonic(), where, () =>
-      this.#free(connection),
-    );
+    const connection = new KubeConnection(socket, clock.monotonic(), () => this.#free(connection));
     this.#connections.add(connection);
     socket.once('close', () => this.#gone(connection));
     if (connection.isOpen) this.#free(connection);
@@ -183,7 +126,7 @@ export class ConnectionPool {
     this.#openMore();
   }
 
-  #free(connection: PooledConnection): void {
+  #free(connection: KubeConnection): void {
     if (!connection.isOpen) return;
     const nowMs = this.#options.clock.monotonic();
     if (nowMs - connection.bornMs > oldMs) {
@@ -204,7 +147,7 @@ export class ConnectionPool {
     this.#sweep ??= this.#options.clock.timer(idleMs, () => this.#closeIdle());
   }
 
-  #gone(connection: PooledConnection): void {
+  #gone(connection: KubeConnection): void {
     if (!this.#connections.delete(connection)) return;
     const index = this.#idle.indexOf(connection);
     if (index !== -1) this.#idle.splice(index, 1);

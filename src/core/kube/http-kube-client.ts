@@ -1,11 +1,10 @@
 // The Kubernetes client over HTTP/1.1 and TLS: one API server, one source of credentials, and a pool
 // of connections for the current client certificate. Nothing is opened before the first request.
 
-import type { RequestOptions } from 'node:http';
 import type { SecureContext } from 'node:tls';
 import type { Clock } from '../clock/clock.ts';
 import { HansaError } from '../errors/error.ts';
-import { type Answer, callForAnswer, callForResponse, headersOf } from './call.ts';
+import { type BegunStream, callForResponse, callForStream } from './call.ts';
 import { ConnectionPool } from './connection-pool.ts';
 import type {
   KubeCredential,
@@ -15,11 +14,9 @@ import type {
   KubeResponse,
   KubeStream,
 } from './kube-client.ts';
-import { unreachableBy } from './kube-errors.ts';
 import { KubeVerbs } from './kube-verbs.ts';
 import { checkEndpoint, kubeContext, openConnection } from './open-connection.ts';
 
-const maxHeaderBytes = 16 * 1024;
 /** RFC 6750 §2.1: printable ASCII without spaces. Kubernetes' own tokens have about 1 KiB. */
 const bearerToken = /^[\x21-\x7e]{1,65536}$/;
 
@@ -40,7 +37,8 @@ type Certificate = Extract<KubeCredential, { type: 'certificate' }>;
 export class HttpKubeClient extends KubeVerbs {
   readonly #options: HttpKubeClientOptions;
   readonly #base: string;
-  readonly #fixedHeaders: readonly string[];
+  /** The lines that all requests have. */
+  readonly #fixedHeaders: string;
   #certificate: Certificate | undefined;
   /** With the certificate above. */
   #context: SecureContext | undefined;
@@ -58,7 +56,7 @@ export class HttpKubeClient extends KubeVerbs {
     super(server.host);
     this.#options = options;
     this.#base = server.pathname.replace(/\/+$/, '');
-    this.#fixedHeaders = ['host', server.host, 'user-agent', 'hansa'];
+    this.#fixedHeaders = ` HTTP/1.1\r\nhost: ${server.host}\r\nuser-agent: hansa\r\n`;
   }
 
   async request(request: KubeRequest): Promise<KubeResponse> {
@@ -66,10 +64,9 @@ export class HttpKubeClient extends KubeVerbs {
     const { credentials, clock } = this.#options;
     const source = credentials.current();
     const credential = source instanceof Promise ? await source : source;
-    const body = bytesOf(request.body);
-    const wire = this.#wire(request, body, credential);
+    const bytes = this.#bytesOf(request, credential);
     const pool = this.#poolFor(credential);
-    const response = await callForResponse({ request, wire, body, pool, where: this.where, clock });
+    const response = await callForResponse({ request, bytes, pool, where: this.where, clock });
     if (response.status === 401) credentials.refused?.(credential);
     return response;
   }
@@ -84,21 +81,20 @@ export class HttpKubeClient extends KubeVerbs {
         `Cannot read a stream of the API server ${this.where}: ${maxStreams} streams are open already.`,
       );
     }
-    const body = bytesOf(request.body);
-    const wire = this.#wire(request, body, credential);
+    const bytes = this.#bytesOf(request, credential);
     const pool = this.#newPool(this.#contextFor(credential), 1);
     // It keeps no connection.
     pool.close();
     this.#streams++;
-    let answer: Answer;
+    let begun: BegunStream;
     try {
-      answer = await callForAnswer({ request, wire, body, pool, where: this.where, clock });
+      begun = await callForStream({ request, bytes, pool, where: this.where, clock });
     } catch (error) {
       this.#streams--;
       throw error;
     }
-    if (answer.message.statusCode === 401) credentials.refused?.(credential);
-    return this.#streamOf(answer, request.signal);
+    if (begun.head.status === 401) credentials.refused?.(credential);
+    return this.#streamOf(begun, request.signal);
   }
 
   close(): void {
@@ -106,7 +102,7 @@ export class HttpKubeClient extends KubeVerbs {
     this.#pool?.close();
   }
 
-  #streamOf({ message, connection }: Answer, signal: AbortSignal | undefined): KubeStream {
+  #streamOf({ head, body, connection }: BegunStream, signal: AbortSignal | undefined): KubeStream {
     let isClosed = false;
     const onAbort = (): void => connection.destroy();
     const onEnd = (): void => {
@@ -114,22 +110,21 @@ export class HttpKubeClient extends KubeVerbs {
       signal?.removeEventListener('abort', onAbort);
     };
     // A stream that is not read reports nothing; one that is read throws.
-    message.on('error', () => undefined);
+    body.on('error', () => undefined);
     if (connection.socket.closed) onEnd();
     else connection.socket.once('close', onEnd);
     signal?.addEventListener('abort', onAbort, { once: true });
     if (signal?.aborted === true) onAbort();
-    const { where } = this;
     return {
-      status: message.statusCode ?? 0,
-      headers: headersOf(message),
+      status: head.status,
+      headers: head.headers,
       body: (async function* () {
         try {
-          for await (const chunk of message as AsyncIterable<Buffer>) yield chunk;
-        } catch (cause) {
+          for await (const chunk of body as AsyncIterable<Buffer>) yield chunk;
+        } catch (error) {
           if (isClosed) return;
           signal?.throwIfAborted();
-          throw unreachableBy(where, cause as Error);
+          throw error;
         }
       })(),
       close: () => {
@@ -172,30 +167,25 @@ export class HttpKubeClient extends KubeVerbs {
     return pool;
   }
 
-  /** Headers as a flat list: node then writes them as they are, which is the fastest way. */
-  #wire(
-    request: KubeRequest,
-    body: Buffer | undefined,
-    credential: KubeCredential,
-  ): RequestOptions {
-    const headers = [...this.#fixedHeaders];
-    const { headers: own = {}, contentType = 'application/json' } = request;
-    if (own['accept'] === undefined) headers.push('accept', 'application/json');
-    if (body !== undefined) {
-      headers.push('content-type', contentType, 'content-length', String(body.byteLength));
+  /** The whole request (RFC 9112 §3). Nothing that is put in can end a line. */
+  #bytesOf(request: KubeRequest, credential: KubeCredential): Buffer {
+    const { method, body, headers = {}, contentType = 'application/json' } = request;
+    const path = this.#base + request.path + queryOf(request.query);
+    if (!/^\/[\x21-\x7e]*$/.test(path)) throw new TypeError('the path of a request is not encoded');
+    let head = method + ' ' + path + this.#fixedHeaders;
+    if (headers['accept'] === undefined) head += 'accept: application/json\r\n';
+    if (credential.type === 'token') head += this.#authorizationOf(credential.token);
+    for (const name of Object.keys(headers)) {
+      if (!reservedHeaders.has(name)) head += headerLine(name, headers[name] as string);
     }
-    if (credential.type === 'token') {
-      headers.push('authorization', this.#authorizationOf(credential.token));
-    }
-    for (const name of Object.keys(own)) {
-      if (!reservedHeaders.has(name)) headers.push(name, own[name] as string);
-    }
-    return {
-      method: request.method,
-      path: this.#base + request.path + queryOf(request.query),
-      headers,
-      maxHeaderSize: maxHeaderBytes,
-    };
+    if (body === undefined) return Buffer.from(`${head}\r\n`, 'latin1');
+    const content = Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+    head += headerLine('content-type', contentType);
+    head += `content-length: ${content.length}\r\n\r\n`;
+    const bytes = Buffer.allocUnsafe(head.length + content.length);
+    bytes.write(head, 'latin1');
+    content.copy(bytes, head.length);
+    return bytes;
   }
 
   #authorizationOf(token: string): string {
@@ -207,7 +197,7 @@ export class HttpKubeClient extends KubeVerbs {
       );
     }
     this.#token = token;
-    this.#authorization = `Bearer ${token}`;
+    this.#authorization = `authorization: Bearer ${token}\r\n`;
     return this.#authorization;
   }
 }
@@ -225,9 +215,11 @@ const reservedHeaders = new Set([
   'expect',
 ]);
 
-function bytesOf(body: unknown): Buffer | undefined {
-  if (body === undefined) return undefined;
-  return Buffer.isBuffer(body) ? body : Buffer.from(JSON.stringify(body));
+function headerLine(name: string, value: string): string {
+  if (!/^[a-z0-9-]+$/.test(name) || !/^[\t\x20-\x7e]*$/.test(value)) {
+    throw new TypeError(`the header ${JSON.stringify(name)} of a request is malformed`);
+  }
+  return `${name}: ${value}\r\n`;
 }
 
 function queryOf(query: KubeRequest['query']): string {

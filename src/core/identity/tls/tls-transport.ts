@@ -2,15 +2,15 @@
 // before the first byte of a request; for Web PKI servers OpenSSL also verifies the certificate.
 // Requests are HTTP/1.1, one after another, and redirects are not followed.
 
-import { type Agent, type IncomingMessage, request as httpRequest } from 'node:http';
+import { Agent, type IncomingMessage, request as httpRequest } from 'node:http';
 import { isIP, type Socket } from 'node:net';
+import type { Duplex } from 'node:stream';
 import { connect, createSecureContext, type SecureContext, type TLSSocket } from 'node:tls';
 import type { Clock, Timer } from '../../clock/clock.ts';
 import { HansaError } from '../../errors/error.ts';
 import { inWords } from './connect-failure.ts';
 import type { Certificate } from '../x509/certificate.ts';
 import { dial } from './dial.ts';
-import { OneSocketAgent } from './one-socket-agent.ts';
 import { readPeerChain } from './peer-chain.ts';
 import { contextOptionsOf, type TlsCredential } from './options.ts';
 import type {
@@ -151,9 +151,7 @@ class TlsConnection implements Connection {
     this.#clock = clock;
     this.#quietMs = options.quietMs;
     this.#where = url.host;
-    this.#agent = new OneSocketAgent(socket, {
-      gone: () => this.#unreachable('it closed the connection'),
-    });
+    this.#agent = new OneSocketAgent(socket, () => this.#unreachable('it closed the connection'));
     const timer = clock.timer(timeoutMs - spentMs, () =>
       this.#end(this.#unreachable(`it did not answer within ${timeoutMs} ms`)),
     );
@@ -270,6 +268,29 @@ class TlsConnection implements Connection {
 
   #unreachable(why: string, cause?: unknown): HansaError {
     return new HansaError('HANSA_UNREACHABLE', `Cannot call ${this.#where}: ${why}.`, { cause });
+  }
+}
+
+/** Hands out the one socket that was verified, and never opens another. */
+class OneSocketAgent extends Agent {
+  #socket: TLSSocket | undefined;
+  readonly #gone: () => Error;
+
+  constructor(socket: TLSSocket, gone: () => Error) {
+    super({ keepAlive: true, maxSockets: 1 });
+    this.#socket = socket;
+    this.#gone = gone;
+  }
+
+  override createConnection(
+    _options: unknown,
+    callback?: (error: Error | null, stream: Duplex) => void,
+  ): TLSSocket | undefined {
+    const socket = this.#socket;
+    this.#socket = undefined;
+    // Do not throw: node calls this inside the code that closes the socket.
+    if (socket === undefined) (callback as ((error: Error) => void) | undefined)?.(this.#gone());
+    return socket;
   }
 }
 
