@@ -45,13 +45,13 @@ export interface Probe {
 
 /** Rejects only with the reason of the signal. */
 export async function probeCluster(
-  { name, mode }: Pick<ReviewedCluster, 'name' | 'mode'>,
+  { mode }: Pick<ReviewedCluster, 'mode'>,
   client: KubeClient,
   signal: AbortSignal,
 ): Promise<Probe> {
   try {
     const question = mode === 'jwks' ? version : mayReview;
-    return judge(name, mode, await client.request({ ...question, timeoutMs, maxBytes, signal }));
+    return judge(mode, await client.request({ ...question, timeoutMs, maxBytes, signal }));
   } catch (caught) {
     signal.throwIfAborted();
     if (!(caught instanceof HansaError)) throw caught;
@@ -70,13 +70,14 @@ export async function probeCluster(
   }
 }
 
-function judge(name: string, mode: ReviewedCluster['mode'], { status, body }: KubeResponse): Probe {
+function judge(mode: ReviewedCluster['mode'], { status, body }: KubeResponse): Probe {
   if (status === 401) {
     return {
       answered: true,
       problem: {
         reason: 'Unauthorized',
-        message: `The API server rejects the credential of this site (HTTP 401). Set a new one with \`hansa cluster credential set ${name}\`.`,
+        message:
+          'The API server rejects the credential of this site (HTTP 401). The condition CredentialFresh says what to do.',
       },
     };
   }

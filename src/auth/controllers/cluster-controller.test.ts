@@ -165,7 +165,7 @@ describe('the status of a Cluster', () => {
   });
 
   for (const [what, answer, pattern] of [
-    ['rejects the credential', { status: 401 }, /^False Unauthorized: .*credential set app1/],
+    ['rejects the credential', { status: 401 }, /^False Unauthorized: .*CredentialFresh/],
     [
       'does not let the site review',
       { status: 201, body: '{"status":{"allowed":false}}' },

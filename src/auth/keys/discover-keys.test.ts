@@ -71,7 +71,7 @@ function discover(
     caBundle: 'ca' in options ? options.ca : caBundle,
   };
   return discoverKeys(
-    { name: 'app1', issuer: options.expected ?? issuer, keySources: [source] },
+    { issuer: options.expected ?? issuer, keySources: [source] },
     {
       transport: options.transport ?? transport,
       clock: systemClock,
@@ -209,7 +209,7 @@ describe('keys from the API server', () => {
   function ask(server: TestServer, before: readonly KeySource[] = []): Promise<Discovered> {
     const source: KeySource = { from: 'apiServer', client: testKubeClient(server, clock) };
     return discoverKeys(
-      { name: 'app1', issuer, keySources: [...before, source] },
+      { issuer, keySources: [...before, source] },
       { transport, clock, signal: new AbortController().signal },
     );
   }
@@ -247,7 +247,7 @@ describe('keys from the API server', () => {
   });
 
   for (const [status, message] of [
-    [401, /^Unauthorized: .*hansa cluster credential set app1/],
+    [401, /^Unauthorized: .*CredentialFresh says what to do/],
     [403, /^Forbidden: .*system:service-account-issuer-discovery/],
     [404, /^NoDiscovery: .*--service-account-issuer/],
     [429, /^UnexpectedStatus: .*429/],

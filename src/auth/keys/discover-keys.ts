@@ -55,13 +55,13 @@ export type Discovered =
 
 /** Tries the sources of the cluster in order. Rejects only with the reason of the signal. */
 export async function discoverKeys(
-  cluster: Pick<StoredCluster, 'name' | 'issuer' | 'keySources'>,
+  cluster: Pick<StoredCluster, 'issuer' | 'keySources'>,
   parts: DiscoveryParts,
 ): Promise<Discovered> {
   const failures: KeyFailure[] = [];
   for (const source of cluster.keySources) {
     try {
-      return { found: await askSource(source, cluster, parts), from: source.from };
+      return { found: await askSource(source, cluster.issuer, parts), from: source.from };
     } catch (caught) {
       parts.signal.throwIfAborted();
       failures.push(failureOf(caught));
@@ -78,14 +78,10 @@ function combined(failures: readonly KeyFailure[]): KeyFailure {
   };
 }
 
-function askSource(
-  source: KeySource,
-  cluster: Pick<StoredCluster, 'name' | 'issuer'>,
-  parts: DiscoveryParts,
-): Promise<JwksKeys> {
+function askSource(source: KeySource, issuer: string, parts: DiscoveryParts): Promise<JwksKeys> {
   return source.from === 'issuer'
-    ? askIssuer(source, cluster.issuer, parts)
-    : askAPIServer(source.client, cluster, parts);
+    ? askIssuer(source, issuer, parts)
+    : askAPIServer(source.client, issuer, parts);
 }
 
 async function askIssuer(
@@ -140,7 +136,7 @@ async function askIssuer(
 /** Takes the keys from the API server itself: its jwks_uri may lead out of reach. */
 async function askAPIServer(
   client: KubeClient,
-  { name, issuer }: Pick<StoredCluster, 'name' | 'issuer'>,
+  issuer: string,
   { clock, signal }: DiscoveryParts,
 ): Promise<JwksKeys> {
   const endsAtMs = clock.monotonic() + timeoutMs;
@@ -154,7 +150,7 @@ async function askAPIServer(
       maxBytes,
       signal,
     });
-    checkAPIServerStatus(status, path, name);
+    checkAPIServerStatus(status, path);
     checkStatus(status, headers['location'], 'The API server');
     return body;
   };
@@ -163,12 +159,12 @@ async function askAPIServer(
   return readKeys(await get(jwksPath, maxJwksBytes), 'The API server');
 }
 
-function checkAPIServerStatus(status: number, path: string, name: string): void {
+function checkAPIServerStatus(status: number, path: string): void {
   switch (status) {
     case 401:
       throw problem(
         'Unauthorized',
-        `The API server rejects the credential of this site (HTTP 401). Set a new one with \`hansa cluster credential set ${name}\`.`,
+        'The API server rejects the credential of this site (HTTP 401). The condition CredentialFresh says what to do.',
       );
     case 403:
       throw problem(
