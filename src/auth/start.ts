@@ -3,7 +3,9 @@
 import type { Accompaniment, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { clusterParts } from './cluster-parts.ts';
 import { credentialParts } from './credential-parts.ts';
+import { ClusterTokenReviewer } from './forward/reviewer.ts';
 import { authInfoRoute } from './routes/auth-info-route.ts';
+import { serveReviews } from './routes/serve-reviews.ts';
 import type { AuthSettings } from './settings.ts';
 
 export async function startAuth(
@@ -12,15 +14,27 @@ export async function startAuth(
 ): Promise<RunningPlane> {
   const credentials = credentialParts(context, settings);
   const clusters = clusterParts(context, settings, credentials.connect);
+  const reviewer = new ClusterTokenReviewer({
+    ...context,
+    directory: clusters.clusters,
+    keys: clusters.keys,
+    cacheBytes: settings.verdictCacheBytes,
+  });
+  const reviews = serveReviews(context, settings, { clusters: clusters.clusters, reviewer });
   return {
     controllers: [
       ...clusters.controllers,
       ...credentials.controllers((name) => clusters.clusters.find(name)?.client),
     ],
-    routes: [authInfoRoute(context, settings), ...credentials.routes],
+    routes: [authInfoRoute(context, settings), ...credentials.routes, ...reviews.routes],
+    hostedNames: reviews.hostedNames,
     admit: clusters.admit,
     accompany: (...change) => both(clusters.accompany(...change), credentials.accompany(...change)),
-    stop: async () => clusters.stop(),
+    stop: async () => {
+      reviews.stop();
+      reviewer.stop();
+      clusters.stop();
+    },
   };
 }
 
