@@ -4,4 +4,7 @@
 export const authPaths = {
   info: '/hansa/v1/auth',
   credential: '/hansa/v1/clusters/{name}/credential',
+  examine: '/hansa/v1/clusters/{name}/examine',
+  /** The TokenReview endpoint by path, which works with every host name of the site. */
+  review: '/clusters/{name}/apis/authentication.k8s.io/v1/tokenreviews',
 } as const;

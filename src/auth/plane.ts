@@ -4,7 +4,11 @@ import { clusterKind } from '../api/kinds/cluster.ts';
 import type { Plane } from '../core/plane/plane.ts';
 import { localProgramsBinding } from './callers/local-programs.ts';
 import { tokenReviewerRole } from './callers/token-reviewer-role.ts';
+import { removalEffect } from './client/clusters.ts';
+import { clusterCommand } from './commands/cluster.ts';
+import { authNames } from './commands/names.ts';
 import { convertClusters } from './convert-clusters.ts';
+import { clusterCheck } from './doctor/cluster.ts';
 import { authErrors } from './errors.ts';
 import { baseDomains } from './routes/cluster-hosts.ts';
 import { type AuthSettings, authSettings } from './settings.ts';
@@ -16,7 +20,16 @@ export const authPlane: Plane<AuthSettings> = {
   settings: authSettings,
   errors: authErrors,
   status: authStatus,
+  commands: (kit) => [clusterCommand(kit)],
+  names: authNames,
+  doctor: { subjects: [clusterCheck] },
   manifests: convertClusters,
+  deletion: {
+    question: (objects) => {
+      const clusters = objects.filter(({ kind }) => kind.kind === clusterKind.kind);
+      return clusters.length === 0 ? undefined : removalEffect(clusters.map(({ name }) => name));
+    },
+  },
   presets: { roles: [tokenReviewerRole], bindings: [localProgramsBinding] },
   reservedDomains: ({ baseDomain }) => baseDomains(baseDomain),
   start: async (context, settings) => {

@@ -9,7 +9,11 @@ import { authPaths } from '../paths.ts';
 import type { AuthSettings } from '../settings.ts';
 
 export function authInfoRoute(
-  { trustDomain, authority }: Pick<PlaneContext, 'trustDomain' | 'authority'>,
+  {
+    trustDomain,
+    authority,
+    jwtIssuer,
+  }: Pick<PlaneContext, 'trustDomain' | 'authority' | 'jwtIssuer'>,
   { baseDomain, audience, credentialsDir }: AuthSettings,
 ): PlaneRoute {
   return route({
@@ -19,11 +23,13 @@ export function authInfoRoute(
     allow: 'rights',
     rights: [{ verb: 'list', kind: clusterKind }],
     handle: () => {
+      const issuer = jwtIssuer();
       const info: AuthInfo = {
         trustDomain: trustDomain.name,
         baseDomain,
         audience: audience ?? `hansa://${trustDomain.name}`,
         ...(credentialsDir === undefined ? {} : { credentialsDir }),
+        ...(issuer === undefined ? {} : { jwtIssuer: issuer }),
         // A new value after each rotation.
         ca: authority.bundle.pem,
       };

@@ -9,6 +9,7 @@ export const maxTokenBytes = 16 * 1024;
 const maxValues = 500;
 
 export interface TokenClaims {
+  readonly issuer: string | undefined;
   readonly subject: string | undefined;
   readonly audiences: readonly string[];
   readonly issuedAtMs: number | undefined;
@@ -43,9 +44,10 @@ export function claimsOf(token: string): TokenClaims | undefined {
     return undefined;
   }
   if (!isObject(claims)) return undefined;
-  const { sub, aud, iat, exp } = claims;
+  const { iss, sub, aud, iat, exp } = claims;
   const subject = typeof sub === 'string' ? sub : undefined;
   return {
+    issuer: typeof iss === 'string' ? iss : undefined,
     subject,
     audiences: (Array.isArray(aud) ? aud : [aud]).filter((one) => typeof one === 'string'),
     issuedAtMs: secondsToMs(iat),

@@ -1,0 +1,59 @@
+// The route behind `hansa doctor --cluster` and `hansa cluster check`.
+
+import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
+import { HansaError } from '../../core/errors/error.ts';
+import type { KubeCredentialSource } from '../../core/kube/kube-client.ts';
+import { type PlaneRoute, route } from '../../core/plane/route.ts';
+import { kindReader } from '../../core/store/reader.ts';
+import type { Store } from '../../core/store/store.ts';
+import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
+import { authError } from '../errors.ts';
+import { authPaths } from '../paths.ts';
+import { examineCluster, type ExamineParts } from './examine-cluster.ts';
+
+/** An operator examines one cluster at a time, for up to half a minute. */
+const atOnce = 4;
+
+const clusters = kindReader(clusterKind);
+
+export interface ExamineRouteParts extends ExamineParts {
+  readonly store: Pick<Store, 'get'>;
+  readonly clusters: Pick<ClusterDirectory, 'find'>;
+  readonly credentialsOf: (cluster: Cluster) => Pick<KubeCredentialSource, 'current'>;
+}
+
+export function examineRoute(parts: ExamineRouteParts): PlaneRoute {
+  // Per process, because it limits the connections of this process.
+  let underWay = 0;
+  return route({
+    listener: 'api',
+    method: 'POST',
+    path: authPaths.examine,
+    allow: 'rights',
+    // It uses the credential of the cluster, so reading the Cluster is not enough.
+    rights: [{ verb: 'update', kind: clusterKind, nameFrom: 'name' }],
+    handle: async ({ params: { name } }) => {
+      const object = clusters.get(parts.store, name);
+      const reviewed = parts.clusters.find(name);
+      if (object === undefined || reviewed === undefined) {
+        throw authError('HANSA_UNKNOWN_CLUSTER', `This site has no cluster ${name}.`);
+      }
+      if (underWay >= atOnce) {
+        throw new HansaError(
+          'HANSA_TOO_MANY_REQUESTS',
+          `The site is already examining ${atOnce} clusters. Try again in a few seconds.`,
+          { details: { retryAfterSeconds: 5 } },
+        );
+      }
+      underWay++;
+      try {
+        const credentials = parts.credentialsOf(object);
+        const findings = await examineCluster(parts, { object, reviewed, credentials });
+        const body = JSON.stringify({ findings });
+        return { status: 200, contentType: 'application/json', body };
+      } finally {
+        underWay--;
+      }
+    },
+  });
+}
