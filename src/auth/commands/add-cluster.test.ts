@@ -2,7 +2,7 @@
 
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
-import type { IncomingMessage } from 'node:http';
+import type { IncomingMessage, ServerResponse } from 'node:http';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, suite, test } from 'node:test';
@@ -28,16 +28,18 @@ type Answer = { readonly status: number; readonly body: unknown } | undefined;
 async function kubeWith(answer: (call: Call) => Answer = () => undefined) {
   const calls: Call[] = [];
   const server = await serve((request, response) => {
-    void readAll(request).then((body) => {
-      const url = new URL(request.url ?? '', 'https://localhost');
-      const isDryRun = url.searchParams.get('dryRun') === 'All';
-      const call = { line: `${request.method} ${url.pathname}`, isDryRun, body };
-      calls.push(call);
-      const { status, body: sent } = answer(call) ?? usual(call);
-      response.writeHead(status, { 'content-type': 'application/json' });
-      response.end(JSON.stringify(sent));
-    });
+    void handle(request, response);
   });
+  const handle = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const body = await readAll(request);
+    const url = new URL(request.url ?? '', 'https://localhost');
+    const isDryRun = url.searchParams.get('dryRun') === 'All';
+    const call = { line: `${request.method} ${url.pathname}`, isDryRun, body };
+    calls.push(call);
+    const { status, body: sent } = answer(call) ?? usual(call);
+    response.writeHead(status, { 'content-type': 'application/json' });
+    response.end(JSON.stringify(sent));
+  };
   return { calls, server: server.endpoint.server.href };
 }
 

@@ -46,6 +46,13 @@ suite('hansa cluster services', () => {
     assert.match(printed, /namespace: fed/);
   });
 
+  test('prints one List with -o json', async () => {
+    const { printed } = await runCluster(['services', '-o', 'json'], { clusters });
+    const { kind, items } = JSON.parse(printed) as { kind: string; items: unknown[] };
+    assert.equal(kind, 'List');
+    assert.ok(items.length > 6);
+  });
+
   test('refuses addresses that endpoints cannot have, and domains that Services cannot make', async () => {
     const name = await runCluster(['services', '--address', 'lubeck.example'], { clusters });
     assert.equal(name.error?.code, 'HANSA_BAD_REQUEST');

@@ -10,7 +10,7 @@ import { siteKind } from '../../api/kinds/site.ts';
 import { fileProblem } from '../../core/command/file-problem.ts';
 import { usageError } from '../../core/command/usage-error.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { CommandKit } from '../../core/plane/command-kit.ts';
+import type { CommandKit, OutputFormat } from '../../core/plane/command-kit.ts';
 import type { SiteClient } from '../../core/plane/site-client.ts';
 import { authInfo } from '../client/auth-info.ts';
 import { findCluster } from '../client/clusters.ts';
@@ -24,6 +24,7 @@ interface ServicesOptions {
   readonly address?: readonly string[];
   readonly port?: number;
   readonly namespace?: string;
+  readonly output: OutputFormat;
 }
 
 export function servicesCommand(kit: CommandKit): Command {
@@ -39,6 +40,7 @@ export function servicesCommand(kit: CommandKit): Command {
       ),
     )
     .option('--namespace <name>', 'the namespace (default: that of auth.baseDomain)')
+    .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -66,7 +68,7 @@ Examples:
           trustDomain,
           ca,
         });
-        kit.print(yamlStream(kit, manifests));
+        kit.print(textOf(kit, manifests, options.output));
       }),
     );
 }
@@ -101,6 +103,7 @@ interface AuthConfigOptions {
   readonly audience?: string;
   readonly issuerCaFile?: string;
   readonly part?: 'configuration' | 'access';
+  readonly output: OutputFormat;
 }
 
 export function authConfigCommand(kit: CommandKit): Command {
@@ -121,6 +124,7 @@ export function authConfigCommand(kit: CommandKit): Command {
         'access',
       ]),
     )
+    .addOption(kit.outputOption(['json', 'yaml']))
     .addHelpText(
       'after',
       `
@@ -153,7 +157,7 @@ Examples:
         const parts = { configuration: [configuration], access };
         const chosen =
           options.part === undefined ? [configuration, ...access] : parts[options.part];
-        kit.print(yamlStream(kit, chosen));
+        kit.print(textOf(kit, chosen, options.output));
       }),
     );
 }
@@ -189,8 +193,12 @@ function readPem(kit: CommandKit, file: string): string {
   throw usageError(`${file} must contain certificates in PEM, and no private key.`);
 }
 
-function yamlStream(kit: CommandKit, values: readonly unknown[]): string {
-  return values
-    .map((value) => (kit.renderValue(value, { format: 'yaml' }) ?? '').trimEnd())
-    .join('\n---\n');
+/** YAML documents by default; one List in the formats that have no documents, as kubectl has it. */
+function textOf(kit: CommandKit, objects: readonly unknown[], output: OutputFormat): string {
+  const list = kit.renderValue({ apiVersion: 'v1', kind: 'List', items: objects }, output);
+  return list ?? objects.map((object) => yamlOf(kit, object)).join('\n---\n');
+}
+
+function yamlOf(kit: CommandKit, value: unknown): string {
+  return (kit.renderValue(value, { format: 'yaml' }) ?? '').trimEnd();
 }

@@ -250,7 +250,7 @@ suite('hansa cluster review', () => {
       writeFileSync(join(folder, 'token'), `${token}\n`);
       const io = { cwd: folder };
       const { requests } = await runCluster(['review', 'app1', 'token'], { answer: accepted, io });
-      assert.deepEqual((requests[0]?.body as { spec: unknown }).spec, { token });
+      assert.deepEqual((requests[0]?.body as { spec?: unknown } | undefined)?.spec, { token });
       const missing = await runCluster(['review', 'app1', 'nothing'], { io });
       assert.equal(missing.error?.code, 'HANSA_USAGE');
     } finally {

@@ -270,7 +270,7 @@ suite('the examination of a cluster', () => {
         /^warning rights: .*serviceaccounts\/token/,
       ],
     ] as const) {
-      const { findings, lines } = await examine(world as World);
+      const { findings, lines } = await examine(world);
       assert.ok(!findings.some(({ level }) => level === 'problem'), lines.join('\n'));
       assert.ok(
         lines.some((each) => line.test(each)),
