@@ -4,36 +4,38 @@
 import assert from 'node:assert/strict';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
-import { encodeReview } from '../../src/auth/review/encode-review.ts';
-import { judgeByKeys } from '../../src/auth/review/judge-claims.ts';
-import { noKeysFound } from '../../src/auth/review/denial.ts';
-import { readReview } from '../../src/auth/review/read-review.ts';
-import { readToken } from '../../src/auth/review/read-token.ts';
-import { answerEncoding } from '../../src/auth/review/review-encoding.ts';
-import type { Verdict } from '../../src/auth/review/verdict.ts';
+import { VirtualClock } from '../../src/core/clock/virtual.ts';
 import { eachField, protobufMediaType, readEnvelope } from '../../src/core/kube/protobuf.ts';
-import { HansaError } from '../../src/core/errors/error.ts';
-import { statusOf } from '../../src/server/http/status.ts';
-import { serviceAccountIssuer } from './kube-apiserver.ts';
-import type { Asked, Case, Deviation, Mode } from './review-case.ts';
+import {
+  type Asked,
+  type Case,
+  type Deviation,
+  everywhere,
+  type Mode,
+  review,
+} from './review-case.ts';
 import { reviewCases } from './review-cases.ts';
-import { clusterKeySet, ReviewScene } from './review-scene.ts';
+import { ReviewScene } from './review-scene.ts';
+import { ReviewSite } from './review-site.ts';
 
 interface Answer {
   readonly status: number;
   readonly body: unknown;
 }
 
-const modes: readonly Mode[] = ['jwks'];
-
 let scene: ReviewScene;
+let site: ReviewSite;
 
 before(async () => {
   scene = await ReviewScene.start();
+  site = new ReviewSite(scene.kube);
 });
-after(() => scene?.stop());
+after(async () => {
+  site?.stop();
+  await scene?.stop();
+});
 
-for (const mode of modes) {
+for (const mode of everywhere) {
   for (const [group, cases] of Object.entries(reviewCases)) {
     suite(`${mode}: ${group}`, () => {
       for (const each of cases) test(each.name, () => compare(mode, each));
@@ -41,24 +43,62 @@ for (const mode of modes) {
   }
 }
 
-async function compare(mode: Mode, { ask, deviation, untilDenied }: Case): Promise<void> {
-  let asked = await ask(scene);
-  let theirs = await askKube(asked);
-  // The caches of kube-apiserver learn of a deletion within seconds.
-  if (untilDenied) {
-    for (let attempt = 0; isAccepted(theirs) && attempt < 100; attempt += 1) {
-      await delay(100);
-      asked = await ask(scene);
-      theirs = await askKube(asked);
+suite('a token of a pod that is deleted', () => {
+  test('is accepted for the lag of mode hybrid, and then denied as by kube-apiserver', async () => {
+    const clock = new VirtualClock(Date.now());
+    const hybrid = new ReviewSite(scene.kube, clock);
+    try {
+      const pod = await scene.pod('revoked');
+      const token = scene.token({}, { pod });
+      assert.ok((await hybrid.review('hybrid', token)).authenticated);
+      await scene.remove('pods', pod.name);
+      const [, theirs] = await askKubeUntil(
+        async () => review(token),
+        (answer) => !isAccepted(answer),
+      );
+      await clock.advance(9_999);
+      assert.ok((await hybrid.review('hybrid', token)).authenticated);
+      await clock.advance(1);
+      const { status } = theirs.body as { status: { error: string } };
+      assert.deepEqual(await hybrid.review('hybrid', token), {
+        authenticated: false,
+        error: status.error,
+      });
+      assert.deepEqual(await hybrid.review('tokenreview', token), {
+        authenticated: false,
+        error: status.error,
+      });
+    } finally {
+      hybrid.stop();
     }
-  }
-  const ours = askSite(mode, asked);
+  });
+});
+
+async function compare(mode: Mode, { ask, deviation, untilDenied }: Case): Promise<void> {
+  const [asked, theirs] = await askKubeUntil(
+    async () => ask(scene),
+    (answer) => untilDenied !== true || !isAccepted(answer),
+  );
+  const ours = await askSite(mode, asked);
   if (deviation?.modes.includes(mode)) {
     assert.notDeepEqual(ours, theirs, `the deviation is gone: ${deviation.reason}`);
     assertDeviates(ours, deviation);
     return;
   }
   assert.deepEqual(ours, theirs);
+}
+
+/** The caches of kube-apiserver learn of a deletion within seconds, and keep its verdicts for ten. */
+async function askKubeUntil(
+  ask: () => Promise<Asked>,
+  isEnough: (answer: Answer) => boolean,
+): Promise<[Asked, Answer]> {
+  for (let attempt = 0; ; attempt += 1) {
+    const asked = await ask();
+    const answer = await askKube(asked);
+    if (isEnough(answer) || attempt === 300) return [asked, answer];
+    await delay(100);
+  }
 }
 
 async function askKube({ body, contentType, accept }: Asked): Promise<Answer> {
@@ -74,25 +114,9 @@ async function askKube({ body, contentType, accept }: Asked): Promise<Answer> {
   return { status, body: decode(bytes, String(headers['content-type'])) };
 }
 
-function askSite(_mode: Mode, { body, contentType, accept }: Asked): Answer {
-  try {
-    const encoding = answerEncoding(accept);
-    const request = readReview(Buffer.from(body as string), { contentType, version: 'v1' });
-    const { token, audiences } = request.question;
-    const read = readToken(token, clusterKeySet, serviceAccountIssuer);
-    let verdict: Verdict = noKeysFound;
-    if (read.type === 'denied') verdict = read.verdict;
-    if (read.type === 'signed') {
-      const cluster = { apiAudiences: [serviceAccountIssuer] };
-      verdict = judgeByKeys(read.token, cluster, audiences, Date.now());
-    }
-    const encoded = encodeReview(request, verdict, encoding);
-    return { status: 201, body: decode(Buffer.from(encoded.body as string), encoded.contentType) };
-  } catch (error) {
-    assert.ok(error instanceof HansaError);
-    const status = statusOf(error);
-    return { status: status.code ?? 0, body: status };
-  }
+async function askSite(mode: Mode, asked: Asked): Promise<Answer> {
+  const { status, contentType, body } = await site.ask(mode, asked);
+  return { status, body: decode(body, contentType) };
 }
 
 /** What is compared: without managedFields, which name the client and the time. */
