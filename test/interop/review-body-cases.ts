@@ -1,16 +1,12 @@
 // Cases of the TokenReview comparison about bodies: JSON, protobuf, media types and metadata.
 
-import {
-  protobufMediaType,
-  writeBytes,
-  writeEnvelope,
-  writeText,
-} from '../../src/core/kube/protobuf.ts';
+import { protobufMediaType } from '../../src/core/kube/protobuf.ts';
+import { envelope, field } from '../../src/core/kube/test-protobuf.ts';
 import { apiVersion, type Case, type Deviation, everywhere, review } from './review-case.ts';
 
 function protobufReview(token: string, audienceList: readonly string[] = []): Buffer {
-  const spec = [writeText(1, token), ...audienceList.map((each) => writeText(2, each))];
-  return writeEnvelope(apiVersion, 'TokenReview', writeBytes(2, Buffer.concat(spec)));
+  const spec = [field(1, token), ...audienceList.map((each) => field(2, each))];
+  return envelope(apiVersion, 'TokenReview', field(2, Buffer.concat(spec)));
 }
 
 const noYaml: Deviation = {

@@ -1,9 +1,9 @@
 // Writes the answer to a TokenReview as kube-apiserver does: the question again, and the verdict as status.
 
-import { writeBytes, writeEnvelope, writeMap, writeText } from '../../core/kube/protobuf.ts';
-import type { ReviewMetadata, ReviewRequest } from './read-review.ts';
+import { ProtobufWriter } from '../../core/kube/protobuf-writer.ts';
+import { noMetadata, type ReviewMetadata, type ReviewRequest } from './read-review.ts';
 import { type ReviewEncoding, reviewMediaTypes } from './review-encoding.ts';
-import type { ReviewedUser, TokenQuestion, Verdict } from './verdict.ts';
+import type { ReviewedUser, Verdict } from './verdict.ts';
 
 export interface EncodedReview {
   readonly contentType: string;
@@ -27,29 +27,18 @@ const jsonHeads = {
   v1beta1: '{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1beta1","metadata":',
 } as const;
 
-function encodeJson({ version, question, metadata }: ReviewRequest, verdict: Verdict): string {
-  const spec = JSON.stringify(question.token);
-  const { audiences } = question;
+function encodeJson(request: ReviewRequest, verdict: Verdict): string {
+  const { version, question, metadata, isPlain } = request;
+  const { token, audiences } = question;
+  const quoted = isPlain === true ? `"${token}"` : JSON.stringify(token);
   const list = audiences.length === 0 ? '' : `,"audiences":${JSON.stringify(audiences)}`;
+  const status = JSON.stringify(statusOf(verdict));
   // kube-apiserver ends JSON with a line feed.
-  return `${jsonHeads[version]}${metadataJson(metadata)},"spec":{"token":${spec}${list}},"status":${statusJson(verdict)}}\n`;
+  return `${jsonHeads[version]}${metadataJson(metadata)},"spec":{"token":${quoted}${list}},"status":${status}}\n`;
 }
 
 function metadataJson(metadata: ReviewMetadata): string {
-  for (const _ in metadata) return JSON.stringify(metadata);
-  return '{}';
-}
-
-/** A cached verdict answers many requests, so its JSON is kept with it. */
-const statuses = new WeakMap<Verdict, string>();
-
-function statusJson(verdict: Verdict): string {
-  let json = statuses.get(verdict);
-  if (json === undefined) {
-    json = JSON.stringify(statusOf(verdict));
-    statuses.set(verdict, json);
-  }
-  return json;
+  return metadata === noMetadata ? '{}' : JSON.stringify(metadata);
 }
 
 /** `authenticated` is left out when false, and `user` is an empty object then, as Go writes it. */
@@ -69,52 +58,58 @@ function userJson({ username, uid, groups, extra }: ReviewedUser): unknown {
   };
 }
 
+const writer = new ProtobufWriter();
+
+/** Go writes fields without a value too, so the empty ones are here as well. */
 function encodeProtobuf({ version, question, metadata }: ReviewRequest, verdict: Verdict): Buffer {
-  const raw = Buffer.concat([
-    writeBytes(1, metadataBytes(metadata)),
-    writeBytes(2, specBytes(question)),
-    writeBytes(3, statusBytes(verdict)),
-  ]);
-  return writeEnvelope(`authentication.k8s.io/${version}`, 'TokenReview', raw);
+  return writer.envelope(`authentication.k8s.io/${version}`, 'TokenReview', () => {
+    writer.message(3, () => writeStatus(verdict));
+    writer.message(2, () => {
+      writer.texts(2, question.audiences);
+      writer.text(1, question.token);
+    });
+    writer.message(1, () => writeMetadata(metadata));
+  });
 }
 
-/** From namespace (3) to creationTimestamp (8), all empty: Go writes fields without a value too. */
+/** From namespace (3) to creationTimestamp (8), all empty. */
 const emptyFields = Buffer.from('1a0022002a00320038004200', 'hex');
 
-function metadataBytes(metadata: ReviewMetadata): Buffer {
-  return Buffer.concat([
-    writeText(1, metadata.name ?? ''),
-    writeText(2, metadata.generateName ?? ''),
-    emptyFields,
-    ...writeMap(11, metadata.labels ?? {}),
-    ...writeMap(12, metadata.annotations ?? {}),
-  ]);
+function writeMetadata(metadata: ReviewMetadata): void {
+  writer.map(12, metadata.annotations ?? {});
+  writer.map(11, metadata.labels ?? {});
+  writer.raw(emptyFields);
+  writer.text(2, metadata.generateName ?? '');
+  writer.text(1, metadata.name ?? '');
 }
 
-function specBytes({ token, audiences }: TokenQuestion): Buffer {
-  return Buffer.concat([writeText(1, token), ...audiences.map((each) => writeText(2, each))]);
+/** Field 1 as a number: the key, and the value. */
+const isAuthenticated = Buffer.of(8, 1);
+const isDenied = Buffer.of(8, 0);
+
+function writeStatus(verdict: Verdict): void {
+  if (verdict.authenticated) {
+    writer.texts(4, verdict.audiences);
+    writer.text(3, '');
+    writer.message(2, () => writeUser(verdict.user));
+    writer.raw(isAuthenticated);
+  } else {
+    writer.text(3, verdict.error ?? '');
+    writer.message(2, () => writeUser(nobody));
+    writer.raw(isDenied);
+  }
 }
 
-const authenticatedField = { true: Buffer.of(8, 1), false: Buffer.of(8, 0) } as const;
+const nobody: ReviewedUser = { username: '', uid: '', groups: [], extra: {} };
 
-function statusBytes(verdict: Verdict): Buffer {
-  const denied = !verdict.authenticated;
-  return Buffer.concat([
-    authenticatedField[denied ? 'false' : 'true'],
-    writeBytes(2, userBytes(denied ? undefined : verdict.user)),
-    writeText(3, denied ? (verdict.error ?? '') : ''),
-    ...(denied ? [] : verdict.audiences.map((each) => writeText(4, each))),
-  ]);
-}
-
-function userBytes(user: ReviewedUser | undefined): Buffer {
-  return Buffer.concat([
-    writeText(1, user?.username ?? ''),
-    writeText(2, user?.uid ?? ''),
-    ...(user?.groups ?? []).map((group) => writeText(3, group)),
-    ...Object.entries(user?.extra ?? {}).map(([key, values]) => {
-      const items = Buffer.concat(values.map((value) => writeText(1, value)));
-      return writeBytes(4, Buffer.concat([writeText(1, key), writeBytes(2, items)]));
-    }),
-  ]);
+function writeUser({ username, uid, groups, extra }: ReviewedUser): void {
+  for (const [key, values] of Object.entries(extra).toReversed()) {
+    writer.message(4, () => {
+      writer.message(2, () => writer.texts(1, values));
+      writer.text(1, key);
+    });
+  }
+  writer.texts(3, groups);
+  writer.text(2, uid);
+  writer.text(1, username);
 }

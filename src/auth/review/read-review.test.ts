@@ -2,12 +2,8 @@ import assert from 'node:assert/strict';
 import { suite, test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError } from '../../core/errors/error.ts';
-import {
-  protobufMediaType,
-  writeBytes,
-  writeEnvelope,
-  writeText,
-} from '../../core/kube/protobuf.ts';
+import { protobufMediaType } from '../../core/kube/protobuf.ts';
+import { envelope, field } from '../../core/kube/test-protobuf.ts';
 import { encodeReview } from './encode-review.ts';
 import { type ReviewRequest, type ReviewVersion, readReview } from './read-review.ts';
 import { answerEncoding } from './review-encoding.ts';
@@ -45,6 +41,7 @@ suite('a review in JSON', () => {
   test('is read with its audiences and metadata', () => {
     const metadata = { name: 'x', labels: { a: 'b' }, uid: 'u', creationTimestamp: null };
     assert.deepEqual(json(review({ token: 't', audiences: ['a', 'b'] }, { metadata })), {
+      isPlain: true,
       version: 'v1',
       question: { token: 't', audiences: ['a', 'b'] },
       metadata: { name: 'x', labels: { a: 'b' } },
@@ -67,6 +64,12 @@ suite('a review in JSON', () => {
       token: 't',
       audiences: [],
     });
+  });
+
+  test('is plain where no text has an escape, so that the answer can quote it', () => {
+    assert.ok(json('{"spec":{"token":"é"}}').isPlain);
+    for (const text of ['\\"', '\\\\', '\\u0000', '\\/'])
+      assert.ok(!json(`{"spec":{"token":"${text}"}}`).isPlain);
   });
 
   test('is refused without a token', () => {
@@ -128,11 +131,11 @@ suite('a review in JSON', () => {
   test('is refused with too many audiences or too many values', () => {
     const audiences = Array.from({ length: 257 }, String);
     refusal(() => json(review({ token: 't', audiences })), 'HANSA_TOO_LARGE');
-    refusal(() => json(`{"x":[${'1,'.repeat(2000)}1]}`), 'HANSA_TOO_LARGE');
+    refusal(() => json(`{"x":[${'1,'.repeat(5000)}1]}`), 'HANSA_TOO_LARGE');
   });
 
   test('is refused with deep nesting', () => {
-    const deep = `{"x":${'['.repeat(600)}${']'.repeat(600)}}`;
+    const deep = `{"x":${'['.repeat(5000)}${']'.repeat(5000)}}`;
     assert.match(
       refusal(() => json(deep), 'HANSA_BAD_REQUEST'),
       /exceeded max depth/,
@@ -141,17 +144,17 @@ suite('a review in JSON', () => {
 });
 
 suite('a review in protobuf', () => {
-  const spec = Buffer.concat([writeText(1, 't'), writeText(2, 'a'), writeText(2, 'b')]);
+  const spec = Buffer.concat([field(1, 't'), field(2, 'a'), field(2, 'b')]);
 
   test('is read with its audiences', () => {
-    assert.deepEqual(protobuf(writeEnvelope(v1, 'TokenReview', writeBytes(2, spec))).question, {
+    assert.deepEqual(protobuf(envelope(v1, 'TokenReview', field(2, spec))).question, {
       token: 't',
       audiences: ['a', 'b'],
     });
   });
 
   test('is refused as another kind', () => {
-    const body = writeEnvelope('v1', 'Pod', Buffer.alloc(0));
+    const body = envelope('v1', 'Pod', Buffer.alloc(0));
     assert.match(
       refusal(() => protobuf(body), 'HANSA_BAD_REQUEST'),
       /no kind "Pod"/,
@@ -159,8 +162,8 @@ suite('a review in protobuf', () => {
   });
 
   test('is refused where it is cut short', () => {
-    const whole = writeEnvelope(v1, 'TokenReview', writeBytes(2, spec));
-    for (let length = 0; length < whole.length - 4; length += 1)
+    const whole = envelope(v1, 'TokenReview', field(2, spec));
+    for (let length = 0; length < whole.length; length += 1)
       refusal(() => protobuf(whole.subarray(0, length)), 'HANSA_BAD_REQUEST');
   });
 

@@ -25,7 +25,11 @@ export interface ReviewRequest {
   readonly version: ReviewVersion;
   readonly question: TokenQuestion;
   readonly metadata: ReviewMetadata;
+  /** JSON without a backslash: no text in it needs an escape, so the answer can quote the token as it is. */
+  readonly isPlain?: boolean;
 }
+
+export const noMetadata: ReviewMetadata = {};
 
 /** A review has about a thousand bytes. kube-apiserver reads up to 3 MiB. */
 export const maxReviewBytes = 256 * 1024;
@@ -33,6 +37,8 @@ export const maxReviewBytes = 256 * 1024;
 const maxAudiences = 256;
 /** Fields and items in JSON: the audiences, and some labels. */
 const maxValues = 1024;
+/** JSON that is too small to cost anything, whatever it contains. Most reviews are smaller. */
+const smallBytes = 8 * 1024;
 
 const group = 'authentication.k8s.io';
 const kind = 'TokenReview';
@@ -44,8 +50,8 @@ export function readReview(
   body: Buffer,
   { contentType, version }: { contentType: string | undefined; version: ReviewVersion },
 ): ReviewRequest {
-  const read = bodyEncoding(contentType) === 'json' ? readJson : readProtobuf;
-  const { spec, metadata } = read(body, version);
+  const isJson = bodyEncoding(contentType) === 'json';
+  const { spec, metadata } = (isJson ? readJson : readProtobuf)(body, version);
   const { token = '', audiences = [] } = spec;
   if (token === '') throw badRequest('token is required for TokenReview in authentication');
   if (audiences.length > maxAudiences) {
@@ -54,8 +60,11 @@ export function readReview(
       `Request entity too large: limit is ${maxAudiences} audiences`,
     );
   }
-  return { version, question: { token, audiences }, metadata };
+  const isPlain = isJson && !body.includes(backslash);
+  return { version, question: { token, audiences }, metadata, isPlain };
 }
+
+const backslash = 0x5c;
 
 interface ReadBody {
   readonly spec: { readonly token?: string; readonly audiences?: readonly string[] };
@@ -100,7 +109,7 @@ function readJson(body: Buffer, version: ReviewVersion): ReadBody {
 function parseObject(body: Buffer): JsonRecord {
   const failed = (why: string) =>
     unrecognized(body, `couldn't get version/kind; json parse error: ${why}`);
-  const excess = jsonExcess(body, maxValues);
+  const excess = body.length <= smallBytes ? undefined : jsonExcess(body, maxValues);
   if (excess === 'values') {
     throw new HansaError(
       'HANSA_TOO_LARGE',
@@ -137,18 +146,20 @@ function readMetadata(
   text: (value: unknown, path: string) => string,
   unfit: (why: string) => HansaError,
 ): ReviewMetadata {
-  const metadata: Record<string, unknown> = {};
+  let metadata: Record<string, unknown> | undefined;
   for (const name of ['name', 'generateName'] as const) {
     const value = text(given[name], `ObjectMeta.metadata.${name}`);
-    if (value !== '') metadata[name] = value;
+    if (value !== '') (metadata ??= {})[name] = value;
   }
   for (const name of ['labels', 'annotations'] as const) {
     const path = `ObjectMeta.metadata.${name}`;
     const map = Object.entries(recordAt(given[name], path, 'map[string]string', unfit));
     if (map.length === 0) continue;
-    metadata[name] = Object.fromEntries(map.map(([key, value]) => [key, text(value, path)]));
+    (metadata ??= {})[name] = Object.fromEntries(
+      map.map(([key, value]) => [key, text(value, path)]),
+    );
   }
-  return metadata;
+  return metadata ?? noMetadata;
 }
 
 /** Field numbers of k8s.io/api/authentication/v1 and v1beta1, and of meta/v1. */
@@ -177,7 +188,7 @@ function readProtobuf(body: Buffer, version: ReviewVersion): ReadBody {
   );
   refuseOtherVersion(given, version);
   // The shape has these types.
-  const { spec = {}, metadata = {} } = message as Partial<ReadBody>;
+  const { spec = {}, metadata = noMetadata } = message as Partial<ReadBody>;
   return { spec, metadata };
 }
 

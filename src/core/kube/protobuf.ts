@@ -1,5 +1,5 @@
-// Reads and writes messages in the protobuf encoding of Kubernetes, as far as reviews need it: texts, lists
-// and maps of texts, and messages of them.
+// Reads messages in the protobuf encoding of Kubernetes, as far as reviews need it: texts, lists and maps of
+// texts, and messages of them. protobuf-writer.ts writes them.
 //
 // The envelope: the bytes `k8s\0`, then a runtime.Unknown (type, raw message).
 
@@ -19,7 +19,7 @@ export interface Envelope {
   readonly raw: Buffer;
 }
 
-const magic = Buffer.from('k8s\0', 'latin1');
+export const magic = Buffer.from('k8s\0', 'latin1');
 const nothing = Buffer.alloc(0);
 
 /** Throws ProtobufError. */
@@ -108,36 +108,4 @@ export function eachField(bytes: Buffer, take: (field: number, bytes: Buffer) =>
     }
   }
   if (at > bytes.length) throw new ProtobufError('unexpected EOF');
-}
-
-export function writeEnvelope(apiVersion: string, kind: string, raw: Buffer): Buffer {
-  const type = Buffer.concat([writeText(1, apiVersion), writeText(2, kind)]);
-  // contentEncoding and contentType are empty, and Go writes them all the same.
-  return Buffer.concat([
-    magic,
-    writeBytes(1, type),
-    writeBytes(2, raw),
-    writeText(3, ''),
-    writeText(4, ''),
-  ]);
-}
-
-export function writeText(field: number, text: string): Buffer {
-  return writeBytes(field, Buffer.from(text, 'utf8'));
-}
-
-/** Fields up to 15, whose keys have one byte. */
-export function writeBytes(field: number, bytes: Buffer): Buffer {
-  const head = [field * 8 + 2];
-  let length = bytes.length;
-  for (; length >= 0x80; length = Math.floor(length / 128)) head.push((length % 128) | 0x80);
-  head.push(length);
-  return Buffer.concat([Buffer.from(head), bytes]);
-}
-
-/** A map<string, string>, in the order of its keys. */
-export function writeMap(field: number, map: Readonly<Record<string, string>>): Buffer[] {
-  return Object.entries(map).map(([key, value]) =>
-    writeBytes(field, Buffer.concat([writeText(1, key), writeText(2, value)])),
-  );
 }

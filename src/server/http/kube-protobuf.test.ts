@@ -2,17 +2,11 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import fc from 'fast-check';
 import { HansaError } from '../../core/errors/error.ts';
+import { envelope as envelopeOf, field } from '../../core/kube/test-protobuf.ts';
 import { readReview } from './kube-protobuf.ts';
 
-function field(number: number, value: string | Buffer): Buffer {
-  const bytes = Buffer.from(value as string);
-  assert.ok(bytes.length < 128, 'the test writes one-byte lengths');
-  return Buffer.concat([Buffer.of(number * 8 + 2, bytes.length), bytes]);
-}
-
 function envelope(kind: string, raw: Buffer): Buffer {
-  const type = Buffer.concat([field(1, 'authorization.k8s.io/v1'), field(2, kind)]);
-  return Buffer.concat([Buffer.from('k8s\0'), field(1, type), field(2, raw)]);
+  return envelopeOf('authorization.k8s.io/v1', kind, raw);
 }
 
 test('a SelfSubjectAccessReview as kubectl sends it is read', () => {
