@@ -26,6 +26,9 @@ export class ClusterCounts {
   }
 }
 
+/** Ten for each of a thousand clusters. */
+const mostSeries = 10_000;
+
 const seconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
 
 export class ReviewMetrics {
@@ -55,7 +58,11 @@ export class ReviewMetrics {
       'hansa_cluster_reviews_unchecked_total',
       `Reviews that ended without a verdict, by cluster and reason: ${uncheckedReasons.join(', ')}, or internal.`,
       'reason',
-      (counts) => [...counts.unchecked],
+      ({ unchecked }) =>
+        [...uncheckedReasons, 'internal' as const].map((reason) => [
+          reason,
+          unchecked.get(reason) ?? 0,
+        ]),
     );
     this.#observe(
       metrics,
@@ -97,9 +104,13 @@ export class ReviewMetrics {
     this.#durations.observe({ cluster }, tookMs / 1000);
   }
 
-  /** Forgets clusters that are gone. A later one of the same name starts at zero. */
+  /**
+   * Forgets clusters that are gone. A later one of the same name starts at zero. New ones show from the start,
+   * because Prometheus does not see the increase of a counter that appears with its first event.
+   */
   retain(clusters: readonly { readonly name: string }[]): void {
     const names = new Set(clusters.map(({ name }) => name));
+    for (const name of names) this.of(name);
     for (const cluster of this.#counts.keys()) {
       if (names.has(cluster)) continue;
       this.#counts.delete(cluster);
@@ -114,7 +125,7 @@ export class ReviewMetrics {
     label: 'result' | 'reason',
     read: (counts: ClusterCounts) => readonly (readonly [string, number])[],
   ): void {
-    metrics.observe<string>({ name, help, labels: ['cluster', label] }, (report) => {
+    metrics.observe<string>({ name, help, labels: ['cluster', label], mostSeries }, (report) => {
       for (const [cluster, counts] of this.#counts) {
         for (const [value, count] of read(counts)) report({ cluster, [label]: value }, count);
       }

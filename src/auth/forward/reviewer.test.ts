@@ -304,6 +304,14 @@ suite('metrics', () => {
     }
   });
 
+  test('show a cluster from its registration, so that its first failure is an increase', () => {
+    const { metrics } = reviewScene();
+    assert.match(
+      metrics.expose(),
+      /^hansa_cluster_reviews_unchecked_total\{cluster="app1",reason="answer"\} 0$/m,
+    );
+  });
+
   test('forget a cluster that is gone', async () => {
     const scene = reviewScene();
     await ask(scene, tokenOf(scene));

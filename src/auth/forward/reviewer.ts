@@ -58,10 +58,12 @@ export class ClusterTokenReviewer implements TokenReviewer {
     this.#cache = new VerdictCache({ clock, maxBytes: parts.cacheBytes });
     this.#metrics = new ReviewMetrics(parts.metrics, this.#cache);
     this.#forwarder = new Forwarder({ ...parts, metrics: this.#metrics });
-    this.#unsubscribe = directory.onChange(() => {
+    const followClusters = (): void => {
       const clusters = directory.list();
       for (const part of [this.#cache, this.#metrics, this.#forwarder]) part.retain(clusters);
-    });
+    };
+    followClusters();
+    this.#unsubscribe = directory.onChange(followClusters);
   }
 
   stop(): void {
