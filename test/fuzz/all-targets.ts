@@ -7,6 +7,7 @@ import { envoyTargets } from './targets/envoy.ts';
 import { identityTargets } from './targets/identity.ts';
 import { judgementTargets } from './targets/join-judgement.ts';
 import { joinTargets } from './targets/join.ts';
+import { kubeTargets } from './targets/kube.ts';
 import { peerTargets } from './targets/peers.ts';
 import { resourceTargets } from './targets/resources.ts';
 import { reviewTargets } from './targets/reviews.ts';
@@ -20,6 +21,7 @@ export const targets: readonly Target[] = [
   ...identityTargets,
   ...joinTargets,
   ...judgementTargets,
+  ...kubeTargets,
   ...peerTargets,
   ...resourceTargets,
   ...reviewTargets,

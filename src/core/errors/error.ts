@@ -166,8 +166,10 @@ export const errorCatalog = {
     remedy: 'Run the command with --help.',
   },
   HANSA_UNREACHABLE: {
-    meaning: 'The site did not answer at its address.',
-    remedy: 'Check that it runs (`hansa server`), and that --data-dir or --site is right.',
+    meaning:
+      'The site, or the API server of a cluster, did not answer at its address. The message says which, and why.',
+    remedy:
+      'Check that it runs. For a site, check that --data-dir or --site is right; for a cluster, check spec.apiServer and run `hansa doctor --cluster NAME`.',
   },
   HANSA_PEER_UNTRUSTED: {
     meaning:

@@ -1,12 +1,17 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
-import { createServer as createHttpServer } from 'node:http';
+import { execFile } from 'node:child_process';
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { createServer as createHttpServer, type IncomingMessage } from 'node:http';
 import { type AddressInfo, connect, createServer, type Server, type Socket } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { after, suite, test } from 'node:test';
+import { promisify } from 'node:util';
 import { hasCode } from '../errors/error.ts';
 import type { KubeEndpoint } from './kube-client.ts';
 import { type UnreachableReason, unreachableReason } from './kube-errors.ts';
-import { clientOf, serve, serveBytes, stopServers } from './test-api-server.ts';
+import { clientOf, serve, serveBytes, stopServers, testCa } from './test-api-server.ts';
 
 const others: Server[] = [];
 after(async () => {
@@ -273,6 +278,52 @@ suite('a proxy', () => {
     }
     const gone = new URL('http://localhost:1');
     await assertUnreachable({ ...endpoint, proxyURL: gone }, 'proxy');
+  });
+
+  test('with https leads to the server too', async () => {
+    const { endpoint } = await serve((_request, response) => response.end('{}'));
+    const targets: string[] = [];
+    const secure = await serve(() => assert.fail('it got a request'));
+    secure.server.on('connect', (request: IncomingMessage, socket: Socket) => {
+      targets.push(request.url ?? '');
+      const onward = connect(Number(endpoint.server.port), 'localhost', () => {
+        socket.write('HTTP/1.1 200 Connection established\r\n\r\n');
+        socket.pipe(onward).pipe(socket);
+      });
+      for (const each of [socket, onward]) each.on('error', () => undefined);
+    });
+    // A process of its own, because the public authorities are read once when a process starts.
+    const folder = mkdtempSync(join(tmpdir(), 'hansa-proxy-'));
+    const authorities = join(folder, 'ca.pem');
+    writeFileSync(authorities, testCa);
+    const module = (path: string): string => JSON.stringify(new URL(path, import.meta.url).href);
+    const script = `
+      import { HttpKubeClient } from ${module('./http-kube-client.ts')};
+      import { systemClock } from ${module('../clock/system.ts')};
+      const client = new HttpKubeClient({
+        endpoint: {
+          server: new URL(${JSON.stringify(endpoint.server.href)}),
+          proxyURL: new URL(${JSON.stringify(secure.endpoint.server.href)}),
+        },
+        credentials: { current: () => ({ type: 'none' }) },
+        clock: systemClock,
+      });
+      for (let i = 0; i < 2; i++) {
+        const { status, body } = await client.request({ method: 'GET', path: '/' });
+        console.log(status, body.toString());
+      }
+      client.close();`;
+    try {
+      const { stdout } = await promisify(execFile)(
+        process.execPath,
+        ['--disable-warning=ExperimentalWarning', '--input-type=module', '--eval', script],
+        { env: { ...process.env, NODE_EXTRA_CA_CERTS: authorities } },
+      );
+      assert.equal(stdout, '200 {}\n200 {}\n');
+      assert.deepEqual(targets, [endpoint.server.host]);
+    } finally {
+      rmSync(folder, { recursive: true });
+    }
   });
 
   test('with https must have a certificate that the public authorities signed', async () => {

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
 import { after, suite, test } from 'node:test';
+import { settle } from '../clock/virtual.ts';
 import { hasCode } from '../errors/error.ts';
 import { unreachableReason } from './kube-errors.ts';
 import { clientOf, serve, serveBytes, stopServers } from './test-api-server.ts';
@@ -73,6 +74,33 @@ suite('a stream', () => {
     // The client may notice the end a moment after the server.
     while (second === undefined) second = await client.stream(get).catch(() => undefined);
     second.close();
+    client.close();
+  });
+
+  test('makes the server wait for a reader that is slow', async () => {
+    const piece = Buffer.alloc(64 * 1024);
+    let sent = 0;
+    const server = await serve((_request, response) => {
+      const pour = (): void => {
+        while (response.write(piece)) sent++;
+        response.once('drain', pour);
+      };
+      pour();
+    });
+    const client = clientOf(server);
+    const stream = await client.stream(get);
+    const reader = stream.body[Symbol.asyncIterator]();
+    await reader.next();
+    // Until nothing moves: the buffers of both ends are full.
+    let before = -1;
+    const isTooMuch = (): boolean => sent * piece.length > 64 * 1024 * 1024;
+    for (let quiet = 0; quiet < 200 && !isTooMuch(); quiet++) {
+      if (before !== sent) quiet = 0;
+      before = sent;
+      await settle();
+    }
+    assert.ok(!isTooMuch());
+    stream.close();
     client.close();
   });
 

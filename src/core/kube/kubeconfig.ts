@@ -128,7 +128,11 @@ function parseFile({ path, text: yaml }: KubeconfigFile): Fields {
   let value: unknown;
   try {
     // YAML 1.2 includes JSON. The parser limits aliases (maxAliasCount).
-    const document = parseDocument(yaml, { prettyErrors: false, version: '1.2' });
+    const document = parseDocument(yaml, {
+      prettyErrors: false,
+      logLevel: 'silent',
+      version: '1.2',
+    });
     // Messages of the parser may quote the file, which contains secrets.
     if (document.errors.length > 0) throw usage(`${path} is not valid YAML.`);
     value = document.toJS();

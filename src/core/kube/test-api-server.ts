@@ -22,6 +22,7 @@ export const testLeaf = (
 const serverLeaf = testLeaf(testAuthority);
 
 export interface TestServer {
+  readonly server: Server;
   readonly endpoint: KubeEndpoint;
   /** Of all connections so far. */
   readonly sockets: readonly Socket[];
@@ -64,6 +65,7 @@ export async function listen(server: Server): Promise<TestServer> {
   await once(server, 'listening');
   const { port } = server.address() as AddressInfo;
   const test: TestServer = {
+    server,
     endpoint: { server: new URL(`https://localhost:${port}`), caBundle: testCa },
     sockets,
     stop: async () => {

@@ -81,7 +81,7 @@ async function runPlugin(options: ExecOptions): Promise<Printed> {
     );
   }
   const output = await run(options, isInteractive);
-  return parseCredential(output, plugin);
+  return parseExecCredential(output, plugin);
 }
 
 function run(
@@ -194,7 +194,7 @@ function infoOf(plugin: ExecPlugin, endpoint: KubeEndpoint, interactive: boolean
 }
 
 /** Never quotes the output: it contains secrets. */
-function parseCredential(output: Buffer, plugin: ExecPlugin): Printed {
+export function parseExecCredential(output: Buffer, plugin: ExecPlugin): Printed {
   const refuse = (why: string): HansaError =>
     new HansaError(
       'HANSA_UNAVAILABLE',
