@@ -28,7 +28,7 @@ const read = (value: object | string, context?: string): KubeconfigContext =>
   readKubeconfig(
     [
       {
-        path: '/home/ann/.kube/config',
+        path: '/x/kube/config',
         text: typeof value === 'string' ? value : stringify(value),
       },
     ],
@@ -88,10 +88,10 @@ suite('a kubeconfig', () => {
     const { ca, credential } = read(
       config({ cluster: { 'certificate-authority': '../ca.crt' }, user }),
     );
-    assert.deepEqual(ca, { type: 'file', path: '/home/ann/ca.crt' });
+    assert.deepEqual(ca, { type: 'file', path: '/x/ca.crt' });
     assert.deepEqual(credential, {
       type: 'certificate',
-      certificate: { type: 'file', path: '/home/ann/.kube/pki/a.crt' },
+      certificate: { type: 'file', path: '/x/kube/pki/a.crt' },
       key: { type: 'file', path: '/etc/a.key' },
     });
     const both = { 'certificate-authority': 'ca.crt', 'certificate-authority-data': base64('X') };
@@ -101,7 +101,7 @@ suite('a kubeconfig', () => {
   test('prefers the file of a token, and a certificate to a token', () => {
     assert.deepEqual(read(config({ user: { token: 'a', tokenFile: 'token' } })).credential, {
       type: 'token',
-      token: { type: 'file', path: '/home/ann/.kube/token' },
+      token: { type: 'file', path: '/x/kube/token' },
     });
     const certificate = {
       'client-certificate-data': base64('C'),
@@ -128,7 +128,7 @@ suite('a kubeconfig', () => {
       type: 'exec',
       plugin: {
         apiVersion: 'client.authentication.k8s.io/v1beta1',
-        command: '/home/ann/.kube/bin/login',
+        command: '/x/kube/bin/login',
         args: ['token', '--cluster=c'],
         env: [{ name: 'A', value: 'b' }],
         interactiveMode: 'IfAvailable',
