@@ -11,6 +11,7 @@ import { kubeTargets } from './targets/kube.ts';
 import { peerTargets } from './targets/peers.ts';
 import { resourceTargets } from './targets/resources.ts';
 import { reviewTargets } from './targets/reviews.ts';
+import { upstreamTargets } from './targets/upstream.ts';
 import { webTargets } from './targets/web.ts';
 import { workloadTargets } from './targets/workloads.ts';
 
@@ -25,6 +26,7 @@ export const targets: readonly Target[] = [
   ...peerTargets,
   ...resourceTargets,
   ...reviewTargets,
+  ...upstreamTargets,
   ...webTargets,
   ...workloadTargets,
 ];

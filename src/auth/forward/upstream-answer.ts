@@ -132,10 +132,10 @@ function readable(error: string, token: string): string {
   return (
     error
       .slice(0, mostErrorCharacters)
-      .replaceAll(token, '[token]')
+      .toWellFormed()
       // oxlint-disable-next-line no-control-regex -- they are removed
       .replaceAll(/[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g, '')
-      .toWellFormed()
+      .replaceAll(token, '[token]')
   );
 }
 
