@@ -276,8 +276,10 @@ suite('a proxy', () => {
       const failure = await assertUnreachable({ ...endpoint, proxyURL: url }, 'proxy');
       assert.match(failure.message, /the proxy http:\/\/localhost:\d+ /);
     }
-    const gone = new URL('http://localhost:1');
-    await assertUnreachable({ ...endpoint, proxyURL: gone }, 'proxy');
+    const gone = await serve(() => undefined);
+    await gone.stop();
+    const proxyURL = new URL(`http://localhost:${gone.endpoint.server.port}`);
+    await assertUnreachable({ ...endpoint, proxyURL }, 'proxy');
   });
 
   test('with https leads to the server too', async () => {

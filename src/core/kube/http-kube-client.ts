@@ -171,7 +171,8 @@ export class HttpKubeClient extends KubeVerbs {
   #bytesOf(request: KubeRequest, credential: KubeCredential): Buffer {
     const { method, body, headers = {}, contentType = 'application/json' } = request;
     const path = this.#base + request.path + queryOf(request.query);
-    if (!/^\/[\x21-\x7e]*$/.test(path)) throw new TypeError('the path of a request is not encoded');
+    if (!request.path.startsWith('/') || !/^[\x21-\x7e]*$/.test(path))
+      throw new TypeError('the path of a request is not encoded');
     let head = method + ' ' + path + this.#fixedHeaders;
     if (headers['accept'] === undefined) head += 'accept: application/json\r\n';
     if (credential.type === 'token') head += this.#authorizationOf(credential.token);

@@ -49,13 +49,10 @@ export function unreachable(
   });
 }
 
-/** Describes an error of a socket, of the TLS handshake or of the HTTP parser. */
+/** Describes an error of a socket or of the TLS handshake. */
 export function unreachableBy(where: string, cause: NodeJS.ErrnoException): HansaError {
   if (isLate(cause)) return unreachable(where, 'timeout', cause.message, cause);
   const code = cause.code ?? '';
-  if (code.startsWith('HPE_')) {
-    return unreachable(where, 'protocol', `its response is not valid HTTP (${code})`, cause);
-  }
   if (code.startsWith('ERR_SSL_') || code === 'EPROTO') {
     return unreachable(where, 'tls', `the TLS handshake failed (${code})`, cause);
   }

@@ -1,0 +1,42 @@
+import assert from 'node:assert/strict';
+import { suite, test } from 'node:test';
+import { HansaError } from '../errors/error.ts';
+import { unreachableBy, unreachableReason } from './kube-errors.ts';
+
+const where = 'app1.example:6443';
+const failure = (code: string): HansaError =>
+  unreachableBy(where, Object.assign(new Error('words of the system'), { code }));
+
+suite('an API server that cannot be reached', () => {
+  for (const [code, reason, words] of [
+    ['ENOTFOUND', 'dns', 'its DNS name does not exist'],
+    ['EAI_AGAIN', 'dns', 'its DNS lookup failed'],
+    ['ECONNREFUSED', 'refused', 'connection refused'],
+    ['EHOSTUNREACH', 'route', 'no route to its address'],
+    ['ENETUNREACH', 'route', 'no route to its network'],
+    ['ETIMEDOUT', 'timeout', 'connection timed out'],
+    ['ECONNRESET', 'reset', 'connection reset'],
+    ['EPIPE', 'reset', 'connection reset'],
+    ['EPROTO', 'tls', 'the TLS handshake failed (EPROTO)'],
+    [
+      'ERR_SSL_WRONG_VERSION_NUMBER',
+      'tls',
+      'the TLS handshake failed (ERR_SSL_WRONG_VERSION_NUMBER)',
+    ],
+    ['EMFILE', 'reset', 'words of the system'],
+  ] as const) {
+    test(`is told with the reason ${reason} for ${code}`, () => {
+      const error = failure(code);
+      assert.equal(error.code, 'HANSA_UNREACHABLE');
+      assert.equal(error.message, `Cannot reach the API server ${where}: ${words}.`);
+      assert.equal(unreachableReason(error), reason);
+    });
+  }
+
+  test('is the only error with such a reason', () => {
+    assert.equal(unreachableReason(new Error('other')), undefined);
+    const other = { details: { causes: [{ reason: 'dns', message: 'x' }] } };
+    assert.equal(unreachableReason(new HansaError('HANSA_INVALID', 'x', other)), undefined);
+    assert.equal(unreachableReason(new HansaError('HANSA_UNREACHABLE', 'a peer')), undefined);
+  });
+});
