@@ -1,29 +1,17 @@
-// The side of Hansa in the TokenReview comparison: one reviewer, and the cluster of the scene in each mode. It
-// forwards to the real kube-apiserver.
+// A reviewer that forwards to the real kube-apiserver, with a clock that the test sets.
 
 import assert from 'node:assert/strict';
 import type { ReviewedCluster } from '../../src/auth/clusters/reviewed-cluster.ts';
 import { ClusterTokenReviewer } from '../../src/auth/forward/reviewer.ts';
 import { silentLog } from '../../src/auth/forward/test-scene.ts';
-import { encodeReview } from '../../src/auth/review/encode-review.ts';
-import { readReview } from '../../src/auth/review/read-review.ts';
-import { answerEncoding } from '../../src/auth/review/review-encoding.ts';
 import type { Verdict } from '../../src/auth/review/verdict.ts';
 import type { Clock } from '../../src/core/clock/clock.ts';
 import { systemClock } from '../../src/core/clock/system.ts';
-import { HansaError } from '../../src/core/errors/error.ts';
 import { HttpKubeClient } from '../../src/core/kube/http-kube-client.ts';
 import { MetricsRegistry } from '../../src/core/metrics/registry.ts';
-import { statusOf } from '../../src/server/http/status.ts';
 import { type KubeApiserver, serviceAccountIssuer } from './kube-apiserver.ts';
-import { type Asked, everywhere, type Mode } from './review-case.ts';
+import { everywhere, type Mode } from './review-case.ts';
 import { clusterKeySet } from './review-scene.ts';
-
-export interface SiteAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: Buffer;
-}
 
 export class ReviewSite {
   readonly #reviewer: ClusterTokenReviewer;
@@ -62,30 +50,6 @@ export class ReviewSite {
   /** A promise where it needs the API server. */
   review(mode: Mode, token: string, audiences: readonly string[] = []): Verdict | Promise<Verdict> {
     return this.#reviewer.review(this.#clusters.get(mode) as ReviewedCluster, { token, audiences });
-  }
-
-  /** The answer, as the route of the site gives it. */
-  async ask(mode: Mode, { body, contentType, accept }: Asked): Promise<SiteAnswer> {
-    try {
-      const encoding = answerEncoding(accept);
-      const request = readReview(Buffer.from(body as string), { contentType, version: 'v1' });
-      const { token, audiences } = request.question;
-      const verdict = await this.review(mode, token, audiences);
-      const encoded = encodeReview(request, verdict, encoding);
-      return {
-        status: 201,
-        contentType: encoded.contentType,
-        body: Buffer.from(encoded.body as string),
-      };
-    } catch (error) {
-      assert.ok(error instanceof HansaError, String(error));
-      const status = statusOf(error);
-      return {
-        status: status.code ?? 0,
-        contentType: 'application/json',
-        body: Buffer.from(JSON.stringify(status)),
-      };
-    }
   }
 
   #clusterOf(mode: Mode): ReviewedCluster {

@@ -15,8 +15,10 @@ import {
   review,
 } from './review-case.ts';
 import { reviewCases } from './review-cases.ts';
+import { ReviewEndpoint } from './review-endpoint.ts';
 import { ReviewScene } from './review-scene.ts';
 import { ReviewSite } from './review-site.ts';
+import type { WireAnswer } from './wire.ts';
 
 interface Answer {
   readonly status: number;
@@ -24,14 +26,14 @@ interface Answer {
 }
 
 let scene: ReviewScene;
-let site: ReviewSite;
+let site: ReviewEndpoint;
 
 before(async () => {
   scene = await ReviewScene.start();
-  site = new ReviewSite(scene.kube);
+  site = await ReviewEndpoint.start(scene.kube);
 });
 after(async () => {
-  site?.stop();
+  await site?.stop();
   await scene?.stop();
 });
 
@@ -42,6 +44,23 @@ for (const mode of everywhere) {
     });
   }
 }
+
+suite('v1beta1, which kube-apiserver no longer serves itself', () => {
+  const v1beta1 = 'authentication.k8s.io/v1beta1';
+  for (const mode of everywhere) {
+    test(`is answered as v1 in mode ${mode}`, async () => {
+      for (const token of [scene.token(), scene.token({ exp: 1 })]) {
+        const theirs = await askKube(review(token));
+        const asked = review(token, undefined, { apiVersion: v1beta1 });
+        const ours = answerOf(await site.ask(mode, asked, 'v1beta1'));
+        assert.deepEqual(ours, {
+          ...theirs,
+          body: { ...(theirs.body as object), apiVersion: v1beta1 },
+        });
+      }
+    });
+  }
+});
 
 suite('a token of a pod that is deleted', () => {
   test('is accepted for the lag of mode hybrid, and then denied as by kube-apiserver', async () => {
@@ -102,21 +121,25 @@ async function askKubeUntil(
 }
 
 async function askKube({ body, contentType, accept }: Asked): Promise<Answer> {
-  const { status, headers, bytes } = await scene.kube.client.send({
-    method: 'POST',
-    path: '/apis/authentication.k8s.io/v1/tokenreviews',
-    headers: {
-      ...(contentType === undefined ? {} : { 'content-type': contentType }),
-      ...(accept === undefined ? {} : { accept }),
-    },
-    body,
-  });
-  return { status, body: decode(bytes, String(headers['content-type'])) };
+  return answerOf(
+    await scene.kube.client.send({
+      method: 'POST',
+      path: '/apis/authentication.k8s.io/v1/tokenreviews',
+      headers: {
+        ...(contentType === undefined ? {} : { 'content-type': contentType }),
+        ...(accept === undefined ? {} : { accept }),
+      },
+      body,
+    }),
+  );
 }
 
 async function askSite(mode: Mode, asked: Asked): Promise<Answer> {
-  const { status, contentType, body } = await site.ask(mode, asked);
-  return { status, body: decode(body, contentType) };
+  return answerOf(await site.ask(mode, asked));
+}
+
+function answerOf({ status, headers, bytes }: WireAnswer): Answer {
+  return { status, body: decode(bytes, String(headers['content-type'])) };
 }
 
 /** What is compared: without managedFields, which name the client and the time. */
