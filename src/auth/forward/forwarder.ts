@@ -160,6 +160,8 @@ export class Forwarder {
         method: 'POST',
         path,
         body: reviewOf(question),
+        // A TokenReview stores nothing.
+        resendable: true,
         timeoutMs,
         maxBytes: answerBytes + 8 * lengthOf(question),
       });

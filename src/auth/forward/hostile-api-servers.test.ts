@@ -192,6 +192,22 @@ suite('an API server that', () => {
     assert.ok(acceptances >= 9, String(acceptances));
   });
 
+  test('closes idle connections costs no review', async () => {
+    const used = new WeakSet<object>();
+    const scene = await against(
+      await serve(
+        answering((spec, response, request) => {
+          if (used.has(request.socket)) request.socket.destroy();
+          else accepting()(spec, response, request);
+          used.add(request.socket);
+        }),
+      ),
+    );
+    for (let i = 0; i < 5; i++) {
+      assert.equal((await review(scene, `app${i}`)).authenticated, true);
+    }
+  });
+
   test('denies is passed on in its words', async () => {
     const server = await serve(
       answering(json(201, (spec) => tokenReview(spec, { error: revokedText }))),
