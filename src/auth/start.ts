@@ -1,8 +1,10 @@
 // Starts the auth plane in a site: creates its controllers and routes.
 
+import { lookUpName } from '../core/identity/tls/look-up-name.ts';
 import type { Accompaniment, PlaneContext, RunningPlane } from '../core/plane/plane.ts';
 import { clusterParts } from './cluster-parts.ts';
 import { credentialParts } from './credential-parts.ts';
+import { examineRoute } from './doctor/examine-route.ts';
 import { ClusterTokenReviewer } from './forward/reviewer.ts';
 import { authInfoRoute } from './routes/auth-info-route.ts';
 import { serveReviews } from './routes/serve-reviews.ts';
@@ -21,12 +23,25 @@ export async function startAuth(
     cacheBytes: settings.verdictCacheBytes,
   });
   const reviews = serveReviews(context, settings, { clusters: clusters.clusters, reviewer });
+  const examination = examineRoute({
+    ...context,
+    clusters: clusters.clusters,
+    keys: clusters.keys,
+    reviewer,
+    lookUp: lookUpName,
+    credentialsOf: (cluster) => credentials.credentials.sourceOf(cluster),
+  });
   return {
     controllers: [
       ...clusters.controllers,
       ...credentials.controllers((name) => clusters.clusters.find(name)?.client),
     ],
-    routes: [authInfoRoute(context, settings), ...credentials.routes, ...reviews.routes],
+    routes: [
+      authInfoRoute(context, settings),
+      examination,
+      ...credentials.routes,
+      ...reviews.routes,
+    ],
     hostedNames: reviews.hostedNames,
     admit: clusters.admit,
     accompany: (...change) => both(clusters.accompany(...change), credentials.accompany(...change)),

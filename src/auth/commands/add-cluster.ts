@@ -236,7 +236,7 @@ async function stored(
 }
 
 /** A new account and its binding take effect a moment after the API server stored them. */
-const settling = new Set(['credential', 'rights', 'issuer', 'keys', 'review']);
+const settling = new Set(['site', 'credential', 'rights', 'issuer', 'keys', 'review']);
 const settleTries = 10;
 const settleMs = 300;
 
