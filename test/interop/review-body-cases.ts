@@ -19,6 +19,11 @@ const unnamed: Deviation = {
   reason: 'messages do not name source files of kube-apiserver',
   ours: /no kind "\w+" is registered for version "[^"]+"$/,
 };
+const smaller: Deviation = {
+  modes: everywhere,
+  reason: 'a site reads smaller requests',
+  ours: /limit is|larger than/,
+};
 const notRepeated = { modes: everywhere, reason: 'a site never repeats the status of a request' };
 
 export const bodies: readonly Case[] = [
@@ -83,6 +88,21 @@ export const bodies: readonly Case[] = [
           creationTimestamp: '2026-01-01T00:00:00Z',
         },
       }),
+  },
+  {
+    name: 'metadata that has no meaning here',
+    ask: (scene) => review(scene.token(), undefined, { metadata: { finalizers: ['a.b/c'] } }),
+    deviation: {
+      modes: everywhere,
+      reason: 'a site repeats only the name, generateName, labels and annotations of a request',
+      ours: 'accepted',
+    },
+  },
+  { name: 'a large body', ask: () => review('x'.repeat(300_000)), deviation: smaller },
+  {
+    name: 'many audiences',
+    ask: (scene) => review(scene.token(), Array.from({ length: 300 }, String)),
+    deviation: smaller,
   },
   {
     name: 'unknown fields',

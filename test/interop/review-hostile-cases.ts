@@ -154,7 +154,7 @@ function strayBits(part: string): string {
 
 const anonymous: Deviation = {
   modes: everywhere,
-  reason: 'kube-apiserver sees no token and answers with system:anonymous, if it allows that',
+  reason: 'a blank token names no user',
   ours: 'denied',
 };
 
@@ -191,6 +191,11 @@ export const texts: readonly Case[] = [
   about('a no-break space after the token', (scene) => `${scene.token()}\u00a0`),
   about('a byte order mark after the token', (scene) => `${scene.token()}\ufeff`),
   about('other letters', () => 'ü.ü.ü'),
+  about('a static token', (scene) => scene.kube.token, {
+    modes: everywhere,
+    reason: 'only ServiceAccount tokens of the registered issuer count',
+    ours: /^invalid bearer token$/,
+  }),
   about('a space before the token', (scene) => ` ${scene.token()}`, anonymous),
   about('a space', () => ' ', anonymous),
   about('a tab', () => '\t', anonymous),

@@ -2,6 +2,7 @@
 // issued them. Every difference is in the list of deviations, with its reason; any other one fails.
 
 import assert from 'node:assert/strict';
+import { readFile } from 'node:fs/promises';
 import { after, before, suite, test } from 'node:test';
 import { setTimeout as delay } from 'node:timers/promises';
 import { VirtualClock } from '../../src/core/clock/virtual.ts';
@@ -44,6 +45,21 @@ for (const mode of everywhere) {
     });
   }
 }
+
+test('the documentation lists every deviation, and no other one', async () => {
+  const page = await readFile(
+    new URL('../../docs/token-review-differences.md', import.meta.url),
+    'utf8',
+  );
+  const listed = [...page.matchAll(/^\| ([^|]+) \|.*\| (`jwks`|all) \|$/gm)].map(
+    ([, reason, modes]) => `${reason} (${modes})`,
+  );
+  const found = Object.values(reviewCases)
+    .flat()
+    .flatMap(({ deviation }) => deviation ?? [])
+    .map(({ reason, modes }) => `${reason} (${modes.length === 1 ? '`jwks`' : 'all'})`);
+  assert.deepEqual(new Set(listed), new Set(found));
+});
 
 suite('v1beta1, which kube-apiserver no longer serves itself', () => {
   const v1beta1 = 'authentication.k8s.io/v1beta1';
