@@ -284,6 +284,7 @@ function busy({ name }: ReviewedCluster): UncheckedError {
     'busy',
     name,
     'its API server is too slow for the number of reviews. Try again later.',
+    { retryAfterSeconds: 1 },
   );
 }
 

@@ -33,11 +33,19 @@ export class UncheckedError extends HansaError {
     reason: UncheckedReason,
     clusterName: string,
     why: string,
-    options: { readonly cause?: unknown; readonly retryAfterSeconds?: number } = {},
+    options: {
+      readonly cause?: unknown;
+      /**
+       * Only for overload: client-go repeats a request ten times where it is set, and its caller should
+       * rather learn at once that a cluster cannot be asked.
+       */
+      readonly retryAfterSeconds?: number;
+    } = {},
   ) {
+    const { retryAfterSeconds } = options;
     super('HANSA_UNAVAILABLE', `Cannot review a token of cluster ${clusterName}: ${why}`, {
       cause: options.cause,
-      details: { retryAfterSeconds: options.retryAfterSeconds ?? 1 },
+      ...(retryAfterSeconds === undefined ? {} : { details: { retryAfterSeconds } }),
     });
     this.reason = reason;
     this.why = why;

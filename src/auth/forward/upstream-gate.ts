@@ -48,10 +48,7 @@ export class UpstreamGate {
     if (this.#closedFor === undefined) return undefined;
     if (now >= this.#closedUntil && !this.#isProbing) return undefined;
     const { reason, why } = this.#closedFor;
-    return new UncheckedError(reason, this.#clusterName, why, {
-      cause: this.#closedFor,
-      retryAfterSeconds: Math.max(1, Math.ceil((this.#closedUntil - now) / 1000)),
-    });
+    return new UncheckedError(reason, this.#clusterName, why, { cause: this.#closedFor });
   }
 
   /** Throws `problem()`. */
