@@ -69,8 +69,8 @@ suite('a token in a file', () => {
     assert.equal(tokenIn(await source.current()), 'two!');
   });
 
-  test('is reported once for each rejected token', async (t) => {
-    const { credentials, write } = await credentialScene(t);
+  test('is reported when it is rejected, at most every 10 seconds', async (t) => {
+    const { credentials, clock, write } = await credentialScene(t);
     const told: string[] = [];
     credentials.onRefused((name) => told.push(name));
     write('app1/token', 'one');
@@ -79,6 +79,9 @@ suite('a token in a file', () => {
     source.refused(first);
     source.refused(first);
     assert.deepEqual(told, ['app1']);
+    await clock.advance(10_000);
+    source.refused(first);
+    assert.deepEqual(told, ['app1', 'app1']);
   });
 
   test('cannot be used where the file is missing, empty, or no token', async (t) => {
@@ -363,6 +366,10 @@ suite('the JWT-SVID of the site', () => {
     await authority.replaceAtOnce('jwt', { fresh: true }, () => []);
     const second = await source.current();
     assert.notEqual(tokenIn(second), tokenIn(first));
+    source.refused(second);
+    // A new token would be rejected, too.
+    assert.deepEqual(source.current(), second);
+    await clock.advance(10_000);
     source.refused(second);
     const third = await source.current();
     assert.notEqual(tokenIn(third), tokenIn(second));

@@ -33,12 +33,12 @@ export interface RenewSettings {
 }
 
 export interface SourceParts {
-  readonly clock: Pick<Clock, 'now'>;
+  readonly clock: Pick<Clock, 'now' | 'monotonic'>;
   readonly files: CredentialFiles;
   readonly stored: StoredCredentials;
   readonly siteTokens: SiteTokens;
   readonly inCluster: InCluster;
-  /** Called once for each credential that the API server rejects. */
+  /** Called when the API server rejects the credential, at most every few seconds. */
   readonly onRefused: (cluster: string) => void;
 }
 
@@ -59,6 +59,8 @@ const inClusterHosts = [
 
 /** How many rejected credentials are remembered. There are at most two candidates at a time. */
 const maxRefused = 4;
+/** The least time between two reports, however many requests an API server rejects. */
+const tellEveryMs = 10_000;
 
 type Maybe<T> = T | Promise<T>;
 
@@ -74,6 +76,7 @@ export class ClusterCredentialSource implements KubeCredentialSource {
   #kept: { readonly from: readonly unknown[]; readonly picked: PickedCredential } | undefined;
   #opened: { readonly entry: Entry; readonly stored: Maybe<StoredCredential> } | undefined;
   readonly #refused = new Set<string>();
+  #toldAtMs = Number.NEGATIVE_INFINITY;
 
   constructor(cluster: BoundCluster, parts: SourceParts) {
     this.cluster = cluster;
@@ -119,10 +122,14 @@ export class ClusterCredentialSource implements KubeCredentialSource {
     const secret = secretOf(credential);
     for (const file of this.#files) file.doubt();
     this.#parts.siteTokens.forget(secret);
-    if (this.#refused.has(secret)) return;
-    if (this.#refused.size >= maxRefused) this.#refused.clear();
-    this.#refused.add(secret);
-    this.#kept = undefined;
+    if (!this.#refused.has(secret)) {
+      if (this.#refused.size >= maxRefused) this.#refused.clear();
+      this.#refused.add(secret);
+      this.#kept = undefined;
+    }
+    const nowMs = this.#parts.clock.monotonic();
+    if (nowMs - this.#toldAtMs < tellEveryMs) return;
+    this.#toldAtMs = nowMs;
     this.#parts.onRefused(this.cluster.metadata.name);
   }
 

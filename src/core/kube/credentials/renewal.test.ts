@@ -142,6 +142,7 @@ suite('a TokenRequest', () => {
       ['7', 7000],
       ['soon', undefined],
       ['-1', undefined],
+      ['999999999', 3_600_000],
     ] as const) {
       await assert.rejects(
         requestToken(fake(503, '', { 'retry-after': value }), current, 600, signal),

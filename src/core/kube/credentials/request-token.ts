@@ -2,6 +2,8 @@
 
 import { parseBoundedJson } from '../../json/strict-json.ts';
 import type { KubeClient, KubeResponse } from '../kube-client.ts';
+import { retryAfter } from '../kube-errors.ts';
+import { kubePath } from '../kube-path.ts';
 import { claimsOf, type TokenClaims, tokenIn } from './token-claims.ts';
 
 /** The limits of kube-apiserver (validateTokenRequest). */
@@ -59,7 +61,7 @@ export async function requestToken(
   const { namespace, name } = account;
   const response = await client.request({
     method: 'POST',
-    path: `/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
+    path: kubePath`/api/v1/namespaces/${namespace}/serviceaccounts/${name}/token`,
     body: {
       apiVersion: 'authentication.k8s.io/v1',
       kind: 'TokenRequest',
@@ -98,11 +100,8 @@ function tokenOf({ body }: KubeResponse, before: TokenClaims): RenewedToken {
   return { token, claims };
 }
 
-function problemOf(
-  { status, headers }: KubeResponse,
-  namespace: string,
-  name: string,
-): RenewalProblem {
+function problemOf(response: KubeResponse, namespace: string, name: string): RenewalProblem {
+  const { status } = response;
   const account = `${namespace}/${name}`;
   if (status === 401) {
     return new RenewalProblem(
@@ -122,10 +121,10 @@ function problemOf(
       `ServiceAccount ${account} or the object that its token is bound to does not exist any more (HTTP 404). Create it and set a new token`,
     );
   }
-  const askedFor = Number(headers['retry-after']);
+  const seconds = retryAfter(response);
   return new RenewalProblem(
     'RenewalFailed',
     `the API server answered HTTP ${status} to the TokenRequest for ServiceAccount ${account}`,
-    Number.isFinite(askedFor) && askedFor > 0 ? askedFor * 1000 : undefined,
+    seconds === undefined ? undefined : seconds * 1000,
   );
 }

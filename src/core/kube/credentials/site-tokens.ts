@@ -7,6 +7,9 @@ import type { SiteAuthority } from '../../identity/authority/authority.ts';
 import { type IssuedJwtSvid, signSiteJwtSvid } from '../../identity/jwt/sign-svid.ts';
 import { credentialProblem } from './credential-problem.ts';
 
+/** An API server that rejects everything must not make the site sign a token for each request. */
+const newMs = 10_000;
+
 export interface SiteTokenParts {
   readonly trustDomain: TrustDomain;
   readonly authority: Pick<SiteAuthority, 'jwtSigner'>;
@@ -31,10 +34,12 @@ export class SiteTokens {
     return signing;
   }
 
-  /** Makes the next request use a new token. */
+  /** Makes the next request use a new token, unless this one is new: another one would be rejected, too. */
   forget(token: string): void {
     for (const [audience, issued] of this.#issued) {
-      if (!(issued instanceof Promise) && issued.token === token) this.#issued.delete(audience);
+      if (issued instanceof Promise || issued.token !== token) continue;
+      const ageMs = this.#parts.clock.now() - issued.issuedAtMs;
+      if (ageMs >= newMs) this.#issued.delete(audience);
     }
   }
 

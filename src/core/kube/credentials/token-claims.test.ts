@@ -11,6 +11,7 @@ suite('the claims of a ServiceAccount token', () => {
   test('say who it is, for whom, and until when', () => {
     const claims = claimsOf(
       tokenWith({
+        iss: 'https://issuer.example',
         sub: 'system:serviceaccount:kube-fed:hansa',
         aud: ['https://kubernetes.default.svc'],
         iat: 1000,
@@ -23,6 +24,7 @@ suite('the claims of a ServiceAccount token', () => {
       }),
     );
     assert.deepEqual(claims, {
+      issuer: 'https://issuer.example',
       subject: 'system:serviceaccount:kube-fed:hansa',
       audiences: ['https://kubernetes.default.svc'],
       issuedAtMs: 1_000_000,
