@@ -300,6 +300,25 @@ suite('a token in a file', () => {
   });
 });
 
+test('an API server that rejects everything is not asked without end', async (t) => {
+  const { create, look, server, controller, clock, told } = await scene(t);
+  await create({ apiServer, credential: { jwtSVID: { audience: 'app1' } } });
+  server.answer = () => ({ status: 401 });
+  const added: string[] = [];
+  const sources = controller.sources.map((source) =>
+    source.start({ add: (key) => added.push(key), ended: () => undefined }),
+  );
+  t.after(() => sources.forEach((source) => source.stop()));
+  for (let runs = 0; added.length > 0 && runs < 20; runs += 1) {
+    added.length = 0;
+    await look();
+    await clock.advance(0);
+  }
+  assert.equal(await told(), 'False Refused');
+  assert.deepEqual(added, []);
+  assert.ok(server.requests.length <= 2);
+});
+
 suite('a Cluster', () => {
   test('without an API server needs no credential', async (t) => {
     const { create, look, told } = await scene(t);

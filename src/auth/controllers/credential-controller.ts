@@ -45,6 +45,8 @@ const controllerName = 'cluster-credentials';
 const leaseName = 'controller.cluster-credentials';
 /** How often the site looks at a credential that others replace. */
 const lookEveryMs = 5 * 60_000;
+/** How often it looks for one that is missing or cannot be used. */
+const lookForMs = 30_000;
 /** The least time between two questions to an API server whether it accepts the credential. */
 const askEveryMs = 60_000;
 const askWithinMs = 10_000;
@@ -142,7 +144,7 @@ class CredentialController {
     const source = credentials.sourceOf(cluster);
     let picked = await inspected(source);
     let memory: Memory | undefined;
-    let waitMs = lookEveryMs;
+    let waitMs = lookForMs;
     if (!(picked instanceof Error)) {
       memory = this.#memoryOf(name, picked);
       waitMs = await this.#renewIfDue(cluster, source, picked, memory, { ...context, fence });

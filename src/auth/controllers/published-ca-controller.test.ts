@@ -25,7 +25,7 @@ async function scene(t: TestContext) {
     }
     written.push(request);
     if (cluster.patchStatus === 200) cluster.object = request.body;
-    return { status: cluster.patchStatus };
+    return { status: cluster.patchStatus, body: request.body };
   };
   await site.create({ apiServer, credential: { jwtSVID: { audience: 'app1' } } });
   return {

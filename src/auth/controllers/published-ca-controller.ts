@@ -3,8 +3,8 @@
 
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import { parseBoundedJson } from '../../core/json/strict-json.ts';
-import type { KubeClient, KubeResponse } from '../../core/kube/kube-client.ts';
+import type { KubeClient } from '../../core/kube/kube-client.ts';
+import { KubeStatusError } from '../../core/kube/kube-errors.ts';
 import type { PlaneContext } from '../../core/plane/plane.ts';
 import { findCondition, setCondition } from '../../core/reconcile/conditions.ts';
 import type {
@@ -14,7 +14,12 @@ import type {
 } from '../../core/reconcile/controller.ts';
 import { type Source, StoreSource } from '../../core/reconcile/source.ts';
 import { kindReader } from '../../core/store/reader.ts';
-import { caConfigMap, caConfigMapPath, planPublication } from '../manifests/published-ca.ts';
+import {
+  caConfigMap,
+  caConfigMapName,
+  caConfigMapPath,
+  planPublication,
+} from '../manifests/published-ca.ts';
 
 export type PublishedCaParts = Pick<
   PlaneContext,
@@ -23,7 +28,7 @@ export type PublishedCaParts = Pick<
   readonly authority: Pick<PlaneContext['authority'], 'bundle' | 'onChange'>;
   /** The namespace of `auth.baseDomain`. */
   readonly namespace: string;
-  readonly clientOf: (cluster: string) => Pick<KubeClient, 'request'> | undefined;
+  readonly clientOf: (cluster: string) => Pick<KubeClient, 'get' | 'apply'> | undefined;
 };
 
 const controllerName = 'cluster-published-ca';
@@ -33,7 +38,6 @@ const conditionType = 'CAPublished';
 const lookEveryMs = 10 * 60_000;
 /** The site may get a credential or a connection soon. */
 const soonMs = 30_000;
-const maxResponseBytes = 1024 * 1024;
 
 const clusters = kindReader(clusterKind);
 
@@ -82,13 +86,13 @@ function rotations(
 async function reconcile(
   parts: PublishedCaParts,
   name: string,
-  { epoch, signal }: ReconcileContext,
+  { epoch }: ReconcileContext,
 ): Promise<ReconcileResult | undefined> {
   const cluster = clusters.get(parts.store, name);
   if (cluster === undefined || cluster.spec.apiServer === undefined) return undefined;
   const client = parts.clientOf(name);
   if (client === undefined) return { requeueAfterMs: soonMs };
-  const outcome = await publish(parts, client, signal);
+  const outcome = await publish(parts, client);
   await report(parts, cluster, outcome, epoch);
   const isSettled = outcome === undefined || outcome.status === 'True';
   return { requeueAfterMs: isSettled ? lookEveryMs : soonMs };
@@ -96,23 +100,14 @@ async function reconcile(
 
 async function publish(
   { namespace, trustDomain, authority }: PublishedCaParts,
-  client: Pick<KubeClient, 'request'>,
-  signal: AbortSignal,
+  client: Pick<KubeClient, 'get' | 'apply'>,
 ): Promise<Outcome> {
   const path = caConfigMapPath(namespace);
   const wanted = { namespace, trustDomain: trustDomain.name, ca: authority.bundle.pem };
-  const what = `ConfigMap ${namespace}/${caConfigMap(wanted).metadata.name}`;
+  const what = `ConfigMap ${namespace}/${caConfigMapName}`;
+  let step: 'read' | 'change' = 'read';
   try {
-    const found = await client.request({
-      method: 'GET',
-      path,
-      maxBytes: maxResponseBytes,
-      signal,
-    });
-    // Not there, or not for this site to see: the cluster has not opted in.
-    if (found.status === 404 || found.status === 403) return undefined;
-    if (found.status !== 200) return failed(found, `cannot read ${what}`);
-    const plan = planPublication(objectIn(found), wanted);
+    const plan = planPublication(await client.get(path), wanted);
     if (plan.do === 'leave') {
       return {
         status: 'False',
@@ -120,50 +115,28 @@ async function publish(
         message: `The site does not change ${what}: ${plan.why}. Create it with: hansa cluster services`,
       };
     }
-    if (plan.do === 'write') {
-      const written = await client.request({
-        method: 'PATCH',
-        path,
-        // No other manager has a reason to own the CA of this site.
-        query: { fieldManager: 'hansa', force: 'true' },
-        contentType: 'application/apply-patch+yaml',
-        body: caConfigMap(wanted),
-        maxBytes: maxResponseBytes,
-        signal,
-      });
-      if (written.status === 403) {
-        return {
-          status: 'False',
-          reason: 'NotAllowed',
-          message: `The site may not change ${what} (HTTP 403), so it holds an old CA. Allow the verb patch on it, as in the Role that \`hansa cluster add\` creates.`,
-        };
-      }
-      if (written.status !== 200) return failed(written, `cannot change ${what}`);
-    }
+    step = 'change';
+    // No other manager has a reason to own the CA of this site.
+    if (plan.do === 'write') await client.apply(path, caConfigMap(wanted), { force: true });
     return {
       status: 'True',
       reason: 'Current',
       message: `${what} holds the current CA of the site.`,
     };
   } catch (error) {
-    if (signal.aborted || !(error instanceof HansaError)) throw error;
-    return { status: 'Unknown', reason: 'Unreachable', message: error.message };
-  }
-}
-
-function failed({ status }: KubeResponse, what: string): Outcome {
-  return {
-    status: 'Unknown',
-    reason: 'Failed',
-    message: `The site ${what}: the API server answered HTTP ${status}. The site tries again.`,
-  };
-}
-
-function objectIn({ body }: KubeResponse): unknown {
-  try {
-    return parseBoundedJson(body);
-  } catch {
-    return undefined;
+    if (!(error instanceof HansaError)) throw error;
+    const status = error instanceof KubeStatusError ? error.status : undefined;
+    // Not there, or not for this site to see: the cluster has not opted in.
+    if (step === 'read' && (status === 404 || status === 403)) return undefined;
+    if (status === 403) {
+      return {
+        status: 'False',
+        reason: 'NotAllowed',
+        message: `The site may not change ${what} (HTTP 403), so it holds an old CA. Allow the verb patch on it, as in the Role that \`hansa cluster add\` creates.`,
+      };
+    }
+    const reason = status === undefined ? 'Unreachable' : 'Failed';
+    return { status: 'Unknown', reason, message: error.message };
   }
 }
 

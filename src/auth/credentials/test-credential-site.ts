@@ -9,6 +9,7 @@ import { socketOwner } from '../../core/access/identity.ts';
 import type { AuditDraft } from '../../core/audit/event.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
+import type { ClusterCredentials } from '../../core/kube/credentials/cluster-credentials.ts';
 import { claimsOf } from '../../core/kube/credentials/token-claims.ts';
 import {
   apiServer,
@@ -16,6 +17,7 @@ import {
   tokenOf,
   type WrittenSpec,
 } from '../../core/kube/credentials/test-credentials.ts';
+import { KubeVerbs } from '../../core/kube/kube-verbs.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { findCondition } from '../../core/reconcile/conditions.ts';
 import type { Controller, ReconcileResult } from '../../core/reconcile/controller.ts';
@@ -73,6 +75,39 @@ export class FakeApiServer {
   }
 }
 
+/** Asks the source for each request, and tells it of 401, as the real client does. */
+class FakeClient extends KubeVerbs {
+  readonly #credentials: ClusterCredentials;
+  readonly #cluster: () => Promise<Cluster | undefined>;
+  readonly #server: FakeApiServer;
+
+  constructor(
+    credentials: ClusterCredentials,
+    cluster: () => Promise<Cluster | undefined>,
+    server: FakeApiServer,
+  ) {
+    super('app1.example');
+    this.#credentials = credentials;
+    this.#cluster = cluster;
+    this.#server = server;
+  }
+
+  async request(request: KubeRequest): Promise<KubeResponse> {
+    const source = this.#credentials.sourceOf((await this.#cluster()) as Cluster);
+    const credential = await source.current();
+    const token = credential.type === 'token' ? credential.token : credential.type;
+    const response = this.#server.handle(request, token);
+    if (response.status === 401) source.refused(credential);
+    return response;
+  }
+
+  stream(): never {
+    throw new Error('not here');
+  }
+
+  close(): void {}
+}
+
 export async function credentialSite(t: TestContext) {
   const scene = await credentialScene(t);
   const { clock, store, random, credentials } = scene;
@@ -125,17 +160,8 @@ export async function credentialSite(t: TestContext) {
       ),
     condition: async (type: string): Promise<Condition | undefined> =>
       findCondition((await cluster())?.status?.conditions, type),
-    /** As the directory gives it: the client asks the source for each request, and tells it of 401. */
-    clientOf: () => ({
-      request: async (request: KubeRequest): Promise<KubeResponse> => {
-        const source = credentials.sourceOf((await cluster()) as Cluster);
-        const credential = await source.current();
-        const token = credential.type === 'token' ? credential.token : credential.type;
-        const response = server.handle(request, token);
-        if (response.status === 401) source.refused(credential);
-        return response;
-      },
-    }),
+    /** As the directory gives it. */
+    clientOf: () => new FakeClient(credentials, cluster, server),
     run: (controller: Controller): Promise<ReconcileResult | undefined> =>
       controller.reconcile('app1', {
         signal: new AbortController().signal,

@@ -1,5 +1,6 @@
 // The ConfigMap with the site's CA, which clients in a cluster need to verify the site. Pure.
 
+import { kubePath } from '../../core/kube/kube-path.ts';
 import { type Manifest, ownLabels } from './manifest.ts';
 
 export const caConfigMapName = 'hansa-ca';
@@ -28,7 +29,7 @@ export const caConfigMap = ({ namespace, trustDomain, ca }: PublishedCa): Manife
 });
 
 export const caConfigMapPath = (namespace: string): string =>
-  `/api/v1/namespaces/${namespace}/configmaps/${caConfigMapName}`;
+  kubePath`/api/v1/namespaces/${namespace}/configmaps/${caConfigMapName}`;
 
 /** What to do with the object that a cluster has. */
 export type CaPlan =
