@@ -11,12 +11,13 @@ import type {
   ReconcileResult,
 } from '../../core/reconcile/controller.ts';
 import type { ResourceClient, WriteAs } from '../../core/reconcile/resource-client.ts';
-import { type Source, StoreSource } from '../../core/reconcile/source.ts';
+import { StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import { clusterFacts, clusterStatus, type ClusterStatus } from '../clusters/cluster-status.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import { type Probe, probeCluster } from '../clusters/probe-cluster.ts';
 import type { KeyCache } from '../keys/key-cache.ts';
+import { fetchedSource } from './key-controller.ts';
 
 const controllerName = 'cluster-status';
 const lease = 'controller.cluster-status';
@@ -49,16 +50,6 @@ export function clusterController(parts: ClusterControllerParts): Controller {
     parallelism,
     sources: [new StoreSource({ store, clock, collection }), fetchedSource(keys)],
     reconcile: (name, context) => sync.reconcile(name, context),
-  };
-}
-
-/** Adds a cluster after each fetch of its keys. */
-function fetchedSource(keys: ClusterControllerParts['keys']): Source {
-  return {
-    start: (sink) => {
-      const stop = keys.onFetched((name) => sink.add(name));
-      return { resync: () => undefined, stop };
-    },
   };
 }
 

@@ -4,7 +4,7 @@
 import { clusterKind } from '../../api/kinds/cluster.ts';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { Controller } from '../../core/reconcile/controller.ts';
-import { StoreSource } from '../../core/reconcile/source.ts';
+import { type Source, StoreSource } from '../../core/reconcile/source.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { KeyFetchCounter } from '../clusters/cluster-metrics.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
@@ -17,7 +17,7 @@ export interface KeyControllerParts {
   readonly store: Store;
   readonly clock: Clock;
   readonly find: (name: string) => StoredCluster | undefined;
-  readonly keys: Pick<KeyCache, 'keepFresh' | 'prune'>;
+  readonly keys: Pick<KeyCache, 'keepFresh' | 'prune' | 'onFetched'>;
   readonly fetches: Pick<KeyFetchCounter, 'forget'>;
 }
 
@@ -26,7 +26,11 @@ export function keyController(parts: KeyControllerParts): Controller {
   return {
     name: 'cluster-keys',
     parallelism,
-    sources: [new StoreSource({ store, clock, collection: clusterKind.plural })],
+    // A review may have made the site fetch, which changes when the next fetch is due.
+    sources: [
+      new StoreSource({ store, clock, collection: clusterKind.plural }),
+      fetchedSource(keys),
+    ],
     reconcile: async (name) => {
       const cluster = find(name);
       if (cluster === undefined) {
@@ -35,6 +39,16 @@ export function keyController(parts: KeyControllerParts): Controller {
         return undefined;
       }
       return { requeueAfterMs: await keys.keepFresh(cluster) };
+    },
+  };
+}
+
+/** Adds a cluster after each fetch of its keys. */
+export function fetchedSource(keys: Pick<KeyCache, 'onFetched'>): Source {
+  return {
+    start: (sink) => {
+      const stop = keys.onFetched((name) => sink.add(name));
+      return { resync: () => undefined, stop };
     },
   };
 }

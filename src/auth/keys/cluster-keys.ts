@@ -23,8 +23,9 @@ export interface ClusterKeys {
   /** The keys now; undefined where there are none (any more). Quick and without I/O. */
   current(cluster: ReviewedCluster): KeySet | undefined;
   /**
-   * Fetches, if the rate limit allows it; one request in flight for each cluster. Resolves with the newest
-   * keys, new or not. Rejects with HANSA_UNAVAILABLE where there are none.
+   * For a token whose key is not among the current ones. Fetches, if the rate limit allows it; one request
+   * in flight for each cluster. Resolves with the newest keys, new or not. Rejects with HANSA_UNAVAILABLE
+   * where there are none, or where the last fetch failed: the key may be one that the site cannot see yet.
    */
   refresh(cluster: ReviewedCluster): Promise<KeySet>;
 }

@@ -190,6 +190,12 @@ describe('the last good keys', () => {
       assert.deepEqual(ids(), ['a']);
       assert.equal(keys.stateOf(cluster())?.isStale, true);
       assert.notEqual(keys.stateOf(cluster())?.failure, undefined);
+      // A token of another key is not denied: its key may be new.
+      await assert.rejects(
+        answered(keys.refresh(cluster()), clock, 30_000),
+        (error) => hasCode(error, 'HANSA_UNAVAILABLE') && /newest keys/.test(String(error)),
+      );
+      assert.deepEqual(ids(), ['a']);
       await keepFresh(20 * minuteMs);
       assert.equal(ids(), undefined);
       await assert.rejects(

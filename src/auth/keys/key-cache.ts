@@ -215,13 +215,14 @@ export class KeyCache implements ClusterKeys {
   }
 
   #answer(held: Held): KeySet {
+    const { failure, cluster, ending } = held;
+    if (ending.signal.aborted) throw gone(cluster.name);
     const keys = this.#usable(held);
-    if (keys !== undefined && !held.ending.signal.aborted) return keys;
-    const { name } = held.cluster;
-    if (held.ending.signal.aborted) throw gone(name);
+    if (keys !== undefined && failure === undefined) return keys;
+    const lack = keys === undefined ? 'has no keys of it' : 'cannot fetch its newest keys';
     throw new HansaError(
       'HANSA_UNAVAILABLE',
-      `Cannot check tokens of cluster ${name}: the site has no keys of it. ${held.failure?.message ?? 'Try again.'}`,
+      `Cannot check a token of cluster ${cluster.name}: the site ${lack}. ${failure?.message ?? 'Try again.'}`,
     );
   }
 
@@ -268,6 +269,6 @@ export class KeyCache implements ClusterKeys {
 function gone(name: string): HansaError {
   return new HansaError(
     'HANSA_UNAVAILABLE',
-    `Cannot check tokens of cluster ${name}: it was changed or deleted meanwhile. Try again.`,
+    `Cannot check a token of cluster ${name}: it was changed or deleted meanwhile. Try again.`,
   );
 }
