@@ -109,6 +109,14 @@ export const bodies: readonly Case[] = [
     ask: (scene) => review(scene.token(), undefined, { more: { a: 1 } }),
   },
   {
+    name: 'half a surrogate pair in the token and in an audience',
+    ask: () => ({ body: String.raw`{"spec":{"token":"a\ud800","audiences":["\udc00b"]}}` }),
+  },
+  {
+    name: 'escapes in the token',
+    ask: () => ({ body: String.raw`{"spec":{"token":"\u0022\\\/\n\u003c&\u2028"}}` }),
+  },
+  {
     name: 'a duplicate token, of which the last counts',
     ask: (scene) => ({ body: `{"spec":{"token":"x","token":"${scene.token()}"}}` }),
   },

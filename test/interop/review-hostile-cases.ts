@@ -7,7 +7,7 @@ import {
   signToken,
 } from '../../src/auth/review/test-service-account-tokens.ts';
 import { about, type Case, type Deviation, everywhere, fresh } from './review-case.ts';
-import { reviewKeys } from './review-scene.ts';
+import { type ReviewScene, reviewKeys } from './review-scene.ts';
 
 const { rsa, p256, other } = reviewKeys;
 
@@ -38,6 +38,33 @@ export const malformed: readonly Case[] = [
       claims: JSON.stringify(scene.claims()).replace('{', '{"more":{"a":1,"a":2},'),
     }),
   ),
+  about('an issuer in capital letters', (scene) => {
+    const { iss, ...claims } = scene.claims();
+    return signToken({ key: rsa, claims: { ...claims, ISS: iss } });
+  }),
+  about('an issuer in capital letters, of another key', (scene) => {
+    const { iss, ...claims } = scene.claims();
+    return signToken({ key: other, claims: { ...claims, ISS: iss }, header: { kid: undefined } });
+  }),
+  about('two issuers, of which the last is ours', (scene) => {
+    const { iss, ...claims } = scene.claims();
+    return signToken({
+      key: rsa,
+      claims: { iss: 'https://elsewhere.example', ...claims, Iss: iss },
+    });
+  }),
+  about('two issuers, of which the first is ours', (scene) =>
+    scene.token({ 'i\u017fs': 'https://elsewhere.example' }),
+  ),
+  about('an issuer that is a number in capital letters', (scene) => scene.token({ ISS: 1 })),
+  about('claims nested deeply', (scene) => nested(scene, 9_000)),
+  about('claims nested too deeply', (scene) => nested(scene, 10_001)),
+  about('half a surrogate pair in jti', (scene) =>
+    signToken({
+      key: rsa,
+      claims: JSON.stringify(scene.claims()).replace('"jti":"', String.raw`"jti":"\ud800`),
+    }),
+  ),
   about('no kubernetes.io', (scene) => scene.token({ 'kubernetes.io': undefined })),
   about('no namespace', (scene) => scene.token({}, { namespace: '' })),
   about('no name', (scene) => scene.token({}, { serviceaccount: { uid: 'a' } })),
@@ -46,6 +73,12 @@ export const malformed: readonly Case[] = [
     scene.token({}, { serviceaccount: { name: 'a:b', uid: 'a' } }),
   ),
 ];
+
+function nested(scene: ReviewScene, depth: number): string {
+  const deep = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+  const claims = JSON.stringify(scene.claims()).replace('{', `{"deep":${deep},`);
+  return signToken({ key: rsa, claims });
+}
 
 /** Replaces the text between two dots. */
 function withPart(token: string, index: number, change: (part: string) => string): string {

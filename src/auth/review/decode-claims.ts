@@ -98,7 +98,8 @@ const nestedObjects: ReadonlyMap<string, (claims: JsonRecord) => unknown> = new 
 
 /** A null is no value, as in Go. */
 function textOf(value: unknown): string {
-  if (typeof value === 'string') return value;
+  // Go replaces half of a surrogate pair.
+  if (typeof value === 'string') return value.toWellFormed();
   if (value === undefined || value === null) return '';
   throw unfit(value, 'string');
 }
@@ -117,8 +118,9 @@ function referenceOf(value: unknown): ObjectReference | undefined {
 /** One text, or a list of them. */
 function audiencesOf(value: unknown): readonly string[] {
   if (value === undefined) return [];
-  if (typeof value === 'string') return [value];
-  if (Array.isArray(value) && value.every((item) => typeof item === 'string')) return value;
+  if (typeof value === 'string') return [value.toWellFormed()];
+  if (Array.isArray(value) && value.every((item) => typeof item === 'string'))
+    return value.map((item) => item.toWellFormed());
   throw new DecodeProblem(
     'go-jose/go-jose/jwt: expected string or array value to unmarshal to Audience',
   );

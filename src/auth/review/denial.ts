@@ -1,8 +1,6 @@
 // Denials in the words of kube-apiserver. The texts of other libraries that it passes on are part of them.
 
-import type { Verdict } from './verdict.ts';
-
-export type Denial = Extract<Verdict, { readonly authenticated: false }>;
+import type { Denial } from './verdict.ts';
 
 /** Two authenticators of kube-apiserver say this: the first knows only the server's own token. */
 const unknownToken = 'invalid bearer token';

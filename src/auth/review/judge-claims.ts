@@ -4,9 +4,9 @@
 import { quoteGo } from '../../api/schema/go-text.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { ObjectReference, TokenClaims } from './decode-claims.ts';
-import { type Denial, denied } from './denial.ts';
+import { denied } from './denial.ts';
 import type { SignedToken } from './read-token.ts';
-import type { ReviewedUser, Verdict } from './verdict.ts';
+import type { Denial, ReviewedUser, Verdict } from './verdict.ts';
 
 /** How far the clocks of issuer and verifier may differ: the default of go-jose. */
 const leewayMs = 60_000;

@@ -1,9 +1,11 @@
 // Splits a token in compact form (RFC 7515 §7.1) into header, claims and signature, once, and finds it in
 // the text that was sent as kube-apiserver does. Nothing here is verified.
 
-import { blank, type Denial, notOurs } from './denial.ts';
+import { jsonExcess } from '../../core/json/strict-json.ts';
+import { blank, notOurs } from './denial.ts';
 import { isRecord, type JsonRecord } from './json-record.ts';
 import { readHeader, type TokenHeader } from './token-header.ts';
+import type { Denial } from './verdict.ts';
 
 /** Real tokens have about a thousand characters; one with many audiences has a few thousand. */
 export const maxTokenLength = 64 * 1024;
@@ -12,6 +14,7 @@ export interface ParsedToken {
   readonly type: 'parsed';
   readonly header: TokenHeader;
   readonly claims: JsonRecord;
+  /** The issuer that selects the authenticator: of claims called `iss` or `ISS`, the last one. */
   readonly issuer: string;
   /** The bytes of the claims. */
   readonly payload: Buffer;
@@ -44,8 +47,8 @@ export function parseToken(sent: string): ParsedToken | UnreadToken {
 
   const payload = Buffer.from(token.slice(first + 1, second), 'base64url');
   const claims = parseClaims(payload);
-  const issuer = claims?.['iss'];
-  if (claims === undefined || typeof issuer !== 'string') return unread;
+  const issuer = claims && issuerOf(claims);
+  if (claims === undefined || issuer === undefined) return unread;
   const header = readHeader(token.slice(0, first));
   if (header === undefined) return unread;
   return {
@@ -59,7 +62,12 @@ export function parseToken(sent: string): ParsedToken | UnreadToken {
   };
 }
 
+/** Go's decoder refuses deeper nesting. */
+const maxDepth = 10_000;
+
 function parseClaims(payload: Buffer): JsonRecord | undefined {
+  const mayBeDeep = payload.length > maxDepth;
+  if (mayBeDeep && jsonExcess(payload, payload.length, maxDepth) !== undefined) return undefined;
   try {
     const claims: unknown = JSON.parse(payload.toString('utf8'));
     return isRecord(claims) ? claims : undefined;
@@ -67,6 +75,24 @@ function parseClaims(payload: Buffer): JsonRecord | undefined {
     return undefined;
   }
 }
+
+/**
+ * kube-apiserver looks for the issuer with a decoder that ignores case, and later for `iss` with one that
+ * does not. Undefined where it is no text.
+ */
+function issuerOf(claims: JsonRecord): string | undefined {
+  let issuer = '';
+  for (const key in claims) {
+    if (key !== 'iss' && !(key.length === 3 && anyCaseOfIss.test(key))) continue;
+    const value = claims[key];
+    if (typeof value === 'string') issuer = value;
+    else if (value !== null) return undefined;
+  }
+  return issuer;
+}
+
+/** Also with the long s (U+017F), which Unicode folds to s. */
+const anyCaseOfIss = /^iss$/iu;
 
 /** unicode.IsSpace of Go, which differs from that of JavaScript in U+0085 and U+FEFF. */
 const space = /[\t-\r \u0085\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;

@@ -89,7 +89,8 @@ function readJson(body: Buffer, version: ReviewVersion): ReadBody {
   const metadata = recordAt(object['metadata'], 'TokenReview.metadata', 'v1.ObjectMeta', unfit);
   const text = (value: unknown, path: string) => {
     if (value === undefined || value === null) return '';
-    if (typeof value === 'string') return value;
+    // Go replaces half of a surrogate pair.
+    if (typeof value === 'string') return value.toWellFormed();
     throw unfit(unmarshalError(value, path, 'string'));
   };
   const audiences = spec['audiences'] ?? [];

@@ -105,6 +105,31 @@ suite('a token that is denied', () => {
     );
   });
 
+  test('has the issuer in capital letters only, which selects it and then does not count', () => {
+    const { iss, ...others } = claims;
+    assert.equal(
+      errorOf(signToken({ key: ec, claims: { ...others, ISS: iss } })),
+      '[invalid bearer token, token issuer "" is invalid]',
+    );
+    assert.equal(
+      errorOf(signToken({ key: ec, claims: { iss: 'x', ...others, Iss: iss } })),
+      '[invalid bearer token, token issuer "x" is invalid]',
+    );
+    assert.equal(
+      errorOf(signToken({ key: ec, claims: { ...claims, 'i\u017fs': 'x' } })),
+      'invalid bearer token',
+    );
+  });
+
+  test('has claims nested deeper than Go reads', () => {
+    const nested = (depth: number) => {
+      const deep = `${'['.repeat(depth)}${']'.repeat(depth)}`;
+      return signToken({ key: ec, claims: JSON.stringify(claims).replace('{', `{"x":${deep},`) });
+    };
+    assert.equal(errorOf(nested(10_000)), 'invalid bearer token');
+    assert.equal(read(nested(9_999)).type, 'signed');
+  });
+
   test('has a wrong signature', () => {
     const token = signToken({ key: stranger, claims, header: { kid: keyIdOf(ec) } });
     assert.equal(errorOf(token), wrongSignature);

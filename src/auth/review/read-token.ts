@@ -1,11 +1,13 @@
 // Reads a token of one cluster: finds it, checks the issuer, and verifies the signature with the keys of
 // that cluster. The order of the checks is that of kube-apiserver, because its answers depend on it.
 
+import { quoteGo } from '../../api/schema/go-text.ts';
 import { verifyJws } from '../../core/identity/jwt/jws.ts';
 import type { KeySet, VerificationKey } from '../keys/cluster-keys.ts';
 import { decodeClaims, legacyIssuer, type TokenClaims } from './decode-claims.ts';
-import { type Denial, denied, notOurs, wrongSignature } from './denial.ts';
+import { denied, notOurs, wrongSignature } from './denial.ts';
 import { type ParsedToken, parseToken } from './parse-token.ts';
+import type { Denial } from './verdict.ts';
 
 /** A token whose signature a key of the cluster made. */
 export interface SignedToken {
@@ -34,8 +36,14 @@ export function readToken(sent: string, keys: KeySet, issuer: string): ReadToken
   const reasons: string[] = [];
   for (const key of candidates) {
     const claims = claimsSignedBy(key, parsed);
-    if (typeof claims !== 'string') return { type: 'signed', token: signedToken(claims) };
-    reasons.push(claims);
+    if (typeof claims === 'string') {
+      reasons.push(claims);
+      continue;
+    }
+    const { iss = '' } = parsed.claims;
+    if (iss === parsed.issuer) return { type: 'signed', token: signedToken(claims) };
+    const shown = quoteGo(typeof iss === 'string' ? iss : '');
+    return { type: 'denied', verdict: denied(`token issuer ${shown} is invalid`) };
   }
   return { type: 'denied', verdict: denied(...reasons) };
 }

@@ -32,6 +32,8 @@ test('equal keys of different objects, and keys inside strings, are no duplicate
 test('nesting beyond the limit is reported', () => {
   assert.equal(jsonExcess('['.repeat(513) + ']'.repeat(513)), '[');
   assert.equal(jsonExcess('['.repeat(512) + ']'.repeat(512)), undefined);
+  assert.equal(strict.jsonExcess(Buffer.from('[[[]]]'), 10, 2), '[');
+  assert.equal(strict.jsonExcess(Buffer.from('[[]]'), 10, 2), undefined);
 });
 
 test('what JSON.stringify writes never has duplicates', () => {

@@ -28,7 +28,11 @@ const BACKSLASH = 0x5c;
  * Checks the limits. Call it before JSON.parse, which would block the process on a million small
  * values. `text` need not be JSON.
  */
-export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess | undefined {
+export function jsonExcess(
+  text: Uint8Array,
+  maxValues = MAX_VALUES,
+  maxDepth = MAX_DEPTH,
+): JsonExcess | undefined {
   let depth = 0;
   let values = 0;
   let inString = false;
@@ -47,7 +51,7 @@ export function jsonExcess(text: Uint8Array, maxValues = MAX_VALUES): JsonExcess
       case 0x5b: // [
         depth += 1;
         values += 1;
-        if (depth > MAX_DEPTH) return code === 0x7b ? '{' : '[';
+        if (depth > maxDepth) return code === 0x7b ? '{' : '[';
         if (values > maxValues) return 'values';
         break;
       case 0x7d: // }
