@@ -86,8 +86,16 @@ export class ReviewMetrics {
     );
     const gauge = (name: string, help: string, read: () => number): void =>
       metrics.observe({ name, help }, (report) => report({}, read()));
-    gauge('hansa_verdict_cache_bytes', 'Memory of cached verdicts.', () => cache.bytes);
-    gauge('hansa_verdict_cache_entries', 'Cached verdicts.', () => cache.size);
+    gauge(
+      'hansa_verdict_cache_bytes',
+      'Memory of cached verdicts and verified claims.',
+      () => cache.bytes,
+    );
+    gauge(
+      'hansa_verdict_cache_entries',
+      'Tokens whose verified claims or verdicts are cached.',
+      () => cache.size,
+    );
   }
 
   of(cluster: string): ClusterCounts {

@@ -146,6 +146,40 @@ suite('keys', () => {
   }
 });
 
+suite('the signature of a token', () => {
+  for (const mode of ['jwks', 'hybrid', 'tokenreview'] as const) {
+    test(`is verified once in mode ${mode}, until the keys change`, async () => {
+      const scene = reviewScene({ mode, maxRevocationLagMs: 0 });
+      const token = tokenOf(scene);
+      let verified = 0;
+      const use = (version: string): void => {
+        const set = keySet(scene.clock.now(), undefined, version);
+        const counting = (keyId: string | undefined) => {
+          verified++;
+          return set.for(keyId);
+        };
+        scene.keys.current = { ...set, for: counting };
+      };
+      for (const version of ['v1', 'v1', 'v2']) {
+        use(version);
+        for (let i = 0; i < 3; i++) {
+          assert.equal((await ask(scene, token)).authenticated, true);
+          await scene.clock.advance(1);
+        }
+      }
+      assert.equal(verified, 2);
+    });
+  }
+
+  test('is verified again after the API server denied the token', async () => {
+    const scene = reviewScene();
+    const token = tokenOf(scene);
+    scene.server.revoked.add(token);
+    await ask(scene, token);
+    assert.match(scene.metrics.expose(), /^hansa_verdict_cache_entries 0$/m);
+  });
+});
+
 suite('in mode hybrid', () => {
   test('the API server gets the question as it was asked', async () => {
     const scene = reviewScene();
@@ -298,7 +332,7 @@ suite('metrics', () => {
       'hansa_cluster_verdict_cache_lookups_total{cluster="app1",result="hit"} 1',
       'hansa_cluster_forwards_in_flight{cluster="app1"} 0',
       'hansa_cluster_forward_duration_seconds_count{cluster="app1"} 2',
-      'hansa_verdict_cache_entries 1',
+      'hansa_verdict_cache_entries 2',
     ]) {
       assert.ok(text.includes(`${line}\n`), line);
     }

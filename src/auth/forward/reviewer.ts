@@ -85,25 +85,26 @@ export class ClusterTokenReviewer implements TokenReviewer {
   #answer(asked: Asked, keys: KeySet): Verdict | Promise<Verdict> | undefined {
     const { cluster, question, key, counts } = asked;
     const { mode } = cluster;
-    if (mode !== 'tokenreview') {
-      const cached = this.#cache.find(cluster, keys.version, key);
-      if (cached !== undefined) {
-        counts.hits++;
-        return inOrderOf(question, cached);
-      }
-      counts.misses++;
+    const known = this.#cache.find(cluster, keys.version, key);
+    const acceptance = mode === 'tokenreview' ? undefined : known?.acceptance;
+    if (acceptance !== undefined) {
+      counts.hits++;
+      return inOrderOf(question, acceptance);
     }
+    if (mode !== 'tokenreview') counts.misses++;
+    if (known !== undefined) return this.#forward(asked, keys, known.claimed);
     const reading = readToken(question.token, keys, cluster.issuer);
     if (reading.type === 'unknownKey') return undefined;
     if (reading.type === 'denied') return reading.verdict;
     const judge = mode === 'jwks' ? judgeByKeys : judgeClaims;
     const verdict = judge(reading.token, cluster, question.audiences, this.#clock.now());
     if (!verdict.authenticated) return verdict;
+    const claimed = { acceptance: verdict, tokenAudiences: reading.token.audiences };
     if (mode !== 'jwks') {
-      const claimed = { acceptance: verdict, tokenAudiences: reading.token.audiences };
+      this.#cache.add(cluster, keys.version, key, claimed);
       return this.#forward(asked, keys, claimed);
     }
-    this.#cache.add(cluster, keys.version, key, verdict);
+    this.#cache.add(cluster, keys.version, key, claimed, verdict);
     return verdict;
   }
 
@@ -143,8 +144,9 @@ export class ClusterTokenReviewer implements TokenReviewer {
         this.#cache.remove(cluster, key);
         return verdict;
       }
-      if (mode === 'hybrid' || onUnreachable === 'allowUntilLag') {
-        this.#cache.add(cluster, keys.version, key, verdict, beganAt + maxRevocationLagMs);
+      if (maxRevocationLagMs > 0 && (mode === 'hybrid' || onUnreachable === 'allowUntilLag')) {
+        const acceptedUntil = beganAt + maxRevocationLagMs;
+        this.#cache.add(cluster, keys.version, key, claimed, verdict, acceptedUntil);
       }
       return inOrderOf(question, verdict);
     } catch (caught) {
@@ -152,7 +154,7 @@ export class ClusterTokenReviewer implements TokenReviewer {
         onUnreachable === 'allowUntilLag' &&
         caught instanceof UncheckedError &&
         outages.has(caught.reason)
-          ? this.#cache.find(cluster, keys.version, key)
+          ? this.#cache.find(cluster, keys.version, key)?.acceptance
           : undefined;
       if (earlier === undefined) throw caught;
       return inOrderOf(question, earlier);

@@ -50,11 +50,12 @@ export function readUpstreamAnswer(
     throw new UnacceptableAnswer('it accepts the token and reports an error');
   }
   const { acceptance } = claimed;
-  return {
-    ...acceptance,
-    user: checkedUser(record(status['user'], 'it accepts the token for no user'), acceptance.user),
-    audiences: checkedAudiences(status['audiences'], question, claimed),
-  };
+  const given = record(status['user'], 'it accepts the token for no user');
+  const user = checkedUser(given, acceptance.user);
+  const audiences = checkedAudiences(status['audiences'], question, claimed);
+  // The usual case, which then takes no memory of its own.
+  if (user === acceptance.user && isSame(audiences, acceptance.audiences)) return acceptance;
+  return { ...acceptance, user, audiences };
 }
 
 function parse(body: Buffer, question: TokenQuestion): unknown {
@@ -89,7 +90,10 @@ function checkedUser(user: Readonly<Record<string, unknown>>, claimed: ReviewedU
   if (!isSame(groups.toSorted(), claimed.groups.toSorted())) {
     throw new UnacceptableAnswer('it gives other groups than the claims of the token');
   }
-  return { ...claimed, extra: checkedExtra(user['extra'] ?? {}, claimed.extra) };
+  const extra = checkedExtra(user['extra'] ?? {}, claimed.extra);
+  return Object.keys(extra).length === Object.keys(claimed.extra).length
+    ? claimed
+    : { ...claimed, extra };
 }
 
 function checkedExtra(answered: unknown, claimed: ReviewedUser['extra']): ReviewedUser['extra'] {

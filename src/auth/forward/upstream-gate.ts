@@ -46,9 +46,8 @@ export class UpstreamGate {
     const now = this.#clock.monotonic();
     if (now < this.#throttledUntil) return this.#throttling(this.#throttledUntil - now);
     if (this.#closedFor === undefined) return undefined;
-    if (now >= this.#closedUntil && !this.#isProbing) return undefined;
-    const { reason, why } = this.#closedFor;
-    return new UncheckedError(reason, this.#clusterName, why, { cause: this.#closedFor });
+    // The same error for all, because a dead cluster must cost next to nothing.
+    return now >= this.#closedUntil && !this.#isProbing ? undefined : this.#closedFor;
   }
 
   /** Throws `problem()`. */

@@ -5,12 +5,17 @@ import { runInNewContext } from 'node:vm';
 import fc from 'fast-check';
 import { VirtualClock } from '../../core/clock/virtual.ts';
 import type { Acceptance } from '../review/verdict.ts';
-import { acceptanceBytes } from './acceptance-bytes.ts';
+import { knownTokenBytes } from './known-token-bytes.ts';
 import { issuer, userOf } from './test-tokens.ts';
 import { questionKey, VerdictCache } from './verdict-cache.ts';
 
 const app1 = { uid: 'uid-1', generation: 1 };
 const app2 = { uid: 'uid-2', generation: 1 };
+
+const claimedBy = (acceptance: Acceptance) => ({
+  acceptance,
+  tokenAudiences: acceptance.audiences,
+});
 
 function cacheOf(maxEntries = 100) {
   const clock = new VirtualClock();
@@ -20,9 +25,18 @@ function cacheOf(maxEntries = 100) {
     audiences: [issuer],
     expiresAtMs: clock.now() + lifetimeMs,
   });
-  const each = acceptanceBytes(accept('aaa'));
+  const each = knownTokenBytes(claimedBy(accept('aaa')), undefined);
   const cache = new VerdictCache({ clock, maxBytes: maxEntries * each });
-  return { clock, cache, accept, each };
+  const add = (
+    cluster: typeof app1,
+    version: string,
+    key: string,
+    acceptance: Acceptance,
+    until?: number,
+  ): void => cache.add(cluster, version, key, claimedBy(acceptance), acceptance, until);
+  const find = (cluster: typeof app1, version: string, key: string): Acceptance | undefined =>
+    cache.find(cluster, version, key)?.acceptance;
+  return { clock, cache, add, find, accept, each };
 }
 
 suite('the key of a question', () => {
@@ -56,91 +70,100 @@ suite('the key of a question', () => {
 
 suite('a cached acceptance', () => {
   test('is found until its check is too old', async () => {
-    const { clock, cache, accept } = cacheOf();
+    const { clock, cache, add, find, accept } = cacheOf();
     const acceptance = accept();
-    cache.add(app1, 'v1', 'key', acceptance, clock.monotonic() + 10_000);
+    add(app1, 'v1', 'key', acceptance, clock.monotonic() + 10_000);
     await clock.advance(9_999);
-    assert.equal(cache.find(app1, 'v1', 'key'), acceptance);
+    assert.equal(find(app1, 'v1', 'key'), acceptance);
     await clock.advance(1);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
-    assert.equal(cache.bytes, 0);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
+    assert.deepEqual(cache.find(app1, 'v1', 'key')?.claimed, claimedBy(acceptance));
   });
 
   test('ends with its token, although its check is young', async () => {
-    const { clock, cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept('app', 5_000), clock.monotonic() + 10_000);
+    const { clock, add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept('app', 5_000), clock.monotonic() + 10_000);
     await clock.advance(4_999);
-    assert.notEqual(cache.find(app1, 'v1', 'key'), undefined);
+    assert.notEqual(find(app1, 'v1', 'key'), undefined);
     await clock.advance(1);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
   });
 
   test('ends when the wall clock jumps past the expiry of its token', () => {
-    const { clock, cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept('app', 5_000));
+    const { clock, add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept('app', 5_000));
     clock.jumpWall(5_000);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
   });
 
   test('lives no longer because the wall clock jumps back', async () => {
-    const { clock, cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept('app', 5_000));
+    const { clock, add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept('app', 5_000));
     clock.jumpWall(-3_600_000);
     await clock.advance(5_000);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
   });
 
-  test('is not kept where the token has expired or the check is too old', () => {
-    const { clock, cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'a', accept('app', 0));
-    cache.add(app1, 'v1', 'b', accept(), clock.monotonic());
+  test('is not kept where the token has expired', () => {
+    const { cache, add, accept } = cacheOf();
+    add(app1, 'v1', 'a', accept('app', 0));
     assert.equal(cache.size, 0);
   });
 
+  test('that was never there leaves the claims', () => {
+    const { clock, cache, add, accept } = cacheOf();
+    cache.add(app1, 'v1', 'a', claimedBy(accept()));
+    add(app1, 'v1', 'b', accept(), clock.monotonic());
+    for (const key of ['a', 'b']) {
+      assert.notEqual(cache.find(app1, 'v1', key), undefined);
+      assert.equal(cache.find(app1, 'v1', key)?.acceptance, undefined);
+    }
+  });
+
   test('of a token without an end is kept', async () => {
-    const { clock, cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept('app', Number.POSITIVE_INFINITY), 10_000);
-    assert.notEqual(cache.find(app1, 'v1', 'key'), undefined);
+    const { clock, add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept('app', Number.POSITIVE_INFINITY), 10_000);
+    assert.notEqual(find(app1, 'v1', 'key'), undefined);
     await clock.advance(10_000);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
   });
 
   test('ends when the keys of the cluster change', () => {
-    const { cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept());
-    assert.equal(cache.find(app1, 'v2', 'key'), undefined);
-    assert.equal(cache.find(app1, 'v1', 'key'), undefined);
+    const { add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept());
+    assert.equal(find(app1, 'v2', 'key'), undefined);
+    assert.equal(find(app1, 'v1', 'key'), undefined);
   });
 
   test('is not found for another cluster or another version of the cluster', () => {
-    const { cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept());
-    assert.equal(cache.find(app2, 'v1', 'key'), undefined);
-    assert.equal(cache.find({ ...app1, generation: 2 }, 'v1', 'key'), undefined);
-    assert.equal(cache.find({ ...app1, generation: 0 }, 'v1', 'key'), undefined);
+    const { add, find, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept());
+    assert.equal(find(app2, 'v1', 'key'), undefined);
+    assert.equal(find({ ...app1, generation: 2 }, 'v1', 'key'), undefined);
+    assert.equal(find({ ...app1, generation: 0 }, 'v1', 'key'), undefined);
   });
 
   test('of an older version of the cluster is not kept beside a newer one', () => {
-    const { cache, accept } = cacheOf();
-    cache.add({ ...app1, generation: 2 }, 'v1', 'new', accept());
-    cache.add(app1, 'v1', 'old', accept());
-    assert.equal(cache.find(app1, 'v1', 'old'), undefined);
-    assert.notEqual(cache.find({ ...app1, generation: 2 }, 'v1', 'new'), undefined);
+    const { add, find, accept } = cacheOf();
+    add({ ...app1, generation: 2 }, 'v1', 'new', accept());
+    add(app1, 'v1', 'old', accept());
+    assert.equal(find(app1, 'v1', 'old'), undefined);
+    assert.notEqual(find({ ...app1, generation: 2 }, 'v1', 'new'), undefined);
   });
 
   test('goes with its cluster, and with a change of it', () => {
-    const { cache, accept } = cacheOf();
+    const { cache, add, find, accept } = cacheOf();
     for (const cluster of [app1, app2, { uid: 'uid-3', generation: 1 }]) {
-      cache.add(cluster, 'v1', 'key', accept());
+      add(cluster, 'v1', 'key', accept());
     }
     cache.retain([app1, { ...app2, generation: 2 }]);
     assert.equal(cache.size, 1);
-    assert.notEqual(cache.find(app1, 'v1', 'key'), undefined);
+    assert.notEqual(find(app1, 'v1', 'key'), undefined);
   });
 
   test('can be removed', () => {
-    const { cache, accept } = cacheOf();
-    cache.add(app1, 'v1', 'key', accept());
+    const { cache, add, accept } = cacheOf();
+    add(app1, 'v1', 'key', accept());
     cache.remove(app1, 'other');
     cache.remove(app2, 'key');
     assert.equal(cache.size, 1);
@@ -151,43 +174,43 @@ suite('a cached acceptance', () => {
 
 suite('the size of the cache', () => {
   test('is bounded, and the oldest unused entries go first', () => {
-    const { cache, accept } = cacheOf(3);
-    for (const key of ['a', 'b', 'c']) cache.add(app1, 'v1', key, accept('aaa'));
-    cache.find(app1, 'v1', 'a');
-    cache.add(app1, 'v1', 'd', accept('aaa'));
-    const found = ['a', 'b', 'c', 'd'].filter((key) => cache.find(app1, 'v1', key) !== undefined);
+    const { add, find, accept } = cacheOf(3);
+    for (const key of ['a', 'b', 'c']) add(app1, 'v1', key, accept('aaa'));
+    find(app1, 'v1', 'a');
+    add(app1, 'v1', 'd', accept('aaa'));
+    const found = ['a', 'b', 'c', 'd'].filter((key) => find(app1, 'v1', key) !== undefined);
     assert.deepEqual(found, ['a', 'c', 'd']);
   });
 
   test('leaves out an acceptance that is larger than the whole cache', () => {
-    const { cache, accept } = cacheOf(3);
-    cache.add(app1, 'v1', 'small', accept('aaa'));
-    cache.add(app1, 'v1', 'large', accept('a'.repeat(10_000)));
-    assert.equal(cache.find(app1, 'v1', 'large'), undefined);
-    assert.notEqual(cache.find(app1, 'v1', 'small'), undefined);
+    const { add, find, accept } = cacheOf(3);
+    add(app1, 'v1', 'small', accept('aaa'));
+    add(app1, 'v1', 'large', accept('a'.repeat(10_000)));
+    assert.equal(find(app1, 'v1', 'large'), undefined);
+    assert.notEqual(find(app1, 'v1', 'small'), undefined);
   });
 
   test('is shared, so a flood in one cluster does not displace another one', () => {
-    const { cache, accept } = cacheOf(10);
-    for (let i = 0; i < 5; i++) cache.add(app2, 'v1', `quiet${i}`, accept('aaa'));
-    for (let i = 0; i < 1000; i++) cache.add(app1, 'v1', `flood${i}`, accept('aaa'));
-    for (let i = 0; i < 5; i++) assert.notEqual(cache.find(app2, 'v1', `quiet${i}`), undefined);
+    const { add, find, accept } = cacheOf(10);
+    for (let i = 0; i < 5; i++) add(app2, 'v1', `quiet${i}`, accept('aaa'));
+    for (let i = 0; i < 1000; i++) add(app1, 'v1', `flood${i}`, accept('aaa'));
+    for (let i = 0; i < 5; i++) assert.notEqual(find(app2, 'v1', `quiet${i}`), undefined);
   });
 
   test('gives a new cluster its share of a full cache', () => {
-    const { cache, accept } = cacheOf(10);
-    for (let i = 0; i < 10; i++) cache.add(app1, 'v1', `first${i}`, accept('aaa'));
-    for (let i = 0; i < 5; i++) cache.add(app2, 'v1', `second${i}`, accept('aaa'));
-    for (let i = 0; i < 5; i++) assert.notEqual(cache.find(app2, 'v1', `second${i}`), undefined);
+    const { add, find, accept } = cacheOf(10);
+    for (let i = 0; i < 10; i++) add(app1, 'v1', `first${i}`, accept('aaa'));
+    for (let i = 0; i < 5; i++) add(app2, 'v1', `second${i}`, accept('aaa'));
+    for (let i = 0; i < 5; i++) assert.notEqual(find(app2, 'v1', `second${i}`), undefined);
   });
 
   test('shrinks while entries are added, without a timer', async () => {
-    const { clock, cache, accept } = cacheOf();
+    const { clock, cache, add, accept } = cacheOf();
     for (let i = 0; i < 8; i++) {
-      cache.add(app1, 'v1', `old${i}`, accept('aaa'), clock.monotonic() + 1000);
+      add(app1, 'v1', `old${i}`, accept('aaa', 1000));
     }
     await clock.advance(1000);
-    for (const key of ['a', 'b']) cache.add(app1, 'v1', key, accept('aaa'));
+    for (const key of ['a', 'b']) add(app1, 'v1', key, accept('aaa'));
     assert.equal(cache.size, 2);
   });
 
@@ -222,17 +245,17 @@ suite('the size of the cache', () => {
         fc.array(step, { maxLength: 200 }),
         fc.integer({ min: 1, max: 6 }),
         (steps, most) => {
-          const { clock, cache, accept, each } = cacheOf(most);
+          const { clock, cache, add, find, accept, each } = cacheOf(most);
           for (const taken of steps) {
             if (taken.do === 'add') {
-              cache.add(
+              add(
                 taken.cluster,
                 'v1',
                 taken.key,
                 accept(taken.name),
                 clock.monotonic() + taken.lagMs,
               );
-            } else if (taken.do === 'find') cache.find(taken.cluster, taken.version, taken.key);
+            } else if (taken.do === 'find') find(taken.cluster, taken.version, taken.key);
             else if (taken.do === 'remove') cache.remove(taken.cluster, taken.key);
             else cache.retain(taken.clusters);
             assert.ok(cache.bytes <= most * each);
@@ -249,14 +272,14 @@ suite('the size of the cache', () => {
   test('is close to the memory that it takes', () => {
     setFlagsFromString('--expose-gc');
     const collectGarbage = runInNewContext('gc') as () => void;
-    const { cache, clock } = cacheOf(1_000_000);
+    const { clock, cache, add } = cacheOf(1_000_000);
     const count = 20_000;
     // Parsed, as the claims of tokens are, so that no two entries share a string.
     const text = JSON.stringify(userOf('app-0123456789'));
     collectGarbage();
     const before = process.memoryUsage().heapUsed;
     for (let i = 0; i < count; i++) {
-      cache.add(app1, 'v1', questionKey(`token ${i}`, []), {
+      add(app1, 'v1', questionKey(`token ${i}`, []), {
         authenticated: true,
         user: JSON.parse(text) as Acceptance['user'],
         audiences: JSON.parse(`["${issuer}"]`) as string[],

@@ -1,24 +1,64 @@
-// Cached acceptances of tokens, bounded by bytes. Denials are never cached, as in kube-apiserver.
+// Known tokens, bounded by bytes: what their verified claims say, and until when they are accepted without
+// another check. Denials are never cached, as in kube-apiserver.
 //
-// An entry ends at the expiry of its token, when its check is too old, when the keys of its cluster
-// change, and when the Cluster changes or goes. Only digests of tokens are kept.
+// An entry ends at the expiry of its token, when the keys of its cluster change, and when the Cluster
+// changes or goes. Only digests of tokens are kept.
 
 import { hash } from 'node:crypto';
 import type { Clock } from '../../core/clock/clock.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import type { Acceptance } from '../review/verdict.ts';
-import { acceptanceBytes } from './acceptance-bytes.ts';
+import { knownTokenBytes } from './known-token-bytes.ts';
+import type { ClaimedIdentity } from './upstream-answer.ts';
 
 type ClusterVersion = Pick<ReviewedCluster, 'uid' | 'generation'>;
 
-interface Entry {
-  readonly acceptance: Acceptance;
+/** The signature and the claims of such a token need no other check until it expires. */
+export interface KnownToken {
+  readonly claimed: ClaimedIdentity;
+  /** The verdict for as long as its check counts. */
+  readonly acceptance: Acceptance | undefined;
+}
+
+class Entry implements KnownToken {
+  readonly claimed: ClaimedIdentity;
   readonly keysVersion: string;
   /** Monotonic. */
   readonly endsAt: number;
   readonly bytes: number;
+  readonly #clock: Clock;
+  readonly #acceptance: Acceptance | undefined;
+  readonly #acceptedUntil: number;
   /** Whether a review used it since it was added or last spared. */
-  used: boolean;
+  used = false;
+
+  constructor(
+    clock: Clock,
+    keysVersion: string,
+    claimed: ClaimedIdentity,
+    acceptance: Acceptance | undefined,
+    acceptedUntil: number,
+  ) {
+    this.#clock = clock;
+    this.keysVersion = keysVersion;
+    this.claimed = claimed;
+    this.#acceptance = acceptance;
+    this.#acceptedUntil = acceptedUntil;
+    this.endsAt = clock.monotonic() + claimed.acceptance.expiresAtMs - clock.now();
+    this.bytes = knownTokenBytes(claimed, acceptance);
+  }
+
+  get acceptance(): Acceptance | undefined {
+    return this.#clock.monotonic() < this.#acceptedUntil ? this.#acceptance : undefined;
+  }
+
+  get hasEnded(): boolean {
+    // The wall clock too, because it may have been corrected since.
+    return (
+      this.#clock.monotonic() >= this.endsAt ||
+      this.#clock.now() >= this.claimed.acceptance.expiresAtMs
+    );
+  }
 }
 
 /** The entries of one version of one cluster, oldest first. */
@@ -42,8 +82,7 @@ export function questionKey(token: string, audiences: readonly string[]): string
 }
 
 /**
- * First in, first out, and an entry that was used since is spared once. Hits write one flag. In mode hybrid
- * the oldest entry is also the one that ends first. Space is taken from the cluster that needs it, unless
+ * First in, first out, and an entry that was used since is spared once. Hits write one flag. Space is taken from the cluster that needs it, unless
  * that one has less than its share: then from the largest one. So one cluster cannot displace the others.
  */
 export class VerdictCache {
@@ -67,36 +106,33 @@ export class VerdictCache {
     return size;
   }
 
-  find(cluster: ClusterVersion, keysVersion: string, key: string): Acceptance | undefined {
+  find(cluster: ClusterVersion, keysVersion: string, key: string): KnownToken | undefined {
     const shelf = this.#shelves.get(cluster.uid);
     if (shelf?.generation !== cluster.generation) return undefined;
     const entry = shelf.entries.get(key);
     if (entry === undefined) return undefined;
-    if (entry.keysVersion !== keysVersion || this.#hasEnded(entry)) {
+    if (entry.keysVersion !== keysVersion || entry.hasEnded) {
       this.#drop(shelf, key, entry);
       return undefined;
     }
     entry.used = true;
-    return entry.acceptance;
+    return entry;
   }
 
-  /** Keeps it until the token expires or the monotonic time `endsAt`, whichever comes first. */
+  /**
+   * Keeps the claims until the token expires, and the acceptance, if there is one, until the monotonic time
+   * `acceptedUntil` but no longer. Replaces what was known about the token.
+   */
   add(
     cluster: ClusterVersion,
     keysVersion: string,
     key: string,
-    acceptance: Acceptance,
-    endsAt = Number.POSITIVE_INFINITY,
+    claimed: ClaimedIdentity,
+    acceptance?: Acceptance,
+    acceptedUntil = Number.POSITIVE_INFINITY,
   ): void {
-    const left = acceptance.expiresAtMs - this.#clock.now();
-    const entry: Entry = {
-      acceptance,
-      keysVersion,
-      endsAt: Math.min(endsAt, this.#clock.monotonic() + left),
-      bytes: acceptanceBytes(acceptance),
-      used: false,
-    };
-    if (this.#hasEnded(entry) || entry.bytes > this.#maxBytes) return;
+    const entry = new Entry(this.#clock, keysVersion, claimed, acceptance, acceptedUntil);
+    if (entry.hasEnded || entry.bytes > this.#maxBytes) return;
     const shelf = this.#shelfFor(cluster);
     if (shelf === undefined) return;
     const earlier = shelf.entries.get(key);
@@ -138,11 +174,6 @@ export class VerdictCache {
     this.#shelves.delete(uid);
   }
 
-  #hasEnded({ endsAt, acceptance }: Entry): boolean {
-    // The wall clock too, because it may have been corrected since.
-    return this.#clock.monotonic() >= endsAt || this.#clock.now() >= acceptance.expiresAtMs;
-  }
-
   #put(shelf: Shelf, key: string, entry: Entry): void {
     shelf.entries.set(key, entry);
     shelf.bytes += entry.bytes;
@@ -158,7 +189,7 @@ export class VerdictCache {
   #sweep(shelf: Shelf): void {
     let left = sweptAtOnce;
     for (const [key, entry] of shelf.entries) {
-      if (left-- === 0 || !this.#hasEnded(entry)) return;
+      if (left-- === 0 || !entry.hasEnded) return;
       this.#drop(shelf, key, entry);
     }
   }
@@ -173,7 +204,7 @@ export class VerdictCache {
   #evict(shelf: Shelf): void {
     for (const [key, entry] of shelf.entries) {
       this.#drop(shelf, key, entry);
-      if (!entry.used || this.#hasEnded(entry)) return;
+      if (!entry.used || entry.hasEnded) return;
       entry.used = false;
       this.#put(shelf, key, entry);
     }
