@@ -13,6 +13,7 @@ import { accompanyLocal, localClusterName, localExpectation } from './clusters/l
 import { clusterController } from './controllers/cluster-controller.ts';
 import { keyController } from './controllers/key-controller.ts';
 import { KeyCache } from './keys/key-cache.ts';
+import { hostOfCluster } from './routes/cluster-hosts.ts';
 import type { AuthSettings } from './settings.ts';
 
 export interface ClusterParts {
@@ -69,7 +70,7 @@ export function clusterParts(
         resources: context.resources<Cluster>(clusterKind),
         find,
         keys,
-        hostOf: (name) => `api.${name}.${settings.baseDomain}`,
+        hostOf: (name) => hostOfCluster(settings.baseDomain, name),
       }),
     ],
     admit: (kind, next, live, warn) =>

@@ -6,6 +6,7 @@ import { group, type Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { pemCertificates } from '../../core/identity/tls/web-transport.ts';
 import type { Expectation } from '../../core/store/store.ts';
+import { hostOfCluster } from '../routes/cluster-hosts.ts';
 import { discoveryURL, modeOf } from './compile-cluster.ts';
 
 type Spec = Cluster['spec'];
@@ -47,7 +48,7 @@ export function admitCluster(
       { details: { group, kind, name, causes: [{ reason: 'FieldValueInvalid', message, field }] } },
     );
   };
-  const host = `api.${name}.${parts.settings.baseDomain}`;
+  const host = hostOfCluster(parts.settings.baseDomain, name);
   if (host.length > longestHostName) {
     refuse(
       'metadata.name',

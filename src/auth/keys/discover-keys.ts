@@ -96,8 +96,7 @@ async function askIssuer(
     maxBytes: number,
     checkAddress: (address: string) => void,
   ): Promise<Buffer> => {
-    // Whole milliseconds: a message that repeats in the same words is no change of state.
-    const leftMs = Math.max(Math.ceil(endsAtMs - clock.monotonic()), 1);
+    const leftMs = leftUntil(endsAtMs, clock);
     const connection = await transport.connect({
       url: from,
       asSite: false,
@@ -141,12 +140,11 @@ async function askAPIServer(
 ): Promise<JwksKeys> {
   const endsAtMs = clock.monotonic() + timeoutMs;
   const get = async (path: string, maxBytes: number): Promise<Buffer> => {
-    const leftMs = Math.max(Math.ceil(endsAtMs - clock.monotonic()), 1);
     const { status, headers, body } = await client.request({
       method: 'GET',
       path,
       headers: { accept: 'application/json, application/jwk-set+json' },
-      timeoutMs: leftMs,
+      timeoutMs: leftUntil(endsAtMs, clock),
       maxBytes,
       signal,
     });
@@ -157,6 +155,11 @@ async function askAPIServer(
   const configuration = await get(configurationPath, maxConfigurationBytes);
   readConfiguration(configuration, issuer, 'The API server');
   return readKeys(await get(jwksPath, maxJwksBytes), 'The API server');
+}
+
+/** Whole seconds: a message that repeats in the same words is no change of state. */
+function leftUntil(endsAtMs: number, clock: Clock): number {
+  return Math.max(Math.ceil((endsAtMs - clock.monotonic()) / 1000), 1) * 1000;
 }
 
 function checkAPIServerStatus(status: number, path: string): void {

@@ -2,7 +2,6 @@
 // connection is handed out after the server's certificate was verified, so a request and its token
 // never reach another server.
 
-import { X509Certificate } from 'node:crypto';
 import { request as httpRequest } from 'node:http';
 import { isIP, type Socket } from 'node:net';
 import { connect, type SecureContext, type TLSSocket } from 'node:tls';
@@ -11,7 +10,7 @@ import { linkedSignal } from '../clock/linked-signal.ts';
 import { HansaError } from '../errors/error.ts';
 import { inWords } from '../identity/tls/connect-failure.ts';
 import { dial } from '../identity/tls/dial.ts';
-import { webContext, WebJudge } from '../identity/tls/web-transport.ts';
+import { pemCertificates, webContext, WebJudge } from '../identity/tls/web-transport.ts';
 import type { KubeCredential, KubeEndpoint } from './kube-client.ts';
 import { unreachable, unreachableBy } from './kube-errors.ts';
 
@@ -70,21 +69,14 @@ export function kubeContext(
 }
 
 function checkAuthorities(where: string, pem: string): void {
-  const blocks = pem.match(/-----BEGIN CERTIFICATE-----[^-]*-----END CERTIFICATE-----/g) ?? [];
-  const refuse = (why: string, cause?: unknown): HansaError =>
-    new HansaError(
+  try {
+    pemCertificates(pem);
+  } catch (cause) {
+    throw new HansaError(
       'HANSA_CERTIFICATE_INVALID',
-      `Cannot use the CA of the API server ${where}: ${why}.`,
+      `Cannot use the CA of the API server ${where}: ${(cause as Error).message}.`,
       { cause },
     );
-  if (blocks.length === 0) throw refuse('it contains no certificate in PEM');
-  for (const [index, block] of blocks.entries()) {
-    try {
-      // The constructor is the parser.
-      void new X509Certificate(block).raw;
-    } catch (cause) {
-      throw refuse(`certificate ${index + 1} in it cannot be read`, cause);
-    }
   }
 }
 
