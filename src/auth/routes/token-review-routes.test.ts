@@ -93,7 +93,7 @@ suite('a token review', () => {
     assert.equal(json.status?.authenticated, undefined);
     assert.equal(denials.length, 1);
     const { actor, name, verb, reason } = denials[0] as AuditDraft;
-    assert.deepEqual([actor.user, name, verb], ['token:svc', 'app1', 'review']);
+    assert.deepEqual([actor.user, name, verb], ['token:svc', 'app1', 'token.review']);
     assert.equal(reason, 'invalid bearer token');
     assert.doesNotMatch(JSON.stringify(denials), /eyJ/);
   });

@@ -165,7 +165,7 @@ export function denied(
 ): void {
   audit.deny({
     actor: actorOf(caller, address === undefined ? {} : { address }),
-    verb: 'review',
+    verb: 'token.review',
     kind: clusterKind.kind,
     name,
     uid,
