@@ -5,7 +5,7 @@ import { clusterKind } from '../../api/kinds/cluster.ts';
 import { actorOf } from '../../core/access/audit-draft.ts';
 import type { Audit } from '../../core/audit/log.ts';
 import type { Clock } from '../../core/clock/clock.ts';
-import { hasCode, HansaError } from '../../core/errors/error.ts';
+import { hasCode } from '../../core/errors/error.ts';
 import {
   type ApiRequest,
   type PlaneResponse,
@@ -122,9 +122,7 @@ export function registered(
   );
 }
 
-const retryAfterSeconds = 1;
-
-/** The verdict, counted. Throws HANSA_UNAVAILABLE with a time to retry. */
+/** The verdict, counted. Throws HANSA_UNAVAILABLE. */
 export function reviewed(
   { reviewer, metrics, clock }: Pick<ReviewRouteParts, 'reviewer' | 'metrics' | 'clock'>,
   cluster: ReviewedCluster,
@@ -140,13 +138,9 @@ export function reviewed(
     return verdict;
   };
   const unchecked = (error: unknown): never => {
-    if (!hasCode(error, 'HANSA_UNAVAILABLE')) throw error;
-    metrics.count(cluster.name, 'unchecked', clock.monotonic() - startedAtMs);
-    if (error.details?.retryAfterSeconds !== undefined) throw error;
-    throw new HansaError('HANSA_UNAVAILABLE', error.message, {
-      cause: error,
-      details: { ...error.details, retryAfterSeconds },
-    });
+    if (hasCode(error, 'HANSA_UNAVAILABLE'))
+      metrics.count(cluster.name, 'unchecked', clock.monotonic() - startedAtMs);
+    throw error;
   };
   try {
     const verdict = reviewer.review(cluster, question);
