@@ -6,6 +6,9 @@ export const siteParts = ['store', 'audit', 'identity', 'thread'] as const;
 /** Compared with SPIRE. */
 export const trustParts = ['bundle', 'mint', 'streams', 'federations', 'agents'] as const;
 
+/** Compared with kube-apiserver. */
+export const authParts = ['reviews'] as const;
+
 /** The Go programs that the benchmarks run. */
 export const benchTools = [
   'etcd',

@@ -4,15 +4,15 @@
 import { type Figure, median, rounded } from './figure.ts';
 import { type Rival, role, roles } from './rival.ts';
 import { sized } from './size.ts';
-import { type Load, type Measured, runWrk } from './wrk.ts';
+import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 
 const CONNECTIONS = 32;
-const ROUNDS = sized(3, 1);
+export const ROUNDS = sized(3, 1);
 
 /** The two sides take turns, so that what else the machine does hits both. The first round warms up. */
-async function alternate(
-  ours: { readonly rival: Rival; readonly load: (round: number) => Load } | undefined,
-  anchor: { readonly rival: Rival; readonly load: (round: number) => Load },
+export async function alternate(
+  ours: { readonly rival: Target; readonly load: (round: number) => Load } | undefined,
+  anchor: { readonly rival: Target; readonly load: (round: number) => Load },
 ): Promise<{ readonly ours: Measured; readonly anchor: Measured }> {
   const results: { ours: Measured[]; anchor: Measured[] } = { ours: [], anchor: [] };
   for (let round = 0; round <= ROUNDS; round += 1) {
@@ -38,11 +38,11 @@ function middle(rounds: readonly Measured[]): Measured {
   };
 }
 
-function figure(
+export function figure(
   bench: string,
   anchorName: string,
   { ours, anchor }: { readonly ours: Measured; readonly anchor: Measured },
-  promise: { readonly atLeast: number; readonly aim?: number },
+  promise: { readonly atLeast?: number; readonly aim?: number },
 ): Figure {
   return {
     bench,
