@@ -19,6 +19,7 @@ export const authPlane: Plane<AuthSettings> = {
   kinds: [clusterKind],
   settings: authSettings,
   errors: authErrors,
+  guide: ['clusters'],
   status: authStatus,
   commands: (kit) => [clusterCommand(kit)],
   names: authNames,

@@ -60,6 +60,19 @@ export class GuideWorld {
     return shell.run(text);
   }
 
+  /** Starts a Kubernetes API server, and puts an administrator's kubeconfig into the folder. */
+  async startCluster(kubeconfig: string): Promise<void> {
+    const log = join(this.folder, '..', 'cluster.log');
+    const script = join(repository, 'test', 'e2e', 'guide-cluster.ts');
+    // Its own files must go with the folder of the world.
+    await this.run('cluster', `export TMPDIR='${join(this.folder, '..')}'`);
+    await this.run('cluster', `node '${script}' '${kubeconfig}' >'${log}' 2>&1 &`);
+    await until(
+      () => existsSync(join(this.folder, kubeconfig)),
+      () => readFileSync(log, 'utf8'),
+    );
+  }
+
   async stop(): Promise<void> {
     const ended = once(this.#machine, 'close');
     this.#machine.kill('SIGKILL');
