@@ -5,6 +5,7 @@ import { type Cluster, clusterKind } from '../api/kinds/cluster.ts';
 import type { Kind } from '../api/kind.ts';
 import type { KubeClient } from '../core/kube/kube-client.ts';
 import type { PlaneContext, RunningPlane } from '../core/plane/plane.ts';
+import { kindReader } from '../core/store/reader.ts';
 import type { Controller } from '../core/reconcile/controller.ts';
 import { admitCluster } from './clusters/admit-cluster.ts';
 import { StoredClusters } from './clusters/cluster-directory.ts';
@@ -57,6 +58,7 @@ export function clusterParts(
         .list()
         .filter((other) => other.name !== name && other.webhookPrefixes.get(caller) === prefix)
         .map((other) => other.name),
+    all: () => kindReader(clusterKind).list(store),
   };
   return {
     clusters,

@@ -19,6 +19,7 @@ const parts: AdmissionParts = {
     expectation: { collection: 'auth.local-cluster', name: 'local', at: 'absent' },
   }),
   othersWithPrefix: () => [],
+  all: () => [],
 };
 
 interface Options {
@@ -94,6 +95,24 @@ describe('a Cluster is refused', () => {
     settings: { baseDomain: 'kube-fed.svc.cluster.local', credentialsDir: undefined },
   };
   const refused: Record<string, [WrittenSpec, RegExp, Options?]> = {
+    'with the credential of another API server': [
+      { issuer, apiServer, credential: { tokenFile: 'app2/token' } },
+      /^spec\.credential\.tokenFile: .*cluster app2 uses "app2\/token" for another API server/,
+      {
+        parts: {
+          all: () => [
+            {
+              metadata: { name: 'app2' },
+              spec: specOf({
+                issuer,
+                apiServer: 'https://app2.example',
+                credential: { tokenFile: 'app2/token' },
+              }),
+            } as never,
+          ],
+        },
+      },
+    ],
     'in mode hybrid without an API server': [
       { issuer, validation: { mode: 'hybrid' } },
       /^spec\.validation\.mode: .*set apiServer, or mode jwks/,

@@ -6,6 +6,7 @@ import { group, type Resource } from '../../api/object.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import { pemCertificates } from '../../core/identity/tls/web-transport.ts';
 import type { Expectation } from '../../core/store/store.ts';
+import { findReusedCredential } from '../credentials/find-reused-credential.ts';
 import { hostOfCluster } from '../routes/cluster-hosts.ts';
 import { discoveryURL, modeOf } from './compile-cluster.ts';
 
@@ -22,6 +23,8 @@ export interface AdmissionParts {
   readonly local: () => { readonly name: string | undefined; readonly expectation: Expectation };
   /** Names of other clusters that give this caller this prefix. */
   readonly othersWithPrefix: (name: string, caller: string, prefix: string) => readonly string[];
+  /** Registered clusters. */
+  readonly all: () => readonly Cluster[];
 }
 
 /** RFC 1035 §2.3.4, without the root. */
@@ -58,6 +61,13 @@ export function admitCluster(
   checkServer(spec, before, refuse);
   checkFiles(spec, parts.settings.credentialsDir, refuse);
   checkRenewal(spec, refuse);
+  const reused = findReusedCredential({ metadata: { name }, spec }, parts.all());
+  if (reused !== undefined) {
+    refuse(
+      reused.field,
+      `cluster ${reused.cluster} uses ${JSON.stringify(reused.value)} for another API server; give each API server a credential of its own`,
+    );
+  }
   for (const [at, { prefix }] of (spec.callers?.webhookAuthenticators ?? []).entries()) {
     if (!prefix.startsWith('system:')) continue;
     refuse(

@@ -158,6 +158,7 @@ export async function clusterSite() {
             siteAudience: 'hansa://lubeck.example',
             local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
             othersWithPrefix: () => [],
+            all: () => [],
           },
           (text) => {
             warnings.push(text);

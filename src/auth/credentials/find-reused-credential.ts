@@ -1,0 +1,45 @@
+// Finds a credential that two Clusters with different API servers would share. Each API server could use
+// it at the other one, so the author of a Cluster must not be able to send it elsewhere. Pure.
+
+import type { Cluster } from '../../api/kinds/cluster.ts';
+
+type Named = { readonly metadata: { readonly name: string }; readonly spec: Cluster['spec'] };
+
+export interface ReusedCredential {
+  /** The path of the field. */
+  readonly field: string;
+  readonly value: string;
+  /** The other cluster. */
+  readonly cluster: string;
+}
+
+export function findReusedCredential(
+  { metadata, spec }: Named,
+  all: readonly Named[],
+): ReusedCredential | undefined {
+  if (spec.apiServer === undefined) return undefined;
+  const server = new URL(spec.apiServer).href;
+  const own = credentialsIn(spec);
+  for (const other of all) {
+    const { apiServer } = other.spec;
+    if (other.metadata.name === metadata.name || apiServer === undefined) continue;
+    if (new URL(apiServer).href === server) continue;
+    const theirs = credentialsIn(other.spec);
+    const reused = own.find(([field, value]) =>
+      theirs.some((one) => one[0] === field && one[1] === value),
+    );
+    if (reused === undefined) continue;
+    return { field: reused[0], value: reused[1], cluster: other.metadata.name };
+  }
+  return undefined;
+}
+
+function credentialsIn({ credential }: Cluster['spec']): readonly (readonly [string, string])[] {
+  const { tokenFile, clientCertificate, jwtSVID } = credential ?? {};
+  const found = [
+    ['spec.credential.tokenFile', tokenFile],
+    ['spec.credential.clientCertificate.keyFile', clientCertificate?.keyFile],
+    ['spec.credential.jwtSVID.audience', jwtSVID?.audience],
+  ] as const;
+  return found.flatMap(([field, value]) => (value === undefined ? [] : [[field, value] as const]));
+}
