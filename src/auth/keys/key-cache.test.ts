@@ -300,7 +300,7 @@ describe('clusters that share an issuer', () => {
   });
 
   test('are reported where one publishes a key of the other, and answers do not change', async () => {
-    const { create, apiServer, keys, cluster, clock, ids } = await cacheSite();
+    const { create, remove, apiServer, keys, cluster, clock, ids } = await cacheSite();
     const shared = 'https://kubernetes.default.svc.cluster.local';
     for (const [name, published] of [
       ['app1', { a: 1 }],
@@ -315,6 +315,9 @@ describe('clusters that share an issuer', () => {
     assert.deepEqual(keys.sharedWith(cluster('evil')), ['app1']);
     assert.deepEqual(keys.sharedWith(cluster('app3')), []);
     assert.deepEqual(ids('app1'), ['a']);
+    await remove('evil');
+    keys.prune();
+    assert.deepEqual(keys.sharedWith(cluster('app1')), []);
   });
 });
 

@@ -10,7 +10,7 @@ import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import { TokenBuckets } from '../../core/limits/token-buckets.ts';
 import type { StoredCluster } from '../clusters/compile-cluster.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
-import type { ClusterKeys, KeySet } from './cluster-keys.ts';
+import type { ClusterKeys, KeySet, VerificationKey } from './cluster-keys.ts';
 import { discoverKeys, type KeyFailure } from './discover-keys.ts';
 import { type JwksKeys, keySetOf } from './jwks.ts';
 
@@ -77,6 +77,8 @@ export class KeyCache implements ClusterKeys {
   readonly #requests: TokenBuckets;
   readonly #limiter: ConcurrencyLimiter;
   readonly #listeners = new Set<(name: string) => void>();
+  /** Names of clusters by key; undefined after a change of keys. */
+  #publishers: ReadonlyMap<string, readonly string[]> | undefined;
 
   constructor(parts: KeyCacheParts) {
     this.#parts = parts;
@@ -118,16 +120,24 @@ export class KeyCache implements ClusterKeys {
     };
   }
 
-  /** Names of other clusters that publish one of its keys. O(keys of all clusters). */
+  /** Names of other clusters that publish one of its keys. */
   sharedWith(cluster: StoredCluster): readonly string[] {
-    const keysOf = (held: Held | undefined): string[] =>
-      (held?.keys?.keys ?? []).map(({ publicKey }) => spkiOf(publicKey).toString('latin1'));
-    const own = new Set(keysOf(this.#adopt(cluster)));
-    return [...this.#held.values()]
-      .filter((held) => held.cluster.uid !== cluster.uid)
-      .filter((held) => keysOf(held).some((key) => own.has(key)))
-      .map((held) => held.cluster.name)
-      .toSorted();
+    const keys = this.#adopt(cluster)?.keys?.keys ?? [];
+    this.#publishers ??= this.#findPublishers();
+    const all = keys.flatMap((key) => this.#publishers?.get(spkiText(key)) ?? []);
+    return [...new Set(all)].filter((name) => name !== cluster.name).toSorted();
+  }
+
+  #findPublishers(): ReadonlyMap<string, readonly string[]> {
+    const names = new Map<string, string[]>();
+    for (const { keys, cluster } of this.#held.values()) {
+      for (const key of keys?.keys ?? []) {
+        const known = names.get(spkiText(key));
+        if (known === undefined) names.set(spkiText(key), [cluster.name]);
+        else known.push(cluster.name);
+      }
+    }
+    return names;
   }
 
   /** Drops the keys of clusters that are not registered any more. */
@@ -196,6 +206,7 @@ export class KeyCache implements ClusterKeys {
 
   #drop(held: Held): void {
     held.ending.abort(gone(held.cluster.name));
+    this.#publishers = undefined;
     if (this.#held.get(held.cluster.uid) === held) this.#held.delete(held.cluster.uid);
   }
 
@@ -254,7 +265,9 @@ export class KeyCache implements ClusterKeys {
       held.dueMs = clock.monotonic() + waitMs * (1 - jitter * random.unit());
     } else {
       const { found, from } = answer;
+      const before = held.keys?.version;
       held.keys = keySetOf(found.keys, { fetchedAtMs, from });
+      if (held.keys.version !== before) this.#publishers = undefined;
       held.skipped = found.skipped;
       held.failure = undefined;
       held.failures = 0;
@@ -264,6 +277,10 @@ export class KeyCache implements ClusterKeys {
     this.#parts.fetched?.(held.cluster.name, held.failure);
     for (const listener of this.#listeners) listener(held.cluster.name);
   }
+}
+
+function spkiText({ publicKey }: VerificationKey): string {
+  return spkiOf(publicKey).toString('latin1');
 }
 
 function gone(name: string): HansaError {
