@@ -112,6 +112,18 @@ suite('keys', () => {
     assert.equal(scene.server.requests.length, 0);
   });
 
+  test('that cannot be renewed do not deny a token with another key', async () => {
+    const scene = reviewScene();
+    scene.keys.refresh = async () => {
+      throw new HansaError('HANSA_UNAVAILABLE', 'the last fetch failed');
+    };
+    await assert.rejects(
+      async () => ask(scene, tokenOf(scene, { key: foreignKey })),
+      unchecked('keys', /does not know the key/),
+    );
+    assert.equal((await ask(scene, tokenOf(scene))).authenticated, true);
+  });
+
   test('that cannot be fetched decide nothing', async () => {
     const scene = reviewScene();
     scene.keys.current = undefined;

@@ -115,16 +115,14 @@ export class ClusterTokenReviewer implements TokenReviewer {
     try {
       keys = await this.#keys.refresh(cluster);
     } catch (cause) {
-      throw noKeys(cluster, 'this site does not have its keys.', cause);
+      const why = this.#keys.current(cluster) === undefined ? withoutKeys : withoutKey;
+      throw noKeys(cluster, why, cause);
     }
     this.#checkUnchanged(cluster);
     const answer = this.#answer(asked, keys);
     if (answer !== undefined) return answer;
     if (keys.fetchedAtMs >= this.#clock.now() - keysKnowAllForMs) return noKeysFound;
-    throw noKeys(
-      cluster,
-      'this site does not know the key of the token, and cannot fetch new keys.',
-    );
+    throw noKeys(cluster, withoutKey);
   }
 
   async #forward(asked: Asked, keys: KeySet, claimed: ClaimedIdentity): Promise<Verdict> {
@@ -190,6 +188,9 @@ function inOrderOf({ audiences: asked }: TokenQuestion, acceptance: Acceptance):
   const accepted = new Set(acceptance.audiences);
   return { ...acceptance, audiences: asked.filter((audience) => accepted.has(audience)) };
 }
+
+const withoutKeys = 'this site does not have its keys.';
+const withoutKey = 'this site does not know the key of the token, and cannot fetch new keys.';
 
 function noKeys({ name }: ReviewedCluster, why: string, cause?: unknown): UncheckedError {
   return new UncheckedError(
