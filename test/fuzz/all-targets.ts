@@ -2,6 +2,7 @@
 
 import type { Target } from './target.ts';
 import { agentTargets } from './targets/agents.ts';
+import { credentialTargets } from './targets/cluster-credentials.ts';
 import { clusterTargets } from './targets/clusters.ts';
 import { envoyTargets } from './targets/envoy.ts';
 import { identityTargets } from './targets/identity.ts';
@@ -18,6 +19,7 @@ import { workloadTargets } from './targets/workloads.ts';
 export const targets: readonly Target[] = [
   ...agentTargets,
   ...clusterTargets,
+  ...credentialTargets,
   ...envoyTargets,
   ...identityTargets,
   ...joinTargets,

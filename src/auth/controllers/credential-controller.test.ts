@@ -2,12 +2,12 @@ import assert from 'node:assert/strict';
 import { suite, test, type TestContext } from 'node:test';
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { socketOwner } from '../../core/access/identity.ts';
-import { hasCode } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { apiServer, hour, tokenOf } from '../../core/kube/credentials/test-credentials.ts';
 import { credentialsCollection } from '../../core/kube/credentials/stored-credentials.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
 import { setCredential } from '../credentials/set-credential.ts';
-import { credentialSite } from '../credentials/test-credential-site.ts';
+import { credentialSite, silent } from '../credentials/test-credential-site.ts';
 import { credentialController } from './credential-controller.ts';
 
 const by = { caller: socketOwner, origin: {} };
@@ -208,6 +208,43 @@ suite('a stored token', () => {
     assert.equal(store.get(credentialsCollection, 'app1'), undefined);
     await look();
     assert.equal(await told(), 'False NotSet');
+  });
+
+  test('is not renewed by a replica that lost its lease', async (t) => {
+    const { create, set, clock, controller, used, server, store } = await scene(t);
+    await create();
+    const first = tokenOf(clock.now(), 168 * hour);
+    await set(first);
+    await clock.advance(121 * hour);
+    const lease = controller.lease as string;
+    const old = await store.leases.acquire(lease, 'one', 1000);
+    await clock.advance(60_000);
+    await store.leases.acquire(lease, 'two', 60_000);
+    const { signal } = new AbortController();
+    await assert.rejects(
+      controller.reconcile('app1', { signal, epoch: old?.epoch, log: silent }),
+      (error) => hasCode(error, 'HANSA_FENCED'),
+    );
+    assert.equal(server.renewals, 1);
+    assert.equal(await used(), first);
+  });
+
+  test('stays in use where the new one cannot be stored', async (t) => {
+    const { create, set, look, clock, used, credentials, told } = await scene(t);
+    await create();
+    const first = tokenOf(clock.now(), 168 * hour);
+    await set(first);
+    await clock.advance(121 * hour);
+    const full = new HansaError('HANSA_STORE_FULL', 'The disk is full.');
+    const { mock } = t.mock.method(credentials.stored, 'put', () => Promise.reject(full));
+    await look();
+    assert.equal(await told(), 'Unknown RenewalFailed');
+    assert.equal(await used(), first);
+    mock.restore();
+    await clock.advance(10_000);
+    await look();
+    assert.equal(await told(), 'True Fresh');
+    assert.equal(await used(), tokenOf(clock.now(), 168 * hour));
   });
 
   test('is not kept for an address that changed during the renewal', async (t) => {
