@@ -35,11 +35,11 @@ const curves: ReadonlyMap<string, KeyAlgorithm> = new Map(
   }),
 );
 
-/** Undefined for keys that no supported algorithm uses. */
-function keyAlgorithm({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject) {
-  if (asymmetricKeyType === 'rsa') return 'rsa';
-  return asymmetricKeyType === 'ec'
-    ? curves.get(asymmetricKeyDetails?.namedCurve ?? '')
+/** Undefined for keys that no supported algorithm uses. The details of a key are read only if needed: that is slow. */
+function keyAlgorithm(key: KeyObject) {
+  if (key.asymmetricKeyType === 'rsa') return 'rsa';
+  return key.asymmetricKeyType === 'ec'
+    ? curves.get(key.asymmetricKeyDetails?.namedCurve ?? '')
     : undefined;
 }
 
