@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict';
 import { describe, test } from 'node:test';
 import { clusterKind } from '../../api/kinds/cluster.ts';
+import { recordOf } from '../../core/kube/credentials/stored-credentials.ts';
 import type { Log } from '../../core/log/log.ts';
 import { LeaseMetrics } from '../../core/lease/lease.ts';
 import { MetricsRegistry } from '../../core/metrics/registry.ts';
@@ -123,6 +124,20 @@ describe('the status of a Cluster', () => {
     await clock.advance(minuteMs);
     assert.match((await condition('Ready')) ?? '', /^True Reviewing: .*mode jwks/);
     assert.match((await condition('Reachable')) ?? '', /^Unknown NoAPIServer/);
+    await stop();
+  });
+
+  test('follows a new stored credential at once', async () => {
+    const { create, healthy, clock, store, condition, stop } = await controllerSite();
+    const server = healthy('app1.example:6443');
+    server.answers.set(accessReviews, () => ({ status: 401, body: '{}' }));
+    await create('app1', { issuer, apiServer });
+    await clock.advance(minuteMs);
+    assert.match((await condition('Ready')) ?? '', /^False Unauthorized/);
+    server.answers.set(accessReviews, () => ({ status: 201, body: '{"status":{"allowed":true}}' }));
+    await store.commit({ put: [{ ...recordOf('app1'), encode: () => Buffer.from('{}') }] });
+    await clock.advance(1_000);
+    assert.match((await condition('Ready')) ?? '', /^True Reviewing/);
     await stop();
   });
 

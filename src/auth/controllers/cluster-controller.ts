@@ -4,6 +4,7 @@
 
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import type { Clock, Random } from '../../core/clock/clock.ts';
+import { credentialsCollection } from '../../core/kube/credentials/stored-credentials.ts';
 import { ConcurrencyLimiter } from '../../core/limits/concurrency-limiter.ts';
 import type {
   Controller,
@@ -48,13 +49,19 @@ export function clusterController(parts: ClusterControllerParts): Controller {
     name: controllerName,
     lease,
     parallelism,
-    sources: [new StoreSource({ store, clock, collection }), fetchedSource(keys)],
+    sources: [
+      new StoreSource({ store, clock, collection }),
+      new StoreSource({ store, clock, collection: credentialsCollection }),
+      fetchedSource(keys),
+    ],
     reconcile: (name, context) => sync.reconcile(name, context),
   };
 }
 
 interface Probed {
   readonly cluster: StoredCluster;
+  /** Revision of the stored credential that it used. A new credential is tried at once. */
+  readonly credentialAt: number | undefined;
   readonly probe: Probe;
   readonly dueMs: number;
 }
@@ -88,15 +95,17 @@ class ClusterSync {
 
   /** Undefined where there is no API server. */
   async #probe(cluster: StoredCluster, signal: AbortSignal): Promise<Probed | undefined> {
-    const { clock, random } = this.#parts;
+    const { clock, random, store } = this.#parts;
     const { client, name } = cluster;
     if (client === undefined) return undefined;
     const known = this.#probed.get(name);
-    if (known?.cluster === cluster && clock.monotonic() < known.dueMs) return known;
+    const credentialAt = store.get(credentialsCollection, name)?.revision;
+    const isCurrent = known?.cluster === cluster && known.credentialAt === credentialAt;
+    if (isCurrent && clock.monotonic() < known.dueMs) return known;
     const probe = await this.#limiter.run(() => probeCluster(cluster, client, signal));
     const intervalMs = probe.problem === undefined ? probeIntervalMs : failedIntervalMs;
     const dueMs = clock.monotonic() + intervalMs * (1 - jitter * random.unit());
-    const probed = { cluster, probe, dueMs };
+    const probed = { cluster, credentialAt, probe, dueMs };
     this.#probed.set(name, probed);
     return probed;
   }
