@@ -153,7 +153,7 @@ export class Forwarder {
     if (client === undefined) throw noAPIServer(name);
     const pass = lane.gate.enter();
     const beganAt = clock.monotonic();
-    metrics.forwarding(name, 1);
+    const forwarded = metrics.forwarding(name);
     let response: KubeResponse;
     try {
       response = await client.request({
@@ -172,8 +172,7 @@ export class Forwarder {
       this.#reached(lane, cluster, pass);
       throw this.#refuse(lane, cluster, new UnacceptableAnswer('the answer is too large'));
     } finally {
-      metrics.forwarding(name, -1);
-      metrics.forwarded(name, clock.monotonic() - beganAt);
+      forwarded(clock.monotonic() - beganAt);
     }
     return this.#read(lane, cluster, pass, response, question, claimed);
   }

@@ -104,12 +104,16 @@ export class ReviewMetrics {
     return counts;
   }
 
-  forwarding(cluster: string, by: 1 | -1): void {
-    this.of(cluster).inFlight += by;
-  }
-
-  forwarded(cluster: string, tookMs: number): void {
-    this.#durations.observe({ cluster }, tookMs / 1000);
+  /** Call it before a request to an API server, and the result after it. The cluster may go meanwhile. */
+  forwarding(cluster: string): (tookMs: number) => void {
+    const counts = this.#counts.get(cluster);
+    if (counts !== undefined) counts.inFlight++;
+    return (tookMs) => {
+      if (counts === undefined) return;
+      counts.inFlight--;
+      if (this.#counts.get(cluster) !== counts) return;
+      this.#durations.observe({ cluster }, tookMs / 1000);
+    };
   }
 
   /**

@@ -358,6 +358,14 @@ suite('metrics', () => {
     );
   });
 
+  test('stay without a cluster that went during a request', async () => {
+    const scene = reviewScene();
+    const pending = asking(scene, tokenOf(scene));
+    scene.change(undefined);
+    await assert.rejects(pending, unchecked('changed', /deleted/));
+    assert.doesNotMatch(scene.metrics.expose(), /app1/);
+  });
+
   test('forget a cluster that is gone', async () => {
     const scene = reviewScene();
     await ask(scene, tokenOf(scene));
