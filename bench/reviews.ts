@@ -35,7 +35,7 @@ import { type Load, type Measured, runWrk, type Target } from './wrk.ts';
 const CONNECTIONS = sized(50, 8);
 const SECONDS = sized(4, 1);
 /** Enough for one run of the fastest side. */
-const TOKENS = sized(120_000, 1_000);
+const TOKENS = sized(130_000, 1_000);
 const REPEATED = 100;
 const CLUSTERS = sized(50, 3);
 /** An API server remembers an accepted token for 10 seconds. This many pass before a run uses one again. */
@@ -72,9 +72,13 @@ interface Scene {
 }
 
 /** One caller asks as fast as it can, which no caller of a real site may. */
-function startReviewSite(credentials: CredentialsDir): Promise<Site> {
+function startReviewSite(
+  credentials: CredentialsDir,
+  flags: readonly string[] = [],
+): Promise<Site> {
   return startSite({
     flags: [
+      ...flags,
       `--auth-credentials-dir=${credentials.path}`,
       '--auth-caller-reviews-per-second=0',
       '--auth-cluster-reviews-per-second=0',
@@ -354,32 +358,33 @@ async function startProxy(target: number): Promise<Proxy> {
   };
 }
 
-/** In a site of its own, after a warm-up whose verdicts went with their Cluster. */
+/** In a site of its own, after a warm-up with few verdicts, which went with their Cluster. */
 async function measureMemory({ cluster, credentials, tokens }: Omit<Scene, 'site'>): Promise<void> {
   const wanted = sized(100_000, 1_000);
-  const site = await startReviewSite(credentials);
+  const site = await startReviewSite(credentials, ['--auth-verdict-cache-bytes=1Gi']);
   stops.push(() => site.stop());
   const spec = { ...credentials.specFor('kube', cluster.kube), validation: { mode: 'jwks' } };
   const settle = (): Promise<void> => delay(sized(75_000, 0));
-  const fill = async (name: string): Promise<void> => {
+  const entries = (): Promise<number> => metric(site, 'hansa_verdict_cache_entries');
+  const fill = async (name: string, count: number): Promise<void> => {
     await registerCluster(site.client, name, spec);
     const ours = { name: 'hansa', url: site.url, pids: [site.pid] };
-    const limit = { caller: site.token, hosts: [hostOf(name)], tokens, count: wanted };
-    for (let first = 0; (await metric(site, 'hansa_verdict_cache_entries')) < wanted; ) {
-      const before = await metric(site, 'hansa_verdict_cache_entries');
-      // A run ends after some seconds, wherever it is; the next one begins where it ended.
-      await runWrk(ours, loadOf(distinctTokens({ ...limit, first, count: TOKENS }), 1));
-      first = await metric(site, 'hansa_verdict_cache_entries');
-      if (first <= before) throw new Error(`the site holds only ${first} verdicts`);
+    const load = { caller: site.token, hosts: [hostOf(name)], tokens };
+    // A run ends after a second, wherever it is; the next one begins where it ended.
+    for (let first = 0; first < count; ) {
+      await runWrk(ours, loadOf(distinctTokens({ ...load, first }), 1));
+      const held = await entries();
+      if (held <= first) throw new Error(`the site holds only ${held} verdicts`);
+      first = held;
     }
   };
-  await fill('warm-up');
+  await fill('warm-up', wanted / 50);
   await site.client.send({ method: 'DELETE', path: '/apis/hansa.dev/v1alpha1/clusters/warm-up' });
   await settle();
   const before = residentBytes([site.pid]);
-  await fill('held');
+  await fill('held', wanted);
   await settle();
-  const held = await metric(site, 'hansa_verdict_cache_entries');
+  const held = await entries();
   const counted = (await metric(site, 'hansa_verdict_cache_bytes')) / held;
   const grown = (residentBytes([site.pid]) - before) / held;
   print({
