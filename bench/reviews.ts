@@ -268,8 +268,10 @@ async function measureDeadCluster(scene: Scene): Promise<void> {
   const validation = { mode: 'hybrid', maxRevocationLagSeconds: lagSeconds };
   const living = Array.from({ length: 9 }, (_, index) => `living-${index}`);
   for (const name of living) await registerCluster(site.client, name, { ...spec, validation });
+  // Its credential is in a file of its own, because its URL is another one.
+  const mortal = credentials.specFor('mortal', cluster.kube);
   const apiServer = `https://127.0.0.1:${proxy.port}`;
-  await registerCluster(site.client, 'mortal', { ...spec, apiServer, validation });
+  await registerCluster(site.client, 'mortal', { ...mortal, apiServer, validation });
 
   const caller = site.token;
   const others = repeatedTokens({
