@@ -66,8 +66,8 @@ suite('hansa cluster, with a real kube-apiserver', { skip }, () => {
     return answer.status.token;
   }
 
-  /** A kubeconfig of a user whom the API server knows, and who has no rights. */
-  async function weakKubeconfig(): Promise<string> {
+  /** A kubeconfig with one context, `it`, for this user. */
+  function kubeconfigOf(name: string, user: object): string {
     const config = {
       apiVersion: 'v1',
       kind: 'Config',
@@ -80,17 +80,18 @@ suite('hansa cluster, with a real kube-apiserver', { skip }, () => {
           },
         },
       ],
-      users: [{ name: 'web', user: { token: await webToken() } }],
-      contexts: [{ name: 'weak', context: { cluster: 'c', user: 'web' } }],
+      users: [{ name: 'u', user }],
+      contexts: [{ name: 'it', context: { cluster: 'c', user: 'u' } }],
     };
-    const path = join(folder, 'weak');
+    const path = join(folder, name);
     writeFileSync(path, JSON.stringify(config));
     return path;
   }
 
   test('add without rights says which one is missing, and changes nothing', async () => {
-    const kubeconfig = await weakKubeconfig();
-    const args = ['add', 'app1', '--kubeconfig', kubeconfig, '--kube-context', 'weak', '--yes'];
+    // The API server knows the user, who has no rights.
+    const kubeconfig = kubeconfigOf('weak', { token: await webToken() });
+    const args = ['add', 'app1', '--kubeconfig', kubeconfig, '--kube-context', 'it', '--yes'];
     const { code, stderr } = await cluster(args);
     assert.equal(code, 7, stderr);
     assert.match(stderr, /system:serviceaccount:shop:web.* cannot patch resource "namespaces"/);
@@ -117,6 +118,27 @@ suite('hansa cluster, with a real kube-apiserver', { skip }, () => {
     const { code, stdout, stderr } = await cluster(args);
     assert.equal(code, 0, stderr);
     assert.equal((JSON.parse(stdout) as { created: boolean }).created, false);
+  });
+
+  test('add runs the exec plugin of a kubeconfig', async () => {
+    const printed = JSON.stringify({
+      apiVersion: 'client.authentication.k8s.io/v1',
+      kind: 'ExecCredential',
+      status: { token: kube.token },
+    });
+    const exec = {
+      apiVersion: 'client.authentication.k8s.io/v1',
+      command: 'sh',
+      args: ['-c', `echo '${printed}'`],
+      interactiveMode: 'Never',
+    };
+    const kubeconfig = kubeconfigOf('exec', { exec });
+    const args = ['--kubeconfig', kubeconfig, '--kube-context', 'it'];
+    const { code, stderr } = await cluster(['add', 'app1', ...args, '--yes']);
+    assert.equal(code, 0, stderr);
+    const set = await cluster(['credential', 'set', 'app1', ...args]);
+    assert.equal(set.code, 2, set.stdout);
+    assert.match(set.stderr, /gets its credential from a program/);
   });
 
   test('list and show have the state of the cluster', async () => {

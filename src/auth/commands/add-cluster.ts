@@ -107,7 +107,7 @@ async function add(addition: Addition): Promise<void> {
     force,
   });
   await tryManifests(kube, manifests, force);
-  for (const line of planLines(addition, manifests, account)) kit.note(printable(line));
+  for (const line of planLines(addition, manifests, account, known)) kit.note(printable(line));
   await kit.confirm(command, `Add ${name}?`);
   await applyManifests(kube, manifests, force);
   const { token, issuer, audiences } = await requestToken(kube, account);
@@ -195,6 +195,7 @@ function planLines(
   { loaded, name, options }: Addition,
   manifests: readonly Manifest[],
   { namespace, name: accountName }: Account,
+  known: Cluster | undefined,
 ): readonly string[] {
   const { context, endpoint } = loaded;
   return [
@@ -206,7 +207,7 @@ function planLines(
       ),
     ]),
     'At the site, this creates or updates:',
-    `  Cluster ${name}${options.local === true ? ', the local one' : ''}, mode ${options.mode ?? 'hybrid, unless it has another'}`,
+    `  Cluster ${name}${options.local === true ? ', the local one' : ''}, mode ${options.mode ?? known?.spec.validation?.mode ?? 'hybrid'}`,
     `  its credential: a token of ServiceAccount ${namespace}/${accountName}, valid for 7 days, which the site renews`,
   ];
 }
