@@ -195,7 +195,7 @@ export const clusterKind = defineKind({
             maxRevocationLagSeconds: optional(
               s.integer({
                 description:
-                  'In mode hybrid, how old a positive answer of the API server may be. 0: every review is forwarded. The API server adds its own cache, 10 seconds by default.',
+                  'How old a positive answer of the API server may be where it is reused: in mode hybrid, and in mode tokenreview with onUnreachable: allowUntilLag. 0: every review is forwarded. The API server adds its own cache, 10 seconds by default.',
                 format: 'int32',
                 minimum: 0,
                 maximum: 3600,
@@ -205,7 +205,7 @@ export const clusterKind = defineKind({
             onUnreachable: optional(
               s.string({
                 description:
-                  'What a review answers while the API server cannot be reached. unavailable: HTTP 503. allowUntilLag: a token that the API server accepted at most maxRevocationLagSeconds ago is still accepted; others get HTTP 503.',
+                  'In mode tokenreview, what a review answers while the API server cannot be reached. unavailable: HTTP 503. allowUntilLag: a token that the API server accepted at most maxRevocationLagSeconds ago is still accepted; others get HTTP 503. Mode hybrid accepts such a token in any case.',
                 enum: ['unavailable', 'allowUntilLag'],
                 default: 'unavailable',
               }),

@@ -240,6 +240,18 @@ describe('a Cluster gets a warning', () => {
       /allowUntilLag has no effect/,
     ],
     'where it accepts tokens of its API server': [
+    'with a long lag for outages': [
+      {
+        issuer,
+        apiServer,
+        validation: {
+          mode: 'tokenreview',
+          maxRevocationLagSeconds: 3600,
+          onUnreachable: 'allowUntilLag',
+        },
+      },
+      /up to 3600 seconds/,
+    ],
       { issuer, callers: { acceptAPIServerAudience: true } },
       /prefer tokens for the audience hansa:\/\/lubeck\.example/,
     ],

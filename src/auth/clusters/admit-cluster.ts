@@ -8,7 +8,7 @@ import { pemCertificates } from '../../core/identity/tls/web-transport.ts';
 import type { Expectation } from '../../core/store/store.ts';
 import { findReusedCredential } from '../credentials/find-reused-credential.ts';
 import { hostOfCluster } from '../routes/cluster-hosts.ts';
-import { discoveryURL, modeOf } from './compile-cluster.ts';
+import { discoveryURL, modeOf, reusesAnswers } from './compile-cluster.ts';
 
 type Spec = Cluster['spec'];
 
@@ -153,7 +153,7 @@ function* warningsOf(name: string, spec: Spec, parts: AdmissionParts): Generator
     yield 'spec.credential.renew: it has no effect, because only tokens that are stored or come from tokenFile are renewed';
   }
   const lag = validation?.maxRevocationLagSeconds ?? 0;
-  if (modeOf(spec) === 'hybrid') {
+  if (reusesAnswers(spec)) {
     if (lag > longLagSeconds) {
       yield `spec.validation.maxRevocationLagSeconds: tokens of deleted Pods and ServiceAccounts are accepted for up to ${lag} seconds`;
     }

@@ -5,6 +5,7 @@ import { humanDuration } from '../../api/values/duration.ts';
 import { pathTo } from '../../core/plane/path-to.ts';
 import { authPaths } from '../paths.ts';
 import { baseDomains, hostOfCluster } from '../routes/cluster-hosts.ts';
+import { reusesAnswers } from './compile-cluster.ts';
 
 /** The names by which clients reach the TokenReview endpoint of a cluster. */
 export interface ClusterHosts {
@@ -38,7 +39,7 @@ export function clusterDetails(
   return [
     ['cluster', `${metadata.name}${spec.local ? ' (local)' : ''}`],
     ...optional('mode', mode),
-    ...(mode === 'hybrid'
+    ...(reusesAnswers(spec)
       ? [['revocation lag', `${validation?.maxRevocationLagSeconds ?? 10} s`] as const]
       : []),
     ...(mode === 'hybrid' || mode === 'tokenreview'

@@ -25,6 +25,19 @@ describe('the directory of clusters', () => {
     );
   });
 
+  test('keeps the lag that allowUntilLag needs in mode tokenreview', async () => {
+    const { create, directory } = await clusterSite();
+    const validation = {
+      mode: 'tokenreview',
+      maxRevocationLagSeconds: 30,
+      onUnreachable: 'allowUntilLag',
+    };
+    await create('app1', { issuer, apiServer, validation });
+    const found = directory.find('app1');
+    assert.equal(found?.onUnreachable, 'allowUntilLag');
+    assert.equal(found?.maxRevocationLagMs, 30_000);
+  });
+
   test('compiles a spec once, also after the status changed', async () => {
     const { create, resources, directory, connected } = await clusterSite();
     await create('app1', { issuer, apiServer });

@@ -38,7 +38,7 @@ export function compileCluster(
     issuer: spec.issuer,
     apiAudiences: spec.apiAudiences ?? [spec.issuer],
     mode,
-    maxRevocationLagMs: mode === 'hybrid' ? (validation?.maxRevocationLagSeconds ?? 10) * 1000 : 0,
+    maxRevocationLagMs: mode === 'jwks' ? 0 : (validation?.maxRevocationLagSeconds ?? 10) * 1000,
     onUnreachable: validation?.onUnreachable ?? 'unavailable',
     local: spec.local,
     acceptsAPIServerAudience: callers?.acceptAPIServerAudience === true,
@@ -63,6 +63,13 @@ export function modeOf({ validation, apiServer }: Cluster['spec']): ReviewMode {
 }
 
 /**
+/** Whether a positive answer of the API server is ever used for more than one review. */
+export function reusesAnswers(spec: Cluster['spec']): boolean {
+  const mode = modeOf(spec);
+  if (mode !== 'tokenreview') return mode === 'hybrid';
+  return spec.validation?.onUnreachable === 'allowUntilLag';
+}
+
  * The issuer first, where it can be a public server. An API server of another network may have the same
  * internal name as one in the site's own network, so internal names are never asked.
  */

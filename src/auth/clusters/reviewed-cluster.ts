@@ -14,6 +14,7 @@ export interface ReviewedCluster {
   readonly mode: 'jwks' | 'tokenreview' | 'hybrid';
   readonly maxRevocationLagMs: number;
   readonly onUnreachable: 'unavailable' | 'allowUntilLag';
+  /** How old a positive answer may be. Mode tokenreview uses it only with `allowUntilLag`, in an outage. */
   readonly local: boolean;
   readonly acceptsAPIServerAudience: boolean;
   /** Prefixes of webhook authenticators, by caller. */

@@ -87,6 +87,18 @@ suite('hansa cluster show', () => {
     assert.ok(!printed.includes('\u001b'), 'no control characters of a site');
   });
 
+  test('shows the lag where answers are reused, and only there', async () => {
+    const shown = async (onUnreachable: string): Promise<string> => {
+      const validation = { mode: 'tokenreview', maxRevocationLagSeconds: 30, onUnreachable };
+      const spec = { ...app1.spec, validation };
+      const status = { ...app1.status, mode: 'tokenreview' };
+      return (await runCluster(['show', 'app1'], { clusters: [{ ...app1, spec, status }] }))
+        .printed;
+    };
+    assert.match(await shown('allowUntilLag'), /^revocation lag +30 s$/m);
+    assert.doesNotMatch(await shown('unavailable'), /revocation lag/);
+  });
+
   test('shows a cluster without an API server', async () => {
     const { printed } = await runCluster(['show', 'app2'], site);
     assert.match(printed, /^credential +not needed$/m);
