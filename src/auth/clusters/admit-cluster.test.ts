@@ -227,6 +227,7 @@ describe('a Cluster is refused', () => {
 
 describe('a Cluster gets a warning', () => {
   const warned: Record<string, [WrittenSpec, RegExp, Options?]> = {
+    'with a name that no Service can have': [{ issuer }, /begins with a letter/, { name: '1app' }],
     'with a long revocation lag': [
       { issuer, apiServer, validation: { maxRevocationLagSeconds: 3600 } },
       /up to 3600 seconds/,
@@ -239,7 +240,6 @@ describe('a Cluster gets a warning', () => {
       },
       /allowUntilLag has no effect/,
     ],
-    'where it accepts tokens of its API server': [
     'with a long lag for outages': [
       {
         issuer,
@@ -252,6 +252,7 @@ describe('a Cluster gets a warning', () => {
       },
       /up to 3600 seconds/,
     ],
+    'where it accepts tokens of its API server': [
       { issuer, callers: { acceptAPIServerAudience: true } },
       /prefer tokens for the audience hansa:\/\/lubeck\.example/,
     ],

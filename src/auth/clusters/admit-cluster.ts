@@ -143,6 +143,10 @@ function checkRenewal({ credential }: Spec, refuse: Refuse): void {
 
 function* warningsOf(name: string, spec: Spec, parts: AdmissionParts): Generator<string> {
   const { apiServer, credential, validation, callers, apiAudiences } = spec;
+  // RFC 1035 §2.3.1, which Kubernetes applies to Services and to no other names.
+  if (/^\d/.test(name)) {
+    yield 'metadata.name: the name of a Service begins with a letter, so `hansa cluster services` cannot make the host name resolve in clusters';
+  }
   if (apiServer === undefined) {
     for (const field of ['credential', 'tlsServerName', 'proxyURL'] as const) {
       if (spec[field] !== undefined) yield `spec.${field}: it has no effect without apiServer`;
