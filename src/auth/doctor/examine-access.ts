@@ -3,13 +3,9 @@
 
 import type { Cluster } from '../../api/kinds/cluster.ts';
 import { HansaError } from '../../core/errors/error.ts';
+import type { ClusterCredentialSource } from '../../core/kube/credentials/credential-source.ts';
 import { claimsOf } from '../../core/kube/credentials/token-claims.ts';
-import type {
-  KubeClient,
-  KubeCredentialSource,
-  KubeRequest,
-  KubeResponse,
-} from '../../core/kube/kube-client.ts';
+import type { KubeClient, KubeRequest, KubeResponse } from '../../core/kube/kube-client.ts';
 import { printableText } from '../../core/kube/kube-errors.ts';
 import { type Finding, ok, problem, warning } from '../../core/plane/doctor.ts';
 import type { ReviewedCluster } from '../clusters/reviewed-cluster.ts';
@@ -18,12 +14,12 @@ import { askLimits, at, jsonOf, manifestOf, tried } from './ask.ts';
 export interface ExaminedCluster {
   readonly object: Cluster;
   readonly reviewed: ReviewedCluster;
-  readonly credentials: Pick<KubeCredentialSource, 'current'>;
+  readonly credentials: Pick<ClusterCredentialSource, 'current' | 'renew'>;
 }
 
 /** The token of the site at this cluster; undefined where it has another credential, or none. */
 export async function tokenOf(
-  credentials: Pick<KubeCredentialSource, 'current'>,
+  credentials: Pick<ClusterCredentialSource, 'current'>,
 ): Promise<string | undefined> {
   const credential = await tried(async () => credentials.current());
   if (credential instanceof HansaError || credential.type !== 'token') return undefined;
@@ -93,7 +89,7 @@ const reviewRight: RightQuestion = {
 };
 
 export async function examineRights(
-  { object, reviewed, credentials }: ExaminedCluster,
+  { reviewed, credentials }: Pick<ExaminedCluster, 'reviewed' | 'credentials'>,
   client: KubeClient,
 ): Promise<readonly Finding[]> {
   const findings: Finding[] = [];
@@ -107,12 +103,7 @@ export async function examineRights(
       ),
     );
   }
-  const { credential } = object.spec;
-  const isRenewed =
-    credential === undefined ||
-    Object.keys(credential).every((field) => field === 'renew' || field === 'inCluster') ||
-    (credential.tokenFile !== undefined && credential.renew !== undefined);
-  const token = isRenewed ? await tokenOf(credentials) : undefined;
+  const token = credentials.renew === undefined ? undefined : await tokenOf(credentials);
   const account = token === undefined ? undefined : claimsOf(token)?.serviceAccount;
   if (account !== undefined) {
     const { namespace, name } = account;

@@ -22,6 +22,8 @@ interface World {
   readonly spec?: object;
   readonly mode?: ReviewedCluster['mode'];
   readonly credential?: KubeCredential | HansaError;
+  /** Whether the site renews the credential. Default: true. */
+  readonly isRenewed?: boolean;
   /** By path; the rest is as a healthy API server answers. */
   readonly answers?: Readonly<Record<string, Answer | Error>>;
   readonly addresses?: readonly string[] | Error;
@@ -93,6 +95,10 @@ async function examine(world: World = {}) {
         client: spec.apiServer === undefined ? undefined : client,
       } as unknown as ReviewedCluster,
       credentials: {
+        renew:
+          world.isRenewed === false
+            ? undefined
+            : { intervalMs: 3_600_000, durationSeconds: 604_800, renewBeforeMs: 172_800_000 },
         current: () => {
           if (world.credential instanceof HansaError) throw world.credential;
           return world.credential ?? { type: 'token', token: tokenBy(issuer) };
@@ -128,6 +134,12 @@ suite('the examination of a cluster', () => {
     assert.match(lines[0] ?? '', /^ok API server: none/);
     assert.match(lines[1] ?? '', /^ok keys/);
     assert.match(lines[2] ?? '', /^ok review: not tried/);
+  });
+
+  test('does not ask for the right to renew a token that others renew', async () => {
+    const { lines } = await examine({ isRenewed: false });
+    assert.ok(!lines.some((line) => line.includes('serviceaccounts/token')), lines.join('\n'));
+    assert.ok(lines.includes('ok rights: may create tokenreviews.authentication.k8s.io'));
   });
 
   test('reviews no token of another issuer, and no certificate', async () => {

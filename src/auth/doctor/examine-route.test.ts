@@ -20,7 +20,7 @@ async function routeOf(refresh: () => Promise<KeySet>) {
     reviewer: {
       review: () => ({ authenticated: false }),
     },
-    credentialsOf: () => ({ current: () => ({ type: 'none' }) }),
+    credentialsOf: () => ({ renew: undefined, current: () => ({ type: 'none' }) }),
   };
   const route = examineRoute(parts);
   return (name: string) => callRoute(route, { caller: anonymous, params: { name } });

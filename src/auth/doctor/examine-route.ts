@@ -2,13 +2,13 @@
 
 import { type Cluster, clusterKind } from '../../api/kinds/cluster.ts';
 import { HansaError } from '../../core/errors/error.ts';
-import type { KubeCredentialSource } from '../../core/kube/kube-client.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
 import { kindReader } from '../../core/store/reader.ts';
 import type { Store } from '../../core/store/store.ts';
 import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
 import { authError } from '../errors.ts';
 import { authPaths } from '../paths.ts';
+import type { ExaminedCluster } from './examine-access.ts';
 import { examineCluster, type ExamineParts } from './examine-cluster.ts';
 
 /** An operator examines one cluster at a time, for up to half a minute. */
@@ -19,7 +19,7 @@ const clusters = kindReader(clusterKind);
 export interface ExamineRouteParts extends ExamineParts {
   readonly store: Pick<Store, 'get'>;
   readonly clusters: Pick<ClusterDirectory, 'find'>;
-  readonly credentialsOf: (cluster: Cluster) => Pick<KubeCredentialSource, 'current'>;
+  readonly credentialsOf: (cluster: Cluster) => ExaminedCluster['credentials'];
 }
 
 export function examineRoute(parts: ExamineRouteParts): PlaneRoute {

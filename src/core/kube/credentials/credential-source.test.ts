@@ -314,6 +314,12 @@ suite('the credential of the Pod', () => {
     assert.match((await credentials.caOf(inside)) ?? '', /BEGIN CERTIFICATE/);
   });
 
+  test('is renewed by Kubernetes, never by the site', async (t) => {
+    const credential = { inCluster: true, renew: {} };
+    const cluster = clusterOf({ apiServer: 'https://kubernetes.default.svc', credential });
+    assert.equal((await inPod(t)).sourceOf(cluster).renew, undefined);
+  });
+
   test('does not exist outside of a cluster', async (t) => {
     const { credentials } = await credentialScene(t);
     await rejectsWith({ credentials, cluster: inside }, 'NotInCluster');
