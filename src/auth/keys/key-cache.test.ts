@@ -164,6 +164,26 @@ describe('the key cache', () => {
     assert.equal(await third, await second);
     assert.equal(jwksRequests(), 3);
   });
+
+  test('fetches once more after a fetch in flight that ended in an unexpected error', async () => {
+    const { create, issuer: at, keys, cluster, keepFresh, clock } = await cacheSite();
+    const server = at('issuer.example');
+    server.publish(issuer, { a: 0 });
+    await create('app1', { issuer });
+    await keepFresh(minuteMs);
+    let fail: () => void = () => undefined;
+    server.answers.set(jwksPath, async () => {
+      await new Promise<void>((resolve) => (fail = resolve));
+      throw new TypeError('a bug');
+    });
+    const first = keys.refresh(cluster());
+    await clock.advance(0);
+    const second = keys.refresh(cluster());
+    server.keys({ a: 0, b: 1 });
+    fail();
+    await assert.rejects(answered(first, clock), /a bug/);
+    assert.equal((await answered(second, clock)).for('b').length, 1);
+  });
 });
 
 describe('the last good keys', () => {

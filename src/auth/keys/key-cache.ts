@@ -218,10 +218,12 @@ export class KeyCache implements ClusterKeys {
     if (this.#requests.take(held.cluster.uid) !== undefined) return undefined;
     if (held.fetch === undefined) return this.#fetch(held);
     // The fetch in flight may have read the document before the cluster added the key.
-    held.next = held.fetch.then(() => {
+    const begin = (): Promise<void> => {
       held.next = undefined;
       return held.fetch ?? this.#fetch(held);
-    });
+    };
+    // The error of that fetch is for those who wait for it.
+    held.next = held.fetch.then(begin, begin);
     return held.next;
   }
 
