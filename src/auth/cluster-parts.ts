@@ -15,7 +15,7 @@ import { clusterController } from './controllers/cluster-controller.ts';
 import { keyController } from './controllers/key-controller.ts';
 import { KeyCache } from './keys/key-cache.ts';
 import { hostOfCluster } from './routes/cluster-hosts.ts';
-import type { AuthSettings } from './settings.ts';
+import { type AuthSettings, siteAudience } from './settings.ts';
 
 export interface ClusterParts {
   readonly clusters: StoredClusters;
@@ -51,7 +51,7 @@ export function clusterParts(
   observeClusters({ metrics, store, clusters, keys, nowMs: () => clock.now() });
   const admission = {
     settings,
-    siteAudience: settings.audience ?? `hansa://${trustDomain.name}`,
+    siteAudience: siteAudience(settings, trustDomain),
     local: () => ({ name: localClusterName(store), expectation: localExpectation(store) }),
     othersWithPrefix: (name: string, caller: string, prefix: string) =>
       clusters

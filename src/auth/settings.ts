@@ -1,5 +1,6 @@
 // The settings of the auth plane.
 
+import type { TrustDomain } from '../api/values/trust-domain.ts';
 import { definePlaneSettings } from '../core/config/plane-settings.ts';
 import { authKeys } from './config-keys.ts';
 
@@ -15,6 +16,14 @@ export interface AuthSettings {
   readonly clusterReviewsPerSecond: number;
   readonly validateV1: boolean;
   readonly verdictCacheBytes: number;
+}
+
+/** The audience of ServiceAccount tokens with which Pods call this site. */
+export function siteAudience(
+  { audience }: Pick<AuthSettings, 'audience'>,
+  { name }: Pick<TrustDomain, 'name'>,
+): string {
+  return audience ?? `hansa://${name}`;
 }
 
 export const authSettings = definePlaneSettings({

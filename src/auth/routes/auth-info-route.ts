@@ -6,7 +6,7 @@ import type { PlaneContext } from '../../core/plane/plane.ts';
 import { type PlaneRoute, route } from '../../core/plane/route.ts';
 import type { AuthInfo } from '../client/auth-info.ts';
 import { authPaths } from '../paths.ts';
-import type { AuthSettings } from '../settings.ts';
+import { type AuthSettings, siteAudience } from '../settings.ts';
 
 export function authInfoRoute(
   {
@@ -14,8 +14,9 @@ export function authInfoRoute(
     authority,
     jwtIssuer,
   }: Pick<PlaneContext, 'trustDomain' | 'authority' | 'jwtIssuer'>,
-  { baseDomain, audience, credentialsDir }: AuthSettings,
+  settings: AuthSettings,
 ): PlaneRoute {
+  const { baseDomain, credentialsDir } = settings;
   return route({
     listener: 'api',
     method: 'GET',
@@ -27,7 +28,7 @@ export function authInfoRoute(
       const info: AuthInfo = {
         trustDomain: trustDomain.name,
         baseDomain,
-        audience: audience ?? `hansa://${trustDomain.name}`,
+        audience: siteAudience(settings, trustDomain),
         ...(credentialsDir === undefined ? {} : { credentialsDir }),
         ...(issuer === undefined ? {} : { jwtIssuer: issuer }),
         // A new value after each rotation.

@@ -8,7 +8,7 @@ import { ReviewLimits } from '../callers/review-limits.ts';
 import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
 import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
-import type { AuthSettings } from '../settings.ts';
+import { type AuthSettings, siteAudience } from '../settings.ts';
 import { baseDomains, hostOfCluster, meaningOf } from './cluster-hosts.ts';
 import { ClusterOfRequest } from './cluster-of-request.ts';
 import { RouteMetrics } from './route-metrics.ts';
@@ -36,7 +36,7 @@ export function serveReviews(
     serviceAccounts: new ServiceAccountCallers({
       clusters,
       reviewer,
-      audience: settings.audience ?? `hansa://${trustDomain.name}`,
+      audience: siteAudience(settings, trustDomain),
     }),
   });
   const clusterOf = new ClusterOfRequest({
