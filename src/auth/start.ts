@@ -22,7 +22,7 @@ export async function startAuth(
     keys: clusters.keys,
     cacheBytes: settings.verdictCacheBytes,
   });
-  const reviews = serveReviews(context, settings, { clusters: clusters.clusters, reviewer });
+  const reviews = serveReviews(context, settings, { ...clusters, reviewer });
   const examination = examineRoute({
     ...context,
     clusters: clusters.clusters,

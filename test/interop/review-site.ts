@@ -58,6 +58,7 @@ export class ReviewSite {
       uid: `uid-${mode}`,
       generation: 1,
       issuer: serviceAccountIssuer,
+      apiServer: undefined,
       apiAudiences: [serviceAccountIssuer],
       mode,
       maxRevocationLagMs: 10_000,

@@ -1,16 +1,30 @@
 import assert from 'node:assert/strict';
+import { generateKeyPairSync } from 'node:crypto';
 import { suite, test } from 'node:test';
 import { SpiffeId } from '../../api/values/spiffe-id.ts';
 import { TrustDomain } from '../../api/values/trust-domain.ts';
 import { hasCode } from '../../core/errors/error.ts';
 import type { ValidatedSvid } from '../../core/identity/x509/svid-validator.ts';
 import type { PresentedCredential } from '../../core/plane/route.ts';
+import {
+  type Claims,
+  keyIdOf,
+  type KeyPair,
+  signToken,
+} from '../review/test-service-account-tokens.ts';
+import type { Verdict } from '../review/verdict.ts';
 import { ReviewCallers } from './review-callers.ts';
 import { ServiceAccountCallers } from './service-account-callers.ts';
-import { TestDirectory, TestReviewer, testCluster, testToken } from './test-clusters.ts';
+import {
+  sharedIssuer,
+  TestDirectory,
+  TestKeys,
+  TestReviewer,
+  testCluster,
+} from './test-clusters.ts';
 
 const audience = 'hansa://lubeck.example';
-const apiServerAudience = 'https://kubernetes.default.svc.cluster.local';
+const apiServerAudience = sharedIssuer;
 
 function scene(anonymous = false) {
   const directory = new TestDirectory(
@@ -19,7 +33,14 @@ function scene(anonymous = false) {
     testCluster('app3', { issuer: 'https://other.example' }),
   );
   const reviewer = new TestReviewer();
-  const serviceAccounts = new ServiceAccountCallers({ clusters: directory, reviewer, audience });
+  const keys = new TestKeys();
+  for (const name of ['app1', 'app2', 'app3']) keys.held.set(name, [keyOf(name)]);
+  const serviceAccounts = new ServiceAccountCallers({
+    clusters: directory,
+    keys,
+    reviewer,
+    audience,
+  });
   const callers = new ReviewCallers({
     trustDomain: TrustDomain.parse('lubeck.example'),
     anonymous,
@@ -39,13 +60,31 @@ function scene(anonymous = false) {
       connection,
       ...presented,
     });
+  /** A token that the key of the cluster signs, and that the cluster accepts. */
   const account = (id: string, cluster: string, audiences = [audience]) => {
-    const token = testToken(id, directory.find(cluster)?.issuer);
+    const token = signed(id, cluster, directory.find(cluster)?.issuer);
     const username = 'system:serviceaccount:shop:web';
     reviewer.tokens.set(token, { cluster, username, audiences });
-    return { headers: { authorization: `Bearer ${token}` } };
+    return bearer(token);
   };
-  return { directory, reviewer, ask, account };
+  return { directory, reviewer, keys, ask, account };
+}
+
+const pairs = new Map<string, KeyPair>();
+
+/** The same one for the same name. */
+function keyOf(name: string): KeyPair {
+  const pair = pairs.get(name) ?? generateKeyPairSync('ec', { namedCurve: 'P-256' });
+  pairs.set(name, pair);
+  return pair;
+}
+
+function signed(id: string, keyName: string, iss = sharedIssuer, header: Claims = {}): string {
+  return signToken({ key: keyOf(keyName), claims: { iss, jti: id }, header });
+}
+
+function bearer(token: string) {
+  return { headers: { authorization: `Bearer ${token}` } };
 }
 
 function svid(id: string): ValidatedSvid {
@@ -69,14 +108,58 @@ suite('a ServiceAccount token', () => {
     });
   });
 
-  test('belongs to the cluster that accepts it, of those that share its issuer', async () => {
-    const { ask, account, reviewer } = scene();
+  test('is shown to the cluster that signed it only, of those that share its issuer', async () => {
+    const { ask, account, reviewer, keys } = scene();
     const caller = await ask(account('t2', 'app2'));
     assert.equal(caller?.user, 'serviceaccount:app2:shop:web');
     assert.deepEqual(
       reviewer.asked.map(({ cluster }) => cluster),
-      ['app1', 'app2'],
+      ['app2'],
     );
+    assert.deepEqual(keys.fetched, []);
+  });
+
+  test('is shown to no cluster where two API servers publish its key', async () => {
+    const { ask, account, reviewer, keys } = scene();
+    keys.held.set('app2', [keyOf('app2'), keyOf('app1')]);
+    await assert.rejects(async () => ask(account('t1', 'app1')), {
+      code: 'HANSA_UNAVAILABLE',
+      message: /app1 and app2 publish the key/,
+    });
+    assert.deepEqual(reviewer.asked, []);
+    assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
+  });
+
+  test('of a new key makes the site fetch keys, and is then shown to its cluster', async () => {
+    const { ask, account, reviewer, keys } = scene();
+    keys.held.set('app2', [keyOf('old')]);
+    keys.published.set('app2', [keyOf('app2')]);
+    keys.down.add('app1');
+    assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
+    assert.deepEqual(keys.fetched, ['app1', 'app2']);
+    assert.deepEqual(
+      reviewer.asked.map(({ cluster }) => cluster),
+      ['app2'],
+    );
+  });
+
+  test('of a key that no cluster has is refused, and unchecked while keys cannot be fetched', async () => {
+    const { ask, reviewer, keys } = scene();
+    assert.equal(await ask(bearer(signed('t1', 'nobody'))), undefined);
+    keys.down.add('app2');
+    await assert.rejects(
+      async () => ask(bearer(signed('t1', 'nobody'))),
+      (error: Error) => hasCode(error, 'HANSA_UNAVAILABLE') && !error.message.includes('10.0.0.1'),
+    );
+    assert.deepEqual(reviewer.asked, []);
+  });
+
+  test('with the kid of a cluster and another signature is refused', async () => {
+    const { ask, reviewer, keys } = scene();
+    const header = { kid: keyIdOf(keyOf('app1')) };
+    assert.equal(await ask(bearer(signed('t1', 'nobody', sharedIssuer, header))), undefined);
+    assert.deepEqual(reviewer.asked, []);
+    assert.deepEqual(keys.fetched, ['app2']);
   });
 
   test('counts only for the audience of this site', async () => {
@@ -130,7 +213,12 @@ suite('a ServiceAccount token', () => {
   });
 
   test('is found although another cluster of the same issuer cannot check', async () => {
-    const { ask, account, reviewer } = scene();
+    const { ask, account, reviewer, directory, keys } = scene();
+    directory.set(
+      testCluster('app1', { apiServer: undefined }),
+      testCluster('app2', { apiServer: undefined }),
+    );
+    keys.held.set('app1', [keyOf('app2')]);
     reviewer.down.add('app1');
     assert.equal((await ask(account('t2', 'app2')))?.user, 'serviceaccount:app2:shop:web');
     reviewer.slow.add('app2');
@@ -140,21 +228,43 @@ suite('a ServiceAccount token', () => {
   test('is unchecked, not refused, where the cluster that might accept it cannot check', async () => {
     const { ask, reviewer } = scene();
     reviewer.down.add('app1');
-    const unknown = { headers: { authorization: `Bearer ${testToken('t9')}` } };
     await assert.rejects(
-      async () => ask(unknown),
+      async () => ask(bearer(signed('t9', 'app1'))),
       (error) => hasCode(error, 'HANSA_UNAVAILABLE'),
     );
   });
 
   test('of a user that is no ServiceAccount is refused', async () => {
     const { ask, reviewer } = scene();
-    const token = testToken('t1');
+    const token = signed('t1', 'app1');
     reviewer.tokens.set(token, { cluster: 'app1', username: 'admin', audiences: [audience] });
-    assert.equal(await ask({ headers: { authorization: `Bearer ${token}` } }), undefined);
+    assert.equal(await ask(bearer(token)), undefined);
   });
 
-  test('is not even read where it is no JWT, too long, or of an unknown issuer', async () => {
+  test('keeps its cluster where another Cluster for the same API server accepts it later', async () => {
+    const { ask, account, directory, reviewer, keys } = scene();
+    const apiServer = 'https://app1.example:6443/';
+    directory.set(testCluster('app0', { apiServer }), testCluster('app1', { apiServer }));
+    keys.held.set('app0', [keyOf('app1')]);
+    const token = account('t1', 'app1');
+    const later = Promise.withResolvers<Verdict>();
+    const known = reviewer.review.bind(reviewer);
+    reviewer.review = (cluster, question) =>
+      cluster.name === 'app0' ? later.promise : known(cluster, question);
+    const first = await ask(token);
+    assert.equal(first?.user, 'serviceaccount:app1:shop:web');
+    later.resolve({
+      authenticated: true,
+      user: { username: 'system:serviceaccount:shop:web', uid: 'u', groups: [], extra: {} },
+      audiences: [audience],
+      expiresAtMs: 0,
+    });
+    await later.promise;
+    await Promise.resolve();
+    assert.equal(await ask(token), first);
+  });
+
+  test('is not even read where it is no JWT, too long, without kid, or of an unknown issuer', async () => {
     const { ask, reviewer } = scene();
     for (const authorization of [
       'Basic YTpi',
@@ -165,7 +275,9 @@ suite('a ServiceAccount token', () => {
       'Bearer a.!.c',
       'Bearer a.bm8.c',
       `Bearer ${'a'.repeat(20_000)}.b.c`,
-      `Bearer ${testToken('t1', 'https://unknown.example')}`,
+      `Bearer ${signed('t1', 'app1', 'https://unknown.example')}`,
+      `Bearer ${signed('t1', 'app1', sharedIssuer, { kid: undefined })}`,
+      `Bearer ${signed('t1', 'app1', sharedIssuer, { kid: '' })}`,
     ])
       assert.equal(await ask({ headers: { authorization } }), undefined, authorization);
     assert.deepEqual(reviewer.asked, []);

@@ -2,14 +2,18 @@
 // and only for the audience of this site, unless the cluster opts in to that of its API server.
 
 import { authenticatedGroup, type Caller } from '../../core/access/identity.ts';
-import { hasCode, type HansaError } from '../../core/errors/error.ts';
+import { HansaError, hasCode } from '../../core/errors/error.ts';
 import { parseBoundedJson } from '../../core/json/strict-json.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { ClusterKeys } from '../keys/cluster-keys.ts';
+import { type ReadToken, readToken } from '../review/read-token.ts';
+import { readHeader } from '../review/token-header.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { Verdict } from '../review/verdict.ts';
 
 export interface ServiceAccountCallersOptions {
   readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
+  readonly keys: ClusterKeys;
   readonly reviewer: TokenReviewer;
   /** The audience of this site. */
   readonly audience: string;
@@ -42,44 +46,60 @@ export class ServiceAccountCallers {
       shown?.token === token ? this.#options.clusters.find(shown.clusterName) : undefined;
     if (shown === undefined || cluster === undefined || cluster.uid !== shown.clusterUid)
       return this.#search(token, connection);
+    // The same object as before, so that the authorizer finds its cached rights.
+    const again = ({ authenticated }: Verdict) => (authenticated ? shown.caller : undefined);
     const verdict = this.#review(cluster, token);
-    if (verdict instanceof Promise)
-      return verdict.then((one) => this.#again(shown, cluster, one, token, connection));
-    return this.#again(shown, cluster, verdict, token, connection);
+    return verdict instanceof Promise ? verdict.then(again) : again(verdict);
   }
 
-  #again(
-    { caller }: Shown,
-    cluster: ReviewedCluster,
-    verdict: Verdict,
-    token: string,
-    connection: object,
-  ): Caller | undefined {
-    if (!verdict.authenticated) return undefined;
-    // The same object, so that the authorizer finds its cached rights.
-    if (userOf(cluster, verdict.user.username) === caller.user) return caller;
-    return this.#remember(cluster, verdict, token, connection);
-  }
-
-  /** Clusters can share an issuer. Their keys differ, so only the one that signed the token accepts it. */
+  /** Clusters can share an issuer. Only the one that signed the token is asked, because it sees the token. */
   async #search(token: string, connection: object): Promise<Caller | undefined> {
     const issuer = issuerOf(token);
-    if (issuer === undefined) return undefined;
-    const asked = this.#options.clusters.list().filter((one) => one.issuer === issuer);
-    const waiting: Promise<Caller | undefined>[] = [];
-    for (const cluster of asked) {
+    if (issuer === undefined || !hasKeyId(token)) return undefined;
+    const clusters = this.#options.clusters.list().filter((one) => one.issuer === issuer);
+    const signers = await this.#signersOf(token, clusters);
+    refuseSharedKey(signers);
+    const waiting: Promise<Shown | undefined>[] = [];
+    for (const cluster of signers) {
       const verdict = tryNow(() => this.#review(cluster, token));
-      const settle = (one: Verdict) => this.#remember(cluster, one, token, connection);
+      const settle = (one: Verdict) => shownBy(cluster, one, token);
       if (verdict instanceof Promise) waiting.push(verdict.then(settle));
       else {
-        const caller = settle(verdict);
-        if (caller === undefined) continue;
+        const shown = settle(verdict);
+        if (shown === undefined) continue;
         // Their results do not matter any more.
         for (const one of waiting) one.catch(() => undefined);
-        return caller;
+        return this.#remember(connection, shown);
       }
     }
-    return firstFound(waiting);
+    const shown = await firstFound(waiting);
+    return shown && this.#remember(connection, shown);
+  }
+
+  /** The clusters whose keys verify the token. Fetches keys only where no cluster is known to have its key. */
+  async #signersOf(
+    token: string,
+    clusters: readonly ReviewedCluster[],
+  ): Promise<readonly ReviewedCluster[]> {
+    const readings = new Map(clusters.map((one) => [one, this.#read(one, token)]));
+    const signers = clusters.filter((one) => readings.get(one) === 'signed');
+    if (signers.length > 0) return signers;
+    const lacking = clusters.filter((one) => readings.get(one) === 'unknownKey');
+    // All of them: the first one to answer may be a cluster that publishes keys of another.
+    const fetches = await Promise.allSettled(lacking.map((one) => this.#options.keys.refresh(one)));
+    const found = lacking.filter((one) => this.#read(one, token) === 'signed');
+    const failed = fetches.find((fetch) => fetch.status === 'rejected');
+    if (found.length > 0 || failed === undefined) return found;
+    throw new HansaError(
+      'HANSA_UNAVAILABLE',
+      'Cannot authenticate the caller: the site does not know the key of its token, and cannot fetch the newest keys of each cluster. Try again later.',
+      { cause: failed.reason },
+    );
+  }
+
+  #read(cluster: ReviewedCluster, token: string): ReadToken['type'] {
+    const keys = this.#options.keys.current(cluster);
+    return keys === undefined ? 'unknownKey' : readToken(token, keys, cluster.issuer).type;
   }
 
   #review(cluster: ReviewedCluster, token: string): Verdict | Promise<Verdict> {
@@ -90,18 +110,30 @@ export class ServiceAccountCallers {
     return reviewer.review(cluster, { token, audiences });
   }
 
-  #remember(
-    cluster: ReviewedCluster,
-    verdict: Verdict,
-    token: string,
-    connection: object,
-  ): Caller | undefined {
-    const caller = verdict.authenticated ? callerOf(cluster, verdict.user.username) : undefined;
-    if (caller === undefined) return undefined;
-    const { uid: clusterUid, name: clusterName } = cluster;
-    this.#shown.set(connection, { token, clusterUid, clusterName, caller });
-    return caller;
+  /** Only the cluster that named the caller, so that a later answer of another one does not rename it. */
+  #remember(connection: object, shown: Shown): Caller {
+    this.#shown.set(connection, shown);
+    return shown.caller;
   }
+}
+
+/**
+ * Throws HANSA_UNAVAILABLE for clusters at different API servers that publish the same key. One of them may do
+ * that to get tokens of the other.
+ */
+function refuseSharedKey(signers: readonly ReviewedCluster[]): void {
+  const [first] = signers;
+  const rival = signers.find(({ apiServer }) => apiServer !== first?.apiServer);
+  if (first === undefined || rival === undefined) return;
+  throw new HansaError(
+    'HANSA_UNAVAILABLE',
+    `Cannot authenticate the caller: the clusters ${first.name} and ${rival.name} publish the key of its token, and have different API servers. Delete the Cluster that should not have the key.`,
+  );
+}
+
+function shownBy(cluster: ReviewedCluster, verdict: Verdict, token: string): Shown | undefined {
+  const caller = verdict.authenticated ? callerOf(cluster, verdict.user.username) : undefined;
+  return caller && { token, clusterUid: cluster.uid, clusterName: cluster.name, caller };
 }
 
 /** `serviceaccount:CLUSTER:NAMESPACE:NAME`; undefined where the user is not a ServiceAccount. */
@@ -135,8 +167,8 @@ function tryNow(review: () => Verdict | Promise<Verdict>): Verdict | Promise<Ver
   }
 }
 
-/** The first caller that is found. A cluster that cannot check does not delay or change the answer of another. */
-function firstFound(waiting: readonly Promise<Caller | undefined>[]): Promise<Caller | undefined> {
+/** The first that is found. A cluster that cannot check does not delay or change the answer of another. */
+function firstFound(waiting: readonly Promise<Shown | undefined>[]): Promise<Shown | undefined> {
   if (waiting.length === 0) return Promise.resolve(undefined);
   return new Promise((resolve, reject) => {
     let left = waiting.length;
@@ -149,7 +181,7 @@ function firstFound(waiting: readonly Promise<Caller | undefined>[]): Promise<Ca
     };
     for (const one of waiting)
       one.then(
-        (caller) => (caller === undefined ? ended() : resolve(caller)),
+        (shown) => (shown === undefined ? ended() : resolve(shown)),
         (error: unknown) => {
           if (hasCode(error, 'HANSA_UNAVAILABLE')) {
             unchecked = error;
@@ -173,4 +205,12 @@ function issuerOf(token: string): string | undefined {
   } catch {
     return undefined;
   }
+}
+
+/**
+ * Without `kid`, a stranger could make the site try every key of every cluster with the issuer. All supported
+ * API servers set it.
+ */
+function hasKeyId(token: string): boolean {
+  return readHeader(token.slice(0, token.indexOf('.')))?.keyId !== undefined;
 }

@@ -3,6 +3,8 @@
 import type { KubeClient } from '../../core/kube/kube-client.ts';
 import { HansaError } from '../../core/errors/error.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
+import type { ClusterKeys, KeySet } from '../keys/cluster-keys.ts';
+import { type KeyPair, keySetOf } from '../review/test-service-account-tokens.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import type { TokenQuestion, Verdict } from '../review/verdict.ts';
 
@@ -14,6 +16,7 @@ export function testCluster(name: string, changes: Partial<ReviewedCluster> = {}
     uid: `uid-of-${name}`,
     generation: 1,
     issuer: sharedIssuer,
+    apiServer: `https://${name}.example:6443/`,
     apiAudiences: [sharedIssuer],
     mode: 'jwks',
     maxRevocationLagMs: 10_000,
@@ -61,6 +64,30 @@ export class TestDirectory implements ClusterDirectory {
 export function testToken(id: string, issuer = sharedIssuer): string {
   const part = (value: unknown) => Buffer.from(JSON.stringify(value)).toString('base64url');
   return `${part({ alg: 'RS256' })}.${part({ iss: issuer, jti: id })}.c2ln`;
+}
+
+/** The keys of clusters, by name. */
+export class TestKeys implements ClusterKeys {
+  /** Those that the site has. */
+  readonly held = new Map<string, readonly KeyPair[]>();
+  /** Those that a fetch finds, where they differ. Clusters in `down` cannot be fetched. */
+  readonly published = new Map<string, readonly KeyPair[]>();
+  readonly down = new Set<string>();
+  readonly fetched: string[] = [];
+
+  current({ name }: ReviewedCluster): KeySet | undefined {
+    const keys = this.held.get(name);
+    return keys && keySetOf(...keys);
+  }
+
+  async refresh(cluster: ReviewedCluster): Promise<KeySet> {
+    const { name } = cluster;
+    this.fetched.push(name);
+    this.held.set(name, this.published.get(name) ?? this.held.get(name) ?? []);
+    const keys = this.current(cluster);
+    if (keys !== undefined && !this.down.has(name)) return keys;
+    throw new HansaError('HANSA_UNAVAILABLE', `${name} at 10.0.0.1 does not answer`);
+  }
 }
 
 export interface KnownToken {

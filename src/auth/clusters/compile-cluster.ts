@@ -36,6 +36,7 @@ export function compileCluster(
     uid: metadata.uid,
     generation: metadata.generation,
     issuer: spec.issuer,
+    apiServer: spec.apiServer === undefined ? undefined : new URL(spec.apiServer).href,
     apiAudiences: spec.apiAudiences ?? [spec.issuer],
     mode,
     maxRevocationLagMs: mode === 'jwks' ? 0 : (validation?.maxRevocationLagSeconds ?? 10) * 1000,
@@ -62,7 +63,6 @@ export function modeOf({ validation, apiServer }: Cluster['spec']): ReviewMode {
   return validation?.mode ?? (apiServer === undefined ? 'jwks' : 'hybrid');
 }
 
-/**
 /** Whether a positive answer of the API server is ever used for more than one review. */
 export function reusesAnswers(spec: Cluster['spec']): boolean {
   const mode = modeOf(spec);
@@ -70,6 +70,7 @@ export function reusesAnswers(spec: Cluster['spec']): boolean {
   return spec.validation?.onUnreachable === 'allowUntilLag';
 }
 
+/**
  * The issuer first, where it can be a public server. An API server of another network may have the same
  * internal name as one in the site's own network, so internal names are never asked.
  */

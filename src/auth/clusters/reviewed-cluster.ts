@@ -9,12 +9,14 @@ export interface ReviewedCluster {
   /** Changes with every change of the spec. */
   readonly generation: number;
   readonly issuer: string;
+  /** The URL in its normal form, to compare. */
+  readonly apiServer: string | undefined;
   /** Never empty. */
   readonly apiAudiences: readonly string[];
   readonly mode: 'jwks' | 'tokenreview' | 'hybrid';
+  /** How old a positive answer may be. Mode tokenreview uses it only with `allowUntilLag`, in an outage. */
   readonly maxRevocationLagMs: number;
   readonly onUnreachable: 'unavailable' | 'allowUntilLag';
-  /** How old a positive answer may be. Mode tokenreview uses it only with `allowUntilLag`, in an outage. */
   readonly local: boolean;
   readonly acceptsAPIServerAudience: boolean;
   /** Prefixes of webhook authenticators, by caller. */

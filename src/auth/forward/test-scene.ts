@@ -85,6 +85,7 @@ export function reviewScene(
       uid: `uid-${clusters.size + 1}`,
       generation: 1,
       issuer,
+      apiServer: 'https://app1.example:6443/',
       apiAudiences: [issuer],
       mode: 'hybrid',
       maxRevocationLagMs: 10_000,

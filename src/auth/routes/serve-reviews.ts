@@ -7,6 +7,7 @@ import { ReviewCallers } from '../callers/review-callers.ts';
 import { ReviewLimits } from '../callers/review-limits.ts';
 import { ServiceAccountCallers } from '../callers/service-account-callers.ts';
 import type { ClusterDirectory } from '../clusters/reviewed-cluster.ts';
+import type { ClusterKeys } from '../keys/cluster-keys.ts';
 import type { TokenReviewer } from '../review/token-reviewer.ts';
 import { type AuthSettings, siteAudience } from '../settings.ts';
 import { baseDomains, hostOfCluster, meaningOf } from './cluster-hosts.ts';
@@ -21,10 +22,16 @@ export interface ServedReviews {
   stop(): void;
 }
 
+export interface ReviewParts {
+  readonly clusters: ClusterDirectory;
+  readonly keys: ClusterKeys;
+  readonly reviewer: TokenReviewer;
+}
+
 export function serveReviews(
   context: PlaneContext,
   settings: AuthSettings,
-  { clusters, reviewer }: { readonly clusters: ClusterDirectory; readonly reviewer: TokenReviewer },
+  { clusters, keys, reviewer }: ReviewParts,
 ): ServedReviews {
   const { trustDomain, clock, metrics, audit } = context;
   const { baseDomain } = settings;
@@ -35,6 +42,7 @@ export function serveReviews(
     anonymous: settings.anonymous,
     serviceAccounts: new ServiceAccountCallers({
       clusters,
+      keys,
       reviewer,
       audience: siteAudience(settings, trustDomain),
     }),
