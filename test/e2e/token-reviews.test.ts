@@ -300,6 +300,8 @@ suite('certificates of host names', () => {
         host: url.hostname,
         port: Number(url.port),
         servername: serverName,
+    const { status } = await call({ as: 'kube', body: review(app1.token()) });
+    assert.equal(status, 403, 'app1 gives it no prefix');
         ca: readFileSync(join(dataDir, 'ca.pem')),
         rejectUnauthorized: false,
       });
@@ -390,7 +392,8 @@ suite('version 1', () => {
 });
 
 test('a denial is in the audit log once, with a count, and other reviews are not', async () => {
-  for (let at = 0; at < 3; at++) await call({ as: 'kube', body: review('garbage') });
+  for (let at = 0; at < 3; at++)
+    await call({ as: 'kube', host: `api.app2.${base}`, body: review('garbage') });
   let events: readonly { readonly count?: number; readonly name: string }[] = [];
   await until(async () => {
     const found = ['--verb', 'token.review', '--user', 'token:kube'];
@@ -400,7 +403,7 @@ test('a denial is in the audit log once, with a count, and other reviews are not
   }, 'the audit log has no denied review');
   assert.deepEqual(
     events.map(({ name, count }) => [name, count]),
-    [['app1', 3]],
+    [['app2', 3]],
   );
 });
 

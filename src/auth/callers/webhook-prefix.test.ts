@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import type { Verdict } from '../review/verdict.ts';
 import { testCluster } from './test-clusters.ts';
-import { verdictFor } from './webhook-prefix.ts';
+import { checkPrefix, verdictFor } from './webhook-prefix.ts';
 
 const cluster = testCluster('app1', {
   webhookPrefixes: new Map([['token:app2-apiserver', 'app1:']]),
@@ -31,9 +31,20 @@ test('a webhook authenticator gets the user, its UID and every group with the pr
   });
 });
 
-test('other callers, other clusters and denials get the exact answer', () => {
+test('a webhook authenticator may not ask about a cluster that gives it no prefix', () => {
+  const other = testCluster('app3');
+  const clusters = [cluster, other];
+  assert.throws(() => checkPrefix('token:app2-apiserver', other, clusters), {
+    code: 'HANSA_FORBIDDEN',
+    message: /"app3" is forbidden: token:app2-apiserver .*webhookAuthenticators/,
+  });
+  checkPrefix('token:app2-apiserver', cluster, clusters);
+  checkPrefix('token:app2', other, clusters);
+  checkPrefix('token:app2-apiserver', other, [other]);
+});
+
+test('other callers and denials get the exact answer', () => {
   assert.equal(verdictFor('token:app2', cluster, accepted), accepted);
-  assert.equal(verdictFor('token:app2-apiserver', testCluster('app3'), accepted), accepted);
   const denied: Verdict = { authenticated: false, error: 'no' };
   assert.equal(verdictFor('token:app2-apiserver', cluster, denied), denied);
 });

@@ -104,6 +104,13 @@ suite('a token review', () => {
     assert.equal(json.status?.user?.username, 'app1:system:serviceaccount:shop:web');
   });
 
+  test('is refused to a webhook authenticator that the cluster gives no prefix', async () => {
+    const { ask, token, reviewer } = scene();
+    const other = { caller: tokenCaller('kube'), host: 'api.app2.kube-fed.svc' };
+    await assert.rejects(ask(token, other), (error) => hasCode(error, 'HANSA_FORBIDDEN'));
+    assert.deepEqual(reviewer.asked, []);
+  });
+
   test('that cannot be checked is unavailable at once, and no denial', async () => {
     const { ask, token, reviewer, denials, metrics } = scene();
     reviewer.down.add('app1');

@@ -16,7 +16,7 @@ import {
 } from '../../core/plane/route.ts';
 import type { ReviewLimits } from '../callers/review-limits.ts';
 import { reviewsSubresource } from '../callers/token-reviewer-role.ts';
-import { verdictFor } from '../callers/webhook-prefix.ts';
+import { checkPrefix, verdictFor } from '../callers/webhook-prefix.ts';
 import type { ClusterDirectory, ReviewedCluster } from '../clusters/reviewed-cluster.ts';
 import { authError } from '../errors.ts';
 import { encodeReview } from '../review/encode-review.ts';
@@ -28,7 +28,7 @@ import type { ClusterOfRequest } from './cluster-of-request.ts';
 import type { RouteMetrics } from './route-metrics.ts';
 
 export interface ReviewRouteParts {
-  readonly clusters: Pick<ClusterDirectory, 'find'>;
+  readonly clusters: Pick<ClusterDirectory, 'find' | 'list'>;
   readonly clusterOf: ClusterOfRequest;
   readonly reviewer: TokenReviewer;
   readonly callers: RouteAuthenticator;
@@ -98,6 +98,7 @@ async function answerReview(
   const asked = readReview(body, { contentType: headerOf(headers['content-type']), version });
   // The cluster may have changed while the body arrived.
   const cluster = registered(parts, name);
+  checkPrefix(caller.user, cluster, parts.clusters.list());
   const verdict = await reviewed(parts, cluster, asked.question, startedAtMs);
   if (!verdict.authenticated) denied(parts, request, cluster, verdict);
   const answer = encodeReview(asked, verdictFor(caller.user, cluster, verdict), encoding);
